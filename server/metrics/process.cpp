@@ -1,12 +1,11 @@
 #include "server/metrics/process.hpp"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <sstream>
 
@@ -36,13 +35,11 @@ std::optional<double> boot_time_seconds() {
   return std::nullopt;
 }
 
-/// Not with std::filesystem, whose iterator ends the program where memory is short.
 std::optional<double> open_descriptors() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
-  if (!directory) return std::nullopt;
-  int count = -1;  // less the one that reads
-  while (const dirent* entry = ::readdir(directory.get())) count += entry->d_name[0] != '.' ? 1 : 0;
-  return count;
+  std::error_code code;
+  const std::filesystem::directory_iterator listing("/proc/self/fd", code);
+  if (code) return std::nullopt;
+  return static_cast<double>(std::distance(begin(listing), end(listing)) - 1);  // without the one that lists
 }
 
 }  // namespace

@@ -1,10 +1,7 @@
 #include "server/models/directory.hpp"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
-#include <cerrno>
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -20,18 +17,11 @@ namespace {
 constexpr std::size_t kMostFiles = 10'000;  // of one version; beyond them it is no version of ours
 constexpr std::size_t kMostDigits = 18;
 
-/// Not with the library's iterators: they end the program where memory ends.
 std::vector<fs::path> entries(const fs::path& directory, std::error_code& code) {
   std::vector<fs::path> out;
-  code.clear();
-  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(directory.c_str()), &::closedir);
-  errno = opened == nullptr ? errno : 0;
-  while (const dirent* const entry = opened == nullptr ? nullptr : ::readdir(opened.get())) {
-    const std::string_view name(entry->d_name);
-    if (name != "." && name != "..") out.push_back(directory / name);
-    errno = 0;
-  }
-  if (errno != 0) code.assign(errno, std::generic_category());
+  for (fs::directory_iterator it(directory, code); !code && it != fs::directory_iterator();
+       it.increment(code))
+    out.push_back(it->path());
   return out;
 }
 

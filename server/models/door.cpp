@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/models/guarded.hpp"
 #include "server/models/model.hpp"
 
 namespace millrace::server::models {
@@ -25,14 +24,8 @@ void complete(Frame& frame, Status status) {
 }
 
 Status too_late() {
-  return guarded([]() -> Status {
-    return Error(ErrorCode::kDeadlineExceeded,
-                 "the deadline passed while the frame waited for another version of the model to come up");
-  });
-}
-
-Error stopped(const char* why) noexcept {
-  return guarded_error([&] { return Error(ErrorCode::kUnavailable, why); });
+  return Error(ErrorCode::kDeadlineExceeded,
+               "the deadline passed while the frame waited for another version of the model to come up");
 }
 
 }  // namespace
@@ -41,7 +34,7 @@ Door::Door(std::shared_ptr<runtime::pipeline::Pipeline> behind, std::uint32_t ca
     : behind_(std::move(behind)), capacity_(capacity) {}
 
 Door::~Door() {
-  fail_all(stopped("the pipeline was stopped"));
+  fail_all(Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
 }
 
 Status Door::submit(Frame& frame, Passage* passage) {
@@ -118,7 +111,7 @@ Status Door::pass_on(Frame& frame, Passage* passage, const std::shared_ptr<Model
   // Written before the frame is given away: from then on its owner may be gone.
   passage->model = next;
   next->begun();
-  Status taken = guarded([&] { return next->door().submit(frame, passage); });
+  Status taken = next->door().submit(frame, passage);
   if (taken.ok()) {
     before->passed_on();
   } else {
@@ -159,14 +152,8 @@ runtime::pipeline::PipelineStatus Door::status() {
 }
 
 void Door::stop(std::chrono::milliseconds bound) {
-  fail_all(stopped("the pipeline is stopping"));
+  fail_all(Error(ErrorCode::kUnavailable, "the pipeline is stopping"));
   behind_->stop(bound);
-}
-
-void Door::finish(std::chrono::milliseconds bound) noexcept {
-  // Where memory ends in the middle of it, it is stopped at once.
-  if (!guarded([&] { behind_->stop(bound); }).ok())
-    static_cast<void>(guarded([&] { behind_->stop(std::chrono::milliseconds(0)); }));
 }
 
 void Door::close() {
@@ -192,13 +179,13 @@ Clock::time_point Door::earliest_deadline() const {
   return in_hand_.frame == nullptr ? waiting : std::min(in_hand_.deadline, waiting);
 }
 
-void Door::lead_to(std::shared_ptr<Model> next) noexcept {
+void Door::lead_to(std::shared_ptr<Model> next) {
   const auto end = Clock::now() + kPatience;
   std::unique_lock lock(mutex_);
   next_ = std::move(next);
   for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
     lock.unlock();
-    Status passed = guarded([&] { return pass_on(*one.frame, static_cast<Passage*>(one.with), next_); });
+    Status passed = pass_on(*one.frame, static_cast<Passage*>(one.with), next_);
     const bool again =
         !passed.ok() && passed.error().code() == ErrorCode::kResourceExhausted && Clock::now() < end;
     if (!passed.ok() && !again) complete(*one.frame, std::move(passed));
@@ -215,16 +202,15 @@ void Door::lead_to(std::shared_ptr<Model> next) noexcept {
   lock.unlock();
 }
 
-void Door::fail_all(const Error& error) noexcept {
-  const auto copy = [&] { return guarded_error([&] { return error; }); };
+void Door::fail_all(const Error& error) {
   std::unique_lock lock(mutex_);
   if (state_.load() != State::kMoved) {
-    if (!reason_) reason_ = copy();
+    if (!reason_) reason_ = error;
     state_.store(State::kGone, std::memory_order_release);
   }
   for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
     lock.unlock();
-    complete(*one.frame, copy());
+    complete(*one.frame, error);
     lock.lock();
   }
   waiting_.reset();

@@ -52,21 +52,20 @@ class Door final : public runtime::pipeline::Pipeline {
 
   // By one thread at a time, the one that swaps, but for fail_all(), which any thread may call:
 
-  /// From now on frames wait; those behind it complete. Allocates the queue they wait in, which is there
-  /// until the door leads elsewhere or all have failed.
+  /// From now on frames wait; those behind it complete.
   void close();
 
   /// What waits goes on through the other model's door, the most urgent first, then what comes. Returns when
-  /// nothing waits any more. `next` must not lead back here. Needs no memory.
-  void lead_to(std::shared_ptr<Model> next) noexcept;
+  /// nothing waits any more. `next` must not lead back here.
+  void lead_to(std::shared_ptr<Model> next);
 
-  /// What waits and what comes fails with this. Needs no memory.
-  void fail_all(const Error& error) noexcept;
+  /// What waits and what comes fails with this.
+  void fail_all(const Error& error);
 
   runtime::pipeline::Pipeline& behind() const { return *behind_; }
 
   /// The pipeline behind completes what it has within `bound` and gives its cards back.
-  void finish(std::chrono::milliseconds bound) noexcept;
+  void finish(std::chrono::milliseconds bound) { behind_->stop(bound); }
 
  private:
   enum class State : std::uint8_t { kOpen, kClosed, kMoved, kGone };

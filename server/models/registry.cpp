@@ -34,13 +34,6 @@ Status Registry::publish(std::shared_ptr<Model> model) {
 }
 
 Status Registry::replace(const Model* previous, std::shared_ptr<Model> model) {
-  MILLRACE_ASSIGN(auto next, replaced(previous, std::move(model)));
-  show(std::move(next));
-  return {};
-}
-
-Result<std::shared_ptr<const Snapshot>> Registry::replaced(const Model* previous,
-                                                           std::shared_ptr<Model> model) const {
   if (model->name().empty())
     return Error(ErrorCode::kInvalidInput, "a model without a name cannot be served");
   auto next = std::make_shared<Snapshot>(*snapshot());
@@ -48,7 +41,8 @@ Result<std::shared_ptr<const Snapshot>> Registry::replaced(const Model* previous
   if (previous != nullptr) entry.versions.erase(previous->version());
   entry.versions[model->version()] = model;
   entry.newest = std::move(model);
-  return std::shared_ptr<const Snapshot>(std::move(next));
+  show(std::move(next));
+  return {};
 }
 
 Status Registry::withdraw(std::string_view name, std::string_view version) {
@@ -72,7 +66,7 @@ Status Registry::withdraw(std::string_view name, std::string_view version) {
   return {};
 }
 
-void Registry::show(std::shared_ptr<const Snapshot> snapshot) noexcept {
+void Registry::show(std::shared_ptr<const Snapshot> snapshot) {
   const std::lock_guard lock(mutex_);
   snapshot_.swap(snapshot);
   generation_.fetch_add(1, std::memory_order_release);

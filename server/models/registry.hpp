@@ -67,11 +67,6 @@ class Registry {
   /// requests without a version find one of the two.
   Status replace(const Model* previous, std::shared_ptr<Model> model);
 
-  /// replace() in two steps, the second of which cannot fail and needs no memory. Nobody else changes the
-  /// registry between them.
-  Result<std::shared_ptr<const Snapshot>> replaced(const Model* previous, std::shared_ptr<Model> model) const;
-  void show(std::shared_ptr<const Snapshot> snapshot) noexcept;
-
   /// kNotFound where it is not served. The model lives on while requests hold it.
   Status withdraw(std::string_view name, std::string_view version);
 
@@ -88,6 +83,8 @@ class Registry {
   void sample(metrics::Samples& samples) const;
 
  private:
+  void show(std::shared_ptr<const Snapshot> snapshot);
+
   mutable std::mutex mutex_;  // snapshot_
   std::shared_ptr<const Snapshot> snapshot_;
   std::atomic<std::uint64_t> generation_{1};

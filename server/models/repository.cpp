@@ -1,4 +1,4 @@
-// The queue of jobs; what they do is in repository_jobs.cpp.
+// The queue of jobs. repository_jobs.cpp does the jobs.
 #include "server/models/repository.hpp"
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
-#include "server/models/guarded.hpp"
 
 namespace millrace::server::models {
 
@@ -19,13 +18,20 @@ Error stopping_error() {
   return Error(ErrorCode::kUnavailable, "the server is stopping");
 }
 
-/// A load that a stop ends before it touched a card: who asked for it may be gone, and the log is what stays.
-void say_given_up(const std::string& model, std::uint64_t version, bool compiles) {
+/// Who asked for the load may be gone, so the log says that a stop ended it before it touched a card.
+void log_abandoned(const std::string& model, std::uint64_t version, bool compiles) {
   log::warning(
       "models",
       "model '" + model + "'" + (version == 0 ? "" : " version '" + std::to_string(version) + "'") +
           (compiles ? ": its compilation is given up: the server stops; the next load begins it again"
                     : ": its load is given up: the server stops"));
+}
+
+/// 0: no version is named.
+Result<std::uint64_t> version_of(const std::string& text) {
+  const std::uint64_t version = parse_version(text);
+  if (text.empty() || version != 0) return version;
+  return Error(ErrorCode::kInvalidInput, "version '" + text.substr(0, 64) + "' is not a positive number");
 }
 
 }  // namespace
@@ -52,15 +58,15 @@ Status Repository::serve_deployment(PipelineSource::Deployment deployment) {
   SwapResult result = swapper_.swap(nullptr, {name, "1", std::move(deployment), {}}, SwapPolicy::kAuto);
   if (result.status.ok()) {
     set_state(name, 1, ModelState::kReady, "");
-    want(name);
+    mark_wanted(name);
   }
   return result.status;
 }
 
 Status Repository::start() {
-  std::vector<std::pair<std::string, bool>> first;  // and whether it is waited for
+  std::vector<std::pair<std::string, bool>> first;  // the models to load, and whether start() waits for each
   if (!options_.root.empty()) {
-    MILLRACE_ASSIGN(const Directory found, look());
+    MILLRACE_ASSIGN(const Directory found, list());
     for (const auto& [model, directory] : found) {
       const auto named = [&own = model](const std::string& name) { return name == "*" || name == own; };
       if (deployments_.contains(model)) continue;
@@ -79,14 +85,14 @@ Status Repository::start() {
   worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   for (std::size_t i = 0; i < options_.compilations; ++i)
     compilers_.emplace_back([this](const std::stop_token& stop) { compile_all(stop); });
-  // Counted by themselves: whoever is not waited for may outlive this call.
+  // Only loads that start() waits for count down: others may end after this call.
   const auto waited = std::count_if(first.begin(), first.end(), [](const auto& one) { return one.second; });
   const auto done = std::make_shared<std::latch>(waited);
   for (const auto& [model, wait] : first) {
     auto job = std::make_shared<Job>();
     job->model = model;
     job->own = true;
-    want(model);
+    mark_wanted(model);
     if (wait) job->done.push_back([done](const Status&) { done->count_down(); });
     if (const Status queued = enqueue(job); !queued.ok() && wait) done->count_down();
   }
@@ -121,42 +127,39 @@ Status Repository::check_all_serve(const std::vector<std::string>& models) const
   return Error(*first, "repository.strict: not everything that should be served is: " + all);
 }
 
-bool Repository::allowed(Status& refusal) const {
-  if (options_.mode == RepositoryMode::kNone)
-    refusal = Error(ErrorCode::kUnsupported,
-                    "models are fixed at start here; loading and unloading needs 'serve --repository-mode "
-                    "explicit' or 'poll'");
-  return refusal.ok();
+Status Repository::check_mode() const {
+  if (options_.mode != RepositoryMode::kNone) return {};
+  return Error(ErrorCode::kUnsupported,
+               "models are fixed at start here; loading and unloading needs 'serve --repository-mode "
+               "explicit' or 'poll'");
 }
 
 Status Repository::load(const LoadOrder& order, Done done) {
-  Status refusal;
-  if (!allowed(refusal)) return refusal;
+  MILLRACE_TRY(check_mode());
   auto job = std::make_shared<Job>();
-  job->model = order.model;
-  job->policy = order.policy;
-  job->version = parse_version(order.version);
-  if (!order.version.empty() && job->version == 0)
-    return Error(ErrorCode::kInvalidInput,
-                 "version '" + order.version.substr(0, 64) + "' is not a positive number");
-  job->pin = order.pin;
-  job->force = order.force;
+  MILLRACE_ASSIGN(job->version, version_of(order.version));
   if (order.pin && order.version.empty())
     return Error(ErrorCode::kInvalidInput, "a model is pinned to a version, and none is given");
-  return join_or_enqueue(std::move(job), std::move(done));
+  job->model = order.model;
+  job->policy = order.policy;
+  job->pin = order.pin;
+  job->force = order.force;
+  return enqueue_load(std::move(job), std::move(done));
 }
 
-/// A load of the same, in the same way, that waits or compiles is joined.
-Status Repository::join_or_enqueue(JobPointer job, Done done) {
+/// Joins an equal load that waits or compiles, if there is one.
+Status Repository::enqueue_load(JobPointer job, Done done) {
+  const auto alike = [](const Job& a, const Job& b) {
+    return a.kind == b.kind && a.model == b.model && a.version == b.version && a.policy == b.policy &&
+           a.pin == b.pin && a.force == b.force;
+  };
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& waiting : jobs_) {
-      if (waiting->kind != Job::Kind::kLoad || waiting->model != job->model ||
-          waiting->version != job->version || waiting->policy != job->policy || waiting->pin != job->pin ||
-          waiting->force != job->force || waiting->stage == Job::Stage::kRunning || waiting->not_compiled ||
-          waiting->cancel.stop_requested() || stopping_)
+    for (const auto& other : jobs_) {
+      if (stopping_ || !alike(*other, *job) || other->stage == Job::Stage::kRunning ||
+          other->compilation_failed() || other->cancel.stop_requested())
         continue;
-      waiting->done.push_back(std::move(done));
+      other->done.push_back(std::move(done));
       return {};
     }
   }
@@ -165,22 +168,18 @@ Status Repository::join_or_enqueue(JobPointer job, Done done) {
 }
 
 Status Repository::unload(const std::string& model, const std::string& version, Done done) {
-  Status refusal;
-  if (!allowed(refusal)) return refusal;
+  MILLRACE_TRY(check_mode());
   auto job = std::make_shared<Job>();
+  MILLRACE_ASSIGN(job->version, version_of(version));
   job->kind = Job::Kind::kUnload;
   job->model = model;
-  job->version = parse_version(version);
-  if (!version.empty() && job->version == 0)
-    return Error(ErrorCode::kInvalidInput,
-                 "version '" + version.substr(0, 64) + "' is not a positive number");
   job->done.push_back(std::move(done));
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& waiting : jobs_) {
-      const bool same = waiting->model == model && (job->version == 0 || waiting->version == job->version);
-      if (!same || waiting->kind != Job::Kind::kLoad || waiting->stage == Job::Stage::kRunning) continue;
-      waiting->cancel.request_stop();
+    for (const auto& other : jobs_) {
+      const bool same = other->model == model && (job->version == 0 || other->version == job->version);
+      if (!same || other->kind != Job::Kind::kLoad || other->stage == Job::Stage::kRunning) continue;
+      other->cancel.request_stop();
       job->cancelled_others = true;
     }
   }
@@ -188,8 +187,7 @@ Status Repository::unload(const std::string& model, const std::string& version, 
 }
 
 Status Repository::unpin(const std::string& model, Done done) {
-  Status refusal;
-  if (!allowed(refusal)) return refusal;
+  MILLRACE_TRY(check_mode());
   auto job = std::make_shared<Job>();
   job->kind = Job::Kind::kUnpin;
   job->model = model;
@@ -208,29 +206,22 @@ Status Repository::enqueue(JobPointer job) {
   return {};
 }
 
-Repository::JobPointer Repository::take(Job::Stage stage, Job::Stage becomes) {
-  if (stopping_) return nullptr;  // begin_stop() ends what waits
+/// The first job at this stage that waits for no other of its model; null if there is none.
+Repository::JobPointer Repository::next(Job::Stage stage) const {
+  if (stopping_) return nullptr;  // begin_stop() ends the jobs that wait
   for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
     const auto same_model = [&](const JobPointer& other) { return other->model == (*it)->model; };
-    if ((*it)->stage != stage || std::any_of(jobs_.begin(), it, same_model)) continue;
-    (*it)->stage = becomes;
-    return *it;
+    if ((*it)->stage == stage && std::none_of(jobs_.begin(), it, same_model)) return *it;
   }
   return nullptr;
 }
 
-/// Where a start or a poll could not load a version, and nothing of the model serves: has the job begin again
-/// with the next older version that holds something and has not failed before as it is. False: there is none,
-/// or the model is pinned.
-bool Repository::falls_back(const JobPointer& job, const Status& status) noexcept {
-  bool begins_again = false;
-  if (!status.ok() && job->own && job->version != 0)
-    static_cast<void>(guarded([&] { begins_again = fall_back(job, status); }));
-  return begins_again;
-}
-
+/// If a start or a poll could not load a version and no version of the model serves, restarts the job with the
+/// next older version that holds something and has not failed before. False if there is none, or the model is
+/// pinned.
 bool Repository::fall_back(const JobPointer& job, const Status& status) {
-  const auto found = look();
+  if (status.ok() || !job->own || job->version == 0) return false;
+  const auto found = list();
   if (!found.ok() || serving(job->model) != nullptr) return false;
   const auto model = found->find(job->model);
   if (model == found->end()) return false;
@@ -262,8 +253,7 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
     if (stopping_ || job->cancel.stop_requested()) return false;
     job->version = older->first;
     job->source.clear();
-    job->compiled.clear();
-    job->not_compiled.reset();
+    job->compiled.reset();
     job->logged = false;
     job->stage = Job::Stage::kReady;
     // A start does not wait for compilations.
@@ -275,26 +265,19 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
   return true;
 }
 
-/// What came of a load, for those who ask which models do not serve as they should. mutex_ is held.
-void Repository::book_ending(Wanted& wanted, const Job& job, const Status& status) noexcept {
-  if (!status.ok()) {
-    wanted.failed = guarded_error([&] { return status.error(); });
-    return;
-  }
-  wanted.failed.reset();
-  // What a client asked for is what should serve; an older version that a start fell back to is not.
-  if (!job.own || job.version >= wanted.passed_over) wanted.passed_over = 0;
-}
-
 void Repository::finish(const JobPointer& job, const Status& status) {
   std::vector<Done> done;
   {
     const std::lock_guard lock(mutex_);
     jobs_.remove(job);
     done.swap(job->done);
-    if (const auto wanted = wanted_.find(job->model);
-        wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested())
-      book_ending(wanted->second, *job, status);
+    const auto wanted = wanted_.find(job->model);
+    if (wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested()) {
+      wanted->second.failed = status.ok() ? std::nullopt : std::optional(status.error());
+      // The version that a client asked for should serve. An older version that a start fell back to should not.
+      if (status.ok() && (!job->own || job->version >= wanted->second.passed_over))
+        wanted->second.passed_over = 0;
+    }
     changed_.notify_all();
   }
   for (const auto& one : done)
@@ -319,38 +302,18 @@ std::optional<std::string> Repository::loading(std::string_view model, std::stri
 void Repository::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (const JobPointer job = take(Job::Stage::kReady, Job::Stage::kRunning)) {
-      working_ = true;
-      lock.unlock();
-      if (job->not_compiled)
-        end_not_compiled(job);
-      else
-        run(job);
-      lock.lock();
-      working_ = false;
-      continue;
-    }
-    const auto next = next_event();
-    JobPointer job;
-    const auto ready = [&] {
-      return std::any_of(jobs_.begin(), jobs_.end(),
-                         [](const JobPointer& one) { return one->stage == Job::Stage::kReady; });
-    };
-    // A job behind another of its model is ready and not to be taken: looked at again when that one is done,
-    // which is noticed in at most this time.
-    constexpr std::chrono::milliseconds kLook{20};
-    if (next == Clock::time_point::max() && !ready())
-      changed_.wait(lock, stop, ready);
-    else if (!ready())
-      changed_.wait_until(lock, stop, next, ready);
-    else
-      changed_.wait_for(lock, stop, kLook, [] { return false; });
-    if (stop.stop_requested() || Clock::now() < next) continue;
+    const auto event = next_event();
+    changed_.wait_until(lock, stop, event, [this] { return next(Job::Stage::kReady) != nullptr; });
+    if (stop.stop_requested()) return;
+    const JobPointer job = next(Job::Stage::kReady);
+    if (job == nullptr && Clock::now() < event) continue;
+    if (job != nullptr) job->stage = Job::Stage::kRunning;
     working_ = true;
     lock.unlock();
-    if (!guarded([this] { try_lost(); }).ok() || !guarded([this] { try_missing(); }).ok()) try_again_later();
-    if (Clock::now() >= next_poll_) static_cast<void>(guarded([this] { poll(); }));
-    if (Clock::now() >= next_burial_) bury_apart();
+    if (job != nullptr)
+      run(job);
+    else
+      run_due();
     lock.lock();
     working_ = false;
   }
@@ -358,29 +321,19 @@ void Repository::work(const std::stop_token& stop) {
 
 void Repository::compile_all(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
-    const JobPointer job = take(Job::Stage::kToCompile, Job::Stage::kCompiling);
-    if (job == nullptr) {
-      changed_.wait(lock, stop, [this] {
-        return std::any_of(jobs_.begin(), jobs_.end(),
-                           [](const JobPointer& one) { return one->stage == Job::Stage::kToCompile; });
-      });
-      continue;
-    }
+  while (changed_.wait(lock, stop, [this] { return next(Job::Stage::kToCompile) != nullptr; })) {
+    const JobPointer job = next(Job::Stage::kToCompile);
+    job->stage = Job::Stage::kCompiling;
     lock.unlock();
-    auto compiled = guarded([&] { return compile(*job); });
+    auto compiled = compile(*job);
     lock.lock();
-    // Back to the worker, who keeps the books.
-    if (compiled.ok())
-      job->compiled = *std::move(compiled);
-    else
-      job->not_compiled = guarded_error([&] { return compiled.error(); });
-    job->stage = Job::Stage::kReady;
+    job->compiled = std::move(compiled);
+    job->stage = Job::Stage::kReady;  // the worker goes on with the job
     changed_.notify_all();
   }
 }
 
-/// The deployment of the job's version. The log has two lines of it, and at debug one for each step.
+/// The deployment of the job's version. Logs the begin and the end, and at level debug each step.
 Result<std::filesystem::path> Repository::compile(const Job& job) {
   using std::chrono::duration_cast, std::chrono::milliseconds;
   const std::string version = "model '" + job.model + "' version '" + std::to_string(job.version) + "': ";
@@ -388,13 +341,13 @@ Result<std::filesystem::path> Repository::compile(const Job& job) {
   const CompileProgress progress{[&] {
                                    began = Clock::now();
                                    log::info("models", version + "compiling");
-                                   say_how_far(job, "compiling");
+                                   set_progress(job, "compiling");
                                  },
                                  [&](const std::string& step) {
                                    log::debug("models", version + "compiled as far as " + step);
-                                   say_how_far(job, "compiling: " + step + " is done");
+                                   set_progress(job, "compiling: " + step + " is done");
                                  }};
-  say_how_far(job, "looking for it among what is compiled");
+  set_progress(job, "looking for it in the compile cache");
   auto made = compile_version(*options_.compiler, *options_.cache, job.model, job.source,
                               job.cancel.get_token(), progress);
   if (made.ok() && began)
@@ -406,51 +359,13 @@ Result<std::filesystem::path> Repository::compile(const Job& job) {
   return made;
 }
 
-/// Where the version serves it stays READY while its change is compiled.
-void Repository::say_how_far(const Job& job, const std::string& text) {
+/// A version that serves stays READY while its change is compiled.
+void Repository::set_progress(const Job& job, const std::string& text) {
   const auto now = serving(job.model);
   if (now == nullptr || now->version() != std::to_string(job.version))
     set_state(job.model, job.version, ModelState::kLoading, text);
   else if (now->state() == ModelState::kReady)
     set_state(job.model, job.version, ModelState::kReady, "its change is being loaded: " + text);
-}
-
-/// Where the version it would have replaced serves on, under the same number, that is what the index says.
-void Repository::say_not_loaded(const Job& job, bool in_place, const std::string& why) {
-  const bool lost = lost_.contains(job.model);
-  if (in_place && serving(job.model) != nullptr && !lost)
-    set_state(job.model, job.version, ModelState::kReady,
-              "its change was not loaded: " + why +
-                  (missing_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
-  else if (!lost || !in_place)
-    set_state(job.model, job.version, ModelState::kUnavailable, why);
-}
-
-/// As where a load fails before it touches a card.
-void Repository::end_not_compiled(const JobPointer& job) {
-  if (const Status booked = guarded([&] { book_not_compiled(*job); }); !booked.ok())
-    settle(job->model, job->version, booked.error());
-  const Status failed = *std::move(job->not_compiled);
-  if (!falls_back(job, failed)) finish(job, failed);
-}
-
-void Repository::book_not_compiled(const Job& job) {
-  using Reload = metrics::Metrics::Reload;
-  const std::string& model = job.model;
-  const std::string version = std::to_string(job.version);
-  const Error& error = *job.not_compiled;
-  const bool cancelled = job.cancel.stop_requested();
-  const std::string why = cancelled ? "its compilation was cancelled" : error.message();
-  if (!cancelled && error.code() == ErrorCode::kResourceExhausted)
-    tried_[model].erase(job.version);
-  else if (!cancelled)
-    tried_[model][job.version].failed = true;
-  const auto now = serving(model);
-  const bool in_place = now != nullptr && now->version() == version;
-  say_not_loaded(job, in_place, why);
-  if (!cancelled) pass_over(job, error);
-  log::warning("models", "model '" + model + "' version '" + version + "': " + error.message());
-  metrics_.reloaded(model, cancelled ? Reload::kCancelled : Reload::kFailure, std::chrono::nanoseconds(0));
 }
 
 void Repository::begin_stop() {
@@ -462,7 +377,7 @@ void Repository::begin_stop() {
       job->cancel.request_stop();
       if (job->stage == Job::Stage::kRunning) continue;
       if (job->kind == Job::Kind::kLoad)
-        say_given_up(job->model, job->version, job->stage == Job::Stage::kCompiling);
+        log_abandoned(job->model, job->version, job->stage == Job::Stage::kCompiling);
       waiting.push_back(job);
     }
   }
@@ -495,7 +410,7 @@ void Repository::stop() {
   if (worker_.joinable()) worker_.join();
   for (auto& compiler : compilers_)
     if (compiler.joinable()) compiler.join();
-  begin_stop();  // what was handed from one to the other meanwhile
+  begin_stop();  // ends jobs that worker and compilers exchanged meanwhile
 }
 
 }  // namespace millrace::server::models

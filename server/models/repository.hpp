@@ -1,8 +1,8 @@
-// The versions there are, and the jobs that load and unload them. README.md describes the layout of a
-// repository, its modes and its states.
+// The versions that a server can serve, and the jobs that load and unload them. README.md describes the layout
+// of a repository, its modes and its states.
 //
-// Threads: one does the jobs, each in a thread of the job's own, and polls; others (one, unless more are
-// asked for) compile. Everything here may be called by any thread and waits for neither, unless it says so.
+// Threads: one worker does the jobs, each in a thread of its own, and polls; others (one, unless the options ask
+// for more) compile. Any thread may call any function. A function waits for a job only if its comment says so.
 #pragma once
 
 #include <chrono>
@@ -36,23 +36,23 @@ enum class RepositoryMode { kNone, kExplicit, kPoll };
 Result<RepositoryMode> parse_mode(std::string_view text);
 
 struct RepositoryOptions {
-  std::filesystem::path root;  // empty: given deployments only
+  std::filesystem::path root;  // empty: the server has only the deployments that it is given
   RepositoryMode mode = RepositoryMode::kNone;
-  std::vector<std::string> load;  // explicit mode, at the start; "*": every model
+  std::vector<std::string> load;  // models that mode explicit loads at the start; "*": every model
   std::chrono::milliseconds poll{15'000};
   SwapPolicy policy = SwapPolicy::kAuto;  // of loads that name none
-  std::optional<Compiler> compiler;       // none: models without a deployment cannot be loaded
-  std::optional<Cache> cache;             // there with `compiler`
-  std::size_t compilations = 1;           // at once, at the most
-  bool strict = false;                    // start() fails where it cannot serve what it should
+  std::optional<Compiler> compiler;       // without one, a model without a deployment cannot be loaded
+  std::optional<Cache> cache;             // set where `compiler` is
+  std::size_t compilations = 1;           // how many may run at once
+  bool strict = false;                    // start() fails unless every model serves as it should
 };
 
 struct LoadOrder {
   std::string model;
   std::string version;  // empty: the newest
   std::optional<SwapPolicy> policy;
-  bool pin = false;    // to this version, once it serves; `version` is given
-  bool force = false;  // also where its inputs or outputs are not those of the version that serves
+  bool pin = false;    // pin the model to `version`, which must be given, once it serves
+  bool force = false;  // load the version even if its inputs or outputs differ from those that serve
 };
 
 struct IndexEntry {
@@ -64,68 +64,67 @@ struct IndexEntry {
 
 class Repository {
  public:
-  /// Called once, when the job has come to its end; on a thread of the repository, or of who stops it. Must
-  /// not block or throw.
+  /// Called once, when the job has ended, on a thread of the repository or on the one that stops it. Must not
+  /// block or throw.
   using Done = std::function<void(const Status&)>;
 
-  /// References must outlive it; `swapper` is used by nobody else from start() on.
+  /// References must outlive the repository. From start() on, nobody else uses `swapper`.
   Repository(Registry& registry, metrics::Metrics& metrics, Swapper& swapper, RepositoryOptions options);
   ~Repository();  // stop()
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
 
-  /// Serves a deployment outside the root as version 1 of its model. Before start(); waits for cards.
+  /// Serves a deployment outside the root as version 1 of its model. Call before start(). Waits for cards.
   Status serve_deployment(PipelineSource::Deployment deployment);
 
-  /// Loads what the mode says, and begins to poll. Where a version does not load and nothing of its model
-  /// serves, the next older one is loaded in its place. Waits until all is up or has failed that need not be
-  /// compiled. kNotFound, kEnvironment where the root cannot be listed.
+  /// Loads what the mode names and begins to poll. If a version does not load and no other of its model serves,
+  /// the next older version is loaded. Waits for every load that needs no compilation. kNotFound or kEnvironment
+  /// if the root cannot be listed.
   ///
-  /// With `strict` it waits for compilations as well, and fails where a model does not serve or serves
-  /// another version than it should; the error names each, and has the code of the first.
+  /// With `strict`, waits for compilations too, and fails if a model serves no version or the wrong one. The
+  /// error names each such model and has the code of the first.
   Status start();
 
-  /// An error says that no job was made, and `done` will not be called: kUnsupported in mode none,
-  /// kInvalidInput (version, or none where it is to be pinned), kResourceExhausted (64 jobs wait),
-  /// kUnavailable (stopping). The job's status: kNotFound (no such model or version), kCancelled (unloaded
-  /// meanwhile), kDoesNotFit (another version is pinned; other inputs or outputs), kEnvironment (the pin cannot be written), or why
+  /// An error means that no job was made and `done` will not be called: kUnsupported in mode none, kInvalidInput
+  /// (bad version, or a pin without one), kResourceExhausted (64 jobs wait), kUnavailable (stopping). The job's
+  /// own status: kNotFound (no such model or version), kCancelled (unloaded meanwhile), kDoesNotFit (pinned to
+  /// another version, or other inputs and outputs), kEnvironment (the pin cannot be written), or the reason why
   /// the version does not load.
   Status load(const LoadOrder& order, Done done);
 
-  /// Unloads what is served of the model, or that version of it, and cancels loads of it that have not begun
-  /// to swap. As load(); the job's status: kNotFound where there was nothing to unload or to cancel.
+  /// Unloads the version of the model, or whichever serves if `version` is empty, and cancels loads of it that
+  /// have not begun to swap. Errors as load(); the job's status: kNotFound if nothing was unloaded or cancelled.
   Status unload(const std::string& model, const std::string& version, Done done);
 
-  /// Removes the model's pin, whatever it holds; what serves goes on. As load(); the job's status: kNotFound
-  /// (no such model, or it is not pinned), kInvalidInput, kEnvironment (the pin cannot be removed).
+  /// Removes the model's pin, whatever the file holds; the version that serves goes on. Errors as load(); the
+  /// job's status: kNotFound (no such model, or no pin), kInvalidInput, kEnvironment (PIN cannot be removed).
   Status unpin(const std::string& model, Done done);
 
-  /// Every version there is, with its state, by name and number, and a pinned one that is not there. Lists
-  /// the root: not for an I/O thread.
+  /// Every version with its state, ordered by model and number, including a pinned version that is missing.
+  /// Lists the root, so it must not run on an I/O thread.
   std::vector<IndexEntry> index() const;
 
-  /// How far it is, where a load of the model (of that version of it) waits or runs; looks at no file.
+  /// The progress of a load of the model (and version, unless empty) that waits or runs. Reads no file.
   std::optional<std::string> loading(std::string_view model, std::string_view version) const;
 
-  /// What a scrape reports of the repository: which models should be served and in which version, and how
-  /// many of them could not be loaded and do not serve. Reads the pins: not for an I/O thread. A model should
-  /// be served from when a start, a poll or a client asks for it until it is unloaded or (mode poll) leaves
-  /// the root.
+  /// Reports at a scrape which models should be served, in which version, and how many of them do not serve
+  /// because their load failed. Reads the pins, so it must not run on an I/O thread. A model should be served
+  /// from the moment a start, a poll or a client asks for it until it is unloaded or (mode poll) leaves the root.
   void sample(metrics::Samples& samples) const;
 
   RepositoryMode mode() const { return options_.mode; }
 
-  /// No new jobs; those that wait or compile end with kUnavailable. stop() also waits for the one that runs,
-  /// as long as cards take. What is served goes on. Idempotent.
+  /// Accepts no more jobs and ends those that wait or compile with kUnavailable. Models go on serving.
+  /// Idempotent.
   void begin_stop();
+  /// begin_stop(), and waits for the running job, which takes as long as its cards do.
   void stop();
 
-  /// Whether no job, poll or try runs: after begin_stop(), whether stop() would wait for nothing but
-  /// compilers that are being killed.
+  /// True if no job or poll runs. After begin_stop(), stop() then waits only for compilers being killed.
   bool idle() const;
 
-  /// After begin_stop(), for a process that ends without stop(): who asked for the job that runs, and
-  /// requests it keeps waiting, get kUnavailable. The job goes on.
+  /// For a process that ends without stop(). Call after begin_stop(): clients of the running job, and requests
+  /// that it keeps waiting, get kUnavailable. The job goes on.
   void abandon();
 
  private:
@@ -134,17 +133,20 @@ class Repository {
     enum class Kind { kLoad, kUnload, kUnpin } kind = Kind::kLoad;
     enum class Stage { kReady, kToCompile, kCompiling, kRunning } stage = Stage::kReady;
     std::string model;
-    std::uint64_t version = 0;  // 0: the newest (load), whatever is served (unload)
+    std::uint64_t version = 0;  // 0: the newest (load), or whichever serves (unload)
     std::optional<SwapPolicy> policy;
-    bool pin = false;    // load: to the version, once it serves
-    bool force = false;  // load: also with other inputs or outputs
+    bool pin = false;    // of a load: see LoadOrder
+    bool force = false;  // of a load: see LoadOrder
     std::vector<Done> done;
-    std::filesystem::path source, compiled;
-    std::optional<Error> not_compiled;  // why; protected by mutex_ until kRunning
+    std::filesystem::path source;                           // of a model that must be compiled
+    std::optional<Result<std::filesystem::path>> compiled;  // its deployment, or why there is none
     std::stop_source cancel;
-    bool cancelled_others = false;  // unload: there was something to cancel
-    bool logged = false;            // why it failed
-    bool own = false;  // a start or a poll asked for it: nobody else is told how it ends, and it falls back
+    bool cancelled_others = false;  // of an unload: it cancelled a load
+    bool logged = false;            // the log says why the job failed
+    bool own = false;               // a start or a poll made the job, so it may fall back to an older version
+
+    bool needs_compiler() const { return !source.empty() && !compiled; }
+    bool compilation_failed() const { return compiled && !compiled->ok(); }
   };
   using JobPointer = std::shared_ptr<Job>;
   struct State {
@@ -160,85 +162,78 @@ class Repository {
   /// What the last poll found of a model.
   struct Polled {
     Pin pin;
-    std::string trouble;     // why nothing can be loaded under it; logged
-    std::uint64_t gone = 0;  // the version that served though its folder was gone; 0: none
+    std::string trouble;     // why no version can be loaded under the pin; already logged
+    std::uint64_t gone = 0;  // the version that served although its folder was gone; 0: none
   };
   struct Tried {
     std::string fingerprint;
     bool failed = false;
   };
-  /// What does not come up, and is tried again after longer and longer pauses.
-  struct Lost {
-    std::chrono::milliseconds pause;
-    Clock::time_point next_try;
-  };
-  /// Replicas that did not come up beside others that serve.
-  struct Missing : Lost {
-    std::string why;  // the last time
+  /// A model that did not come up again after a swap, or that lacks replicas. The worker retries it after pauses
+  /// that double.
+  struct Recovery {
+    bool lost = false;  // no replica serves
+    std::string why;    // the latest error
+    std::chrono::milliseconds pause{500};
+    Clock::time_point next_try = Clock::now() + pause;
+    void failed_again();
   };
 
   // repository.cpp: the queue.
-  Status join_or_enqueue(JobPointer job, Done done);
+  Status check_mode() const;
+  Status enqueue_load(JobPointer job, Done done);
   Status enqueue(JobPointer job);
-  bool allowed(Status& refusal) const;
-  JobPointer take(Job::Stage stage, Job::Stage becomes);  // mutex_ is held
-  bool falls_back(const JobPointer& job, const Status& status) noexcept;
+  JobPointer next(Job::Stage stage) const;  // mutex_ is held
   bool fall_back(const JobPointer& job, const Status& status);
-  void book_ending(Wanted& wanted, const Job& job, const Status& status) noexcept;
   void finish(const JobPointer& job, const Status& status);
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
   Result<std::filesystem::path> compile(const Job& job);
-  void say_how_far(const Job& job, const std::string& text);
-  void say_not_loaded(const Job& job, bool in_place, const std::string& why);
-  void end_not_compiled(const JobPointer& job);
-  void book_not_compiled(const Job& job);
+  void set_progress(const Job& job, const std::string& text);
+  Status check_all_serve(const std::vector<std::string>& models) const;
 
-  // repository_jobs.cpp: what the jobs do; on the worker's thread, or while it waits.
+  // repository_jobs.cpp: the jobs themselves, on the worker's thread or while the worker waits.
   void run(const JobPointer& job);
-  Status run_kind(Job& job, bool& handed_on);
-  Status run_load(Job& job, bool& handed_on);
-  Status run_load_and_pin(Job& job, bool& handed_on);
+  Status run_kind(Job& job);
+  Status run_load(Job& job);
+  Status run_load_and_pin(Job& job);
   Status run_unload(Job& job);
   Status run_unpin(const Job& job);
-  Status choose_version(Job& job, const ModelDirectory& directory);
-  Status check_signature(const Job& job, const Model& serves, const runtime::plan::ModelInfo& next) const;
-  std::string on_restart(const Job& job, const std::string& serves) const;
   Status find_version(Job& job, VersionDirectory& found);
-  void swap_to(Job& job, const NextVersion& next, SwapResult& result);
-  void book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,
-                 SwapResult& result);
-  Status cancelled(const Job& job);
-  Error cut_short(Job& job, Error error) noexcept;
-  void say_failed(const Job& job, const Status& status) noexcept;
-  void settle(const std::string& model, std::uint64_t tried, const Error& why) noexcept;
-  template <class Books>
-  void book(const std::string& model, const Books& books) noexcept;
-  void try_again_later() noexcept;
-  void try_lost();
-  void try_missing();
-  void look_for_missing(const std::string& model, const std::string& why);
+  Status choose_version(Job& job, const ModelDirectory& directory);
+  Result<std::optional<NextVersion>> prepare(const Job& job, const VersionDirectory& found,
+                                             const std::shared_ptr<Model>& old);
+  Status check_signature(const Job& job, const Model& serves, const runtime::plan::ModelInfo& next) const;
+  std::string after_restart(const Job& job, const std::string& serves) const;
+  SwapResult swap_to(const Job& job, const std::shared_ptr<Model>& old, const NextVersion& next);
+  std::string card_holders(const std::string& except) const;
+  Error load_failed(Job& job, const Error& error, bool may_retry);
+  Error cancelled(const Job& job);
+  void set_not_loaded(const Job& job, const std::string& why);
+  bool is_lost(const std::string& model) const;
+  void recover(const std::string& model);
+  void check_replicas(const std::string& model, const std::string& why);
   void retire(const std::shared_ptr<Model>& model);
-  void bury();
-  void bury_apart();
+  void release_retired();
+  void run_due();
   Clock::time_point next_event() const;
-  Status check_all_serve(const std::vector<std::string>& models) const;
 
   // repository_poll.cpp; on the worker's thread.
   void poll();
   void poll_model(const std::string& model, const ModelDirectory& directory);
   bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
-  void say_held_back(const std::string& model, const ModelDirectory& directory);
-  Status load_quietly(const std::string& model, std::uint64_t version);
+  void log_held_back(const std::string& model, const ModelDirectory& directory);
+  Status load_in_background(const std::string& model, std::uint64_t version);
 
-  // repository_index.cpp: the books; on any thread.
+  // repository_index.cpp: states and what should serve; on any thread.
   std::shared_ptr<Model> serving(const std::string& model) const;
+  std::uint64_t serving_version(const std::string& model) const;  // 0: none
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
-  void want(const std::string& model);
-  void want_no_more(const std::string& model);
+  void mark_wanted(const std::string& model);
+  void mark_unwanted(const std::string& model);
   void pass_over(const Job& job, const Error& why);
-  void forget_passed_over(const std::string& model, const Versions& versions);
-  Result<Directory> look() const;
+  void forget_passed_over(const std::string& model, const Versions& versions);  // mutex_ is held
+  Result<Directory> list() const;
   Result<std::filesystem::path> folder_of(const std::string& model) const;
   bool is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
                    std::uint64_t passed_over) const;
@@ -256,16 +251,15 @@ class Repository {
   std::map<std::string, std::map<std::uint64_t, State>> states_;
   std::map<std::string, Wanted> wanted_;
   bool stopping_ = false;
-  bool working_ = false;  // the worker is at something
+  bool working_ = false;  // a job or a poll runs
 
   // Of the worker's thread:
   std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
-  std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // what was loaded, or failed
-  std::map<std::string, Polled> polled_;                              // what the last poll found
-  std::map<std::string, Lost> lost_;                                  // models to be brought up again
-  std::map<std::string, Missing> missing_;                            // models that lack replicas
-  std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; others may still answer with them
-  Clock::time_point next_poll_ = Clock::time_point::max(), next_burial_ = Clock::time_point::max();
+  std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // versions that were loaded, or failed
+  std::map<std::string, Polled> polled_;
+  std::map<std::string, Recovery> recovering_;
+  std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; requests may still hold them
+  Clock::time_point next_poll_ = Clock::time_point::max(), next_release_ = Clock::time_point::max();
 
   std::jthread worker_;
   std::vector<std::jthread> compilers_;

@@ -1,4 +1,4 @@
-// The books: what there is, what should serve, and what index and metrics tell of it.
+// Which versions exist, which should serve, and what index and metrics report of them.
 #include <system_error>
 #include <utility>
 
@@ -11,23 +11,28 @@ std::shared_ptr<Model> Repository::serving(const std::string& model) const {
   return registry_.snapshot()->find(model, "");
 }
 
+std::uint64_t Repository::serving_version(const std::string& model) const {
+  const auto now = serving(model);
+  return now == nullptr ? 0 : parse_version(now->version());
+}
+
 void Repository::set_state(const std::string& model, std::uint64_t version, ModelState state,
                            std::string reason) {
   const std::lock_guard lock(mutex_);
   states_[model][version] = {state, std::move(reason)};
 }
 
-void Repository::want(const std::string& model) {
+void Repository::mark_wanted(const std::string& model) {
   const std::lock_guard lock(mutex_);
   wanted_.try_emplace(model);
 }
 
-void Repository::want_no_more(const std::string& model) {
+void Repository::mark_unwanted(const std::string& model) {
   const std::lock_guard lock(mutex_);
   wanted_.erase(model);
 }
 
-/// The version should serve and did not load. What serves, if anything, is another.
+/// Records that the version should serve and did not load.
 void Repository::pass_over(const Job& job, const Error& why) {
   const std::lock_guard lock(mutex_);
   const auto wanted = wanted_.find(job.model);
@@ -36,20 +41,20 @@ void Repository::pass_over(const Job& job, const Error& why) {
   wanted->second.why_passed_over = why;
 }
 
-/// A version that is gone should serve no more. mutex_ is held.
+/// A version whose folder is gone should not serve.
 void Repository::forget_passed_over(const std::string& model, const Versions& versions) {
   const auto wanted = wanted_.find(model);
   if (wanted != wanted_.end() && !versions.contains(wanted->second.passed_over))
     wanted->second.passed_over = 0;
 }
 
-/// Whether the version that serves is not the one that should.
+/// True if another version should serve than the one that does.
 bool Repository::is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
                              std::uint64_t passed_over) const {
   if (serves == 0) return false;
   if (pin.is_set()) return serves != pin.version || passed_over == pin.version;
   if (passed_over < serves) return false;
-  // Modes none and explicit list the root at the next load only.
+  // Modes none and explicit list the root only at a load, so the folder may be gone by now.
   return kind_of(options_.root / model / std::to_string(passed_over)) != VersionDirectory::Kind::kNothing;
 }
 
@@ -87,8 +92,8 @@ void Repository::sample(metrics::Samples& samples) const {
                 static_cast<double>(unavailable));
 }
 
-/// What the root holds. A deployment that was given takes the place of a model of the same name.
-Result<Directory> Repository::look() const {
+/// The models of the root. A deployment of serve_deployment() hides a model of the same name.
+Result<Directory> Repository::list() const {
   Directory all;
   if (!options_.root.empty()) {
     MILLRACE_ASSIGN(all, scan(options_.root));
@@ -97,7 +102,7 @@ Result<Directory> Repository::look() const {
   return all;
 }
 
-/// Where a model of the repository lies. kNotFound; kInvalidInput where a deployment takes its place.
+/// The folder of a model in the root. kNotFound; kInvalidInput if a deployment hides the model.
 Result<std::filesystem::path> Repository::folder_of(const std::string& model) const {
   if (deployments_.contains(model))
     return Error(ErrorCode::kInvalidInput, "model '" + model +
@@ -111,16 +116,16 @@ Result<std::filesystem::path> Repository::folder_of(const std::string& model) co
 }
 
 std::vector<IndexEntry> Repository::index() const {
-  auto found = look();
+  auto found = list();
   Directory all = found.ok() ? *std::move(found) : deployments_;
-  for (const auto& model : registry_.snapshot()->all())  // also where its directory is gone
+  for (const auto& model : registry_.snapshot()->all())  // even if its folder is gone
     all[model->name()].versions.try_emplace(parse_version(model->version()));
   std::vector<IndexEntry> out;
   const std::lock_guard lock(mutex_);
   for (auto& [model, directory] : all) {
     const Pin& pin = directory.pin;
     const auto wanted = version_to_serve(model, directory);
-    if (pin.version != 0) directory.versions.try_emplace(pin.version);  // also where it is not there
+    if (pin.version != 0) directory.versions.try_emplace(pin.version);  // even if its folder is missing
     for (const auto& [version, files] : directory.versions) {
       IndexEntry entry{model, std::to_string(version), ModelState::kUnknown, "not loaded",
                        version == pin.version};

@@ -1,4 +1,4 @@
-// What mode `poll` does, on the worker's thread.
+// Mode `poll`, on the worker's thread.
 #include <set>
 #include <utility>
 
@@ -9,8 +9,8 @@ namespace millrace::server::models {
 
 namespace {
 
-/// The version that a poll loads where it is new or changed: the one that should serve, once its files can be
-/// read. Without a pin, a newer version whose files cannot be read is passed over.
+/// The version that a poll loads if the version is new or has changed: the pinned one, or without a pin the
+/// newest whose files can be read. end() if there is none.
 Versions::const_iterator pollable(const ModelDirectory& directory) {
   const auto readable = [&](Versions::const_iterator version) {
     return version->second.kind != VersionDirectory::Kind::kNothing && !version->second.fingerprint.empty();
@@ -27,19 +27,19 @@ Versions::const_iterator pollable(const ModelDirectory& directory) {
 
 }  // namespace
 
-Status Repository::load_quietly(const std::string& model, std::uint64_t version) {
+Status Repository::load_in_background(const std::string& model, std::uint64_t version) {
   auto job = std::make_shared<Job>();
   job->model = model;
   job->version = version;
   job->own = true;
-  want(model);
-  return join_or_enqueue(std::move(job), nullptr);
+  mark_wanted(model);
+  return enqueue_load(std::move(job), nullptr);
 }
 
 void Repository::poll() {
   next_poll_ = Clock::now() + options_.poll;
   const auto found = scan(options_.root);
-  if (!found.ok()) return log::warning("models", found.error().message());  // nothing is unloaded for that
+  if (!found.ok()) return log::warning("models", found.error().message());  // unloads nothing
   std::set<std::string> models;
   for (const auto& [model, directory] : *found) models.insert(model);
   for (const auto& model : registry_.snapshot()->all()) models.insert(model->name());
@@ -65,8 +65,8 @@ void Repository::poll() {
   });
 }
 
-/// Logs once of each version that a pin keeps from being loaded though it is newer.
-void Repository::say_held_back(const std::string& model, const ModelDirectory& directory) {
+/// Logs once for each newer version that the pin keeps from being loaded.
+void Repository::log_held_back(const std::string& model, const ModelDirectory& directory) {
   const auto newest = newest_of(directory.versions);
   if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)
     return;
@@ -76,7 +76,7 @@ void Repository::say_held_back(const std::string& model, const ModelDirectory& d
                           std::to_string(directory.pin.version) + "'");
 }
 
-/// Whether the model's pin, if it has one, can be obeyed. Logs what is wrong with it, once.
+/// False if the model has a pin that cannot be obeyed. Logs the reason once.
 bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& directory) {
   std::string& logged = polled_[model].trouble;
   std::string trouble;
@@ -88,12 +88,12 @@ bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& di
   return logged.empty();
 }
 
-/// Loads the version that should serve where it is new or changed, and the same as at the last poll. It is
-/// loaded again, once, where the pin is another or what serves is gone, even if it failed before: then the
-/// log says again why it does not load. Under a pin that cannot be obeyed, what serves goes on.
+/// Loads the version that should serve if it is new or has changed, and if it is the same as at the last poll. If
+/// the pin moved or the folder of the serving version is gone, loads a version that failed once more, so that
+/// the log says again why it does not load. If the pin cannot be obeyed, changes nothing.
 void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {
   if (!can_obey_pin(model, directory)) return;
-  say_held_back(model, directory);
+  log_held_back(model, directory);
   const auto now = serving(model);
   const auto chosen = pollable(directory);
   if (chosen == directory.versions.end()) {
@@ -101,14 +101,14 @@ void Repository::poll_model(const std::string& model, const ModelDirectory& dire
     return;
   }
   const auto& [version, files] = *chosen;
-  if (seen_[model][version] != files.fingerprint) return;  // it may be being written
+  if (seen_[model][version] != files.fingerprint) return;  // the files may still be being written
   const Tried& tried = tried_[model][version];
-  const std::uint64_t serves = now == nullptr ? 0 : parse_version(now->version());
+  const std::uint64_t serves = serving_version(model);
   const std::uint64_t gone = directory.versions.contains(serves) ? 0 : serves;
   Polled& polled = polled_[model];
   const bool is_news = polled.pin != directory.pin || (gone != 0 && polled.gone != gone);
   const bool gives_way = serves != 0 && serves != version && (is_news || (gone != 0 && !tried.failed));
-  if ((tried.fingerprint != files.fingerprint || gives_way) && !load_quietly(model, version).ok())
+  if ((tried.fingerprint != files.fingerprint || gives_way) && !load_in_background(model, version).ok())
     return;  // the queue is full: the next poll asks again
   polled.pin = directory.pin;
   polled.gone = gone;

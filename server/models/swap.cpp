@@ -6,7 +6,6 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/pipeline/replicas.hpp"
-#include "server/models/guarded.hpp"
 
 namespace millrace::server::models {
 
@@ -89,26 +88,19 @@ void Swapper::abandon(const Error& error) {
 SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy) {
   const Touched touched(*this, old);
   SwapResult result;
-  const auto chosen = guarded([&] { return choose(old, next, policy); });
+  const auto chosen = choose(old, next, policy);
   if (!chosen.ok()) {
     result.status = chosen.error();
     return result;
   }
   result.used = *chosen;
   result.attempted = true;
-  result.status = guarded([&] {
-    if (old == nullptr) return load(next, result);
-    if (*chosen == SwapPolicy::kOverlap) return overlap(old, next, result);
-    if (*chosen == SwapPolicy::kRolling) return roll(old, next, result);
-    return drain(old, next, result);
-  });
-  // What was cut short after the new version had taken over has succeeded: it serves.
-  const auto now = registry_.snapshot()->find(next.name, "");
-  if (!result.status.ok() && !result.rolled_back && now != nullptr && now != old &&
-      now->version() == next.version) {
-    static_cast<void>(guarded([&] { result.remark = result.status.error().message(); }));
-    result.status = {};
-  }
+  if (old == nullptr || *chosen == SwapPolicy::kOverlap)
+    result.status = overlap(old, next, result);
+  else if (*chosen == SwapPolicy::kRolling)
+    result.status = roll(old, next, result);
+  else
+    result.status = drain(old, next, result);
   return result;
 }
 
@@ -183,23 +175,17 @@ Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_replicas(cons
   return std::shared_ptr<Pipeline>(std::move(replicas));
 }
 
-Status Swapper::load(const NextVersion& next, SwapResult& result) {
-  MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
-  return registry_.publish(make(next.name, next.version, std::move(pipeline)));
-}
-
 /// Traffic moves from the one door to the other.
 Status Swapper::take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next) {
-  // What may fail comes first: from where the door leads there is no way back.
-  MILLRACE_ASSIGN(auto shown, registry_.replaced(old.get(), next));
-  old->door().lead_to(std::move(next));
-  registry_.show(std::move(shown));
-  return {};
+  old->door().lead_to(next);
+  return registry_.replace(old.get(), std::move(next));
 }
 
 Status Swapper::overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
   MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
-  MILLRACE_TRY(take_over(old, make(next.name, next.version, std::move(pipeline))));
+  auto model = make(next.name, next.version, std::move(pipeline));
+  if (old == nullptr) return registry_.publish(std::move(model));
+  MILLRACE_TRY(take_over(old, std::move(model)));
   old->door().finish(options_.drain);
   return {};
 }
@@ -211,14 +197,12 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
     MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
     return take_over(old, make(next.name, next.version, std::move(pipeline)));
   };
-  Status up = guarded(come_up);
+  Status up = come_up();
   for (int tries = 1; !up.ok() && tries < kTries; ++tries) {
     if (up.error().code() == ErrorCode::kDoesNotFit) break;  // it differs, and would again
-    up = guarded([&]() -> Status {
-      log::warning("models", "model '" + next.name + "' version '" + next.version +
-                                 "': " + up.error().message() + "; trying again");
-      return come_up();
-    });
+    log::warning("models", "model '" + next.name + "' version '" + next.version +
+                               "': " + up.error().message() + "; trying again");
+    up = come_up();
   }
   if (up.ok()) return up;
   const Status back = bring_back(old, result.remark);
@@ -237,16 +221,15 @@ Status Swapper::open_again(const Pipeline& like, std::size_t count, const Stored
   std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next ones get others
   Status all;
   for (std::size_t i = 0; i < count; ++i) {
-    auto opened = guarded([&] { return like.open_again(); });
+    auto opened = like.open_again();
     if (!opened.ok()) {
       if (all.ok()) all = opened.error();
       break;
     }
     std::shared_ptr<Pipeline> one = std::move(*opened);
-    Status came =
-        guarded([&] { return stored == nullptr ? Status() : prove(*one, *stored, options_.proof); });
+    Status came = stored == nullptr ? Status() : prove(*one, *stored, options_.proof);
     if (came.ok())
-      came = guarded([&] { return take(std::move(one)); });
+      came = take(std::move(one));
     else
       refused.push_back(std::move(one));
     if (all.ok()) all = came;
@@ -283,8 +266,8 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::string& remar
     }
     return take_over(old, std::move(again));
   };
-  Status up = guarded(come_up);
-  for (int tries = 1; !up.ok() && tries < kTries; ++tries) up = guarded(come_up);
+  Status up = come_up();
+  for (int tries = 1; !up.ok() && tries < kTries; ++tries) up = come_up();
   return up;
 }
 
@@ -311,7 +294,6 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   const std::size_t wanted = before.size();
   std::shared_ptr<Replicas> after;
   std::shared_ptr<Model> moved;
-  const auto owed = std::make_shared<const StoredFrames>(next.stored);  // before a card is touched
   const auto open_one = [&]() -> Status {
     MILLRACE_ASSIGN(auto opened, open_proved(next, 1, result));
     if (after != nullptr) {
@@ -327,12 +309,12 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
     return {};
   };
   while (before.size() > 0) {
-    static_cast<void>(guarded([&] { before.retire(options_.drain)->stop(options_.drain); }));
-    const Status opened = guarded(open_one);
+    before.retire(options_.drain)->stop(options_.drain);
+    const Status opened = open_one();
     if (opened.ok()) continue;
     if (moved != nullptr) {
       // It serves, and was proved: fewer replicas of it are better than going back.
-      moved->set_owed(owed);
+      moved->set_owed(std::make_shared<const StoredFrames>(next.stored));
       result.remark = opened.error().message();
       log::warning("models", "model '" + next.name + "' version '" + next.version +
                                  "': " + std::to_string(after->size()) + " of " + std::to_string(wanted) +
@@ -341,7 +323,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
       if (after != nullptr) after->stop(std::chrono::milliseconds(0));
       const std::size_t missing = wanted - before.size();
       for (std::size_t i = 0; i < missing; ++i) {
-        auto again = guarded([&] { return before.open_again(); });
+        auto again = before.open_again();
         if (!again.ok()) {
           result.remark = again.error().message();
           log::warning("models",
@@ -359,21 +341,13 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   return {};
 }
 
-Status Swapper::unload(const std::shared_ptr<Model>& old) {
+void Swapper::unload(const std::shared_ptr<Model>& old) {
   const Touched touched(*this, old);
-  const ModelState before = old->state();
   old->set_state(ModelState::kUnloading);
-  const Status withdrawn = guarded([&] { return registry_.withdraw(old->name(), old->version()); });
-  if (!withdrawn.ok() && withdrawn.error().code() != ErrorCode::kNotFound) {
-    old->set_state(before);
-    return withdrawn;
-  }
-  const Error gone = guarded_error([&] {
-    return Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more");
-  });
-  old->door().fail_all(gone);
+  static_cast<void>(registry_.withdraw(old->name(), old->version()));
+  old->door().fail_all(
+      Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more"));
   old->door().finish(options_.drain);
-  return {};
 }
 
 }  // namespace millrace::server::models

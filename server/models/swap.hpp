@@ -59,8 +59,7 @@ struct SwapResult {
   std::string remark;            // why replicas of what serves now are missing
 };
 
-/// One swap at a time, by one thread. What is called waits for cards. Where memory runs out, the step fails
-/// as where no card is left.
+/// One swap at a time, by one thread. What is called waits for cards.
 class Swapper {
  public:
   /// References must outlive it.
@@ -83,9 +82,8 @@ class Swapper {
   /// the version still owes, if anything. The error of the first that does not come up.
   Status complete(const std::shared_ptr<Model>& serving);
 
-  /// Completes what it accepted; what comes later gets 404. An error: there was no memory for it, and it
-  /// serves on.
-  Status unload(const std::shared_ptr<Model>& old);
+  /// Completes what it accepted; what comes later gets 404.
+  void unload(const std::shared_ptr<Model>& old);
 
   /// For a process that ends without waiting for what runs here: requests that a swap keeps waiting, and
   /// those of versions that complete what they accepted, fail with this. The swap goes on. Any thread.
@@ -95,7 +93,6 @@ class Swapper {
   using Pipeline = runtime::pipeline::Pipeline;
 
   Result<SwapPolicy> choose(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
-  Status load(const NextVersion& next, SwapResult& result);
   Status overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
   Status drain(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
   Status roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);

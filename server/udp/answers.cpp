@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 
 namespace millrace::server::udp {
 namespace {
@@ -87,33 +86,19 @@ void Answers::send(const Address& to, std::span<const Piece> pieces) {
   sender_.send(to, pieces);
 }
 
-/// What cannot be made for want of memory is not sent: the client asks again.
-template <class Make>
-void Answers::unless_out_of_memory(Make&& make) {
-  try {
-    make();
-  } catch (const std::bad_alloc&) {
-    counters_.count(Drop::kMemory);
-  }
-}
-
 void Answers::response(Request& request) {
-  unless_out_of_memory([&] {
-    const auto send = [&](std::span<const Piece> pieces) { this->send(request.peer.address, pieces); };
-    if (request.output_bytes <= request.fragment_bytes)
-      first_burst<1>(request, send);
-    else
-      first_burst<kBurst>(request, send);
-  });
+  const auto send = [&](std::span<const Piece> pieces) { this->send(request.peer.address, pieces); };
+  if (request.output_bytes <= request.fragment_bytes)
+    first_burst<1>(request, send);
+  else
+    first_burst<kBurst>(request, send);
 }
 
 void Answers::response(Request& request, const wire::Nack& wanted) {
-  unless_out_of_memory([&] {
-    Fragments<kBurst> fragments(request);
-    for (std::uint32_t bit = 0; bit < wanted.bits && !fragments.full(); ++bit)
-      if (wanted.wants(bit) && wanted.base + bit < fragments.count()) fragments.add(wanted.base + bit);
-    if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());
-  });
+  Fragments<kBurst> fragments(request);
+  for (std::uint32_t bit = 0; bit < wanted.bits && !fragments.full(); ++bit)
+    if (wanted.wants(bit) && wanted.base + bit < fragments.count()) fragments.add(wanted.base + bit);
+  if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());
 }
 
 void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body,
@@ -123,11 +108,9 @@ void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span
     counters_.count(Drop::kAmplification);
     return;
   }
-  unless_out_of_memory([&] {
-    Head head;
-    const Piece piece{finish(peer, header, body, head), body};
-    send(peer.address, std::span(&piece, 1));
-  });
+  Head head;
+  const Piece piece{finish(peer, header, body, head), body};
+  send(peer.address, std::span(&piece, 1));
 }
 
 void Answers::ack(const Peer& peer, std::uint64_t id) {

@@ -1,4 +1,4 @@
-// Writes and signs what the server sends. Any thread. Nothing throws: what there is no memory for is counted
+// Writes and signs what the server sends. Any thread.
 // and not sent.
 #pragma once
 
@@ -39,8 +39,6 @@ class Answers {
  private:
   void one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body,
            std::size_t limit);
-  template <class Make>
-  void unless_out_of_memory(Make&& make);
   void send(const Address& to, std::span<const Piece> pieces);
 
   Sender& sender_;

@@ -21,13 +21,12 @@ enum class Drop {
   kUnasked,        // not fragment 0 of a request that is not being received
   kKernel,         // the kernel's queue was full (SO_RXQ_OVFL)
   kSend,           // the kernel did not take what was to be sent
-  kMemory,         // there was no memory to read it, or to make what was to be sent
 };
-inline constexpr std::size_t kDrops = 8;
+inline constexpr std::size_t kDrops = 7;
 
 constexpr std::string_view to_string(Drop drop) {
   constexpr std::array<std::string_view, kDrops> names{"tag",     "unexpected", "body", "amplification",
-                                                       "unasked", "kernel",     "send", "memory"};
+                                                       "unasked", "kernel",     "send"};
   return names[static_cast<std::size_t>(drop)];
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <new>
 
 #include "server/udp/wire/bytes.hpp"
 
@@ -35,14 +34,6 @@ Engine::~Engine() {
 // The hot path begins here: one datagram of a session that exists, no allocation until its answer is sent.
 
 void Engine::receive(std::span<const std::byte> bytes, const Address& from, Clock::time_point now) {
-  try {
-    take(bytes, from, now);
-  } catch (const std::bad_alloc&) {
-    counters_.count(Drop::kMemory);  // as if the network had lost it
-  }
-}
-
-void Engine::take(std::span<const std::byte> bytes, const Address& from, Clock::time_point now) {
   counters_.count(Event::kDatagramsReceived);
   counters_.count(Event::kBytesReceived, bytes.size());
   wire::Datagram datagram;
@@ -201,12 +192,8 @@ void Engine::tick(Clock::time_point now) {
   collect();
   if (now >= next_housekeeping_) {
     next_housekeeping_ = now + kHousekeeping;
-    try {
-      models_.refresh();
-      expire_sessions(now);
-    } catch (const std::bad_alloc&) {
-      // The next time will do.
-    }
+    models_.refresh();
+    expire_sessions(now);
   }
   next_tick_ = next_housekeeping_;
   // Backwards, because giving one up moves the last into its place.

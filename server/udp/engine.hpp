@@ -52,7 +52,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Where memory is short the datagram is dropped and counted, or its request turned away with BUSY.
+  /// Takes one datagram. A request beyond a bound of the options is turned away with BUSY.
   void receive(std::span<const std::byte> datagram, const Address& from, Clock::time_point now);
 
   /// From now on datagrams must be signed with one of these. Requests that came before are answered with what
@@ -88,7 +88,6 @@ class Engine {
     bool first() const { return datagram.header.frag_index == 0; }
   };
 
-  void take(std::span<const std::byte> datagram, const Address& from, Clock::time_point now);
   void on_hello(const Arrival& a);
   void on_request(const Arrival& a);
   void on_nack(const Arrival& a);
@@ -99,7 +98,7 @@ class Engine {
   std::uint32_t retry_after_us(const ServedModel& model, wire::BusyReason reason) const;
   Request* start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                  const wire::Layout& layout);
-  Request* take_request(const ServedModel& model, const wire::Layout& layout);
+  Request* take_request(const ServedModel& model);
   void sign_as_asked(Request& request, const Arrival& a);
   void add_fragment(const Arrival& a, Request& request);
   void ask(Request& request, Clock::time_point now);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
-#include <new>
 
 #include "server/udp/engine.hpp"
 
@@ -88,27 +87,15 @@ std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason 
   return microseconds(std::clamp(wait, options_.busy_retry, options_.busy_retry_most));
 }
 
-/// A request with all the memory that it takes until it is answered; null where a bound is reached, or the
-/// memory of the machine is at its end.
-Request* Engine::take_request(const ServedModel& model, const wire::Layout& layout) {
-  Request* r = nullptr;
-  try {
-    r = pool_.take(model.input_bytes, model.output_bytes, [&](Request& evicted) {
-      counters_.count(Event::kEvicted);
-      Slot& its = evicted.session->window.slot(evicted.id);
-      its.content = Slot::Content::kGone;
-      its.request = nullptr;
-      pool_.put(&evicted);
-    });
-    if (r == nullptr) return nullptr;
-    r->assembly.start(layout, std::span(r->input.data(), model.input_bytes));
-    r->frame.inputs.reserve(model.inputs.size());
-    r->frame.outputs.reserve(model.outputs.size());
-    return r;
-  } catch (const std::bad_alloc&) {
-    if (r != nullptr) pool_.put(r);
-    return nullptr;
-  }
+/// A request with buffers for the model; null if a bound of the pool is reached.
+Request* Engine::take_request(const ServedModel& model) {
+  return pool_.take(model.input_bytes, model.output_bytes, [&](Request& evicted) {
+    counters_.count(Event::kEvicted);
+    Slot& its = evicted.session->window.slot(evicted.id);
+    its.content = Slot::Content::kGone;
+    its.request = nullptr;
+    pool_.put(&evicted);
+  });
 }
 
 /// Takes a request from the pool and gives it the slot; answers BUSY where a bound is reached.
@@ -125,8 +112,9 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
   if (layout.count > 1 && session.receiving >= options_.max_receiving)
     return busy(wire::BusyReason::kReceiving);
   if (!settle(slot)) return busy(wire::BusyReason::kWindow);
-  Request* r = take_request(*model, layout);
+  Request* r = take_request(*model);
   if (r == nullptr) return busy(wire::BusyReason::kMemory);
+  r->assembly.start(layout, std::span(r->input.data(), model->input_bytes));
 
   session.window.take(slot, a.id(), r);
   r->state = Request::State::kReceiving;
@@ -205,24 +193,15 @@ void Engine::submit(Request& r, Clock::time_point now) {
   ++r.session->in_flight;
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   model.begun();
-  ErrorCode refusal = ErrorCode::kResourceExhausted;
-  wire::BusyReason busy = wire::BusyReason::kQueue;
-  try {
-    const Status taken = model.submit(r.frame, r.passage);
-    if (taken.ok()) {
-      counters_.count(Event::kRequests);
-      return;  // from here on it may be answered already
-    }
-    refusal = taken.error().code();
-  } catch (const std::bad_alloc&) {
-    busy = wire::BusyReason::kMemory;
-  }
+  const Status taken = model.submit(r.frame, r.passage);
+  if (taken.ok()) return counters_.count(Event::kRequests);  // `r` may be answered already
+  const ErrorCode refusal = taken.error().code();
   in_flight_.fetch_sub(1, std::memory_order_release);
   --r.session->in_flight;
   model.not_taken(r.passage, refusal);
   r.passage = {};
   if (refusal != ErrorCode::kResourceExhausted) return give_up(r, code_of(refusal));
-  answers_.busy(r.peer, r.id, busy, retry_after_us(model, busy));
+  answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, retry_after_us(model, wire::BusyReason::kQueue));
   discard(r);
 }
 

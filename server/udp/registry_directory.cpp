@@ -109,7 +109,7 @@ void RegistryDirectory::show(std::string_view version, const std::shared_ptr<mod
   const auto place = static_cast<std::uint32_t>(entry - entries_.data()) + 1U;
   entry->served = std::make_shared<RegistryModel>(std::uint32_t{entry->generation} << 16U | place, model,
                                                   version.empty());
-  entry->model = model.get();  // last: where there is no memory for it, it is shown the next time
+  entry->model = model.get();
 }
 
 ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle,

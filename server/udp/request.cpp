@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <new>
 
 namespace millrace::server::udp {
 
@@ -32,13 +31,8 @@ Request* RequestPool::try_take(std::size_t input_bytes, std::size_t output_bytes
     if (bytes_ + input_bytes + output_bytes > max_bytes_) return nullptr;
   }
   bytes_ -= r->capacity();
-  try {
-    r->input.reserve(input_bytes);
-    r->output.reserve(output_bytes);
-  } catch (const std::bad_alloc&) {
-    bytes_ += r->capacity();  // the one that did grow counts
-    throw;
-  }
+  r->input.reserve(input_bytes);
+  r->output.reserve(output_bytes);
   bytes_ += r->capacity();
   free_.pop_back();
   return r;

