@@ -6,19 +6,11 @@
 namespace millrace::compiler {
 namespace {
 
-using graph::Type;
 using graph::ValueId;
-using kernels::ElementType;
 
 constexpr std::size_t kLongestName = 100;
 
-ElementType element_type(Type type) {
-  if (type.is_float()) return {ElementType::Kind::kFloat32, 32};
-  return {type.kind == Type::Kind::kUnsigned ? ElementType::Kind::kUnsigned : ElementType::Kind::kSigned,
-          type.bits};
-}
-
-/// ONNX node names are any text; block names are file names.
+/// The block name for an ONNX node. Block names must be file names, but node names can be any text.
 std::string file_name(const std::string& text) {
   std::string name;
   for (const char c : text) {
@@ -34,7 +26,7 @@ std::string file_name(const std::string& text) {
   return name.empty() ? "block" : name;
 }
 
-class Namer {
+class UniqueNames {
  public:
   std::string unique(const std::string& wanted) {
     std::string name = wanted;
@@ -46,13 +38,13 @@ class Namer {
   std::unordered_set<std::string> taken_;
 };
 
-class Builder {
+class ProgramBuilder {
  public:
-  explicit Builder(const graph::Graph& graph) : graph_(graph) {}
+  explicit ProgramBuilder(const graph::Graph& graph) : graph_(graph) {}
 
   Result<kernels::Program> run() {
     program_.name = graph_.name;
-    // Inputs and outputs keep the model's names; everything else must avoid them.
+    // Inputs and outputs come first, because they must keep the names that the model gives them.
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
       program_.inputs.push_back(add_tensor(graph_.inputs[i], graph_.input_signatures[i].name));
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -73,7 +65,7 @@ class Builder {
     const graph::Value& v = graph_.value(id);
     kernels::Tensor t;
     t.name = tensor_names_.unique(name);
-    t.type = element_type(v.type);
+    t.type = graph::element_type(v.type);
     t.shape.assign(v.shape.begin(), v.shape.end());
     if (t.shape.empty()) t.shape = {1};
     const bool one_or_channels = v.scale.size() <= 1 || v.scale.size() == t.shape.back();
@@ -102,14 +94,14 @@ class Builder {
 
   const graph::Graph& graph_;
   kernels::Program program_;
-  Namer tensor_names_, block_names_;
+  UniqueNames tensor_names_, block_names_;
   std::unordered_map<ValueId, kernels::TensorIndex> tensors_;
 };
 
 }  // namespace
 
 Result<kernels::Program> build_program(const graph::Graph& graph) {
-  return Builder(graph).run();
+  return ProgramBuilder(graph).run();
 }
 
 }  // namespace millrace::compiler

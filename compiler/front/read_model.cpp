@@ -7,6 +7,7 @@
 #include "compiler/front/program.hpp"
 #include "compiler/graph/print.hpp"
 #include "compiler/import/import.hpp"
+#include "compiler/operators/operators.hpp"
 #include "compiler/passes/passes.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
@@ -31,7 +32,7 @@ std::string name_of(const ModelOptions& options) {
   return options.name.empty() ? options.model.stem().string() : options.name;
 }
 
-/// Names travel in JSON and protobuf, which carry UTF-8 only.
+/// JSON and protobuf can hold names only in UTF-8.
 Status check_names(const kernels::Program& program, const ModelInfo& model) {
   const auto bad = [](const char* what) {
     return Error(ErrorCode::kInvalidInput,
@@ -50,25 +51,23 @@ Status check_names(const kernels::Program& program, const ModelInfo& model) {
 bool is_quantised(const graph::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
     const auto* op = std::get_if<graph::OnnxOperator>(&node.operation);
-    return op != nullptr && (op->type == "QuantizeLinear" || op->type == "DequantizeLinear" ||
-                             op->type == "DynamicQuantizeLinear" || op->type.rfind("QLinear", 0) == 0 ||
-                             op->type == "ConvInteger" || op->type == "MatMulInteger");
+    return op != nullptr && operators::is_quantiser(*op);
   });
 }
 
 Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model) {
-  // Read once: the digest is of the very bytes that are compiled.
+  // The file is read once, so that the digest is of the bytes that are compiled.
   MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
   const auto types = passes::assumed_types(options.assume);
   if (!options.assume.empty() && !types)
     return Error(ErrorCode::kInvalidInput,
                  "--assume " + options.assume +
-                     ": give int2 to int8, or weights and activations apart: w4a8; with -pow2 "
-                     "behind it for scales that are powers of two");
+                     ": give int2 to int8, or weights and activations apart: w4a8; append -pow2 "
+                     "for scales that are powers of two");
   model.source_digest = sha256_hex(bytes);
   auto imported =
       import::import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
-                          types ? import::FloatModel::kTaken : import::FloatModel::kRefused);
+                          types ? import::FloatModel::kAccepted : import::FloatModel::kRefused);
   if (!imported.ok()) return imported.error().within(options.model.string());
   graph::Graph graph = std::move(*imported);
   if (types && is_quantised(graph))
@@ -86,7 +85,7 @@ Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model)
   return graph;
 }
 
-/// One line for what is said alike of several nodes: the first one's name, and how many more there are.
+/// One line per message: the name of the first node that has it, and how many more nodes have it.
 std::vector<std::string> notes_of(const std::vector<graph::Diagnostic>& diagnostics) {
   std::vector<std::string> messages, notes;
   std::vector<std::size_t> nodes;

@@ -25,25 +25,27 @@ std::int64_t quantise_one(float x, float scale, std::int64_t zero_point, std::in
   return static_cast<std::int64_t>(rounded);
 }
 
-bool takes_float(Step::Kind kind) {
-  using K = Step::Kind;
-  return kind != K::kAddInteger && kind != K::kClampInteger && kind != K::kToFloat && kind != K::kDequantise;
-}
+struct Description {
+  const char* name;  // as printed
+  const char* onnx;  // the ONNX operator that states such a step
+  bool takes_float, makes_float;
+  bool floats, integers;  // which constants it reads
+};
 
-bool makes_float(Step::Kind kind) {
-  using K = Step::Kind;
-  return kind != K::kAddInteger && kind != K::kClampInteger && kind != K::kQuantise;
-}
-
-bool needs_floats(Step::Kind kind) {
-  using K = Step::Kind;
-  return kind == K::kDequantise || kind == K::kMultiply || kind == K::kAdd || kind == K::kDivide ||
-         kind == K::kQuantise;
-}
-
-bool needs_integers(Step::Kind kind) {
-  using K = Step::Kind;
-  return kind == K::kAddInteger || kind == K::kDequantise || kind == K::kQuantise;
+const Description& describe(Step::Kind kind) {
+  static constexpr Description kDescriptions[] = {// In the order of Step::Kind.
+                                                  {"add_integer", "Add", false, false, false, true},
+                                                  {"clamp", "Clip", false, false, false, false},
+                                                  {"to_float", "Cast", false, true, false, false},
+                                                  {"dequantise", "DequantizeLinear", false, true, true, true},
+                                                  {"multiply", "Mul", true, true, true, false},
+                                                  {"add", "Add", true, true, true, false},
+                                                  {"divide", "Div", true, true, true, false},
+                                                  {"relu", "Relu", true, true, false, false},
+                                                  {"clip", "Clip", true, true, false, false},
+                                                  {"function", "", true, true, false, false},
+                                                  {"quantise", "QuantizeLinear", true, false, true, true}};
+  return kDescriptions[static_cast<std::size_t>(kind)];
 }
 
 float evaluate_real(const Step& s, float x, std::size_t channel) {
@@ -59,16 +61,8 @@ float evaluate_real(const Step& s, float x, std::size_t channel) {
       return x > 0 ? x : 0;
     case K::kClip:
       return std::min(std::max(x, s.low), s.high);
-    case K::kLeakyRelu:
-      return x < 0 ? x * s.low : x;
-    case K::kSigmoid:
-      return 1.0F / (1.0F + std::exp(-x));
-    case K::kTanh:
-      return std::tanh(x);
-    case K::kHardSigmoid:
-      return std::max(0.0F, std::min(1.0F, s.low * x + s.high));
-    case K::kHardSwish:
-      return x * std::max(0.0F, std::min(1.0F, x / 6.0F + 0.5F));
+    case K::kFunction:
+      return s.function->evaluate(x, s.low, s.high);
     default:
       break;
   }
@@ -96,42 +90,28 @@ Number apply(const Step& s, Number x, std::size_t channel) {
   }
 }
 
-Course::Kind sign_of(float factor) {
-  if (!std::isfinite(factor)) return Course::Kind::kUnproved;
-  return factor < 0 ? Course::Kind::kFalling : Course::Kind::kRising;
-}
-
-/// One step's own course over inputs in low..high. A rounded monotone operation is monotone; a product of two
-/// moving factors is only where both have one sign and move together. exp and tanh are taken to be monotone
-/// as the C library rounds them.
-Course::Kind course_of(const Step& s, float low, float high, std::size_t channel) {
+/// One step's trend over inputs from `low` to `high`. A rounded monotone operation is monotone.
+Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
   using K = Step::Kind;
-  using C = Course::Kind;
   switch (s.kind) {
     case K::kDequantise:
     case K::kMultiply:
-      return sign_of(pick(s.floats, channel));
+      return trend_of_factor(pick(s.floats, channel));
     case K::kDivide:
     case K::kQuantise:
-      return pick(s.floats, channel) == 0 ? C::kUnproved : sign_of(pick(s.floats, channel));
+      return pick(s.floats, channel) == 0 ? Trend::kUnproved : trend_of_factor(pick(s.floats, channel));
     case K::kAdd:
-      return std::isfinite(pick(s.floats, channel)) ? C::kRising : C::kUnproved;
+      return std::isfinite(pick(s.floats, channel)) ? Trend::kRising : Trend::kUnproved;
     case K::kClip:
-      return std::isnan(s.low) || std::isnan(s.high) ? C::kUnproved : C::kRising;
-    case K::kLeakyRelu:
-      if (low >= 0 || s.low >= 0) return std::isfinite(s.low) ? C::kRising : C::kUnproved;
-      return high <= 0 ? sign_of(s.low) : C::kUnproved;
-    case K::kHardSigmoid:
-      return std::isfinite(s.high) ? sign_of(s.low) : C::kUnproved;
-    case K::kHardSwish:
-      return low >= 0 ? C::kRising : C::kUnproved;
+      return std::isnan(s.low) || std::isnan(s.high) ? Trend::kUnproved : Trend::kRising;
+    case K::kFunction:
+      return s.function->trend(low, high, s.low, s.high);
     default:
-      return C::kRising;
+      return Trend::kRising;
   }
 }
 
-/// Where `steps[first]` is an accumulator's dequantisation that a quantiser ends, the quantiser's index; else
-/// 0.
+/// The index of the quantiser that ends the accumulator dequantisation `steps[first]`; 0 if there is none.
 std::size_t quantiser_of(const std::vector<Step>& steps, std::size_t first) {
   if (steps[first].kind != Step::Kind::kDequantise || !steps[first].accumulator) return 0;
   std::size_t i = first + 1;
@@ -143,77 +123,48 @@ std::size_t quantiser_of(const std::vector<Step>& steps, std::size_t first) {
 
 }  // namespace
 
+Trend trend_of_factor(float factor) {
+  if (!std::isfinite(factor)) return Trend::kUnproved;
+  return factor < 0 ? Trend::kFalling : Trend::kRising;
+}
+
 Step Step::add_integer(std::vector<std::int64_t> addend) {
-  Step s;
-  s.kind = Kind::kAddInteger;
-  s.integers = std::move(addend);
-  return s;
+  return {.kind = Kind::kAddInteger, .integers = std::move(addend)};
 }
-
 Step Step::clamp_integer(std::int64_t lowest, std::int64_t highest) {
-  Step s;
-  s.kind = Kind::kClampInteger;
-  s.lowest = lowest;
-  s.highest = highest;
-  return s;
+  return {.kind = Kind::kClampInteger, .lowest = lowest, .highest = highest};
 }
-
 Step Step::to_float() {
   return {};
 }
-
 Step Step::dequantise(std::vector<float> scale, std::int64_t zero_point) {
-  Step s;
-  s.kind = Kind::kDequantise;
-  s.floats = std::move(scale);
-  s.integers = {zero_point};
-  return s;
+  return {.kind = Kind::kDequantise, .floats = std::move(scale), .integers = {zero_point}};
 }
-
 Step Step::multiply(std::vector<float> factor) {
-  Step s;
-  s.kind = Kind::kMultiply;
-  s.floats = std::move(factor);
-  return s;
+  return {.kind = Kind::kMultiply, .floats = std::move(factor)};
 }
-
 Step Step::add(std::vector<float> addend) {
-  Step s;
-  s.kind = Kind::kAdd;
-  s.floats = std::move(addend);
-  return s;
+  return {.kind = Kind::kAdd, .floats = std::move(addend)};
 }
-
 Step Step::divide(std::vector<float> divisor) {
-  Step s;
-  s.kind = Kind::kDivide;
-  s.floats = std::move(divisor);
-  return s;
+  return {.kind = Kind::kDivide, .floats = std::move(divisor)};
 }
-
 Step Step::relu() {
-  Step s;
-  s.kind = Kind::kRelu;
-  return s;
+  return {.kind = Kind::kRelu};
 }
-
 Step Step::clip(float low, float high) {
-  Step s;
-  s.kind = Kind::kClip;
-  s.low = low;
-  s.high = high;
-  return s;
+  return {.kind = Kind::kClip, .low = low, .high = high};
 }
-
+Step Step::apply(const Function& function, float low, float high) {
+  return {.kind = Kind::kFunction, .low = low, .high = high, .function = &function};
+}
 Step Step::quantise(std::vector<float> scale, std::int64_t zero_point, std::int64_t lowest,
                     std::int64_t highest) {
-  Step s;
-  s.kind = Kind::kQuantise;
-  s.floats = std::move(scale);
-  s.integers = {zero_point};
-  s.lowest = lowest;
-  s.highest = highest;
-  return s;
+  return {.kind = Kind::kQuantise,
+          .floats = std::move(scale),
+          .integers = {zero_point},
+          .lowest = lowest,
+          .highest = highest};
 }
 
 Number Chain::evaluate(Number x, std::size_t channel) const {
@@ -227,20 +178,20 @@ std::int64_t Chain::evaluate(std::int64_t x, std::size_t channel) const {
   return result.integer;
 }
 
-Course Chain::course(std::int64_t lowest, std::int64_t highest, std::size_t channel) const {
-  // Monotone so far, the ends bound everything between.
+ChainTrend Chain::trend(std::int64_t lowest, std::int64_t highest, std::size_t channel) const {
+  // While the chain is monotone, the results at both ends bound all results between.
   Number from{false, lowest, 0}, to{false, highest, 0};
   bool falling = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto [low, high] = std::minmax(from.real, to.real);
-    const Course::Kind kind = course_of(steps[i], low, high, channel);
+    const Trend trend = trend_of(steps[i], low, high, channel);
     from = apply(steps[i], from, channel);
     to = apply(steps[i], to, channel);
     const bool finite = std::isfinite(from.real) && std::isfinite(to.real);
-    if (kind == Course::Kind::kUnproved || !finite) return {Course::Kind::kUnproved, i};
-    falling = falling != (kind == Course::Kind::kFalling);
+    if (trend == Trend::kUnproved || !finite) return {Trend::kUnproved, i};
+    falling = falling != (trend == Trend::kFalling);
   }
-  return {falling ? Course::Kind::kFalling : Course::Kind::kRising, 0};
+  return {falling ? Trend::kFalling : Trend::kRising, 0};
 }
 
 bool Chain::is_increasing() const {
@@ -248,12 +199,12 @@ bool Chain::is_increasing() const {
   for (std::size_t c = 0; c < channels(); ++c) {
     bool falling = false;
     for (const Step& s : steps) {
-      const bool flattens =
+      // Infinity times zero is NaN.
+      const bool by_zero =
           (s.kind == Step::Kind::kMultiply || s.kind == Step::Kind::kDequantise) && pick(s.floats, c) == 0;
-      const Course::Kind kind = course_of(s, -kInfinity, kInfinity, c);
-      // Infinity times zero is no number.
-      if (kind == Course::Kind::kUnproved || flattens) return false;
-      falling = falling != (kind == Course::Kind::kFalling);
+      const Trend trend = trend_of(s, -kInfinity, kInfinity, c);
+      if (trend == Trend::kUnproved || by_zero) return false;
+      falling = falling != (trend == Trend::kFalling);
     }
     if (falling) return false;
   }
@@ -270,20 +221,19 @@ std::string Chain::check(bool from_float) const {
   const std::size_t n = channels();
   bool is_float = from_float;
   for (const Step& s : steps) {
-    if (takes_float(s.kind) != is_float)
-      return "step '" + to_string(s) + "' takes " + (is_float ? "an integer" : "a float");
+    const Description& d = describe(s.kind);
     const auto fits = [n](std::size_t size) { return size == 1 || size == n; };
-    if (needs_floats(s.kind) && !fits(s.floats.size()))
-      return "step '" + to_string(s) + "' lacks float constants";
-    if (needs_integers(s.kind) && !fits(s.integers.size()))
-      return "step '" + to_string(s) + "' lacks integer constants";
-    is_float = makes_float(s.kind);
+    if (d.takes_float != is_float)
+      return "step '" + to_string(s) + "' takes " + (is_float ? "an integer" : "a float");
+    if (d.floats && !fits(s.floats.size())) return "step '" + to_string(s) + "' lacks float constants";
+    if (d.integers && !fits(s.integers.size())) return "step '" + to_string(s) + "' lacks integer constants";
+    is_float = d.makes_float;
   }
   return {};
 }
 
 bool Chain::gives_float(bool from_float) const {
-  return steps.empty() ? from_float : makes_float(steps.back().kind);
+  return steps.empty() ? from_float : describe(steps.back().kind).makes_float;
 }
 
 Chain Chain::contracted() const {
@@ -324,107 +274,25 @@ Chain Chain::then(const Chain& next) const {
   return result;
 }
 
-const char* operator_name(Step::Kind kind) {
-  using K = Step::Kind;
-  switch (kind) {
-    case K::kAddInteger:
-    case K::kAdd:
-      return "Add";
-    case K::kClampInteger:
-    case K::kClip:
-      return "Clip";
-    case K::kToFloat:
-      return "Cast";
-    case K::kDequantise:
-      return "DequantizeLinear";
-    case K::kMultiply:
-      return "Mul";
-    case K::kDivide:
-      return "Div";
-    case K::kRelu:
-      return "Relu";
-    case K::kLeakyRelu:
-      return "LeakyRelu";
-    case K::kSigmoid:
-      return "Sigmoid";
-    case K::kTanh:
-      return "Tanh";
-    case K::kHardSigmoid:
-      return "HardSigmoid";
-    case K::kHardSwish:
-      return "HardSwish";
-    case K::kQuantise:
-      return "QuantizeLinear";
-  }
-  return "";
+const char* operator_name(const Step& step) {
+  return step.function != nullptr ? step.function->onnx : describe(step.kind).onnx;
 }
 
 std::string to_string(const Step& s) {
-  using K = Step::Kind;
   std::ostringstream out;
   const auto list = [&out](const auto& values) {
     if (values.size() == 1)
-      out << +values[0];
+      out << ' ' << +values[0];
     else
-      out << '[' << values.size() << ']';
+      out << " [" << values.size() << ']';
   };
-  switch (s.kind) {
-    case K::kAddInteger:
-      out << "add_integer ";
-      list(s.integers);
-      break;
-    case K::kClampInteger:
-      out << "clamp " << s.lowest << ' ' << s.highest;
-      break;
-    case K::kToFloat:
-      out << "to_float";
-      break;
-    case K::kDequantise:
-      out << "dequantise ";
-      list(s.floats);
-      out << ' ';
-      list(s.integers);
-      break;
-    case K::kMultiply:
-      out << "multiply ";
-      list(s.floats);
-      break;
-    case K::kAdd:
-      out << "add ";
-      list(s.floats);
-      break;
-    case K::kDivide:
-      out << "divide ";
-      list(s.floats);
-      break;
-    case K::kRelu:
-      out << "relu";
-      break;
-    case K::kClip:
-      out << "clip " << s.low << ' ' << s.high;
-      break;
-    case K::kLeakyRelu:
-      out << "leaky_relu " << s.low;
-      break;
-    case K::kSigmoid:
-      out << "sigmoid";
-      break;
-    case K::kTanh:
-      out << "tanh";
-      break;
-    case K::kHardSigmoid:
-      out << "hard_sigmoid " << s.low << ' ' << s.high;
-      break;
-    case K::kHardSwish:
-      out << "hard_swish";
-      break;
-    case K::kQuantise:
-      out << "quantise ";
-      list(s.floats);
-      out << ' ';
-      list(s.integers);
-      break;
-  }
+  out << (s.function != nullptr ? s.function->name : describe(s.kind).name);
+  if (describe(s.kind).floats) list(s.floats);
+  if (describe(s.kind).integers) list(s.integers);
+  if (s.kind == Step::Kind::kClampInteger) out << ' ' << s.lowest << ' ' << s.highest;
+  const int constants = s.function != nullptr ? s.function->constants : s.kind == Step::Kind::kClip ? 2 : 0;
+  if (constants > 0) out << ' ' << s.low;
+  if (constants > 1) out << ' ' << s.high;
   return out.str();
 }
 

@@ -1,7 +1,7 @@
-// A function of one number, written as the sequence of float32 and integer steps in which a model states it:
-// "to float, times 0.00009, Relu, quantise to uint8". The reference that requantisation is proved against.
+// A function of one number, written as the float32 and integer steps in which a model states it: "to float,
+// times 0.00009, Relu, quantise to uint8". Requantisation is proved against this reference.
 //
-// All arithmetic is IEEE float32, one rounding a step, in the order written (numerics.md); rounding to an
+// All arithmetic is IEEE float32 with one rounding a step, in the order written (numerics.md). Rounding to an
 // integer is half to even.
 #pragma once
 
@@ -11,6 +11,26 @@
 #include <vector>
 
 namespace millrace::compiler::graph {
+
+/// How a function's results move as its input grows.
+enum class Trend : std::uint8_t {
+  kRising,    // never decreases
+  kFalling,   // never increases
+  kUnproved,  // not known to be either
+};
+
+/// The trend of a product with `factor`.
+Trend trend_of_factor(float factor);
+
+/// A float32 function that has at most two constants. compiler/operators/activations.cpp lists them.
+struct Function {
+  const char* name;  // "leaky_relu": as printed
+  const char* onnx;  // "LeakyRelu": the ONNX operator
+  int constants;     // how many of low and high it reads
+  float (*evaluate)(float x, float low, float high);
+  /// The trend over inputs from x_low to x_high. exp and tanh count as monotone, as C libraries round them.
+  Trend (*trend)(float x_low, float x_high, float low, float high);
+};
 
 struct Step {
   enum class Kind : std::uint8_t {
@@ -23,22 +43,19 @@ struct Step {
     kDivide,        // x / floats[c]
     kRelu,          // max(x, 0)
     kClip,          // min(max(x, low), high)
-    kLeakyRelu,     // x < 0 ? x * low : x
-    kSigmoid,       // 1 / (1 + exp(-x))
-    kTanh,
-    kHardSigmoid,  // max(0, min(1, low * x + high))
-    kHardSwish,    // x * max(0, min(1, x / 6 + 0.5))
-    kQuantise,     // float -> integer: clamp(rne(x / floats[c]) + integers[c], lowest, highest); NaN gives
-                   // integers[c]
+    kFunction,      // function->evaluate(x, low, high)
+    kQuantise,      // float -> integer: clamp(rne(x / floats[c]) + integers[c], lowest, highest); NaN gives
+                    // integers[c]
   };
   Kind kind = Kind::kToFloat;
-  std::vector<float> floats;           // one, or one a channel
-  std::vector<std::int64_t> integers;  // one, or one a channel
+  std::vector<float> floats{};           // one, or one a channel
+  std::vector<std::int64_t> integers{};  // one, or one a channel
   float low = 0, high = 0;
   std::int64_t lowest = 0, highest = 0;
-  /// kDequantise of a sum of products only: the scale is a product input scale * weight scale, and a
-  /// quantiser that follows (Relu and Clip may stand between) is computed as QLinearConv does: x * (floats /
-  /// scale), not (x * floats) / scale.
+  const Function* function = nullptr;
+  /// True for the dequantisation of a sum of products. Its scale is input scale * weight scale. If a quantiser
+  /// follows (Relu and Clip may stand between), the two are computed as QLinearConv does: x * (floats / scale),
+  /// not (x * floats) / scale.
   bool accumulator = false;
   bool operator==(const Step&) const = default;
 
@@ -51,25 +68,20 @@ struct Step {
   static Step divide(std::vector<float> divisor);
   static Step relu();
   static Step clip(float low, float high);
+  static Step apply(const Function& function, float low = 0, float high = 0);
   static Step quantise(std::vector<float> scale, std::int64_t zero_point, std::int64_t lowest,
                        std::int64_t highest);
 };
 
-/// A number on its way through a chain.
+/// An intermediate result of a chain.
 struct Number {
   bool is_float = false;
   std::int64_t integer = 0;
   float real = 0;
 };
 
-/// How a chain's results move as its input grows.
-struct Course {
-  enum class Kind : std::uint8_t {
-    kRising,    // never decreases
-    kFalling,   // never increases
-    kUnproved,  // not known to be either
-  };
-  Kind kind = Kind::kRising;
+struct ChainTrend {
+  Trend trend = Trend::kRising;
   std::size_t step = 0;  // kUnproved: the first step after which nothing is known
 };
 
@@ -77,33 +89,32 @@ struct Chain {
   std::vector<Step> steps;
   bool operator==(const Chain&) const = default;
 
-  /// One step applied after another; the types must fit (verify() checks).
+  /// Applies all steps. Their types must fit (verify() checks).
   Number evaluate(Number x, std::size_t channel) const;
   /// For chains from integer to integer.
   std::int64_t evaluate(std::int64_t x, std::size_t channel) const;
 
-  /// Proved step by step, rounding included, for every integer in lowest..highest: signs of factors count,
-  /// and so does whether the range reaches where a function bends. Unproved where an intermediate overflows.
-  Course course(std::int64_t lowest, std::int64_t highest, std::size_t channel) const;
-  /// Never decreasing in any channel, whatever number comes in (NaN excepted).
+  /// The trend over all integers from `lowest` to `highest`, proved step by step with rounding included.
+  /// Unproved if an intermediate result overflows.
+  ChainTrend trend(std::int64_t lowest, std::int64_t highest, std::size_t channel) const;
+  /// Whether every channel never decreases, for all inputs but NaN.
   bool is_increasing() const;
 
-  /// How many channels its constants distinguish: 1 where all are scalars.
+  /// How many channels the constants distinguish; 1 if all constants are scalars.
   std::size_t channels() const;
-  /// Empty where every step takes what the step before gives, and all constants have one or `channels()`
-  /// entries.
+  /// Empty if every step accepts the type that the step before gives, and all constants have one entry or
+  /// `channels()` entries. Otherwise the error.
   std::string check(bool from_float) const;
   bool gives_float(bool from_float) const;
 
-  /// The same chain with `accumulator` dequantisations contracted with their quantiser (see
-  /// Step::accumulator).
+  /// The same chain with each `accumulator` dequantisation contracted with its quantiser (Step::accumulator).
   Chain contracted() const;
   /// This chain, then `next`.
   Chain then(const Chain& next) const;
 };
 
 /// The ONNX operator that states such a step: "HardSwish".
-const char* operator_name(Step::Kind kind);
+const char* operator_name(const Step& step);
 std::string to_string(const Step& step);
 std::string to_string(const Chain& chain);
 

@@ -37,6 +37,12 @@ std::string to_string(Type type) {
   return {};
 }
 
+kernels::ElementType element_type(Type type) {
+  using Kind = kernels::ElementType::Kind;
+  if (type.is_float()) return {Kind::kFloat32, 32};
+  return {type.kind == Type::Kind::kUnsigned ? Kind::kUnsigned : Kind::kSigned, type.bits};
+}
+
 std::string datatype(Type type) {
   if (type.kind == Type::Kind::kBool) return "BOOL";
   if (type.is_float()) return "FP" + std::to_string(type.bits);
@@ -55,6 +61,39 @@ std::string to_string(const Shape& shape) {
   for (const std::int64_t d : shape) text += (text.empty() ? "" : "x") + std::to_string(d);
   return text.empty() ? "scalar" : text;
 }
+
+std::vector<std::int64_t> strides_of(const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+std::vector<std::size_t> strided_indices(const Shape& shape, const std::vector<std::int64_t>& strides) {
+  std::vector<std::size_t> result(static_cast<std::size_t>(elements(shape)));
+  std::vector<std::int64_t> index(shape.size(), 0);
+  std::int64_t at = 0;
+  for (std::size_t& place : result) {
+    place = static_cast<std::size_t>(at);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      at += strides[d];
+      if (++index[d] < shape[d]) break;
+      at -= strides[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+  return result;
+}
+
+std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank) {
+  if (axis < 0) axis += static_cast<std::int64_t>(rank);
+  if (axis < 0 || axis >= static_cast<std::int64_t>(rank)) return std::nullopt;
+  return static_cast<std::size_t>(axis);
+}
+
+AlongAxis::AlongAxis(const Shape& shape, std::size_t axis)
+    : inner(static_cast<std::size_t>(
+          elements({shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end()}))),
+      extent(static_cast<std::size_t>(shape[axis])) {}
 
 namespace {
 
@@ -152,7 +191,7 @@ Uses::Uses(const Graph& graph)
 bool sort_nodes(Graph& graph) {
   const Uses uses(graph);
   std::vector<std::size_t> missing(graph.nodes.size(), 0);
-  // An ordered set of ready nodes keeps the result as close to the given order as dependencies allow.
+  // The set of ready nodes is ordered, so the result keeps the given order as far as dependencies allow.
   std::set<std::size_t> ready;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId v : graph.nodes[i].inputs)
@@ -180,10 +219,10 @@ bool sort_nodes(Graph& graph) {
 
 std::size_t node_on_cycle(const Graph& graph) {
   const Uses uses(graph);
-  // Depth-first along the inputs. A node that is met while it is still open waits for itself.
+  // Searches depth-first along the inputs. A node that is reached while it is still open depends on itself.
   enum class State : std::uint8_t { kNew, kOpen, kDone };
   std::vector<State> states(graph.nodes.size(), State::kNew);
-  std::vector<std::pair<std::size_t, std::size_t>> path;  // a node, and the input to follow next
+  std::vector<std::pair<std::size_t, std::size_t>> path;  // a node, and the next of its inputs
   for (std::size_t start = 0; start < graph.nodes.size(); ++start) {
     if (states[start] == State::kNew) path.emplace_back(start, 0);
     while (!path.empty()) {

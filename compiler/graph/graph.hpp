@@ -1,8 +1,8 @@
 // The compiler's intermediate representation: values joined by nodes, plain C++.
 //
-// A graph goes through levels (verify.hpp): at first its nodes are ONNX operators, then integer arithmetic
-// with the model's float32 chains as exact references, at last the blocks of kernels/program, one node a
-// block.
+// A graph passes through levels (verify.hpp). At first its nodes are ONNX operators. Then they are integer
+// arithmetic with the model's float32 chains as exact references. At last each node is one block of
+// kernels/program.
 #pragma once
 
 #include <cstddef>
@@ -27,25 +27,43 @@ struct Type {
 
   bool is_float() const { return kind == Kind::kFloat; }
   bool is_integer() const { return kind == Kind::kSigned || kind == Kind::kUnsigned; }
-  std::int64_t lowest() const;  // of an integer type, clamped to what int64 holds
+  std::int64_t lowest() const;  // of an integer type, clamped to the range of int64
   std::int64_t highest() const;
   bool operator==(const Type&) const = default;
 
   static Type float32() { return {Kind::kFloat, 32}; }
   static Type integer(int bits) { return {Kind::kSigned, static_cast<std::uint8_t>(bits)}; }
   static Type natural(int bits) { return {Kind::kUnsigned, static_cast<std::uint8_t>(bits)}; }
-  /// The smallest signed type that holds both.
+  /// The smallest signed type that holds both numbers.
   static Type holding(std::int64_t lowest, std::int64_t highest);
 };
 
 std::string to_string(Type type);  // "float32", "int8", "uint8"
+kernels::ElementType element_type(Type type);
 
-/// Open Inference Protocol: "FP32", "UINT8", …; empty where it has no name for it.
+/// The type's name in the Open Inference Protocol: "FP32", "UINT8", …; empty if the protocol has none.
 std::string datatype(Type type);
 
 using Shape = std::vector<std::int64_t>;
 std::int64_t elements(const Shape& shape);
 std::string to_string(const Shape& shape);  // "1x3x32x32"
+
+/// Row-major strides, in elements.
+std::vector<std::int64_t> strides_of(const Shape& shape);
+
+/// For each element of `shape`, in order: the sum of its indices times `strides`.
+std::vector<std::size_t> strided_indices(const Shape& shape, const std::vector<std::int64_t>& strides);
+
+/// `axis`, counted from the front even if it is negative. Empty if there is no such axis.
+std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank);
+
+/// Maps the position of an element in a row-major tensor to its index along one axis.
+struct AlongAxis {
+  std::size_t inner = 1, extent = 1;  // by default, every element has index 0
+  AlongAxis() = default;
+  AlongAxis(const Shape& shape, std::size_t axis);
+  std::size_t index(std::size_t element) const { return element / inner % extent; }
+};
 
 /// Elements of a value known at compile time, row-major: `floats` for float types, `integers` for all others.
 struct Constant {
@@ -58,22 +76,19 @@ using ValueId = std::uint32_t;
 inline constexpr ValueId kNoValue = 0xFFFFFFFFU;  // an optional input that was left out
 
 struct Value {
-  std::string name;  // unique; the ONNX value's name where there is one
+  std::string name;  // unique; the ONNX value's name if there is one
   Type type;
-  Shape shape;  // batch axis included, until the layout is chosen; then [height, width, channels]
-  std::shared_ptr<const Constant> constant;  // null where it depends on the input
-  // What an integer stands for: (q - zero_point) * scale; for reports.
+  Shape shape;  // with the batch axis until the graph is lowered; then [height, width, channels]
+  std::shared_ptr<const Constant> constant;  // null if the value depends on the model's input
+  // For reports: an integer q represents (q - zero_point) * scale.
   std::vector<float> scale;
   std::int32_t zero_point = 0;
 };
 
-// What a node does.
-// -------------------------------------------------------------------------------------------------
-
 using Attribute =
     std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
 
-/// An ONNX operator as the file has it.
+/// An ONNX operator as in the file.
 struct OnnxOperator {
   std::string domain;  // "" for ai.onnx
   std::string type;
@@ -96,8 +111,8 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 
-/// acc = sum (x - input_zero) * (w - weight_zero[o]) + bias[o]; x is [1, C, H, W], or [1, K] where `dense`.
-/// Where `chain` is not empty the result is chain(acc), an integer type; else acc itself.
+/// acc = sum (x - input_zero) * (w - weight_zero[o]) + bias[o]. x is [1, C, H, W], or [1, K] if `dense`.
+/// The result is the integer chain(acc), or acc itself if `chain` is empty.
 struct Accumulate {
   bool dense = false;
   Geometry geometry;
@@ -111,10 +126,10 @@ struct Accumulate {
   Chain chain;
 };
 
-/// One number at a time; constants run along `axis` of the shape where there are several.
+/// Applies a chain to each element. Constants with several entries run along `axis`.
 struct Elementwise {
   Chain chain;
-  std::int64_t axis = -1;  // -1 where all constants are scalars
+  std::int64_t axis = -1;  // -1 if all constants are scalars
 };
 
 struct MaxPool {
@@ -128,22 +143,22 @@ struct SumPool {
   Chain chain;
 };
 
-/// tail(a(x) + b(y)): operands made float by `a` and `b`, added or multiplied in float32, then `tail`.
+/// tail(a(x) + b(y)) or tail(a(x) * b(y)): `a` and `b` convert the operands to float32.
 struct Combine {
   enum class Kind : std::uint8_t { kAdd, kMultiply };
-  /// Whose float32 arithmetic it is. All but kAsWritten have one dequantisation each as `a` and `b`, and a
-  /// quantiser as the first step of `tail`, and compute the three together.
+  /// All but kAsWritten compute three steps together: one dequantisation in `a`, one in `b`, and the quantiser
+  /// at the start of `tail`.
   enum class Arithmetic : std::uint8_t {
     kAsWritten,
-    kQLinear,          // QLinearAdd, QLinearMul
-    kQLinearUnsigned,  // the same on int8 tensors that ONNX Runtime has made uint8
+    kQLinear,          // as ONNX Runtime's QLinearAdd and QLinearMul
+    kQLinearUnsigned,  // the same on int8 tensors that ONNX Runtime converts to uint8
   };
   Kind kind = Kind::kAdd;
   Arithmetic arithmetic = Arithmetic::kAsWritten;
   Chain a, b, tail;
 };
 
-/// Moves elements: transposed by `perm` (empty: not), then seen in the output's shape.
+/// Moves elements: transposes by `perm` (unless empty), then reads the result in the output's shape.
 struct Move {
   std::vector<std::int64_t> perm;
 };
@@ -163,42 +178,42 @@ struct Node {
   Operation operation;
   std::vector<ValueId> inputs;  // kNoValue only in ONNX operators
   std::vector<ValueId> outputs;
-  std::vector<std::string> sources;  // names of the ONNX nodes it stands for
-  bool refused = false;              // no pass can take it: it stays as it was read, Graph::refusals says why
+  std::vector<std::string> sources;  // names of the ONNX nodes that it implements
+  bool refused = false;              // unsupported; Graph::refusals says why, and later passes skip it
 };
 
 /// "Conv", "accumulate", "kernel:convolution": for printing and messages.
 std::string operation_name(const Operation& operation);
 
-/// Something the model's owner should know: a rounding that had to be chosen, an operator with a tolerance.
+/// A note for the model's owner: a bias that was rounded, or an operator whose results may differ.
 struct Diagnostic {
   std::string node;
   std::string message;
 };
 
-/// A node that cannot be taken. Compilation ends in one error that lists all of them.
+/// A node that is not supported. Compilation ends with one error that lists all of them.
 struct Refusal {
   std::string operation;  // "Conv"
   std::string node;
   std::string reason;
 };
 
-/// A graph input or output as the ONNX file has it; no pass changes these.
+/// A graph input or output as in the ONNX file. No pass changes signatures.
 struct Signature {
   std::string name;
   Type type;
   Shape shape;  // batch axis included
 };
 
-/// Names given out, each once.
+/// Makes names unique.
 class Names {
  public:
-  /// `wanted`, with a number behind it where it is taken.
+  /// `wanted`, with a number appended if that name is taken.
   std::string unique(const std::string& wanted);
   void take(const std::string& name) { next_.emplace(name, 1); }
 
  private:
-  std::unordered_map<std::string, int> next_;  // a name taken -> the number to try behind it
+  std::unordered_map<std::string, int> next_;  // a taken name -> the next number to append
 };
 
 struct Graph {
@@ -215,36 +230,35 @@ struct Graph {
   Value& value(ValueId id) { return values[id]; }
   const Value& value(ValueId id) const { return values[id]; }
 
-  /// A new value; its name is made unique by a suffix where it is taken.
+  /// Adds a value. If its name is taken, a suffix makes it unique.
   ValueId add_value(std::string name, Type type, Shape shape);
   ValueId add_constant(std::string name, Type type, Shape shape, Constant constant);
 
  private:
   Names value_names_;
-  std::size_t named_ = 0;  // values whose names are in value_names_
+  std::size_t named_ = 0;  // how many values have their names in value_names_
 };
 
-/// Who makes a value and who reads it; a snapshot, invalid once nodes change.
+/// The producer and the readers of each value. A snapshot: invalid once nodes change.
 struct Uses {
   explicit Uses(const Graph& graph);
   std::vector<std::int64_t> producer;             // node index, -1 for inputs and constants
-  std::vector<std::vector<std::size_t>> readers;  // node indices, once an occurrence
+  std::vector<std::vector<std::size_t>> readers;  // node indices, one entry per occurrence
   std::vector<bool> is_output;
 };
 
-/// Puts nodes in an order in which producers come before readers. False where there is a cycle (graph
-/// unchanged).
+/// Sorts nodes so that producers come before readers. Returns false and changes nothing if there is a cycle.
 bool sort_nodes(Graph& graph);
 
-/// A node that waits, through others or not, for its own output. Only where sort_nodes() returned false.
+/// A node that depends on its own output. Call it only after sort_nodes() returned false.
 std::size_t node_on_cycle(const Graph& graph);
 
-/// So many nodes are listed where several are at fault; and_more() tells how many of `count` are left out,
-/// on a line of its own, or nothing where none is.
+/// An error lists at most this many nodes. and_more() gives the line "and … more", or nothing if `count` is no
+/// larger.
 inline constexpr std::size_t kMostListed = 10;
 std::string and_more(std::size_t count);
 
-/// Every reader of `from` (graph outputs too) reads `to` instead.
+/// Makes all readers of `from` (graph outputs too) read `to` instead.
 void replace_value(Graph& graph, ValueId from, ValueId to);
 
 }  // namespace millrace::compiler::graph

@@ -1,4 +1,4 @@
-// A graph as text, for --dump-after: one line a node, in order, with types and shapes.
+// A graph as text, for --dump-after: one line per node, in order, with types and shapes.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 namespace millrace::compiler::graph {
 namespace {
 
-/// The legality table: which operations a level allows.
+/// Which operations a level allows.
 bool is_allowed(const Operation& operation, Level level) {
   const bool onnx = std::holds_alternative<OnnxOperator>(operation);
   const bool kernel = std::holds_alternative<kernels::Operation>(operation);
@@ -23,7 +23,7 @@ bool is_allowed(const Operation& operation, Level level) {
   return false;
 }
 
-/// What a node must satisfy by itself: the sentence that says what does not hold, empty where all does.
+/// Checks one node. The returned sentence says what is wrong; it is empty if nothing is.
 class NodeCheck {
  public:
   NodeCheck(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -58,7 +58,8 @@ class NodeCheck {
 
   std::string check(const Accumulate& a) const {
     if (std::string why = arity(1); !why.empty()) return why;
-    if (!in(0).type.is_integer() || !out().type.is_integer()) return "accumulates what is no integer";
+    if (!in(0).type.is_integer() || !out().type.is_integer())
+      return "accumulates something other than integers";
     if (a.weights == nullptr) return "has no weights";
     const Shape& x = in(0).shape;
     if (x.size() != (a.dense ? 2U : 4U)) return "has an input of the wrong rank";
@@ -98,7 +99,7 @@ class NodeCheck {
 
   std::string check(const SumPool& s) const {
     if (std::string why = arity(1); !why.empty()) return why;
-    if (!in(0).type.is_integer()) return "sums what is no integer";
+    if (!in(0).type.is_integer()) return "sums something other than integers";
     if (in(0).shape.size() != 4 || out().shape.size() != 4) return "is not on [1, C, H, W]";
     return chain(s.chain, Type::integer(64), out().type);
   }

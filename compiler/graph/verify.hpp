@@ -1,5 +1,5 @@
-// What a graph must satisfy, level by level. Run after every pass: a failure is our bug (kInternal), found
-// where it was made.
+// The rules that a graph must satisfy at each level. They are checked after every pass, so a failure is a bug of
+// the compiler (kInternal) in the pass before.
 #pragma once
 
 #include "compiler/graph/graph.hpp"
@@ -9,15 +9,15 @@ namespace millrace::compiler::graph {
 
 enum class Level : std::uint8_t {
   kImported,  // ONNX operators only
-  kMixed,     // ONNX operators and integer arithmetic, while passes replace the former by the latter
-  kInteger,   // no ONNX operator left
+  kMixed,     // ONNX operators and integer arithmetic
+  kInteger,   // integer arithmetic only
   kLowered,   // kernels::Operation only; shapes without batch, channels innermost
 };
 
 const char* to_string(Level level);
 
-/// Structure (ids, names, order, one producer a value), the level's operations, and each operation's inputs,
-/// types, shapes and constants.
+/// Checks the structure (ids, names, order, one producer per value), that the level allows each operation, and
+/// each operation's inputs, types, shapes and constants.
 Status verify(const Graph& graph, Level level);
 
 }  // namespace millrace::compiler::graph

@@ -5,13 +5,13 @@
 namespace millrace::compiler::graph {
 namespace {
 
-constexpr std::int64_t kMostExtent = 65535;  // what a kernels::Window holds
+constexpr std::int64_t kMostExtent = 65535;  // the largest field of a kernels::Window
 
 struct Axis {
   std::int64_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0, out = 0;
 };
 
-/// Fills before, after and out; false where no window fits.
+/// Fills before, after and out. False if no window fits.
 bool resolve_axis(Axis& a, std::int64_t extent, const std::string& auto_pad, bool ceil_mode) {
   const std::int64_t reach = (a.kernel - 1) * a.dilation + 1;
   if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
@@ -25,7 +25,7 @@ bool resolve_axis(Axis& a, std::int64_t extent, const std::string& auto_pad, boo
   const std::int64_t room = extent + a.before + a.after - reach;
   if (room < 0) return false;
   a.out = room / a.stride + 1;
-  // A window that would start in the padding behind the input is left out.
+  // No window may start in the padding behind the input.
   if (ceil_mode && room % a.stride != 0 && a.out * a.stride < extent + a.before) {
     a.after += a.stride - room % a.stride;
     ++a.out;
@@ -37,37 +37,31 @@ bool resolve_axis(Axis& a, std::int64_t extent, const std::string& auto_pad, boo
 
 std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
                                              const std::vector<std::int64_t>& kernel, std::string& why) {
-  const std::size_t n = kernel.size();
-  if (n < 1 || n > 2 || input.size() != n + 2) {
-    why = "takes one or two spatial axes, this one has an input of " + to_string(input);
+  const auto fail = [&why](std::string text) {
+    why = std::move(text);
     return std::nullopt;
-  }
+  };
+  const std::size_t n = kernel.size();
+  if (n < 1 || n > 2 || input.size() != n + 2)
+    return fail("takes one or two spatial axes, this one has an input of " + to_string(input));
   const std::vector<std::int64_t> strides = op.integers("strides", std::vector<std::int64_t>(n, 1));
   const std::vector<std::int64_t> dilations = op.integers("dilations", std::vector<std::int64_t>(n, 1));
   const std::vector<std::int64_t> pads = op.integers("pads", std::vector<std::int64_t>(2 * n, 0));
-  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n) {
-    why = "has strides, dilations or pads of the wrong length";
-    return std::nullopt;
-  }
+  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n)
+    return fail("has strides, dilations or pads of the wrong length");
   const std::string auto_pad = op.text("auto_pad", "NOTSET");
-  if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER") {
-    why = "has the unknown auto_pad '" + auto_pad + "'";
-    return std::nullopt;
-  }
+  if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER")
+    return fail("has the unknown auto_pad '" + auto_pad + "'");
   Axis axes[2];
   for (std::size_t i = 0; i < n; ++i) {
     Axis& a = axes[2 - n + i];
     a = {kernel[i], strides[i], dilations[i], pads[i], pads[n + i], 0};
     const auto sane = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMostExtent; };
     if (!sane(a.kernel, 1) || !sane(a.stride, 1) || !sane(a.dilation, 1) || !sane(a.before, 0) ||
-        !sane(a.after, 0)) {
-      why = "has a window, stride, dilation or pad that is negative, zero or absurd";
-      return std::nullopt;
-    }
-    if (!resolve_axis(a, input[2 + i], auto_pad, op.integer("ceil_mode", 0) != 0)) {
-      why = "has a window larger than its padded input of " + to_string(input);
-      return std::nullopt;
-    }
+        !sane(a.after, 0))
+      return fail("has a window, stride, dilation or pad that is negative, zero or absurd");
+    if (!resolve_axis(a, input[2 + i], auto_pad, op.integer("ceil_mode", 0) != 0))
+      return fail("has a window larger than its padded input of " + to_string(input));
   }
   if (n == 1) axes[0].out = 1;
   ResolvedWindow w;

@@ -1,5 +1,4 @@
-// The window of an ONNX Conv or pooling operator, all of auto_pad, ceil_mode and one-dimensional forms
-// resolved.
+// The window of an ONNX Conv or pooling operator, with auto_pad, ceil_mode and one-dimensional forms resolved.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ struct ResolvedWindow {
   bool padded = false;  // some window reads outside the input
 };
 
-/// `input` is [N, C, W] or [N, C, H, W]; `kernel` its spatial extents, as many as the input has spatial axes.
-/// On failure `why` says what does not hold, and the result is empty.
+/// `input` is [N, C, W] or [N, C, H, W]. `kernel` has one extent per spatial axis. If the window is not valid,
+/// the result is empty and `why` says why.
 std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
                                              const std::vector<std::int64_t>& kernel, std::string& why);
 

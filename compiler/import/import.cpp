@@ -10,11 +10,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "compiler/graph/evaluate.hpp"
 #include "compiler/graph/verify.hpp"
-#include "compiler/import/infer.hpp"
-#include "compiler/import/operators.hpp"
 #include "compiler/import/tensor.hpp"
+#include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
 
@@ -51,7 +49,7 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
   google::protobuf::io::CodedInputStream coded(&array);
   coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
   const bool parsed = model.ParsePartialFromCodedStream(&coded) && coded.ConsumedEntireMessage();
-  // Every ONNX file begins with its IR version: field 1, a small number.
+  // An ONNX file begins with its IR version: field 1, a small number.
   const bool plausible =
       bytes.size() > 1 && bytes[0] == std::byte{8} && bytes[1] > std::byte{0} && bytes[1] < std::byte{32};
   if (!parsed && plausible)
@@ -62,7 +60,7 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
 
 class Importer {
  public:
-  /// Empties the model's initialisers as it reads them.
+  /// Reading empties the model's initialisers, to save memory.
   Importer(onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised)
       : model_(model),
         proto_(*model.mutable_graph()),
@@ -75,11 +73,11 @@ class Importer {
     MILLRACE_TRY(read_initialisers());
     MILLRACE_TRY(read_inputs());
     MILLRACE_TRY(read_nodes());
-    MILLRACE_TRY(refuse_what_is_unsupported());
+    MILLRACE_TRY(check_operators());
     if (!graph::sort_nodes(graph_)) {
       const Node& node = graph_.nodes[graph::node_on_cycle(graph_)];
       return invalid("the graph has a cycle: " + std::get<OnnxOperator>(node.operation).type + " '" +
-                     node.name + "' waits for its own output");
+                     node.name + "' depends on its own output");
     }
     MILLRACE_TRY(infer_shapes());
     MILLRACE_TRY(read_outputs());
@@ -173,8 +171,8 @@ class Importer {
 
   Status read_nodes() {
     std::unordered_map<std::string, int> names;
-    // Outputs first, so that nodes may stand in any order.
-    std::vector<const onnx::NodeProto*> operators;
+    // All outputs are declared first, so that nodes may be in any order.
+    std::vector<const onnx::NodeProto*> rest;
     for (const auto& node : proto_.node()) {
       const std::string here = node.op_type() + " '" + label(node) + "'";
       if (node.output_size() == 0) return invalid(here + " has no output");
@@ -186,10 +184,10 @@ class Importer {
       if (node.op_type() == "Constant" && normal_domain(node.domain()).empty()) {
         MILLRACE_TRY(read_constant(node));
       } else {
-        operators.push_back(&node);
+        rest.push_back(&node);
       }
     }
-    for (const onnx::NodeProto* node : operators) {
+    for (const onnx::NodeProto* node : rest) {
       MILLRACE_TRY(read_node(*node, names));
     }
     return {};
@@ -241,8 +239,7 @@ class Importer {
     for (const auto& a : proto.attribute()) {
       if (a.has_g() || a.graphs_size() > 0) continue;  // control flow: refused by its type
       if (!add_attribute(op, a)) {
-        const bool known = why_unsupported(op).empty();
-        if (known)
+        if (operators::find(op) != nullptr)
           return invalid(here + ": attribute '" + a.name() +
                          "' has a type that is not taken, or stands twice");
       }
@@ -264,8 +261,8 @@ class Importer {
     return {};
   }
 
-  /// That no constant which a node reads is NaN or infinite: no integer stands for either. Only a bound may be
-  /// infinite, where it bounds nothing.
+  /// Refuses NaN and infinity in constants, because no integer represents them. Only a bound of Clip may be
+  /// infinite.
   Status check_constants(const std::string& here, const std::string& type, const Node& node) const {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];
@@ -308,18 +305,18 @@ class Importer {
     return op.attributes.emplace(a.name(), std::move(value)).second;
   }
 
-  /// Lists all of it at once: the owner fixes the export once, not node by node.
-  Status refuse_what_is_unsupported() const {
+  /// Lists all unsupported nodes in one error.
+  Status check_operators() const {
     std::string list;
     std::size_t count = 0;
     std::string wrong;
     bool quantised = false;
     for (const Node& n : graph_.nodes) {
       const auto& op = std::get<OnnxOperator>(n.operation);
-      quantised = quantised || is_quantiser(op);
-      const std::string why = why_unsupported(op);
+      quantised = quantised || operators::is_quantiser(op);
+      const std::string why = operators::why_unsupported(op);
       if (why.empty()) {
-        if (const std::string what = check_attributes(op); !what.empty())
+        if (const std::string what = operators::check_attributes(op); !what.empty())
           wrong += (wrong.empty() ? "" : "\n  ") + printable(op.type + " '" + n.name + "': " + what);
         continue;
       }
@@ -330,7 +327,8 @@ class Importer {
     if (!wrong.empty()) list += "\nand these have attributes that are not sound:\n  " + wrong;
     if (count > 0)
       return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
-                         " not supported:" + list + "\nOperators that are taken: " + taken_operators());
+                         " not supported:" + list +
+                         "\nOperators that are taken: " + operators::supported_operators());
     if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
           "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "
@@ -340,7 +338,7 @@ class Importer {
     return {};
   }
 
-  /// What cannot be shaped is listed all at once; nodes behind it are not looked at.
+  /// Lists all nodes whose shape cannot be inferred in one error. Skips nodes that depend on them.
   Status infer_shapes() {
     std::string list;
     std::size_t count = 0;
@@ -349,22 +347,22 @@ class Importer {
       const auto& op = std::get<OnnxOperator>(n.operation);
       const std::string here = printable(op.type + " '" + n.name + "' ");
       if (n.outputs[0] == kNoValue) return invalid(here + "leaves out its first output");
-      const bool blind = std::any_of(n.inputs.begin(), n.inputs.end(),
-                                     [&](ValueId v) { return v != kNoValue && shapeless[v]; });
-      const std::string why = blind ? "" : infer(graph_, n);
-      if (blind || !why.empty()) {
+      const bool skip = std::any_of(n.inputs.begin(), n.inputs.end(),
+                                    [&](ValueId v) { return v != kNoValue && shapeless[v]; });
+      const std::string why = skip ? "" : operators::infer(graph_, n);
+      if (skip || !why.empty()) {
         for (const ValueId v : n.outputs)
           if (v != kNoValue) shapeless[v] = true;
-        if (blind) continue;
+        if (skip) continue;
         if (++count <= graph::kMostListed) list += (list.empty() ? "" : "\n  ") + here + printable(why);
         continue;
       }
       std::vector<const graph::Value*> inputs;
       for (const ValueId v : n.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph_.value(v));
-      // Shapes that the graph computes become constants here; weights are left to the passes.
+      // Only shapes that the graph computes become constants here. Passes fold the rest.
       const graph::Value& output = graph_.value(n.outputs[0]);
       if (!output.type.is_float() && output.shape.size() <= 1)
-        shapes_[n.outputs[0]] = graph::evaluate(op, inputs, output, 64);
+        shapes_[n.outputs[0]] = operators::fold(op, inputs, output, 64);
       if (const auto& known = shapes_[n.outputs[0]]; known) {
         graph_.value(n.outputs[0]).constant = std::make_shared<const graph::Constant>(*known);
       }
@@ -376,7 +374,7 @@ class Importer {
     return drop_known_nodes();
   }
 
-  /// Nodes whose output became a constant have nothing left to do; second outputs must not be read.
+  /// Removes nodes whose output became a constant, and outputs after the first, which nothing may read.
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)
@@ -419,7 +417,7 @@ class Importer {
     return {};
   }
 
-  /// Where the file declares an output's shape, it must be the one inferred (its batch may be open).
+  /// If the file declares the output's shape, it must be the inferred one. Its batch may be open.
   static Status check_declared(const onnx::ValueInfoProto& output, const graph::Value& value) {
     if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return {};
     const auto& declared = output.type().tensor_type().shape();
@@ -448,7 +446,7 @@ Result<Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                           const std::filesystem::path& directory, FloatModel unquantised) {
   onnx::ModelProto model;
   MILLRACE_TRY(parse(bytes, model));
-  bytes = {};  // a model's weights are what memory is needed for
+  bytes = {};  // frees memory for the weights
   return Importer(model, directory, unquantised).run(name);
 }
 

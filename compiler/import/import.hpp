@@ -1,4 +1,4 @@
-// From an ONNX file to a Graph: the only folder that sees ONNX headers.
+// Reads an ONNX file into a Graph.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,16 @@
 
 namespace millrace::compiler::import {
 
-/// Reads, checks and shapes a model; the graph is at Level::kImported, every shape static. A symbolic or
-/// unknown first axis of an input is the batch and is taken as 1. Weights in external files beside the model
-/// are read. Errors name the file, and the node or value: kNotFound, kInvalidInput (not ONNX, truncated,
-/// inconsistent, weights missing), kUnsupported (dynamic shape; operators, all listed at once; a model
-/// without quantisers).
+/// Reads and checks a model and infers all shapes. The graph is at Level::kImported. If the first axis of an input
+/// is symbolic or unknown, it is the batch and counts as 1. Weights in external files beside the model are read.
+/// Errors name the file, and the node or value: kNotFound, kInvalidInput (not ONNX, truncated, inconsistent,
+/// weights missing), kUnsupported (dynamic shapes, unsupported operators, no quantisers).
 Result<graph::Graph> import_onnx(const std::filesystem::path& path);
 
-/// Whether a model without quantisers is taken: only where passes::assume_quantised() follows.
-enum class FloatModel { kRefused, kTaken };
+/// Whether a model without quantisers is accepted. Accept it only if passes::assume_quantised() follows.
+enum class FloatModel { kRefused, kAccepted };
 
-/// The same from bytes; external data is looked for in `directory`.
+/// The same from the bytes of a file. External weights are read from `directory`.
 Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                                  const std::filesystem::path& directory = {},
                                  FloatModel unquantised = FloatModel::kRefused);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
 
 namespace millrace::compiler::import {
@@ -35,7 +36,7 @@ Result<std::uint64_t> parse_number(const std::string& text, const std::string& k
   return value;
 }
 
-/// Whether symbolic links take `path` out of `directory`. What does not exist leads nowhere.
+/// Whether symbolic links lead from `path` to a place outside `directory`. False if the path does not exist.
 bool leads_outside(const std::filesystem::path& directory, const std::filesystem::path& path) {
   std::error_code code;
   const auto home = std::filesystem::weakly_canonical(directory.empty() ? "." : directory, code);
@@ -79,7 +80,7 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
 
 template <class T>
 void widen(const std::string& raw, std::vector<std::int64_t>& out) {
-  if constexpr (sizeof(T) == 1) {  // of which a model has millions: written once, not zeroed first
+  if constexpr (sizeof(T) == 1) {  // models have millions of these, so do not zero them first
     const auto* first = reinterpret_cast<const T*>(raw.data());
     out.assign(first, first + raw.size());
     return;
@@ -92,7 +93,7 @@ void widen(const std::string& raw, std::vector<std::int64_t>& out) {
   }
 }
 
-/// Two elements a byte, the first in the low half.
+/// A byte holds two elements, the first in its low half.
 void widen_nibbles(const std::string& raw, bool is_signed, std::size_t count,
                    std::vector<std::int64_t>& out) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -105,7 +106,7 @@ void widen_nibbles(const std::string& raw, bool is_signed, std::size_t count,
 void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c) {
   if (type.is_float()) {
     c.floats.resize(count);
-    if (count > 0) std::memcpy(c.floats.data(), raw.data(), raw.size());  // no element, no memory to copy to
+    if (count > 0) std::memcpy(c.floats.data(), raw.data(), raw.size());
     return;
   }
   const bool is_signed = type.kind == Type::Kind::kSigned;
@@ -155,32 +156,7 @@ Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count
 }  // namespace
 
 Result<Type> element_type(std::int32_t onnx_type) {
-  switch (onnx_type) {
-    case onnx::TensorProto::FLOAT:
-      return Type::float32();
-    case onnx::TensorProto::UINT8:
-      return Type::natural(8);
-    case onnx::TensorProto::INT8:
-      return Type::integer(8);
-    case onnx::TensorProto::UINT16:
-      return Type::natural(16);
-    case onnx::TensorProto::INT16:
-      return Type::integer(16);
-    case onnx::TensorProto::INT32:
-      return Type::integer(32);
-    case onnx::TensorProto::UINT32:
-      return Type::natural(32);
-    case onnx::TensorProto::INT64:
-      return Type::integer(64);
-    case onnx::TensorProto::BOOL:
-      return Type{Type::Kind::kBool, 8};
-    case 21:
-      return Type::natural(4);  // UINT4 and INT4: newer than the installed onnx.proto
-    case 22:
-      return Type::integer(4);
-    default:
-      break;
-  }
+  if (const auto type = operators::type_of(onnx_type)) return *type;
   return Error(ErrorCode::kUnsupported,
                std::string("has elements ") + type_name(onnx_type) +
                    "; Millrace takes float32, bool and integers of 4, 8, 16, 32 and 64 bits");

@@ -1,4 +1,4 @@
-// A TensorProto as a Constant, checked. Private to compiler/import.
+// Reads and checks a TensorProto. Private to compiler/import.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -16,10 +16,10 @@ struct TensorData {
   graph::Constant constant;
 };
 
-/// ONNX's data type number as a Type; kUnsupported names the type.
+/// The Type of an ONNX data type number. kUnsupported, with the type's name, if there is none.
 Result<graph::Type> element_type(std::int32_t onnx_type);
 
-/// Errors do not name the tensor: the caller does.
+/// Errors do not name the tensor, so the caller must.
 Result<TensorData> read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory);
 
 }  // namespace millrace::compiler::import

@@ -1,12 +1,12 @@
-// Two operands of at most 8 bits: all pairs are compared.
+// The block that adds or multiplies two operands of at most 8 bits: all pairs of operands are compared.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
 
+#include "compiler/operators/qlinear_kernels.hpp"
 #include "compiler/passes/blocks.hpp"
-#include "compiler/passes/qlinear_kernels.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
@@ -18,7 +18,7 @@ using graph::Type;
 struct Pairs {
   Type a, b;
   std::vector<std::int16_t> table;
-  std::int64_t lowest = 0, highest = 0;  // results reached
+  std::int64_t lowest = 0, highest = 0;  // of all results
 };
 
 /// The result for one pair of operands, in float32 as the model is written.
@@ -34,12 +34,13 @@ std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine
   };
 }
 
-/// The same as ONNX Runtime's kernel computes it; what follows the quantiser works on its integers.
+/// The result for one pair of operands, as ONNX Runtime's kernel computes it. Steps behind the quantiser work on
+/// its integers.
 std::function<std::int64_t(std::int64_t, std::int64_t)> by_kernel(const Combine& c) {
   const Step& quantise = c.tail.steps.front();
-  const auto affine = [](const Step& s) { return Affine{s.floats[0], s.integers[0]}; };
-  const QLinearKernel kernel(c.kind, affine(c.a.steps[0]), affine(c.b.steps[0]), affine(quantise),
-                             c.arithmetic == Combine::Arithmetic::kQLinearUnsigned);
+  const operators::QLinearKernel kernel(c.kind, operators::affine(c.a.steps[0]),
+                                        operators::affine(c.b.steps[0]), operators::affine(quantise),
+                                        c.arithmetic == Combine::Arithmetic::kQLinearUnsigned);
   const graph::Chain rest{{c.tail.steps.begin() + 1, c.tail.steps.end()}};
   return [kernel, rest, low = quantise.lowest, high = quantise.highest](std::int64_t x, std::int64_t y) {
     return rest.evaluate(std::clamp(kernel(x, y), low, high), 0);
@@ -59,7 +60,7 @@ Pairs all_pairs(const Combine& c, Type a, Type b) {
   return p;
 }
 
-/// An offset for which the multipliers give the table's result for every pair; exact.
+/// An offset with which the multipliers give the table's result for every pair. Empty if there is none.
 std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int64_t mb, int shift) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min() / 4, most = -least;
   std::size_t i = 0;
@@ -73,7 +74,7 @@ std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int6
   return least <= 0 && most >= 0 ? 0 : least + (most - least) / 2;
 }
 
-/// Steps of the result for one step of an operand; absent where the chains are no plain scales.
+/// How many steps of the result one step of each operand makes. Empty if the chains are no plain scales.
 std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
   if (c.kind != Combine::Kind::kAdd) return std::nullopt;
   const auto scale = [](const graph::Chain& chain) -> double {

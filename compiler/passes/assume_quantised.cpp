@@ -1,37 +1,16 @@
-// A float model as if it had been quantised: quantisers where a quantising tool puts them, with scales taken
-// from the weights alone. Shapes, widths, amounts of work and the form of the scales are those of the
-// quantised model; its numbers mean nothing.
+// Quantises a float model for planning only. Quantisers stand where a quantising tool puts them, with scales
+// taken from the weights alone. Shapes, bit widths, work and the form of the scales are those of the quantised
+// model, but its results are meaningless.
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
 
-const std::set<std::string> kComputing = {"Conv",
-                                          "Gemm",
-                                          "MatMul",
-                                          "Add",
-                                          "Mul",
-                                          "Sub",
-                                          "Relu",
-                                          "Clip",
-                                          "LeakyRelu",
-                                          "Sigmoid",
-                                          "Tanh",
-                                          "Div",
-                                          "Concat",
-                                          "AveragePool",
-                                          "GlobalAveragePool",
-                                          "BatchNormalization",
-                                          "HardSigmoid",
-                                          "HardSwish"};
-const std::set<std::string> kFused = {"Relu",        "Clip",    "LeakyRelu", "BatchNormalization",
-                                      "HardSigmoid", "Sigmoid", "Tanh"};
-
-/// Along which axis of its weights a product's output channels run; 0 where it is no product.
+/// The axis of its weights along which a product's output channels run; 0 for other operators.
 std::size_t channel_axis(const Node& node, const Shape& weights) {
   const OnnxOperator* op = onnx_of(node);
   if (op == nullptr || weights.size() < 2 || op->type == "Conv") return 0;
@@ -56,7 +35,7 @@ class Assumption {
   }
 
  private:
-  /// A node, reading what is quantised of its inputs, and its output quantised behind it.
+  /// Appends the node with its inputs quantised, and a quantiser behind it if a tool would put one there.
   void take(Node node, const std::vector<Node>& all) {
     const OnnxOperator* op = onnx_of(node);
     double largest = 0;
@@ -68,29 +47,29 @@ class Assumption {
         v = q->second;
     const ValueId output = node.outputs[0];
     const bool product = op != nullptr && (op->type == "Conv" || op->type == "Gemm" || op->type == "MatMul");
-    if (product && node.inputs.size() > 1) largest *= weigh(node);
+    if (product && node.inputs.size() > 1) largest *= quantise_weights(node);
     if (output < largest_.size()) largest_[output] = largest > 0 && std::isfinite(largest) ? largest : 1;
-    const bool computes =
-        op != nullptr && kComputing.contains(op->type) && graph_.value(output).type.is_float();
+    const operators::Operator* row = op == nullptr ? nullptr : operators::find(*op);
+    const bool computes = row != nullptr && row->computes && graph_.value(output).type.is_float();
     graph_.nodes.push_back(std::move(node));
     if (computes && !fused(output, all)) quantised_[output] = quantise(output);
   }
 
-  /// What its only reader does to it can be computed with it.
+  /// Whether the only reader of `v` can be computed together with the node that produces `v`.
   bool fused(ValueId v, const std::vector<Node>& all) const {
     if (uses_.is_output[v] || uses_.readers[v].size() != 1) return false;
     const Node& reader = all[uses_.readers[v][0]];
     const OnnxOperator* op = onnx_of(reader);
-    if (op == nullptr) return false;
-    if (kFused.contains(op->type)) return true;
-    if (op->type != "Add" && op->type != "Mul" && op->type != "Sub" && op->type != "Div") return false;
+    const operators::Operator* row = op == nullptr ? nullptr : operators::find(*op);
+    if (row == nullptr || row->fusion == operators::Fusion::kNever) return false;
+    if (row->fusion == operators::Fusion::kAlways) return true;
     return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](ValueId other) {
       return other != kNoValue && graph_.value(other).constant != nullptr;
     });
   }
 
-  /// The scale with which `largest` is the type's highest number: that one, or the power of two that is not
-  /// below it. 1 where `largest` is no positive number.
+  /// The scale at which `largest` is the type's highest number, rounded up to a power of two if that is wanted.
+  /// 1 if `largest` is not positive.
   float scale_for(double largest, Type type) const {
     const double scale = largest / static_cast<double>(std::max<std::int64_t>(1, type.highest()));
     const auto exact = static_cast<float>(scale);
@@ -132,23 +111,20 @@ class Assumption {
     return out;
   }
 
-  /// Constant weights become integers; gives what the sum may grow by: the root of the sum of squares of the
-  /// weights of the channel where that is most.
-  double weigh(Node& node) {
+  /// Makes constant weights integers. Returns the factor by which sums may grow: the largest Euclidean norm of a
+  /// channel's weights.
+  double quantise_weights(Node& node) {
     const Value weights = graph_.value(node.inputs[1]);
     if (weights.constant == nullptr || !weights.type.is_float()) return 1;
     const std::size_t axis = channel_axis(node, weights.shape);
-    const auto channels =
-        static_cast<std::size_t>(std::max<std::int64_t>(1, weights.shape.empty() ? 1 : weights.shape[axis]));
-    std::size_t inner = 1;  // elements from one channel to the next
-    for (std::size_t d = axis + 1; d < weights.shape.size(); ++d)
-      inner *= static_cast<std::size_t>(weights.shape[d]);
+    const graph::AlongAxis channel =
+        weights.shape.empty() ? graph::AlongAxis() : graph::AlongAxis(weights.shape, axis);
     const auto& floats = weights.constant->floats;
-    std::vector<double> largest(channels, 0), squares(channels, 0);
+    std::vector<double> largest(channel.extent, 0), squares(channel.extent, 0);
     for (std::size_t i = 0; i < floats.size(); ++i) {
       if (!std::isfinite(floats[i])) continue;
       const double w = std::abs(static_cast<double>(floats[i]));
-      const std::size_t c = i / inner % channels;
+      const std::size_t c = channel.index(i);
       largest[c] = std::max(largest[c], w);
       squares[c] += w * w;
     }
@@ -157,7 +133,7 @@ class Assumption {
     const auto most = static_cast<double>(type.highest());
     graph::Constant integers;
     for (std::size_t i = 0; i < floats.size(); ++i) {
-      const auto scale = static_cast<double>(scales[scales.size() == 1 ? 0 : i / inner % channels]);
+      const auto scale = static_cast<double>(scales[scales.size() == 1 ? 0 : channel.index(i)]);
       const double q = std::isfinite(floats[i]) ? std::nearbyint(static_cast<double>(floats[i]) / scale) : 0;
       integers.integers.push_back(static_cast<std::int64_t>(std::clamp(q, -most, most)));
     }
@@ -168,8 +144,8 @@ class Assumption {
     return std::sqrt(*std::max_element(squares.begin(), squares.end()));
   }
 
-  /// One for each channel, or one power of two for all. The scale of a channel whose weights are next to
-  /// nothing is bounded from below, for the channel's bias, in units of its scale, has to fit 32 bits.
+  /// One scale per channel, or one power of two for all. A scale has a lower bound, because the channel's bias
+  /// in units of it must fit 32 bits.
   std::vector<float> weight_scales(const std::vector<double>& largest, Type type) const {
     const double most = *std::max_element(largest.begin(), largest.end());
     if (types_.scales == AssumedScales::kPowerOfTwo) return {scale_for(most, type)};
@@ -178,7 +154,7 @@ class Assumption {
     return scales;
   }
 
-  /// In units of the accumulator, as tools write it.
+  /// The bias in units of the accumulator, as tools write it.
   ValueId bias(const Node& node, const std::vector<float>& weight_scales) {
     const Value value = graph_.value(node.inputs[2]);
     const auto input = scale_.find(node.inputs[0]);
@@ -199,7 +175,7 @@ class Assumption {
     return dequantise(q, units, value.name, type);
   }
 
-  /// A graph output goes on under its own name.
+  /// The graph output keeps its name.
   void rename(ValueId& output, ValueId to) {
     std::swap(graph_.value(output).name, graph_.value(to).name);
     output = to;
@@ -208,9 +184,9 @@ class Assumption {
   Graph graph_;
   AssumedTypes types_;
   graph::Uses uses_;
-  std::vector<double> largest_;  // of a value's elements, about
+  std::vector<double> largest_;  // rough bound on each value's elements
   std::map<ValueId, ValueId> quantised_;
-  std::map<ValueId, float> scale_;  // of a dequantised value
+  std::map<ValueId, float> scale_;  // of dequantised values
 };
 
 }  // namespace

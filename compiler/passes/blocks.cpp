@@ -11,13 +11,14 @@ namespace {
 
 using graph::Chain;
 using graph::Step;
+using graph::Trend;
 using graph::Type;
 using kernels::ElementType;
 using kernels::Requantise;
 
 constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
-constexpr std::int64_t kMostCompared =
-    std::int64_t{1} << 16;  // accumulators a channel, where nothing less proves it monotone
+// The most accumulators of a channel that are compared to prove a trend.
+constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;
 
 Error unsupported(std::string message) {
   return Error(ErrorCode::kUnsupported, std::move(message));
@@ -33,7 +34,7 @@ std::int64_t saturate32(std::int64_t x) {
                                 std::numeric_limits<std::int32_t>::max());
 }
 
-/// A chain that only clamps needs no proof: multiplier 1, no shift.
+/// A chain that only clamps needs no proof: its multiplier is 1 and its shift 0.
 bool only_clamps(const Chain& chain) {
   return std::all_of(chain.steps.begin(), chain.steps.end(),
                      [](const Step& s) { return s.kind == Step::Kind::kClampInteger; });
@@ -54,7 +55,7 @@ Requantise clamp_only(const Chain& chain, Type output) {
   return r;
 }
 
-/// By evaluating every accumulator.
+/// Compares the results of all accumulators.
 template <class Ordered>
 bool is_sorted(const Chain& chain, Range range, std::size_t channel, Ordered ordered) {
   std::int64_t before = chain.evaluate(range.lowest, channel);
@@ -66,20 +67,16 @@ bool is_sorted(const Chain& chain, Range range, std::size_t channel, Ordered ord
   return true;
 }
 
-enum class Way : std::uint8_t { kRising, kFalling };
-
-/// Whether the step function rises or falls over the whole range: bisection, the solver's and the checker's
-/// alike, is worth nothing otherwise. By the chain's steps where these decide it, else by comparing every
-/// accumulator; else why not.
-Result<Way> way_of(const Chain& chain, Range range, std::size_t channel) {
-  const graph::Course course = chain.course(range.lowest, range.highest, channel);
-  if (course.kind == graph::Course::Kind::kRising) return Way::kRising;
-  if (course.kind == graph::Course::Kind::kFalling) return Way::kFalling;
+/// Whether the step function rises or falls over the whole range. Solver and checker use bisection, which
+/// requires that. The trend of the chain's steps decides; if it is unproved, every accumulator is compared.
+Result<Trend> prove_trend(const Chain& chain, Range range, std::size_t channel) {
+  const graph::ChainTrend found = chain.trend(range.lowest, range.highest, channel);
+  if (found.trend != Trend::kUnproved) return found.trend;
   if (range.highest - range.lowest < kMostCompared) {
-    if (is_sorted(chain, range, channel, std::less_equal<>())) return Way::kRising;
-    if (is_sorted(chain, range, channel, std::greater_equal<>())) return Way::kFalling;
+    if (is_sorted(chain, range, channel, std::less_equal<>())) return Trend::kRising;
+    if (is_sorted(chain, range, channel, std::greater_equal<>())) return Trend::kFalling;
   }
-  const std::string step = graph::operator_name(chain.steps[course.step].kind);
+  const std::string step = graph::operator_name(chain.steps[found.step]);
   return unsupported(
       step +
       " is not taken between a sum and its quantiser, and a further quantiser between them changes "
@@ -88,32 +85,33 @@ Result<Way> way_of(const Chain& chain, Range range, std::size_t channel) {
       step + " by a function that only rises, such as Relu");
 }
 
-Range around(const std::vector<Range>& ranges) {
+Range hull(const std::vector<Range>& ranges) {
   Range all = ranges[0];
   for (const Range& r : ranges) all = {std::min(all.lowest, r.lowest), std::max(all.highest, r.highest)};
   return all;
 }
 
-/// Which channels fall. `joint`: one function for all, proved over all that any channel reaches.
-struct Ways {
+/// Which channels fall. `joint`: one rising function for all channels, proved over the hull of their ranges.
+struct Trends {
   std::vector<bool> falling;
   bool joint = false;
 };
 
-Result<Ways> ways_of(const Chain& chain, const std::vector<Range>& ranges) {
+Result<Trends> prove_trends(const Chain& chain, const std::vector<Range>& ranges) {
   if (chain.channels() == 1) {
-    const auto way = way_of(chain, around(ranges), 0);
-    if (way.ok()) return Ways{std::vector<bool>(ranges.size(), *way == Way::kFalling), *way == Way::kRising};
+    const auto trend = prove_trend(chain, hull(ranges), 0);
+    if (trend.ok())
+      return Trends{std::vector<bool>(ranges.size(), *trend == Trend::kFalling), *trend == Trend::kRising};
   }
-  Ways ways;
+  Trends trends;
   for (std::size_t c = 0; c < ranges.size(); ++c) {
-    MILLRACE_ASSIGN(const Way way, way_of(chain, ranges[c], chain.channels() == 1 ? 0 : c));
-    ways.falling.push_back(way == Way::kFalling);
+    MILLRACE_ASSIGN(const Trend trend, prove_trend(chain, ranges[c], chain.channels() == 1 ? 0 : c));
+    trends.falling.push_back(trend == Trend::kFalling);
   }
-  return ways;
+  return trends;
 }
 
-/// Solved, then proved by the checker that shares nothing with the solver.
+/// Solves the problem, then proves the solution with a checker that shares nothing with the solver.
 Result<Requantise> solve_and_prove(const RequantiseProblem& problem) {
   if (problem.highest - problem.lowest > 65535)
     return unsupported("its result has more than 16 bits: put a quantiser there");
@@ -130,18 +128,17 @@ RequantiseProblem make_problem(Reference reference, std::vector<Range> ranges, b
   RequantiseProblem p;
   p.reference = std::move(reference);
   p.accumulators = std::move(ranges);
-  // One function for all channels: proved over all that any of them reaches.
-  if (!per_channel) p.accumulators = {around(p.accumulators)};
+  if (!per_channel) p.accumulators = {hull(p.accumulators)};
   p.lowest = output.lowest();
   p.highest = output.highest();
   return p;
 }
 
-/// Integer weights and bias with zero points folded, one channel after another.
+/// Weights and bias with zero points folded, one channel after another.
 struct Folded {
   std::vector<std::int64_t> weights;  // [O][kh][kw][I / groups]
   std::vector<std::int64_t> bias;     // [O]
-  std::size_t taps = 0;               // weights an output channel
+  std::size_t taps = 0;               // weights per output channel
 };
 
 Folded fold(const graph::Accumulate& a) {
@@ -165,8 +162,8 @@ Folded fold(const graph::Accumulate& a) {
   return f;
 }
 
-/// Channels whose result falls as the accumulator grows (a negative factor, as batch normalisation can have)
-/// get negated weights.
+/// Negates the weights of channels whose result falls as the accumulator grows. Batch normalisation can have
+/// such negative factors.
 void negate_falling(Folded& f, const std::vector<bool>& falling) {
   for (std::size_t o = 0; o < falling.size(); ++o) {
     if (!falling[o]) continue;
@@ -175,17 +172,17 @@ void negate_falling(Folded& f, const std::vector<bool>& falling) {
   }
 }
 
-/// Every sum a channel can end with, and every one it can pass on the way.
-struct Reach {
-  std::vector<Range> results;
-  Range partial;
+/// The ranges of sums that inputs of a type can give.
+struct SumRanges {
+  std::vector<Range> results;  // of complete sums, one per channel
+  Range partial;               // of all partial sums, in any order
 };
 
-Reach reach_of(const Folded& f, Type input) {
+SumRanges sum_ranges(const Folded& f, Type input) {
   const std::int64_t low = input.lowest(), high = input.highest();
-  Reach r;
+  SumRanges r;
   for (std::size_t o = 0; o < f.bias.size(); ++o) {
-    // All weights of a sign meet their extreme at the same inputs.
+    // All weights of one sign reach their extreme products at the same input value.
     std::int64_t positive = 0, negative = 0;
     for (std::size_t i = 0; i < f.taps; ++i) {
       const std::int64_t w = f.weights[o * f.taps + i];
@@ -211,12 +208,6 @@ Type weight_type(const std::vector<std::int64_t>& weights) {
 
 }  // namespace
 
-ElementType element_type(Type type) {
-  if (type.is_float()) return {ElementType::Kind::kFloat32, 32};
-  return {type.kind == Type::Kind::kUnsigned ? ElementType::Kind::kUnsigned : ElementType::Kind::kSigned,
-          type.bits};
-}
-
 kernels::Window make_window(const graph::Geometry& g, std::int64_t pad_value) {
   const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
   kernels::Window w;
@@ -237,11 +228,11 @@ kernels::Window make_window(const graph::Geometry& g, std::int64_t pad_value) {
 Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type input, Type output) {
   Folded f = fold(a);
   const Chain chain = a.chain.contracted();
-  Reach reach = reach_of(f, input);
-  MILLRACE_ASSIGN(const Ways ways, ways_of(chain, reach.results));
-  if (std::find(ways.falling.begin(), ways.falling.end(), true) != ways.falling.end()) {
-    negate_falling(f, ways.falling);
-    reach = reach_of(f, input);
+  SumRanges sums = sum_ranges(f, input);
+  MILLRACE_ASSIGN(const Trends trends, prove_trends(chain, sums.results));
+  if (std::find(trends.falling.begin(), trends.falling.end(), true) != trends.falling.end()) {
+    negate_falling(f, trends.falling);
+    sums = sum_ranges(f, input);
   }
 
   kernels::Convolution c;
@@ -256,7 +247,7 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
     if (b != saturate32(b)) return unsupported("its bias needs more than 32 bits");
   if (std::any_of(f.bias.begin(), f.bias.end(), [](std::int64_t b) { return b != 0; }))
     c.bias.assign(f.bias.begin(), f.bias.end());
-  const Type accumulator = Type::holding(reach.partial.lowest, reach.partial.highest);
+  const Type accumulator = Type::holding(sums.partial.lowest, sums.partial.highest);
   if (accumulator.bits > 32)
     return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
   c.accumulator = element_type(accumulator);
@@ -266,10 +257,11 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
     return c;
   }
   const bool one_chain = chain.channels() == 1;
-  const Reference reference = [&chain, &ways, one_chain](std::int64_t acc, std::size_t channel) {
-    return chain.evaluate(ways.falling[channel] ? -acc : acc, one_chain ? 0 : channel);
+  const Reference reference = [&chain, &trends, one_chain](std::int64_t acc, std::size_t channel) {
+    return chain.evaluate(trends.falling[channel] ? -acc : acc, one_chain ? 0 : channel);
   };
-  MILLRACE_ASSIGN(c.requantise, solve_and_prove(make_problem(reference, reach.results, !ways.joint, output)));
+  MILLRACE_ASSIGN(c.requantise,
+                  solve_and_prove(make_problem(reference, sums.results, !trends.joint, output)));
   return c;
 }
 
@@ -291,7 +283,7 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type
     return p;
   }
   for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
-    MILLRACE_TRY(way_of(chain, {range.lowest - zeros, range.highest - zeros}, channel));
+    MILLRACE_TRY(prove_trend(chain, {range.lowest - zeros, range.highest - zeros}, channel));
   }
   const Reference reference = [&chain, zeros](std::int64_t acc, std::size_t channel) {
     return chain.evaluate(acc - zeros, channel);
@@ -310,12 +302,11 @@ Result<kernels::Operation> make_rescale(const Chain& written, Type input, Type o
   const Reference reference = [&chain](std::int64_t acc, std::size_t channel) {
     return chain.evaluate(acc, channel);
   };
-  // Of few elements all are compared, whatever the chain's steps promise: a table of them is right in any
-  // case.
+  // If the type has few values, all are compared. A table of them is right even if the trend is unproved.
   const bool small = input.bits <= 8 && chain.channels() == 1;
   if (!small) {
     for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
-      MILLRACE_TRY(way_of(chain, range, channel));
+      MILLRACE_TRY(prove_trend(chain, range, channel));
     }
   }
   if (!small || is_sorted(chain, range, 0, std::less_equal<>())) {

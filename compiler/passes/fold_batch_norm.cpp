@@ -1,5 +1,4 @@
-// BatchNormalization becomes a factor and an addend a channel, which requantisation takes in: no arithmetic
-// is left of it.
+// BatchNormalization becomes a factor and an addend per channel. Requantisation absorbs both.
 #include <cmath>
 
 #include "compiler/passes/rewrite.hpp"
@@ -7,14 +6,19 @@
 namespace millrace::compiler::passes {
 
 Result<Graph> fold_batch_norm(Graph graph) {
-  rewrite_nodes(graph, [&](Node& n, std::vector<Node>& out) {
-    if (!is_onnx(n, "BatchNormalization")) return false;
+  std::vector<Node> out;
+  for (Node& n : graph.nodes) {
+    if (!is_onnx(n, "BatchNormalization")) {
+      out.push_back(std::move(n));
+      continue;
+    }
     const graph::Constant* p[5] = {};
     for (std::size_t i = 1; i < 5; ++i) p[i] = constant_input(graph, n, i);
     if (p[1] == nullptr || p[2] == nullptr || p[3] == nullptr || p[4] == nullptr ||
         onnx_of(n)->integer("training_mode", 0) != 0) {
       refuse(graph, n, "its parameters must be constants, and training_mode 0");
-      return false;
+      out.push_back(std::move(n));
+      continue;
     }
     const float epsilon = onnx_of(n)->real("epsilon", 1e-5F);
     const Value y = graph.value(n.outputs[0]);
@@ -32,8 +36,8 @@ Result<Graph> fold_batch_norm(Graph graph) {
     out.push_back(make_node(n.name, OnnxOperator{"", "Mul", 14, {}}, {n.inputs[0], f}, scaled, n.sources));
     out.push_back(
         make_node(n.name + ".shift", OnnxOperator{"", "Add", 14, {}}, {scaled, a}, n.outputs[0], n.sources));
-    return true;
-  });
+  }
+  graph.nodes = std::move(out);
   return graph;
 }
 

@@ -1,6 +1,4 @@
-// Operators whose inputs are all known become constants. Dequantised weights stay as they are: integers are
-// what we want.
-#include "compiler/graph/evaluate.hpp"
+// Operators whose inputs are all known become constants. Weights stay integers: DequantizeLinear is not folded.
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -10,7 +8,7 @@ Result<Graph> fold_constants(Graph graph) {
   for (Node& n : graph.nodes) {
     std::vector<const Value*> inputs;
     for (const ValueId v : n.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph.value(v));
-    auto constant = graph::evaluate(*onnx_of(n), inputs, graph.value(n.outputs[0]));
+    auto constant = operators::fold(*onnx_of(n), inputs, graph.value(n.outputs[0]));
     if (!constant) {
       kept.push_back(std::move(n));
       continue;

@@ -1,4 +1,4 @@
-// What follows a sum element by element becomes part of it: bias, factors, Relu, Clip, requantisation.
+// Element-wise steps behind a sum become part of the sum: bias, factors, Relu, Clip, requantisation.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +17,7 @@ T pick(const std::vector<T>& values, std::size_t i) {
   return values[values.size() == 1 ? 0 : i];
 }
 
-/// Integer addends at the chain's beginning join the bias.
+/// Moves integer addends at the start of the chain to the bias.
 void take_integer_bias(Accumulate& a, Chain& chain) {
   while (!chain.steps.empty() && chain.steps[0].kind == Step::Kind::kAddInteger) {
     a.bias.resize(static_cast<std::size_t>(a.out_channels), 0);
@@ -26,8 +26,9 @@ void take_integer_bias(Accumulate& a, Chain& chain) {
   }
 }
 
-/// acc -> float by one factor: the factors, and how many steps say so; 0 steps where it is something else.
-std::size_t scale_of(const Chain& chain, std::vector<float>& scale) {
+/// If the chain begins by multiplying the accumulator by one factor, stores the factors. Returns how many steps
+/// that takes, or 0.
+std::size_t leading_scale(const Chain& chain, std::vector<float>& scale) {
   using K = Step::Kind;
   if (chain.steps.empty()) return 0;
   if (chain.steps[0].kind == K::kDequantise && chain.steps[0].integers == std::vector<std::int64_t>{0}) {
@@ -40,11 +41,10 @@ std::size_t scale_of(const Chain& chain, std::vector<float>& scale) {
   return 2;
 }
 
-/// Towards a float output a bias added in float joins the integer one: nothing but the scale is left for the
-/// host.
+/// For a float output: adds a float bias to the integer bias, so that only the scale is left for the host.
 void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   std::vector<float> scale;
-  const std::size_t at = scale_of(chain, scale);
+  const std::size_t at = leading_scale(chain, scale);
   if (at == 0 || chain.steps.size() != at + 1 || chain.steps[at].kind != Step::Kind::kAdd) return;
   std::vector<std::int64_t> bias = a.bias;
   bias.resize(static_cast<std::size_t>(a.out_channels), 0);
@@ -58,25 +58,21 @@ void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   }
   a.bias = std::move(bias);
   chain.steps.pop_back();
-  if (worst > 1e-3)
-    graph.diagnostics.push_back(
-        {n.name, "its bias is no multiple of input scale times weight scale: rounded, by up to " +
-                     std::to_string(worst) + " of an accumulator step"});
+  note_rounded_bias(graph, n, worst);
 }
 
-/// max(acc * scale, 0) = max(acc, 0) * scale: towards a float output Relu goes to the integers.
-bool take_relu(Accumulate& a, Chain& chain) {
+/// For a float output: moves Relu to the integers. max(acc * scale, 0) = max(acc, 0) * scale.
+void take_relu(Accumulate& a, Chain& chain) {
   std::vector<float> scale;
-  const std::size_t at = scale_of(chain, scale);
-  if (at == 0 || chain.steps.size() != at + 1 || chain.steps[at].kind != Step::Kind::kRelu) return false;
+  const std::size_t at = leading_scale(chain, scale);
+  if (at == 0 || chain.steps.size() != at + 1 || chain.steps[at].kind != Step::Kind::kRelu) return;
   for (const float s : scale)
-    if (!(s > 0)) return false;
+    if (!(s > 0)) return;
   a.chain = {{Step::clamp_integer(0, std::numeric_limits<std::int32_t>::max())}};
   chain.steps.pop_back();
-  return true;
 }
 
-/// The only reader of `n`'s result, where that is element-wise; else none.
+/// The only reader of `n`'s result if it is element-wise, otherwise null.
 Node* only_reader(Graph& graph, const graph::Uses& uses, const Node& n) {
   const ValueId v = n.outputs[0];
   if (uses.readers[v].size() != 1 || uses.is_output[v]) return nullptr;
@@ -88,7 +84,7 @@ bool along_channels(const Elementwise& e) {
   return e.chain.channels() == 1 || e.axis == 1;
 }
 
-/// `n` takes over what `reader` does and gives its result; `reader` is left without any.
+/// Makes `n` produce the result of `reader`, whose work it has taken over. `reader` is left without outputs.
 void absorb(Node& n, Node& reader) {
   n.outputs = reader.outputs;
   n.sources = join_sources(n.sources, reader.sources);
@@ -128,7 +124,7 @@ Result<Graph> fuse_requantise(Graph graph) {
     if (Node* reader = only_reader(graph, uses, n); reader != nullptr) fuse(graph, n, *reader);
   }
   std::erase_if(graph.nodes, [](const Node& n) { return n.outputs.empty(); });
-  // An absorbing node now gives what its reader gave, which others may have read in between.
+  // A node that absorbed its reader now produces the reader's value, which nodes between the two may read.
   if (!graph::sort_nodes(graph)) return Error(ErrorCode::kInternal, "fuse_requantise made a cycle");
   return graph;
 }

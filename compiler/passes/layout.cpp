@@ -18,25 +18,16 @@ bool is_identity_map(const IndexMap& map) {
 }
 
 IndexMap move_map(const graph::Move& move, const graph::Shape& input) {
-  const std::int64_t n = graph::elements(input);
-  if (move.perm.empty()) return identity_map(n);
-  std::vector<std::int64_t> strides(input.size(), 1);
-  for (std::size_t i = input.size(); i-- > 1;) strides[i - 1] = strides[i] * input[i];
-  IndexMap map;
-  map.reserve(static_cast<std::size_t>(n));
-  std::vector<std::int64_t> index(input.size(), 0);
-  std::int64_t at = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    map.push_back(static_cast<std::uint32_t>(at));
-    for (std::size_t d = input.size(); d-- > 0;) {
-      const auto axis = static_cast<std::size_t>(move.perm[d]);
-      at += strides[axis];
-      if (++index[d] < input[axis]) break;
-      at -= strides[axis] * input[axis];
-      index[d] = 0;
-    }
+  if (move.perm.empty()) return identity_map(graph::elements(input));
+  const std::vector<std::int64_t> own = graph::strides_of(input);
+  graph::Shape shape;
+  std::vector<std::int64_t> strides;
+  for (const std::int64_t axis : move.perm) {
+    shape.push_back(input[static_cast<std::size_t>(axis)]);
+    strides.push_back(own[static_cast<std::size_t>(axis)]);
   }
-  return map;
+  const std::vector<std::size_t> indices = graph::strided_indices(shape, strides);
+  return {indices.begin(), indices.end()};
 }
 
 bool is_plane(const graph::Shape& shape) {
@@ -77,7 +68,7 @@ std::optional<Permutation> find_permutation(const IndexMap& source) {
     p.dims.push_back(static_cast<std::uint32_t>(axes[order[i]].extent));
     p.perm[order[i]] = static_cast<std::uint32_t>(i);
   }
-  // Found from a few elements; it holds if it gives back all of them.
+  // The axes come from a few elements. Check them against all elements.
   const graph::Shape shape(p.dims.begin(), p.dims.end());
   const graph::Move move{{p.perm.begin(), p.perm.end()}};
   if (graph::elements(shape) != static_cast<std::int64_t>(source.size()) || move_map(move, shape) != source)

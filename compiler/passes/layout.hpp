@@ -1,4 +1,5 @@
-// Where elements lie: index maps of moves, and permutations found back in them. Private to compiler/passes.
+// The order of elements: index maps of moves, and the permutations that such maps are. Private to
+// compiler/passes.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +16,21 @@ using IndexMap = std::vector<std::uint32_t>;
 IndexMap identity_map(std::int64_t elements);
 bool is_identity_map(const IndexMap& map);
 
-/// Of a Move on `input` (row-major).
+/// The map of a Move on `input` (row-major).
 IndexMap move_map(const graph::Move& move, const graph::Shape& input);
 
-/// [1, C, H, W]: what becomes [H, W, C]. Everything else lies flat, in [1, 1, N].
+/// Whether the shape is [1, C, H, W]. Its dataflow shape is [H, W, C]; all other shapes become [1, 1, N].
 bool is_plane(const graph::Shape& shape);
 graph::Shape dataflow_shape(const graph::Shape& shape);
 
-/// Which element (row-major in the ONNX shape) lies at position i of the dataflow's layout.
+/// For position i of the dataflow's layout: the element (row-major in the ONNX shape) that is there.
 IndexMap dataflow_map(const graph::Shape& shape);
 
-/// A permutation as (dims, perm) of kernels::Permute; absent where it is not of that form.
+/// A permutation in the form of kernels::Permute.
 struct Permutation {
   std::vector<std::uint32_t> dims, perm;
 };
+/// Empty if the map is no transposition.
 std::optional<Permutation> find_permutation(const IndexMap& source);
 
 }  // namespace millrace::compiler::passes

@@ -1,7 +1,8 @@
-// Integer operations become blocks: channels innermost, no batch axis, requantisation proved. Moves cost
-// nothing where they only rename positions; where elements really have to move, one Permute is left.
+// Integer operations become blocks: channels innermost, no batch axis, requantisation proved. A Move becomes a
+// Permute only if a later operation needs its elements in another order.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compiler/passes/blocks.hpp"
 #include "compiler/passes/layout.hpp"
@@ -14,21 +15,20 @@ using graph::Accumulate;
 using graph::Combine;
 using graph::Elementwise;
 
-/// Where a value of the old graph is: a value of the new one, and which of its elements (row-major in its
-/// ONNX shape) lies where.
-struct Place {
+/// The value of the new graph that holds a value of the old one, and the order of its elements: for each
+/// position, the element (row-major in the ONNX shape) that is there.
+struct Lowered {
   ValueId value = kNoValue;
-  std::shared_ptr<const IndexMap> map;  // null: as the dataflow has it
+  std::shared_ptr<const IndexMap> map;  // null: the dataflow's order
 };
 
-/// Fewest bits of the integer type with as many bytes an element as `type` has in memory.
+/// The fewest bits of an integer type whose elements take as many bytes as those of `type`.
 int fewest_bits_stored_like(Type type) {
   return type.bits <= 8 ? 1 : type.bits <= 16 ? 9 : 17;
 }
 
-/// Per value: how many bits its sums must have at least, should they leave their layer without a quantiser.
-/// An output of the model takes as many bytes as its type says, and all parts of a Concat have one type.
-/// Everything else may be as narrow as its sums allow (0).
+/// For each value: the fewest bits of its sums if its layer has no quantiser. A model output must have the bytes
+/// of its type, and all parts of a Concat must have one type. For other values, 0.
 std::vector<int> fewest_sum_bits(const Graph& graph) {
   std::vector<int> bits(graph.values.size(), 0);
   for (const ValueId v : graph.outputs) bits[v] = fewest_bits_stored_like(graph.value(v).type);
@@ -44,7 +44,7 @@ std::vector<int> fewest_sum_bits(const Graph& graph) {
 class Lowering {
  public:
   explicit Lowering(Graph graph)
-      : old_(std::move(graph)), places_(old_.values.size()), sum_bits_(fewest_sum_bits(old_)) {
+      : old_(std::move(graph)), lowered_(old_.values.size()), sum_bits_(fewest_sum_bits(old_)) {
     new_.name = old_.name;
     new_.input_signatures = old_.input_signatures;
     new_.output_signatures = old_.output_signatures;
@@ -57,14 +57,13 @@ class Lowering {
       if (input.type.is_float() ? input.type.bits != 32 : !input.type.is_integer() || input.type.bits > 32)
         return Error(ErrorCode::kUnsupported, "input '" + input.name + "' is " + to_string(input.type) +
                                                   "; float32 and integers up to 32 bits are taken");
-      place_input(v);
+      lower_input(v);
     }
     for (Node& n : old_.nodes) {
-      // What depends on a refused node has no place; the rest is looked at all the same, so that all refusals
-      // are listed.
-      const bool placed = std::all_of(n.inputs.begin(), n.inputs.end(),
-                                      [this](ValueId v) { return places_[v].value != kNoValue; });
-      if (!placed) continue;
+      // Skip nodes that depend on a refused node. Other nodes go on, so that all refusals are listed.
+      const bool known = std::all_of(n.inputs.begin(), n.inputs.end(),
+                                     [this](ValueId v) { return lowered_[v].value != kNoValue; });
+      if (!known) continue;
       if (std::string why = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);
           !why.empty())
         refuse(new_, n, why);
@@ -72,14 +71,16 @@ class Lowering {
     }
     if (!new_.refusals.empty()) return refusal_error(new_);
     for (const ValueId v : old_.outputs) {
-      MILLRACE_TRY(place_output(v));
+      MILLRACE_TRY(lower_output(v));
     }
     return std::move(new_);
   }
 
  private:
   const Value& old_value(ValueId v) const { return old_.value(v); }
+  const Type& type_of(const Node& n) const { return old_value(n.outputs[0]).type; }
 
+  /// Adds a value with the name and meaning of the old value `like`.
   ValueId add_new(const Value& like, Type type, Shape shape) {
     const ValueId id = new_.add_value(like.name, type, std::move(shape));
     new_.value(id).scale = like.scale;
@@ -87,11 +88,9 @@ class Lowering {
     return id;
   }
 
-  /// What moves elements without changing them leaves what they stand for.
+  /// Operations that do not change elements keep what the elements represent.
   void inherit_meaning(ValueId to, ValueId from) {
-    if (!new_.value(to).scale.empty()) return;
-    new_.value(to).scale = new_.value(from).scale;
-    new_.value(to).zero_point = new_.value(from).zero_point;
+    if (new_.value(to).scale.empty()) copy_meaning(new_, from, to);
   }
 
   void add_block(const Node& from, kernels::Operation op, std::vector<ValueId> inputs, ValueId output) {
@@ -99,22 +98,22 @@ class Lowering {
                                    std::move(inputs), output, from.sources));
   }
 
-  /// The model's own order, without the batch; the dataflow's shape where the order is the same.
-  void place_input(ValueId v) {
+  /// Inputs keep the model's order without the batch axis. If that is the dataflow's order, they have its shape.
+  void lower_input(ValueId v) {
     const Value& value = old_value(v);
     auto map = std::make_shared<const IndexMap>(dataflow_map(value.shape));
     if (is_identity_map(*map)) {
-      places_[v] = {add_new(value, value.type, dataflow_shape(value.shape)), nullptr};
+      lowered_[v] = {add_new(value, value.type, dataflow_shape(value.shape)), nullptr};
     } else {
       auto flat = std::make_shared<const IndexMap>(identity_map(elements(value.shape)));
-      places_[v] = {add_new(value, value.type, Shape(value.shape.begin() + 1, value.shape.end())), flat};
+      lowered_[v] = {add_new(value, value.type, Shape(value.shape.begin() + 1, value.shape.end())), flat};
     }
-    new_.inputs.push_back(places_[v].value);
+    new_.inputs.push_back(lowered_[v].value);
   }
 
-  Status place_output(ValueId v) {
+  Status lower_output(ValueId v) {
     const Value& value = old_value(v);
-    Place& place = places_[v];
+    Lowered& place = lowered_[v];
     const IndexMap have = place.map != nullptr ? *place.map : dataflow_map(value.shape);
     if (!is_identity_map(have)) {
       if (value.shape[0] != 1)
@@ -124,14 +123,14 @@ class Lowering {
           move_to(v, identity_map(elements(value.shape)), Shape(value.shape.begin() + 1, value.shape.end()));
       if (!why.empty()) return Error(ErrorCode::kUnsupported, "output '" + value.name + "': " + why);
     }
-    new_.outputs.push_back(places_[v].value);
+    new_.outputs.push_back(lowered_[v].value);
     return {};
   }
 
-  /// Emits a Permute that brings `v` into `wanted` order and `shape`.
+  /// Emits a Permute that gives `v` the order `wanted` and the shape. Returns why that is impossible, if it is.
   std::string move_to(ValueId v, const IndexMap& wanted, const Shape& shape) {
     const Value& value = old_value(v);
-    Place& place = places_[v];
+    Lowered& place = lowered_[v];
     const IndexMap have = place.map != nullptr ? *place.map : dataflow_map(value.shape);
     std::vector<std::uint32_t> position(have.size());
     for (std::size_t p = 0; p < have.size(); ++p) position[have[p]] = static_cast<std::uint32_t>(p);
@@ -156,21 +155,22 @@ class Lowering {
     return {};
   }
 
-  /// The new value that holds `v` as the dataflow has it; kNoValue where `why` says what hinders.
+  /// The new value that holds `v` in the dataflow's order. kNoValue if that fails; then `why` says why.
   ValueId in_dataflow(ValueId v, std::string& why) {
     const Value& value = old_value(v);
     const Shape shape = dataflow_shape(value.shape);
-    const Place& place = places_[v];
+    const Lowered& place = lowered_[v];
     if (place.map == nullptr && new_.value(place.value).shape == shape) return place.value;
     why = move_to(v, dataflow_map(value.shape), shape);
-    return why.empty() ? places_[v].value : kNoValue;
+    return why.empty() ? lowered_[v].value : kNoValue;
   }
 
+  /// Adds a block that computes the node's output.
   void give(const Node& n, kernels::Operation op, std::vector<ValueId> inputs, Type type) {
     const Value& value = old_value(n.outputs[0]);
     const ValueId id = add_new(value, type, dataflow_shape(value.shape));
     add_block(n, std::move(op), std::move(inputs), id);
-    places_[n.outputs[0]] = {id, nullptr};
+    lowered_[n.outputs[0]] = {id, nullptr};
   }
 
   std::string failed(const Error& error) {
@@ -182,11 +182,11 @@ class Lowering {
     std::string why;
     const ValueId x = in_dataflow(n.inputs[0], why);
     if (!why.empty()) return why;
-    auto c = make_convolution(a, new_.value(x).type, old_value(n.outputs[0]).type);
+    auto c = make_convolution(a, new_.value(x).type, type_of(n));
     if (!c.ok()) return failed(c.error());
     if (!c->requantise)
       c->accumulator.bits = std::max(c->accumulator.bits, static_cast<std::uint8_t>(sum_bits_[n.outputs[0]]));
-    const Type type = c->requantise ? old_value(n.outputs[0]).type : Type::integer(c->accumulator.bits);
+    const Type type = c->requantise ? type_of(n) : Type::integer(c->accumulator.bits);
     give(n, std::move(*c), {x}, type);
     return {};
   }
@@ -197,7 +197,7 @@ class Lowering {
     if (!why.empty()) return why;
     if (!new_.value(x).type.is_integer()) return "works on floats: put a quantiser before it";
     give(n, kernels::MaxPool{make_window(m.geometry, 0)}, {x}, new_.value(x).type);
-    inherit_meaning(places_[n.outputs[0]].value, x);
+    inherit_meaning(lowered_[n.outputs[0]].value, x);
     return {};
   }
 
@@ -205,9 +205,9 @@ class Lowering {
     std::string why;
     const ValueId x = in_dataflow(n.inputs[0], why);
     if (!why.empty()) return why;
-    auto p = make_sum_pool(s, new_.value(x).type, old_value(n.outputs[0]).type);
+    auto p = make_sum_pool(s, new_.value(x).type, type_of(n));
     if (!p.ok()) return failed(p.error());
-    give(n, std::move(*p), {x}, old_value(n.outputs[0]).type);
+    give(n, std::move(*p), {x}, type_of(n));
     return {};
   }
 
@@ -216,9 +216,9 @@ class Lowering {
     const ValueId a = in_dataflow(n.inputs[0], why);
     const ValueId b = why.empty() ? in_dataflow(n.inputs[1], why) : kNoValue;
     if (!why.empty()) return why;
-    auto add = make_add(c, new_.value(a).type, new_.value(b).type, old_value(n.outputs[0]).type);
+    auto add = make_add(c, new_.value(a).type, new_.value(b).type, type_of(n));
     if (!add.ok()) return failed(add.error());
-    give(n, std::move(*add), {a, b}, old_value(n.outputs[0]).type);
+    give(n, std::move(*add), {a, b}, type_of(n));
     return {};
   }
 
@@ -247,18 +247,19 @@ class Lowering {
     return {};
   }
 
-  /// No block: the same elements under other names.
+  /// Adds no block: only the order of the elements is another.
   std::string lower(const Node& n, const graph::Move& m) {
     const Value& from = old_value(n.inputs[0]);
     const Value& to = old_value(n.outputs[0]);
-    const Place& place = places_[n.inputs[0]];
+    const Lowered& place = lowered_[n.inputs[0]];
     const IndexMap step = move_map(m, from.shape);
     std::vector<std::uint32_t> becomes(step.size());
     for (std::size_t i = 0; i < step.size(); ++i) becomes[step[i]] = static_cast<std::uint32_t>(i);
     IndexMap map = place.map != nullptr ? *place.map : dataflow_map(from.shape);
     for (std::uint32_t& i : map) i = becomes[i];
     const bool plain = map == dataflow_map(to.shape);
-    places_[n.outputs[0]] = {place.value, plain ? nullptr : std::make_shared<const IndexMap>(std::move(map))};
+    lowered_[n.outputs[0]] = {place.value,
+                              plain ? nullptr : std::make_shared<const IndexMap>(std::move(map))};
     return {};
   }
 
@@ -267,7 +268,7 @@ class Lowering {
     std::string why;
     const Chain chain = spread(e, old_value(n.inputs[0]).shape, why);
     if (!why.empty()) return why;
-    ValueId x = places_[n.inputs[0]].value;
+    ValueId x = lowered_[n.inputs[0]].value;
     if (chain.channels() > 1) x = in_dataflow(n.inputs[0], why);
     if (!why.empty()) return why;
     const Type from = new_.value(x).type;
@@ -277,11 +278,12 @@ class Lowering {
     if (!op.ok()) return failed(op.error());
     const ValueId id = add_new(to, to.type, new_.value(x).shape);
     add_block(n, std::move(*op), {x}, id);
-    places_[n.outputs[0]] = {id, places_[n.inputs[0]].map};
+    lowered_[n.outputs[0]] = {id, lowered_[n.inputs[0]].map};
     return {};
   }
 
-  /// Constants along the last axis of the dataflow's shape: the channels, or every element of what lies flat.
+  /// The chain with constants along the last axis of the dataflow's shape: the channels of an image, or all
+  /// elements of a flat value.
   static Chain spread(const Elementwise& e, const Shape& shape, std::string& why) {
     if (e.chain.channels() == 1) return e.chain;
     if (is_plane(shape)) {
@@ -289,17 +291,13 @@ class Lowering {
         why = "has constants along axis " + std::to_string(e.axis) + "; only channels are taken";
       return e.chain;
     }
-    std::int64_t inner = 1;
-    for (std::size_t i = static_cast<std::size_t>(e.axis) + 1; i < shape.size(); ++i) inner *= shape[i];
-    const std::int64_t extent = shape[static_cast<std::size_t>(e.axis)];
+    const graph::AlongAxis along(shape, static_cast<std::size_t>(e.axis));
     Chain chain = e.chain;
     const auto repeat = [&](auto& values) {
       if (values.size() <= 1) return;
-      auto all = values;
-      all.clear();
-      for (std::int64_t i = 0; i < elements(shape); ++i)
-        all.push_back(values[static_cast<std::size_t>(i / inner % extent)]);
-      values = std::move(all);
+      const auto few = std::exchange(values, {});
+      for (std::size_t i = 0; i < static_cast<std::size_t>(elements(shape)); ++i)
+        values.push_back(few[along.index(i)]);
     };
     for (Step& s : chain.steps) {
       repeat(s.floats);
@@ -337,7 +335,7 @@ class Lowering {
           kernels::Dequantise{s[0].floats, static_cast<std::int32_t>(s[0].integers[0])});
     if (s.size() == 2 && s[0].kind == K::kToFloat && s[1].kind == K::kMultiply)
       return kernels::Operation(kernels::Dequantise{s[1].floats, 0});
-    // A mean leaves as sum times (scale / count).
+    // A mean becomes sum * (scale / count).
     if (s.size() == 2 && s[0].kind == K::kDequantise && s[0].integers.size() == 1 &&
         s[1].kind == K::kDivide && s[0].floats.size() == 1 && s[1].floats.size() == 1)
       return kernels::Operation(kernels::Dequantise{{s[0].floats[0] / s[1].floats[0]},
@@ -352,8 +350,8 @@ class Lowering {
 
   Graph old_, new_;
   graph::Names node_names_;
-  std::vector<Place> places_;
-  std::vector<int> sum_bits_;  // of the old values
+  std::vector<Lowered> lowered_;  // of the old values
+  std::vector<int> sum_bits_;     // of the old values
   std::optional<Error> internal_;
 };
 

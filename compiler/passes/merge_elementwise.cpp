@@ -1,5 +1,5 @@
-// One element-wise node after another becomes one; what then hands integers on unchanged goes away. So a pair
-// of quantiser and dequantiser with the same parameters vanishes, and others become one change of scale.
+// Merges consecutive element-wise nodes, then removes those that leave integers unchanged. A dequantiser and a
+// quantiser with the same parameters vanish that way; with other parameters they become one change of scale.
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -7,7 +7,7 @@ namespace {
 
 using graph::Elementwise;
 
-/// Whether more than one node would work on `v` once floats are computed where they are read.
+/// Whether more than one node reads `v`, counting readers behind element-wise float nodes.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];
@@ -17,10 +17,10 @@ bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
 
 bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
-  // The host's quantiser stays by itself: what follows it works on integers.
+  // The host's quantiser stays a node of its own.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
-  // What is float is no value of the dataflow and may be computed again; integers that others read, or that
-  // leave for the host to make them float, stay.
+  // A float is no value of the dataflow and may be computed twice. Integers that others read, or that the host
+  // converts to float, must stay.
   const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);
@@ -30,10 +30,10 @@ bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, c
 
 bool merge_with_producer(const Graph& graph, const graph::Uses& uses, Node& n) {
   auto* e = std::get_if<Elementwise>(&n.operation);
-  if (e == nullptr || uses.producer[n.inputs[0]] < 0) return false;
-  const Node& before = graph.nodes[static_cast<std::size_t>(uses.producer[n.inputs[0]])];
-  if (!std::holds_alternative<Elementwise>(before.operation) || !may_merge(graph, uses, before, n))
-    return false;
+  const Node* producer = e == nullptr ? nullptr : producer_of(graph, uses, n.inputs[0]);
+  if (producer == nullptr || !std::holds_alternative<Elementwise>(producer->operation)) return false;
+  const Node& before = *producer;
+  if (!may_merge(graph, uses, before, n)) return false;
   const auto& first = std::get<Elementwise>(before.operation);
   e->axis = first.chain.channels() > 1 ? first.axis : e->axis;
   e->chain = first.chain.then(e->chain);
@@ -57,7 +57,7 @@ bool is_identity(const Graph& graph, const Node& n) {
 
 Result<Graph> merge_elementwise(Graph graph) {
   const graph::Uses uses(graph);
-  // In order: what a node is merged with has been merged with all before it.
+  // In order, so that a node's producer has already been merged with the producers before it.
   for (Node& n : graph.nodes) {
     while (merge_with_producer(graph, uses, n)) {
     }

@@ -10,7 +10,7 @@ namespace {
 
 using graph::Level;
 
-/// Passes name new nodes after old ones; a file may have names that collide with those.
+/// Passes name new nodes after old ones, and names in the file can collide with those.
 void make_node_names_unique(Graph& graph) {
   std::unordered_map<std::string, int> seen;
   for (Node& n : graph.nodes) {

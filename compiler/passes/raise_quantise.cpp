@@ -1,5 +1,5 @@
-// Quantisation (and whatever else works on single floats) goes above what only moves elements, joins them or
-// takes their maximum, up to the sum whose result it quantises.
+// Moves quantisers (and other element-wise nodes on floats) above moves, joins and maxima, up to the sum whose
+// result they quantise.
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -7,20 +7,21 @@ namespace {
 
 using graph::Elementwise;
 
-/// Whether element-wise node `e` may change places with `above`, the only producer of what it reads.
+/// Whether the element-wise node `e` may change places with `above`, which produces its input.
 bool may_rise(const Graph& graph, const graph::Uses& uses, const Node& e, const Node& above) {
   const auto& op = std::get<Elementwise>(e.operation);
   if (!graph.value(e.inputs[0]).type.is_float()) return false;
   if (uses.readers[e.inputs[0]].size() != 1 || uses.is_output[e.inputs[0]]) return false;
   const bool scalar = op.chain.channels() == 1;
-  if (std::holds_alternative<graph::Move>(above.operation)) return scalar;
-  if (std::holds_alternative<graph::Concat>(above.operation)) return scalar;
+  if (std::holds_alternative<graph::Move>(above.operation) ||
+      std::holds_alternative<graph::Concat>(above.operation))
+    return scalar;
   if (std::holds_alternative<graph::MaxPool>(above.operation))
     return (scalar || op.axis == 1) && op.chain.is_increasing();
   return false;
 }
 
-/// Swaps nodes `i` (element-wise) and its producer `p`; the new element-wise nodes stand before `p`.
+/// Swaps node `i` (element-wise) and its producer `p`. The new element-wise nodes stand before `p`.
 void swap(Graph& graph, std::size_t i, std::size_t p) {
   const Node e = graph.nodes[i];
   Node above = graph.nodes[p];
@@ -29,8 +30,7 @@ void swap(Graph& graph, std::size_t i, std::size_t p) {
   for (std::size_t k = 0; k < above.inputs.size(); ++k) {
     const Shape shape = graph.value(above.inputs[k]).shape;
     const ValueId v = graph.add_value(result.name + ".raised", result.type, shape);
-    graph.value(v).scale = result.scale;
-    graph.value(v).zero_point = result.zero_point;
+    copy_meaning(graph, e.outputs[0], v);
     const std::string name = above.inputs.size() == 1 ? e.name : e.name + ".part" + std::to_string(k);
     raised.push_back(make_node(name, e.operation, {above.inputs[k]}, v, e.sources));
     above.inputs[k] = v;
@@ -41,14 +41,13 @@ void swap(Graph& graph, std::size_t i, std::size_t p) {
   graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(p), raised.begin(), raised.end());
 }
 
-/// The same where `p` has one input: both keep their places in the list, and `uses` stays true.
+/// The same if `p` has one input. The nodes exchange their positions, and `uses` stays valid.
 void swap_in_place(Graph& graph, graph::Uses& uses, std::size_t i, std::size_t p) {
   Node& e = graph.nodes[i];
   Node& above = graph.nodes[p];
   const Value result = graph.value(e.outputs[0]);
   const ValueId v = graph.add_value(result.name + ".raised", result.type, graph.value(above.inputs[0]).shape);
-  graph.value(v).scale = result.scale;
-  graph.value(v).zero_point = result.zero_point;
+  copy_meaning(graph, e.outputs[0], v);
   e.inputs[0] = above.inputs[0];
   above.inputs[0] = v;
   above.outputs = e.outputs;

@@ -1,4 +1,4 @@
-// Removes nodes nobody reads, and nodes that hand their input on unchanged.
+// Removes nodes that nothing reads, and nodes that do not change their input.
 #include <algorithm>
 
 #include "compiler/passes/rewrite.hpp"
@@ -6,7 +6,7 @@
 namespace millrace::compiler::passes {
 namespace {
 
-bool hands_on(const Graph& graph, const Node& n) {
+bool changes_nothing(const Graph& graph, const Node& n) {
   const OnnxOperator* op = onnx_of(n);
   if (op == nullptr || n.inputs.empty() || n.inputs[0] == kNoValue) return false;
   if (op->type == "Identity" || op->type == "Dropout") return true;
@@ -35,7 +35,7 @@ void remove_unread(Graph& graph) {
 Result<Graph> remove_dead(Graph graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& n = graph.nodes[i];
-    if (!hands_on(graph, n)) continue;
+    if (!changes_nothing(graph, n)) continue;
     const ValueId from = n.outputs[0], to = n.inputs[0];
     const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(), from) != graph.outputs.end();
     const bool end_to_end = std::find(graph.inputs.begin(), graph.inputs.end(), to) != graph.inputs.end() ||

@@ -13,17 +13,17 @@ using Wide = __int128;
 
 constexpr int kLargestShift = 46;
 constexpr std::int64_t kLargestMultiplier = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kLargestOffset =
-    std::int64_t{1} << 61;  // with products of at most 62 bits, neither sum nor rounding overflows
-constexpr std::int64_t kMultipliersTried =
-    8;  // a shift; a corridor with more of them admits a line at a shift soon after
-
-constexpr std::int64_t kStride = 3;  // from where a step is expected
+// Products have at most 62 bits, so neither the sum nor its rounding overflows.
+constexpr std::int64_t kLargestOffset = std::int64_t{1} << 61;
+// The most multipliers tried per shift. If more fit the slopes, a slightly larger shift has a line.
+constexpr std::int64_t kMultipliersTried = 8;
+// The first stride of the search around the place where a step is expected.
+constexpr std::int64_t kStride = 3;
 
 /// One channel's step function over its reachable accumulators.
 struct Steps {
   Range range;
-  std::int64_t first = 0, last = 0;     // results at both ends of the range
+  std::int64_t first = 0, last = 0;     // the results at both ends of the range
   std::vector<std::int64_t> positions;  // smallest accumulator with result >= first + 1 + i
 };
 
@@ -48,8 +48,8 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
       continue;
     }
     std::int64_t high = range.highest;  // result at least k
-    // Steps lie about as far apart as the last two. From there on in strides that double, until the step lies
-    // within one.
+    // Expect the step as far from the last one as that is from the one before it. From there, search in strides
+    // that double until the step lies within a stride.
     const std::size_t n = s.positions.size();
     std::int64_t ahead = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1, back = 0;
     bool first = true;
@@ -70,30 +70,30 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
   return s;
 }
 
-/// How a quotient is rounded to the result.
+/// How a quotient is rounded: down, or half to even.
 struct Rounding {
   bool half_even = false;
   std::int64_t zero_point = 0;
 };
 
-/// What a step demands of the line (acc * multiplier + offset) / 2^shift at one accumulator: to reach `twice`
-/// / 2 or to stay below, itself included (closed) or not. Rounding down, result k is what reaches k. Rounding
-/// half to even, it is what reaches k - 1/2, itself included where k is even.
-struct Demand {
+/// A bound on the line (acc * multiplier + offset) / 2^shift at one accumulator: the line must reach `twice` / 2,
+/// or stay below it. A closed bound includes `twice` / 2 itself. Rounded down, a value gives at least k if it
+/// reaches k. Rounded half to even, it does if it reaches k - 1/2, which itself counts if k is even.
+struct Bound {
   std::int64_t at = 0;
   std::int64_t twice = 0;
   bool closed = false;
 };
 
-/// acc -> line, the value at the origin left open.
+/// A slope of the line, as a fraction.
 struct Slope {
   Wide rise = 0, run = 1;  // run > 0
 };
 
-/// The lines that take every step of a function at its place.
-class Corridor {
+/// The lines whose rounded values equal a step function.
+class LineProblem {
  public:
-  Corridor(const Steps& s, std::int64_t lowest, std::int64_t highest, Rounding rounding)
+  LineProblem(const Steps& s, std::int64_t lowest, std::int64_t highest, Rounding rounding)
       : rounding_(rounding) {
     if (s.first > lowest) reach_at(s.range.lowest, s.first);
     for (std::size_t i = 0; i < s.positions.size(); ++i) {
@@ -104,9 +104,9 @@ class Corridor {
     if (s.last < highest) stay_at(s.range.highest, s.last + 1);
   }
 
-  /// The least and the greatest slope that meet all demands as if all were closed; absent where none does.
+  /// The least and the greatest slope of a line within all bounds, as if all were closed. Empty if there is none.
   std::optional<std::pair<Slope, Slope>> slopes() const {
-    Slope steepest{1, 1};  // no two demands are further apart than this and an accumulator
+    Slope steepest{1, 1};  // steeper than any line within the bounds
     if (!reach_.empty() && !stay_.empty())
       steepest.rise = Wide{reach_.back().twice} - stay_.front().twice + (Wide{1} << 33);
     const auto low = tighten({0, 1}, true), high = tighten(steepest, false);
@@ -114,14 +114,14 @@ class Corridor {
     return std::pair(*low, *high);
   }
 
-  /// An offset with which all demands are met; exact. Zero where that is allowed.
+  /// An offset with which the line is within all bounds: zero if that works. Empty if there is none.
   std::optional<std::int64_t> offset(std::int64_t multiplier, int shift) const {
     Wide least = -kLargestOffset, most = kLargestOffset;
-    for (const Demand& d : reach_) {
+    for (const Bound& d : reach_) {
       const Wide level = Wide{d.twice} << shift;  // twice the sum
       least = std::max(least, (d.closed ? (level + 1) >> 1 : (level >> 1) + 1) - Wide{d.at} * multiplier);
     }
-    for (const Demand& d : stay_) {
+    for (const Bound& d : stay_) {
       const Wide level = Wide{d.twice} << shift;
       most = std::min(most, (d.closed ? level >> 1 : ((level + 1) >> 1) - 1) - Wide{d.at} * multiplier);
     }
@@ -140,28 +140,29 @@ class Corridor {
   void reach_at(std::int64_t at, std::int64_t k) { reach_.push_back({at, twice(k), takes_half(k)}); }
   void stay_at(std::int64_t at, std::int64_t k) { stay_.push_back({at, twice(k), !takes_half(k)}); }
 
-  /// Newton's method on the overlap of both sets, convex in the slope, from outside towards the first slope
-  /// without any. Exact, and done after a few rounds: each lands on a line through one point of either set.
+  /// Moves `slope` to the nearest slope whose lines can be above all lower bounds and below all upper bounds, by
+  /// Newton's method: the conflict between the bounds is convex in the slope. Exact after a few rounds, each of
+  /// which gives a slope through one lower and one upper bound.
   std::optional<Slope> tighten(Slope slope, bool from_below) const {
     if (reach_.empty() || stay_.empty()) return slope;
     for (;;) {
-      const auto above = [&](const Demand& d) { return d.twice * slope.run - d.at * slope.rise; };
-      const Demand *most = &reach_[0], *least = &stay_[0];
+      const auto above = [&](const Bound& d) { return d.twice * slope.run - d.at * slope.rise; };
+      const Bound *most = &reach_[0], *least = &stay_[0];
       Wide most_above = above(*most), least_above = above(*least);
-      for (const Demand& d : reach_)
+      for (const Bound& d : reach_)
         if (const Wide a = above(d); a > most_above) most = &d, most_above = a;
-      for (const Demand& d : stay_)
+      for (const Bound& d : stay_)
         if (const Wide a = above(d); a < least_above) least = &d, least_above = a;
       if (most_above <= least_above) return slope;
       const Wide run = Wide{most->at} - least->at, rise = Wide{most->twice} - least->twice;
-      if (from_below ? run <= 0 : run >= 0) return std::nullopt;  // the overlap grows from here on
+      if (from_below ? run <= 0 : run >= 0) return std::nullopt;  // the conflict only grows from here on
       slope = run > 0 ? Slope{rise, run} : Slope{-rise, -run};
       if (slope.rise < 0) return std::nullopt;
     }
   }
 
   Rounding rounding_;
-  std::vector<Demand> reach_, stay_;
+  std::vector<Bound> reach_, stay_;
 };
 
 struct Line {
@@ -169,10 +170,10 @@ struct Line {
   int shift = 0;
 };
 
-/// The fewest bits of shift, then the smallest multiplier.
-std::optional<Line> cheapest_line(const Corridor& corridor) {
-  if (const auto offset = corridor.offset(0, 0)) return Line{0, *offset, 0};
-  const auto slopes = corridor.slopes();
+/// The line with the smallest shift, then the smallest multiplier.
+std::optional<Line> cheapest_line(const LineProblem& problem) {
+  if (const auto offset = problem.offset(0, 0)) return Line{0, *offset, 0};
+  const auto slopes = problem.slopes();
   if (!slopes) return std::nullopt;
   for (int shift = 0; shift <= kLargestShift; ++shift) {
     const auto& [low, high] = *slopes;
@@ -183,25 +184,25 @@ std::optional<Line> cheapest_line(const Corridor& corridor) {
     const auto last = static_cast<std::int64_t>(
         std::min<Wide>(to, std::min(first + kMultipliersTried, kLargestMultiplier)));
     for (std::int64_t m = first; m <= last; ++m)
-      if (const auto offset = corridor.offset(m, shift)) return Line{m, *offset, shift};
+      if (const auto offset = problem.offset(m, shift)) return Line{m, *offset, shift};
   }
   return std::nullopt;
 }
 
-/// Whether each channel has a line at all, were all demands closed: one answer for every rounding, which only
-/// shifts the line and opens demands. Soon known, and true of few channels that end as thresholds.
+/// Whether each channel may have a line. Quick, and the same for every rounding. Few channels that pass end as
+/// thresholds.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
   return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
-    return Corridor(s, r.lowest, r.highest, {}).slopes().has_value();
+    return LineProblem(s, r.lowest, r.highest, {}).slopes().has_value();
   });
 }
 
-/// The cheapest line of every channel; absent where one has none.
+/// The cheapest line of every channel. Empty if a channel has none.
 std::optional<std::vector<Line>> cheapest_lines(const std::vector<Steps>& all, const Requantise& r,
                                                 Rounding rounding) {
   std::vector<Line> lines;
   for (const Steps& s : all) {
-    const auto line = cheapest_line(Corridor(s, r.lowest, r.highest, rounding));
+    const auto line = cheapest_line(LineProblem(s, r.lowest, r.highest, rounding));
     if (!line) return std::nullopt;
     lines.push_back(*line);
   }
@@ -227,8 +228,8 @@ void use_lines(Requantise& r, const std::vector<Line>& lines, Rounding rounding)
   write_once_if_equal(r.shift);
 }
 
-/// In the order of cost. Only the parity of the zero point matters, offsets do the rest; with the first one
-/// they are mostly zero, for where the bias is part of the sum, a sum of 0 gives the zero point.
+/// All roundings, cheapest first. Of a zero point only the parity matters, because the offset covers the rest.
+/// With the result of a sum of 0 as the zero point, most offsets are 0.
 std::vector<Rounding> roundings(const RequantiseProblem& problem) {
   const Range range = problem.accumulators[0];
   const std::int64_t zero =
@@ -255,9 +256,7 @@ void use_thresholds(Requantise& r, const std::vector<Steps>& all) {
   for (const auto& row : rows) r.thresholds.insert(r.thresholds.end(), row.begin(), row.end());
 }
 
-// The checker: shares nothing with the solver but the problem.
-// ---------------------------------------------------------
-
+/// Checks a solution. Shares nothing with the solver but the problem.
 class Prover {
  public:
   Prover(const Requantise& candidate, const RequantiseProblem& problem) : r_(candidate), p_(problem) {}
@@ -303,7 +302,7 @@ class Prover {
     return values.size() == 1 ? values[0] : values[c];
   }
 
-  /// Absent where 64 bits overflow.
+  /// The candidate's result. Empty if its arithmetic overflows 64 bits.
   std::optional<std::int64_t> candidate(std::int64_t acc, std::size_t c) const {
     if (r_.form == Requantise::Form::kThresholds) {
       const auto steps = static_cast<std::size_t>(std::int64_t{r_.highest} - r_.lowest);
@@ -313,7 +312,7 @@ class Prover {
     }
     const Wide sum = Wide{acc} * pick(r_.multiplier, c) + pick(r_.offset, c);
     const int shift = pick(r_.shift, c);
-    Wide q = sum >> shift, largest = sum;  // and what the sum becomes on the way
+    Wide q = sum >> shift, largest = sum;  // the largest intermediate result
     if (half_even() && shift > 0) {
       largest = sum + (Wide{1} << (shift - 1));
       q = (largest - 1 + (q & 1)) >> shift;
@@ -334,8 +333,8 @@ class Prover {
            number(wanted);
   }
 
-  /// Both functions are monotone (a candidate with a negative multiplier too, the other way): they are equal
-  /// where they agree at both ends and on both sides of every step of the reference.
+  /// Both functions are monotone, so they are equal if they agree at both ends of the range and on both sides of
+  /// every step of the reference.
   std::string check_channel(std::size_t c) const {
     const Range range = p_.accumulators[c];
     if (range.lowest > range.highest) return "the range is empty";

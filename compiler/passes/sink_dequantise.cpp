@@ -1,6 +1,5 @@
-// Dequantisation goes below what only moves elements or takes their maximum, so that those work on integers
-// and every sum of products finds the integers it needs. What several nodes read is dequantised once a
-// reader: it costs nothing once fused.
+// Moves dequantisers below moves and maxima, so that those work on integers and every sum of products finds its
+// integer operands. A value with several readers is dequantised once per reader, which costs nothing once fused.
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -8,7 +7,7 @@ namespace {
 
 using graph::Elementwise;
 
-/// From integers to float, the same for every channel, and never decreasing.
+/// Whether the node converts integers to float, alike for all channels, and (if wanted) never decreases.
 bool sinks(const Graph& graph, const Node& n, bool must_not_decrease) {
   const auto* e = std::get_if<Elementwise>(&n.operation);
   if (e == nullptr || !graph.value(n.inputs[0]).type.is_integer() ||
@@ -26,7 +25,7 @@ bool sinks(const Graph& graph, const Node& n, bool must_not_decrease) {
 }  // namespace
 
 Result<Graph> sink_dequantise(Graph graph) {
-  // In order: one that has sunk below a node is found again by the next.
+  // In order, so that a dequantiser that sank below one node can sink below the next.
   std::vector<std::int64_t> producer(graph.values.size(), -1);
   std::vector<Node> out;
   const auto append = [&](Node n) {
@@ -46,8 +45,7 @@ Result<Graph> sink_dequantise(Graph graph) {
     const Value result = graph.value(n.outputs[0]);
     const ValueId integers =
         graph.add_value(result.name + ".integers", graph.value(dequantise.inputs[0]).type, result.shape);
-    graph.value(integers).scale = graph.value(dequantise.inputs[0]).scale;
-    graph.value(integers).zero_point = graph.value(dequantise.inputs[0]).zero_point;
+    copy_meaning(graph, dequantise.inputs[0], integers);
     append(make_node(n.name, n.operation, {dequantise.inputs[0]}, integers, n.sources));
     append(make_node(n.name + "." + dequantise.name, dequantise.operation, {integers}, n.outputs[0],
                      dequantise.sources));

@@ -1,21 +1,25 @@
-// Compiled with -ffp-contract=off: one rounding a step, where nothing else is written.
-#include "compiler/passes/qlinear_kernels.hpp"
+// Compiled with -ffp-contract=off: only std::fma() fuses a multiplication and an addition.
+#include "compiler/operators/qlinear_kernels.hpp"
 
 #include <cmath>
 
-namespace millrace::compiler::passes {
+namespace millrace::compiler::operators {
 
 using graph::Step;
 using Kind = graph::Combine::Kind;
 
 namespace {
 
-/// QLinearAdd's result for a = b = 0. One multiplication is fused, as ONNX Runtime's compiler does it.
+/// QLinearAdd's result for a = b = 0. One multiplication is fused, as in ONNX Runtime's compiled code.
 float fixed_part(float factor_a, float zero_a, float factor_b, float zero_b, float zero) {
   return zero - std::fma(factor_a, zero_a, factor_b * zero_b);
 }
 
 }  // namespace
+
+Affine affine(const Step& step) {
+  return {step.floats[0], step.integers[0]};
+}
 
 QLinearKernel::QLinearKernel(Kind kind, Affine a, Affine b, Affine result, bool shifted)
     : kind_(kind),
@@ -46,4 +50,4 @@ graph::Chain add_constants(Affine data, Affine constant, const std::vector<std::
            Step::quantise({1.0F}, 0, quantise.lowest, quantise.highest)}};
 }
 
-}  // namespace millrace::compiler::passes
+}  // namespace millrace::compiler::operators

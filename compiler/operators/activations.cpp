@@ -1,0 +1,176 @@
+// Functions of one element, and Softmax.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "compiler/operators/families.hpp"
+#include "compiler/operators/inference.hpp"
+#include "compiler/operators/lowering.hpp"
+
+namespace millrace::compiler::operators {
+namespace {
+
+using graph::Trend;
+
+Trend rising(float, float, float, float) {
+  return Trend::kRising;
+}
+
+/// A function that some ONNX operator computes in float32. To add one, add a row.
+struct Activation {
+  graph::Function function;
+  // The operator's attributes that become the function's constants, with their defaults.
+  const char* low_attribute = nullptr;
+  const char* high_attribute = nullptr;
+  float low = 0, high = 0;
+  Fusion fusion = Fusion::kAlways;
+};
+
+constexpr Activation kActivations[] = {
+    {.function = {"leaky_relu", "LeakyRelu", 1,
+                  [](float x, float alpha, float) { return x < 0 ? x * alpha : x; },
+                  [](float x_low, float x_high, float alpha, float) {
+                    if (x_low >= 0 || alpha >= 0)
+                      return std::isfinite(alpha) ? Trend::kRising : Trend::kUnproved;
+                    return x_high <= 0 ? graph::trend_of_factor(alpha) : Trend::kUnproved;
+                  }},
+     .low_attribute = "alpha",
+     .low = 0.01F},
+    {.function = {"sigmoid", "Sigmoid", 0, [](float x, float, float) { return 1.0F / (1.0F + std::exp(-x)); },
+                  rising}},
+    {.function = {"tanh", "Tanh", 0, [](float x, float, float) { return std::tanh(x); }, rising}},
+    {.function = {
+         "hard_sigmoid", "HardSigmoid", 2,
+         [](float x, float alpha, float beta) { return std::max(0.0F, std::min(1.0F, alpha * x + beta)); },
+         [](float, float, float alpha, float beta) {
+           return std::isfinite(beta) ? graph::trend_of_factor(alpha) : Trend::kUnproved;
+         }},
+     .low_attribute = "alpha",
+     .high_attribute = "beta",
+     .low = 0.2F,
+     .high = 0.5F},
+    {.function = {
+         "hard_swish", "HardSwish", 0,
+         [](float x, float, float) { return x * std::max(0.0F, std::min(1.0F, x / 6.0F + 0.5F)); },
+         [](float x_low, float, float, float) { return x_low >= 0 ? Trend::kRising : Trend::kUnproved; }},
+     .fusion = Fusion::kNever}};
+
+/// The function of an operator, whose type may begin with "QLinear".
+Step step_of(const OnnxOperator& op) {
+  const std::string type = op.type.starts_with("QLinear") ? op.type.substr(std::strlen("QLinear")) : op.type;
+  const auto row = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                [&](const Activation& a) { return type == a.function.onnx; });
+  const auto constant = [&op](const char* attribute, float otherwise) {
+    return attribute == nullptr ? 0 : op.real(attribute, otherwise);
+  };
+  return Step::apply(row->function, constant(row->low_attribute, row->low),
+                     constant(row->high_attribute, row->high));
+}
+
+Outcome give_step(Site& site, Step step) {
+  return site.give(Elementwise{{{std::move(step)}}, -1}, {site.node.inputs[0]});
+}
+
+Outcome lower_activation(Site& site) {
+  return give_step(site, step_of(site.op));
+}
+
+Outcome lower_qlinear_activation(Site& site) {
+  Parameters read(site);
+  const Chain chain{{read.dequantise(1), step_of(site.op), read.quantise(3)}};
+  return read.error().empty() ? site.give(Elementwise{chain, -1}, {site.node.inputs[0]}) : read.error();
+}
+
+Outcome lower_relu(Site& site) {
+  const Type type = site.in(0).type;
+  return give_step(site, type.is_float() ? Step::relu() : Step::clamp_integer(0, type.highest()));
+}
+
+std::string infer_clip(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  for (std::size_t i = 1; i < 3; ++i)
+    if (c.has(i) && (c.in(i).type != c.type || elements(c.shape_of(i)) != 1))
+      return "has a bound of another type or shape";
+  return {};
+}
+
+/// A float bound: an input or, in older operator sets, an attribute.
+std::optional<float> clip_bound(const Site& site, std::size_t input, const char* attribute, float otherwise) {
+  if (!site.has(input)) return site.op.real(attribute, otherwise);
+  const auto known = known_floats(site.graph, site.uses, site.node.inputs[input]);
+  if (!known || known->size() != 1) return std::nullopt;
+  return known->front();
+}
+
+Outcome lower_clip(Site& site) {
+  constexpr const char* kNotConstant = "its bounds must be constants";
+  if (const Type type = site.in(0).type; !type.is_float()) {
+    const Constant *low = site.constant(1), *high = site.constant(2);
+    if ((site.has(1) && low == nullptr) || (site.has(2) && high == nullptr)) return kNotConstant;
+    return give_step(site, Step::clamp_integer(low == nullptr ? type.lowest() : low->integers[0],
+                                               high == nullptr ? type.highest() : high->integers[0]));
+  }
+  const auto low = clip_bound(site, 1, "min", std::numeric_limits<float>::lowest());
+  const auto high = clip_bound(site, 2, "max", std::numeric_limits<float>::max());
+  if (!low || !high) return kNotConstant;
+  if (!(*low <= *high)) return "its lower bound is above its upper bound";
+  return give_step(site, Step::clip(*low, *high));
+}
+
+/// Supported along the channels of a vector or of [1, C, H, W].
+Outcome lower_softmax(Site& site) {
+  const Shape& x = site.in(0).shape;
+  const bool joins_axes = site.op.opset < 13;  // all axes from the operator's axis on count as one
+  const auto axis = axis_in(site.op.integer("axis", joins_axes ? 1 : -1), x.size());
+  if (!axis) return "its axis is outside its input";
+  std::int64_t extent = x[*axis];
+  if (joins_axes)
+    for (std::size_t i = *axis + 1; i < x.size(); ++i) extent *= x[i];
+  const bool whole = extent == elements(x) && (x.size() != 4 || extent == x[1]);
+  if (!whole && !(x.size() == 4 && *axis == 1 && !joins_axes))
+    return "softmax of " + to_string(x) + " along axis " + std::to_string(*axis) + " is not taken";
+  return site.give(graph::Softmax{}, {site.node.inputs[0]});
+}
+
+std::string infer_qlinear_activation(Inference& c) {
+  return infer_qlinear(c, same);
+}
+
+std::vector<Operator> make_rows() {
+  std::vector<Operator> rows = {{.type = "Relu",
+                                 .infer = same,
+                                 .lower_elementwise = lower_relu,
+                                 .computes = true,
+                                 .fusion = Fusion::kAlways},
+                                {.type = "Clip",
+                                 .infer = infer_clip,
+                                 .lower_elementwise = lower_clip,
+                                 .computes = true,
+                                 .fusion = Fusion::kAlways},
+                                {.type = "Softmax", .infer = same_floats, .lower_elementwise = lower_softmax},
+                                {.type = "QLinearSigmoid",
+                                 .domain = Domain::kMicrosoft,
+                                 .infer = infer_qlinear_activation,
+                                 .lower_qoperator = lower_qlinear_activation},
+                                {.type = "QLinearLeakyRelu",
+                                 .domain = Domain::kMicrosoft,
+                                 .infer = infer_qlinear_activation,
+                                 .lower_qoperator = lower_qlinear_activation}};
+  for (const Activation& a : kActivations)
+    rows.push_back({.type = a.function.onnx,
+                    .infer = same_floats,
+                    .lower_elementwise = lower_activation,
+                    .computes = true,
+                    .fusion = a.fusion});
+  return rows;
+}
+
+}  // namespace
+
+std::span<const Operator> activations() {
+  static const std::vector<Operator> kRows = make_rows();
+  return kRows;
+}
+
+}  // namespace millrace::compiler::operators

@@ -1,0 +1,283 @@
+// Arithmetic on two operands, Cast and BatchNormalization.
+#include <cmath>
+#include <functional>
+
+#include "compiler/operators/families.hpp"
+#include "compiler/operators/inference.hpp"
+#include "compiler/operators/qdq.hpp"
+
+namespace millrace::compiler::operators {
+namespace {
+
+std::string infer_binary(Inference& c) {
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  if (c.in(0).type != c.in(1).type) return "has operands of different types";
+  const auto shape = broadcast(c.shape_of(0), c.shape_of(1));
+  if (!shape)
+    return "has operands of " + to_string(c.shape_of(0)) + " and " + to_string(c.shape_of(1)) +
+           ", which do not broadcast";
+  c.type = c.in(0).type;
+  c.shape = *shape;
+  return {};
+}
+
+/// For each element of `shape`, in order: the element of the broadcast `operand`.
+std::vector<std::size_t> broadcast_indices(const Shape& operand, const Shape& shape) {
+  const std::vector<std::int64_t> own = graph::strides_of(operand);
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  const std::size_t lead = shape.size() - operand.size();
+  for (std::size_t d = 0; d < operand.size(); ++d) strides[lead + d] = operand[d] == 1 ? 0 : own[d];
+  return graph::strided_indices(shape, strides);
+}
+
+std::optional<Constant> fold_binary(const OnnxOperator& op, const Inputs& in, const Value& output) {
+  if (in.size() != 2 || in[1] == nullptr) return std::nullopt;
+  const auto a = broadcast_indices(in[0]->shape, output.shape);
+  const auto b = broadcast_indices(in[1]->shape, output.shape);
+  const auto combine = [&](const auto& x, const auto& y, auto& result, const auto& function) {
+    for (std::size_t i = 0; i < a.size(); ++i) result.push_back(function(x[a[i]], y[b[i]]));
+  };
+  Constant c;
+  if (output.type.is_float()) {
+    const std::vector<float>&x = in[0]->constant->floats, &y = in[1]->constant->floats;
+    if (op.type == "Add") combine(x, y, c.floats, std::plus<float>());
+    if (op.type == "Sub") combine(x, y, c.floats, std::minus<float>());
+    if (op.type == "Mul") combine(x, y, c.floats, std::multiplies<float>());
+    if (op.type == "Div") combine(x, y, c.floats, std::divides<float>());
+    return c;
+  }
+  const std::vector<std::int64_t>&x = in[0]->constant->integers, &y = in[1]->constant->integers;
+  const auto wrapping = [](auto function) {
+    return [function](std::int64_t p, std::int64_t q) {
+      return static_cast<std::int64_t>(
+          function(static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(q)));
+    };
+  };
+  if (op.type == "Add") combine(x, y, c.integers, wrapping(std::plus<std::uint64_t>()));
+  if (op.type == "Sub") combine(x, y, c.integers, wrapping(std::minus<std::uint64_t>()));
+  if (op.type == "Mul") combine(x, y, c.integers, wrapping(std::multiplies<std::uint64_t>()));
+  if (op.type == "Div") {
+    for (const std::int64_t d : y)
+      if (d == 0 || d == -1) return std::nullopt;
+    combine(x, y, c.integers, std::divides<std::int64_t>());
+  }
+  return c;
+}
+
+/// The operand that is known at compile time, as elements along one axis of the other operand.
+struct KnownOperand {
+  std::size_t data = 0;  // the other operand
+  AxisConstant constant;
+};
+
+/// Empty if neither operand is known, or `why` says what is wrong with the known one.
+std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
+  for (const std::size_t side : {1U, 0U}) {
+    Value known = site.in(side);
+    if (known.constant == nullptr) {
+      if (!known.type.is_float()) continue;
+      auto floats = known_floats(site.graph, site.uses, site.node.inputs[side]);
+      if (!floats) continue;
+      known.constant = std::make_shared<const Constant>(Constant{std::move(*floats), {}});
+    }
+    const Shape& data = site.in(1 - side).shape;
+    const auto along = along_axis(known, data);
+    if (along && data == site.result().shape) return KnownOperand{1 - side, *along};
+    why = "its constant operand of " + to_string(known.shape) + " does not run along one axis of " +
+          to_string(data);
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+template <class T>
+std::vector<T> negated(std::vector<T> values) {
+  for (T& v : values) v = -v;
+  return values;
+}
+
+Outcome lower_with_constant(Site& site) {
+  std::string why;
+  const auto known = known_operand(site, why);
+  if (!known) return why.empty() ? Outcome::later() : why;
+  const std::string& type = site.op.type;
+  const bool constant_first = known->data == 1;
+  const std::vector<float>& floats = known->constant.floats;
+  const std::vector<std::int64_t>& integers = known->constant.integers;
+  const Type data = site.in(known->data).type;
+  Chain chain;
+  if (!data.is_float()) {
+    if (data != Type::integer(32)) return type + " of " + to_string(data) + " is not taken";
+    if (type != "Add" && (type != "Sub" || constant_first))
+      return type + " of integers with a constant is not taken";
+    chain.steps = {Step::add_integer(type == "Add" ? integers : negated(integers))};
+  } else if (type == "Add") {
+    chain.steps = {Step::add(floats)};
+  } else if (type == "Mul") {
+    chain.steps = {Step::multiply(floats)};
+  } else if (type == "Sub" && !constant_first) {
+    chain.steps = {Step::add(negated(floats))};
+  } else if (type == "Sub") {
+    chain.steps = {Step::multiply({-1.0F}), Step::add(floats)};
+  } else if (!constant_first) {
+    chain.steps = {Step::divide(floats)};
+  } else {
+    return "divides a constant by data, which is not taken";
+  }
+  return site.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1},
+                   {site.node.inputs[known->data]});
+}
+
+/// Adds or multiplies two tensors. The operands' chains are taken over, whatever follows their dequantisation.
+Outcome combine(Site& site, Combine::Kind kind) {
+  Combine c;
+  c.kind = kind;
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Node* n = site.producer(i);
+    const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
+    if (e == nullptr || !site.graph.value(n->inputs[0]).type.is_integer() || e->chain.channels() != 1)
+      return not_quantised(site, i);
+    (i == 0 ? c.a : c.b) = e->chain;
+    operands.push_back(n->inputs[0]);
+  }
+  if (site.in(0).shape != site.in(1).shape)
+    return "its operands have different shapes, " + to_string(site.in(0).shape) + " and " +
+           to_string(site.in(1).shape) + "; both must have one shape, or one be a constant";
+  ValueId result = site.node.outputs[0];
+  const bool dequantised = only_step(site.producer(0), Step::Kind::kDequantise) != nullptr &&
+                           only_step(site.producer(1), Step::Kind::kDequantise) != nullptr;
+  if (const auto quantiser = dequantised ? fused_quantiser(site, operands) : std::nullopt) {
+    c.arithmetic =
+        quantiser->made_unsigned ? Combine::Arithmetic::kQLinearUnsigned : Combine::Arithmetic::kQLinear;
+    c.tail = {{quantiser->quantise}};
+    result = quantiser->result;
+    absorb(site, *quantiser);
+  }
+  site.emit(std::move(c), operands, result);
+  return {};
+}
+
+Outcome lower_add(Site& site) {
+  return combine(site, Combine::Kind::kAdd);
+}
+
+Outcome lower_multiply(Site& site) {
+  return combine(site, Combine::Kind::kMultiply);
+}
+
+/// (a, scale, zero, b, scale, zero, result scale, result zero).
+std::string infer_qlinear_add(Inference& c) {
+  if (std::string why = need(c, 7); !why.empty()) return why;
+  const auto shape = broadcast(c.shape_of(0), c.shape_of(3));
+  if (!shape) return "has operands that do not broadcast";
+  if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer()) return "takes integers";
+  c.type = c.has(7) ? c.in(7).type : c.in(0).type;
+  c.shape = *shape;
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, 1), check_result(c, 6, 7)});
+}
+
+Outcome lower_qlinear_add(Site& site) {
+  Parameters read(site);
+  Combine c;
+  c.arithmetic = Combine::Arithmetic::kQLinear;
+  c.a = {{read.dequantise(1)}};
+  c.b = {{read.dequantise(4)}};
+  c.tail = {{read.quantise(6)}};
+  if (!read.error().empty()) return read.error();
+  for (const std::size_t side : {0U, 3U}) {
+    const Value& known = site.in(side);
+    const Shape& data = site.in(3 - side).shape;
+    if (known.constant == nullptr) continue;
+    const auto along = along_axis(known, data);
+    if (!along || data != site.result().shape) return "its constant operand does not run along one axis";
+    const Step &a = c.a.steps[0], &b = c.b.steps[0];
+    const Chain chain =
+        add_constants(affine(side == 0 ? b : a), affine(side == 0 ? a : b), along->integers, c.tail.steps[0]);
+    return site.give(Elementwise{chain, along->axis}, {site.node.inputs[3 - side]});
+  }
+  if (site.in(0).shape != site.in(3).shape) return "its operands have different shapes";
+  return site.give(std::move(c), {site.node.inputs[0], site.node.inputs[3]});
+}
+
+std::string infer_cast(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  const auto type = type_of(c.op.integer("to", 0));
+  if (!type || type->bits < 8) return "casts to a type that is not taken";
+  c.type = *type;
+  return {};
+}
+
+std::optional<Constant> fold_cast(const OnnxOperator&, const Inputs& in, const Value& output) {
+  const Value& input = *in[0];
+  if (input.type == output.type) return *input.constant;
+  Constant c;
+  if (output.type.is_float()) {
+    for (const std::int64_t i : input.constant->integers) c.floats.push_back(static_cast<float>(i));
+    return c;
+  }
+  for (const float f : input.constant->floats) {
+    if (!(f >= -9.0e18F && f <= 9.0e18F)) return std::nullopt;
+    c.integers.push_back(output.type.kind == Type::Kind::kBool ? (f != 0 ? 1 : 0)
+                                                               : static_cast<std::int64_t>(f));
+  }
+  for (const std::int64_t i : input.constant->integers) c.integers.push_back(i);
+  for (const std::int64_t i : c.integers)
+    if (i < output.type.lowest() || i > output.type.highest()) return std::nullopt;
+  return c;
+}
+
+Outcome lower_cast(Site& site) {
+  const Type from = site.in(0).type, to = site.result().type;
+  const bool widens =
+      from.is_integer() && to.is_integer() && to.lowest() <= from.lowest() && to.highest() >= from.highest();
+  const bool to_float = from.is_integer() && to == Type::float32();
+  if (!widens && !to_float)
+    return "casts " + to_string(from) + " to " + to_string(to) + ", which is not taken";
+  return site.give(Elementwise{{{to_float ? Step::to_float() : Step::add_integer({0})}}, -1},
+                   {site.node.inputs[0]});
+}
+
+std::string infer_batch_normalisation(Inference& c) {
+  if (std::string why = same_floats(c); !why.empty()) return why;
+  if (std::string why = need(c, 5); !why.empty()) return why;
+  if (c.shape.size() < 2) return "takes [N, C, …]";
+  for (std::size_t i = 1; i < 5; ++i)
+    if (!c.in(i).type.is_float() || c.shape_of(i) != Shape{c.shape[1]})
+      return "has a parameter of the wrong type or shape";
+  return {};
+}
+
+constexpr Operator with_constant(const char* type, Lowering lower_qdq) {
+  return {.type = type,
+          .infer = infer_binary,
+          .fold = fold_binary,
+          .lower_elementwise = lower_with_constant,
+          .lower_qdq = lower_qdq,
+          .computes = true,
+          .fusion = Fusion::kWithConstant};
+}
+
+constexpr Operator kArithmetic[] = {
+    with_constant("Add", lower_add),
+    with_constant("Sub", nullptr),
+    with_constant("Mul", lower_multiply),
+    with_constant("Div", nullptr),
+    {.type = "QLinearAdd",
+     .domain = Domain::kMicrosoft,
+     .infer = infer_qlinear_add,
+     .lower_qoperator = lower_qlinear_add},
+    {.type = "Cast", .infer = infer_cast, .fold = fold_cast, .lower_elementwise = lower_cast},
+    // The pass fold_batch_norm replaces it.
+    {.type = "BatchNormalization",
+     .infer = infer_batch_normalisation,
+     .computes = true,
+     .fusion = Fusion::kAlways}};
+
+}  // namespace
+
+std::span<const Operator> arithmetic() {
+  return kArithmetic;
+}
+
+}  // namespace millrace::compiler::operators

@@ -1,0 +1,350 @@
+// Operators that move, select or join elements without changing them.
+#include <algorithm>
+
+#include "compiler/operators/families.hpp"
+#include "compiler/operators/inference.hpp"
+#include "compiler/operators/lowering.hpp"
+
+namespace millrace::compiler::operators {
+namespace {
+
+std::optional<Constant> fold_same(const OnnxOperator&, const Inputs& in, const Value&) {
+  return *in[0]->constant;
+}
+
+Constant take(const Constant& from, const std::vector<std::size_t>& indices) {
+  Constant c;
+  for (const std::size_t i : indices) {
+    if (!from.floats.empty())
+      c.floats.push_back(from.floats[i]);
+    else
+      c.integers.push_back(from.integers[i]);
+  }
+  return c;
+}
+
+/// The element count before and after an axis.
+std::int64_t elements_before(const Shape& shape, std::size_t axis) {
+  return elements({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)});
+}
+
+Outcome lower_reshape(Site& site) {
+  return site.give(Move{}, {site.node.inputs[0]});
+}
+
+// Flatten, Reshape, Squeeze, Unsqueeze.
+
+std::string infer_flatten(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  const auto r = static_cast<std::int64_t>(c.shape.size());
+  std::int64_t axis = c.op.integer("axis", 1);
+  if (axis < -r || axis > r) return "has an axis outside its input";
+  if (axis < 0) axis += r;
+  const std::int64_t before = elements_before(c.shape, static_cast<std::size_t>(axis));
+  c.shape = {before, elements({c.shape.begin() + axis, c.shape.end()})};
+  return {};
+}
+
+std::string infer_reshape(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  const auto wanted = integers_of(c, 1, "shape");
+  if (!wanted) return "has a shape that is not known at compile time";
+  if (wanted->size() > 8) return "has a shape of rank " + std::to_string(wanted->size());
+  Shape shape;
+  std::int64_t known = 1;
+  std::optional<std::size_t> open;
+  for (std::size_t i = 0; i < wanted->size(); ++i) {
+    std::int64_t d = (*wanted)[i];
+    if (d == 0 && c.op.integer("allowzero", 0) == 0) {
+      if (i >= c.shape.size()) return "copies a dimension its input does not have";
+      d = c.shape[i];
+    }
+    if (d == -1 && open) return "leaves two dimensions open";
+    if (d < -1 || d > kMostElements) return "has the impossible dimension " + std::to_string(d);
+    if (d == -1)
+      open = i;
+    else
+      known *= d;
+    if (known > kMostElements) return "has an absurd shape";
+    shape.push_back(d);
+  }
+  const std::int64_t total = elements(c.shape);
+  if (open) {
+    if (known == 0 || total % known != 0) return "cannot reshape " + to_string(c.shape);
+    shape[*open] = total / known;
+  }
+  if (elements(shape) != total)
+    return "reshapes " + to_string(c.shape) + " to " + to_string(shape) + ", which has another size";
+  c.shape = shape;
+  return {};
+}
+
+std::string infer_squeeze(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  const bool given = c.has(1) || c.op.has("axes");
+  const auto axes = integers_of(c, 1, "axes");
+  if (given && !axes) return "has axes that are not known at compile time";
+  std::vector<bool> drop(c.shape.size(), false);
+  for (const std::int64_t a : axes.value_or(std::vector<std::int64_t>())) {
+    const auto axis = axis_in(a, c.shape.size());
+    if (!axis || c.shape[*axis] != 1) return "squeezes an axis that is not 1";
+    drop[*axis] = true;
+  }
+  Shape shape;
+  for (std::size_t i = 0; i < c.shape.size(); ++i)
+    if (axes ? !drop[i] : c.shape[i] != 1) shape.push_back(c.shape[i]);
+  c.shape = shape;
+  return {};
+}
+
+std::string infer_unsqueeze(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  const auto axes = integers_of(c, 1, "axes");
+  if (!axes) return "has axes that are not known at compile time";
+  const std::size_t rank = c.shape.size() + axes->size();
+  if (rank > 8) return "makes a shape of rank " + std::to_string(rank);
+  std::vector<bool> fresh(rank, false);
+  for (const std::int64_t a : *axes) {
+    const auto axis = axis_in(a, rank);
+    if (!axis || fresh[*axis]) return "has an axis that is outside its output, or there twice";
+    fresh[*axis] = true;
+  }
+  Shape shape;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < rank; ++i) shape.push_back(fresh[i] ? 1 : c.shape[next++]);
+  c.shape = shape;
+  return {};
+}
+
+// Transpose.
+
+/// The permutation; without the attribute, all axes are reversed.
+std::vector<std::int64_t> permutation(const OnnxOperator& op, std::size_t rank) {
+  std::vector<std::int64_t> perm = op.integers("perm", {});
+  if (perm.empty())
+    for (std::size_t i = rank; i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));
+  return perm;
+}
+
+std::string infer_transpose(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  const std::vector<std::int64_t> perm = permutation(c.op, c.shape.size());
+  if (perm.size() != c.shape.size()) return "has a perm of the wrong length";
+  std::vector<bool> seen(perm.size(), false);
+  Shape shape;
+  for (const std::int64_t p : perm) {
+    if (p < 0 || p >= static_cast<std::int64_t>(perm.size()) || seen[static_cast<std::size_t>(p)])
+      return "has a perm that is no permutation";
+    seen[static_cast<std::size_t>(p)] = true;
+    shape.push_back(c.shape[static_cast<std::size_t>(p)]);
+  }
+  c.shape = shape;
+  return {};
+}
+
+std::optional<Constant> fold_transpose(const OnnxOperator& op, const Inputs& in, const Value& output) {
+  const std::vector<std::int64_t> own = graph::strides_of(in[0]->shape);
+  std::vector<std::int64_t> strides;
+  for (const std::int64_t p : permutation(op, own.size()))
+    strides.push_back(own[static_cast<std::size_t>(p)]);
+  return take(*in[0]->constant, graph::strided_indices(output.shape, strides));
+}
+
+Outcome lower_transpose(Site& site) {
+  return site.give(Move{permutation(site.op, site.in(0).shape.size())}, {site.node.inputs[0]});
+}
+
+// Concat.
+
+/// The inputs `first`, `first` + `step`, … joined.
+std::string infer_join(Inference& c, std::size_t first, std::size_t step) {
+  c.type = c.in(first).type;
+  c.shape = c.shape_of(first);
+  const auto axis = axis_in(c.op.integer("axis", 1), c.shape.size());
+  if (!axis) return "has an axis outside its inputs";
+  for (std::size_t i = first + step; i < c.count(); i += step) {
+    if (!c.has(i)) return "leaves out an input";
+    Shape other = c.shape_of(i);
+    if (other.size() != c.shape.size() || c.in(i).type != c.type) return "joins different types or ranks";
+    const std::int64_t extent = other[*axis];
+    other[*axis] = c.shape[*axis];
+    if (other != c.shape) return "joins shapes that differ outside its axis";
+    c.shape[*axis] += extent;
+  }
+  return {};
+}
+
+std::string infer_concat(Inference& c) {
+  if (std::string why = need(c, 1); !why.empty()) return why;
+  return infer_join(c, 0, 1);
+}
+
+std::optional<Constant> fold_concat(const OnnxOperator& op, const Inputs& in, const Value& output) {
+  const auto axis = axis_in(op.integer("axis", 0), output.shape.size());
+  if (!axis) return std::nullopt;
+  const std::int64_t outer = elements_before(output.shape, *axis);
+  Constant c;
+  const auto append = [](auto& to, const auto& from, std::ptrdiff_t start, std::ptrdiff_t count) {
+    if (!from.empty()) to.insert(to.end(), from.begin() + start, from.begin() + start + count);
+  };
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (const Value* v : in) {
+      const std::int64_t each = elements(v->shape) / outer;
+      append(c.floats, v->constant->floats, o * each, each);
+      append(c.integers, v->constant->integers, o * each, each);
+    }
+  return c;
+}
+
+std::int64_t concat_axis(const Site& site) {
+  const std::int64_t axis = site.op.integer("axis", 1);
+  return axis < 0 ? axis + static_cast<std::int64_t>(site.result().shape.size()) : axis;
+}
+
+Outcome lower_concat(Site& site) {
+  for (const ValueId v : site.node.inputs)
+    if (site.graph.value(v).constant != nullptr) return "joins a constant, which is not taken";
+  return site.give(graph::Concat{concat_axis(site)}, site.node.inputs);
+}
+
+/// Inputs: output scale, output zero point, then (x, scale, zero point) for each part.
+std::string infer_qlinear_concat(Inference& c) {
+  if (c.count() < 5 || (c.count() - 2) % 3 != 0) return "has the wrong number of inputs";
+  if (std::string why = need(c, c.count()); !why.empty()) return why;
+  if (std::string why = infer_join(c, 2, 3); !why.empty()) return why;
+  for (std::size_t i = 2; i < c.count(); i += 3) {
+    if (!c.in(i).type.is_integer()) return "takes integers";
+    if (std::string why = check_parameters(c, i, i + 1, i + 2, 1); !why.empty()) return why;
+  }
+  c.type = c.in(1).type;
+  return check_result(c, 0, 1);
+}
+
+Outcome lower_qlinear_concat(Site& site) {
+  Parameters read(site);
+  const Step quantise = read.quantise(0);
+  const Value result = site.result();
+  std::vector<ValueId> parts;
+  for (std::size_t i = 2; i + 2 < site.node.inputs.size(); i += 3) {
+    const ValueId part = site.graph.add_value(result.name + ".part", result.type, site.in(i).shape);
+    site.emit(Elementwise{{{read.dequantise(i + 1), quantise}}, -1}, {site.node.inputs[i]}, part,
+              ".part" + std::to_string(parts.size()));
+    parts.push_back(part);
+  }
+  return read.error().empty() ? site.give(graph::Concat{concat_axis(site)}, parts) : read.error();
+}
+
+// Shape, Gather and Slice: in graphs that compute shapes. They are only folded.
+
+std::string infer_shape(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  c.type = Type::integer(64);
+  c.shape = {static_cast<std::int64_t>(c.shape.size())};
+  return {};
+}
+
+std::optional<Constant> fold_shape(const OnnxOperator& op, const Inputs& in, const Value&) {
+  if (in.size() != 1 || op.has("start") || op.has("end")) return std::nullopt;
+  return Constant{{}, in[0]->shape};
+}
+
+std::string infer_gather(Inference& c) {
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  const auto axis = axis_in(c.op.integer("axis", 0), c.rank(0));
+  if (!axis || !c.in(1).type.is_integer())
+    return "has an axis outside its input, or indices that are no integers";
+  const Shape& data = c.shape_of(0);
+  c.type = c.in(0).type;
+  c.shape.assign(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(*axis));
+  c.shape.insert(c.shape.end(), c.shape_of(1).begin(), c.shape_of(1).end());
+  c.shape.insert(c.shape.end(), data.begin() + static_cast<std::ptrdiff_t>(*axis) + 1, data.end());
+  return {};
+}
+
+std::optional<Constant> fold_gather(const OnnxOperator& op, const Inputs& in, const Value& output) {
+  if (in.size() != 2 || in[1] == nullptr) return std::nullopt;
+  const Shape& data = in[0]->shape;
+  const auto axis = axis_in(op.integer("axis", 0), data.size());
+  if (!axis) return std::nullopt;
+  const std::int64_t outer = elements_before(data, *axis), extent = data[*axis];
+  const std::int64_t inner = outer * extent == 0 ? 0 : elements(data) / (outer * extent);
+  std::vector<std::size_t> from;
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (std::int64_t i : in[1]->constant->integers) {
+      if (i < 0) i += extent;
+      if (i < 0 || i >= extent) return std::nullopt;
+      for (std::int64_t k = 0; k < inner; ++k)
+        from.push_back(static_cast<std::size_t>((o * extent + i) * inner + k));
+    }
+  if (static_cast<std::int64_t>(from.size()) != elements(output.shape)) return std::nullopt;
+  return take(*in[0]->constant, from);
+}
+
+std::string infer_slice(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  const auto starts = integers_of(c, 1, "starts"), ends = integers_of(c, 2, "ends");
+  if (!starts || !ends || starts->size() != ends->size())
+    return "has bounds that are not known at compile time";
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < starts->size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  if (const auto given = integers_of(c, 3, "axes")) axes = *given;
+  if (const auto steps = integers_of(c, 4, "steps"))
+    for (const std::int64_t s : *steps)
+      if (s != 1) return "has a step other than 1, which is not taken";
+  if (axes.size() != starts->size()) return "has axes of the wrong length";
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = axis_in(axes[i], c.shape.size());
+    if (!axis) return "has an axis outside its input";
+    const std::int64_t extent = c.shape[*axis];
+    const auto bound = [extent](std::int64_t x) {
+      return std::min(std::max<std::int64_t>(x < 0 ? x + extent : x, 0), extent);
+    };
+    c.shape[*axis] = std::max<std::int64_t>(0, bound((*ends)[i]) - bound((*starts)[i]));
+  }
+  return {};
+}
+
+/// Of one axis, as graphs that compute shapes need it.
+std::optional<Constant> fold_slice(const OnnxOperator&, const Inputs& in, const Value& output) {
+  if (in.size() < 3 || in[1] == nullptr || in[2] == nullptr || in[0]->shape.size() != 1) return std::nullopt;
+  if (in[1]->constant->integers.size() != 1) return std::nullopt;
+  std::int64_t start = in[1]->constant->integers[0];
+  if (start < 0) start += in[0]->shape[0];
+  std::vector<std::size_t> from;
+  for (std::int64_t i = 0; i < output.shape[0]; ++i) from.push_back(static_cast<std::size_t>(start + i));
+  for (const std::size_t i : from)
+    if (i >= in[0]->constant->size()) return std::nullopt;
+  return take(*in[0]->constant, from);
+}
+
+constexpr Operator kMoves[] = {
+    {.type = "Identity", .infer = same, .fold = fold_same},  // remove_dead removes it, and Dropout
+    {.type = "Dropout", .infer = same, .fold = fold_same},
+    {.type = "Flatten", .infer = infer_flatten, .fold = fold_same, .lower_elementwise = lower_reshape},
+    {.type = "Reshape", .infer = infer_reshape, .fold = fold_same, .lower_elementwise = lower_reshape},
+    {.type = "Squeeze", .infer = infer_squeeze, .fold = fold_same, .lower_elementwise = lower_reshape},
+    {.type = "Unsqueeze", .infer = infer_unsqueeze, .fold = fold_same, .lower_elementwise = lower_reshape},
+    {.type = "Transpose",
+     .infer = infer_transpose,
+     .fold = fold_transpose,
+     .lower_elementwise = lower_transpose},
+    {.type = "Concat",
+     .infer = infer_concat,
+     .fold = fold_concat,
+     .lower_elementwise = lower_concat,
+     .computes = true},
+    {.type = "QLinearConcat",
+     .domain = Domain::kMicrosoft,
+     .infer = infer_qlinear_concat,
+     .lower_qoperator = lower_qlinear_concat},
+    {.type = "Shape", .infer = infer_shape, .fold = fold_shape},
+    {.type = "Gather", .infer = infer_gather, .fold = fold_gather},
+    {.type = "Slice", .infer = infer_slice, .fold = fold_slice}};
+
+}  // namespace
+
+std::span<const Operator> moves() {
+  return kMoves;
+}
+
+}  // namespace millrace::compiler::operators

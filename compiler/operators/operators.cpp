@@ -1,0 +1,170 @@
+#include "compiler/operators/operators.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "compiler/operators/families.hpp"
+#include "compiler/operators/inference.hpp"
+
+namespace millrace::compiler::operators {
+namespace {
+
+const char* domain_name(Domain domain) {
+  return domain == Domain::kOnnx ? "" : "com.microsoft";
+}
+
+const std::multimap<std::string, const Operator*>& table() {
+  static const auto kTable = [] {
+    std::multimap<std::string, const Operator*> rows;
+    for (const auto family : {activations, arithmetic, moves, pools, products, quantisers})
+      for (const Operator& row : family()) rows.emplace(row.type, &row);
+    return rows;
+  }();
+  return kTable;
+}
+
+enum class AttributeKind { kInteger, kReal, kText, kIntegers, kReals };  // in the order of graph::Attribute
+
+/// An attribute's type is the same in every operator that has it.
+std::optional<AttributeKind> attribute_kind(const std::string& name) {
+  using K = AttributeKind;
+  static const std::map<K, std::set<std::string>> kNames = {
+      {K::kInteger,
+       {"allowzero", "axis", "block_size", "ceil_mode", "channels_last", "count_include_pad", "end", "group",
+        "output_dtype", "precision", "saturate", "seed", "spatial", "start", "storage_order", "to",
+        "training_mode", "transA", "transB"}},
+      {K::kReal, {"alpha", "beta", "epsilon", "max", "min", "momentum", "ratio"}},
+      {K::kText, {"auto_pad"}},
+      {K::kIntegers,
+       {"axes", "dilations", "ends", "kernel_shape", "pads", "perm", "shape", "starts", "strides"}}};
+  for (const auto& [kind, names] : kNames)
+    if (names.contains(name)) return kind;
+  return std::nullopt;
+}
+
+const char* describe(AttributeKind kind) {
+  static constexpr const char* kTexts[] = {"an integer", "a float", "a string", "a list of integers",
+                                           "a list of floats"};
+  return kTexts[static_cast<std::size_t>(kind)];
+}
+
+/// No integer stands for NaN or infinity. Only Clip may have an infinite bound, which bounds nothing.
+bool is_sound(const OnnxOperator& op, const std::string& attribute, float number) {
+  if (std::isfinite(number)) return true;
+  if (op.type != "Clip" || std::isnan(number)) return false;
+  return (attribute == "min" && number < 0) || (attribute == "max" && number > 0);
+}
+
+/// Why well-known operators are not supported.
+const char* known_reason(const std::string& type) {
+  constexpr const char* kDialect = "the QONNX and FINN dialects are not taken yet; export the model as QDQ";
+  constexpr const char* kControl = "control flow cannot become a dataflow pipeline";
+  constexpr const char* kRecurrent = "recurrent operators are not taken";
+  static const std::map<std::string, const char*> kReasons = {
+      {"DynamicQuantizeLinear",
+       "its scale depends on the data of each frame; quantise the model statically (QDQ or QOperator)"},
+      {"Quant", kDialect},
+      {"BipolarQuant", kDialect},
+      {"Trunc", kDialect},
+      {"MultiThreshold", kDialect},
+      {"If", kControl},
+      {"Loop", kControl},
+      {"Scan", kControl},
+      {"LSTM", kRecurrent},
+      {"GRU", kRecurrent},
+      {"RNN", kRecurrent},
+      {"QLinearSoftmax", "not taken; end the model before the softmax, or compute it in float32"}};
+  const auto it = kReasons.find(type);
+  return it == kReasons.end() ? nullptr : it->second;
+}
+
+}  // namespace
+
+const Operator* find(const OnnxOperator& op) {
+  const auto [first, last] = table().equal_range(op.type);
+  const auto row = std::find_if(
+      first, last, [&op](const auto& entry) { return op.domain == domain_name(entry.second->domain); });
+  return row == last ? nullptr : row->second;
+}
+
+std::string why_unsupported(const OnnxOperator& op) {
+  if (find(op) != nullptr) return {};
+  if (const char* reason = known_reason(op.type)) return reason;
+  if (!op.domain.empty() && op.domain != domain_name(Domain::kMicrosoft))
+    return "the operator domain '" + op.domain + "' is not known";
+  return "not taken";
+}
+
+std::string supported_operators() {
+  std::string names;
+  for (const Domain domain : {Domain::kOnnx, Domain::kMicrosoft})
+    for (const auto& [name, row] : table())
+      if (row->domain == domain && (domain == Domain::kOnnx || table().count(name) == 1))
+        names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+std::string check_attributes(const OnnxOperator& op) {
+  for (const auto& [name, value] : op.attributes) {
+    const auto kind = attribute_kind(name);
+    if (!kind) return "attribute '" + name + "' is not known";
+    if (value.index() != static_cast<std::size_t>(*kind))
+      return "attribute '" + name + "' must be " + describe(*kind);
+    std::vector<float> numbers;
+    if (const auto* number = std::get_if<float>(&value)) numbers = {*number};
+    if (const auto* list = std::get_if<std::vector<float>>(&value)) numbers = *list;
+    for (const float number : numbers)
+      if (!is_sound(op, name, number))
+        return "attribute '" + name + "' is " + (std::isnan(number) ? "NaN" : "infinite") +
+               "; export the model with finite numbers";
+  }
+  return {};
+}
+
+bool is_quantiser(const OnnxOperator& op) {
+  static const std::set<std::string> kOthers = {"ConvInteger", "MatMulInteger", "QGemm",
+                                                "Quant",       "BipolarQuant",  "MultiThreshold"};
+  return op.type.find("QuantizeLinear") != std::string::npos || op.type == "DequantizeLinear" ||
+         op.type.find("QLinear") != std::string::npos || kOthers.contains(op.type);
+}
+
+std::optional<Type> type_of(std::int64_t onnx_number) {
+  static const std::map<std::int64_t, Type> kTypes = {
+      {1, Type::float32()},    {2, Type::natural(8)},  {3, Type::integer(8)},  {4, Type::natural(16)},
+      {5, Type::integer(16)},  {6, Type::integer(32)}, {7, Type::integer(64)}, {9, {Type::Kind::kBool, 8}},
+      {12, Type::natural(32)}, {21, Type::natural(4)}, {22, Type::integer(4)}};
+  const auto it = kTypes.find(onnx_number);
+  return it == kTypes.end() ? std::nullopt : std::optional<Type>(it->second);
+}
+
+std::string infer(graph::Graph& graph, const Node& node) {
+  const auto& op = std::get<OnnxOperator>(node.operation);
+  const Operator* row = find(op);
+  if (row == nullptr) return "has no shape rule";
+  Inference c{graph, node, op, {}, {}};
+  if (std::string why = row->infer(c); !why.empty()) return why;
+  std::int64_t total = 1;
+  for (const std::int64_t d : c.shape)
+    if (d < 0 || d > kMostElements || (total *= d) > kMostElements)
+      return "would give a tensor of " + to_string(c.shape) + ", which is absurd";
+  if (total == 0) return "gives an empty tensor of " + to_string(c.shape);
+  Value& output = graph.value(node.outputs[0]);
+  output.type = c.type;
+  output.shape = c.shape;
+  return {};
+}
+
+std::optional<graph::Constant> fold(const OnnxOperator& op, const Inputs& inputs, const Value& output,
+                                    std::int64_t limit) {
+  const Operator* row = find(op);
+  if (row == nullptr || row->fold == nullptr || elements(output.shape) > limit) return std::nullopt;
+  if (inputs.empty() || inputs[0] == nullptr) return std::nullopt;
+  const bool reads_data = op.type != "Shape";
+  for (const Value* v : inputs)
+    if (reads_data && v != nullptr && v->constant == nullptr) return std::nullopt;
+  return row->fold(op, inputs, output);
+}
+
+}  // namespace millrace::compiler::operators

@@ -1,0 +1,85 @@
+// The table of the ONNX operators that the compiler supports. A row says which type and shape an operator
+// gives, how constants are folded, and how the operator becomes integer arithmetic. compiler/import and
+// compiler/passes look operators up here and know no operator by themselves.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+
+namespace millrace::compiler::operators {
+
+struct Inference;  // inference.hpp
+struct Site;       // lowering.hpp
+
+/// What a lowering did with a node.
+struct Outcome {
+  Outcome() = default;                                             // the node is replaced
+  Outcome(std::string why) : refusal(std::move(why)) {}            // NOLINT(google-explicit-constructor)
+  Outcome(const char* why) : Outcome(std::string(why)) {}          // NOLINT(google-explicit-constructor)
+  static Outcome later() { return Outcome(std::string(), true); }  // a later pass lowers the node
+  std::string refusal;                                             // why the node is not supported
+  bool is_later = false;
+
+ private:
+  Outcome(std::string why, bool later) : refusal(std::move(why)), is_later(later) {}
+};
+
+using Lowering = Outcome (*)(Site&);
+using Inputs = std::vector<const graph::Value*>;  // of a node, null where an optional one is left out
+
+enum class Domain : std::uint8_t { kOnnx, kMicrosoft };
+
+/// Whether an operator can be computed together with the one that it reads, without a quantiser between.
+enum class Fusion : std::uint8_t { kNever, kAlways, kWithConstant };
+
+struct Operator {
+  const char* type;  // "Conv"
+  Domain domain = Domain::kOnnx;
+  /// Sets type and shape of the first output. Returns what is wrong with the node, or an empty text.
+  std::string (*infer)(Inference&) = nullptr;
+  /// The first output, if all inputs are constants; null if the operator is never folded.
+  std::optional<graph::Constant> (*fold)(const graph::OnnxOperator&, const Inputs&,
+                                         const graph::Value& output) = nullptr;
+  // A supported operator has at least one of these, unless only constants or graphs without data use it. They
+  // run in this order, each in the pass of its name.
+  Lowering lower_qoperator = nullptr;    // an operator on integers, with its scales as inputs
+  Lowering lower_elementwise = nullptr;  // one element at a time, or moves elements
+  Lowering lower_qdq = nullptr;          // sums of floats that were dequantised
+  // For passes::assume_quantised().
+  bool computes = false;  // a quantising tool quantises its result
+  Fusion fusion = Fusion::kNever;
+};
+
+/// The operator's row; null if it is not supported.
+const Operator* find(const graph::OnnxOperator& op);
+
+/// Empty if the operator is supported. Otherwise why it is not, and what to do.
+std::string why_unsupported(const graph::OnnxOperator& op);
+
+/// The names of all supported operators, separated by commas.
+std::string supported_operators();
+
+/// Empty if every attribute is known and has its type. Otherwise the error: "attribute 'axis' must be an
+/// integer".
+std::string check_attributes(const graph::OnnxOperator& op);
+
+/// Whether the presence of this operator makes a model a quantised one.
+bool is_quantiser(const graph::OnnxOperator& op);
+
+/// The type of an ONNX data type number (TensorProto.DataType); empty if it is not supported.
+std::optional<graph::Type> type_of(std::int64_t onnx_number);
+
+/// Sets type and shape of the node's first output. Types and shapes of its inputs must be known, and the values
+/// of those inputs that decide shapes. Returns what is wrong with the node, or an empty text.
+std::string infer(graph::Graph& graph, const graph::Node& node);
+
+/// The first output of an operator whose inputs are constants, if it has at most `limit` elements. `output` has
+/// the inferred type and shape. DequantizeLinear is never folded, so integer weights stay integers.
+std::optional<graph::Constant> fold(const graph::OnnxOperator& op, const Inputs& inputs,
+                                    const graph::Value& output, std::int64_t limit = std::int64_t{1} << 28);
+
+}  // namespace millrace::compiler::operators

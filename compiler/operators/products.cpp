@@ -1,0 +1,390 @@
+// Convolutions and matrix products: in float32 between quantisers (QDQ), on integers (Integer), and with
+// their scales as inputs (QLinear).
+#include "compiler/graph/window.hpp"
+#include "compiler/operators/families.hpp"
+#include "compiler/operators/inference.hpp"
+#include "compiler/operators/qdq.hpp"
+
+namespace millrace::compiler::operators {
+namespace {
+
+// Types and shapes.
+
+std::int64_t first_extent(const Shape& shape) {
+  return shape.empty() ? 0 : shape[0];
+}
+std::int64_t last_extent(const Shape& shape) {
+  return shape.empty() ? 0 : shape.back();
+}
+
+std::string do_not_fit(const Shape& x, const Shape& y) {
+  return "multiplies " + to_string(x) + " by " + to_string(y) + ", which do not fit";
+}
+
+/// Each form of a product, with its data at input `x` and its weights at input `w`.
+using ProductShape = std::string (*)(Inference& c, std::size_t x, std::size_t w);
+
+std::string convolve(Inference& c, std::size_t x, std::size_t w) {
+  if (c.rank(w) != c.rank(x) || c.rank(w) < 3)
+    return "has weights of " + to_string(c.shape_of(w)) + " for an input of " + to_string(c.shape_of(x));
+  const Shape& weights = c.shape_of(w);
+  const std::vector<std::int64_t> kernel(weights.begin() + 2, weights.end());
+  if (c.op.has("kernel_shape") && c.op.integers("kernel_shape", {}) != kernel)
+    return "has a kernel_shape that is not its weights'";
+  const std::int64_t groups = c.op.integer("group", 1);
+  // Groups divide the output channels, so their product with an extent cannot overflow.
+  if (groups < 1 || weights[0] < 1 || weights[0] % groups != 0 || c.shape_of(x)[1] != weights[1] * groups)
+    return "has " + std::to_string(groups) + " groups, weights of " + to_string(weights) +
+           " and an input of " + to_string(c.shape_of(x)) + ", which do not fit";
+  std::string why;
+  const auto window = graph::resolve_window(c.op, c.shape_of(x), kernel, why);
+  if (!window) return why;
+  c.shape = {c.shape_of(x)[0], weights[0]};
+  if (kernel.size() == 2) c.shape.push_back(window->out_h);
+  c.shape.push_back(window->out_w);
+  return {};
+}
+
+std::string multiply_matrices(Inference& c, std::size_t a, std::size_t b) {
+  Shape x = c.shape_of(a), y = c.shape_of(b);
+  if (x.empty() || y.size() < 2)
+    return "multiplies " + to_string(x) + " by " + to_string(y) + ", which is not taken";
+  if (x.back() != y[y.size() - 2]) return do_not_fit(x, y);
+  const bool vector = x.size() == 1;
+  if (vector) x.insert(x.begin(), 1);
+  const auto lead = broadcast(Shape(x.begin(), x.end() - 2), Shape(y.begin(), y.end() - 2));
+  if (!lead) return do_not_fit(x, y);
+  c.shape = *lead;
+  if (!vector) c.shape.push_back(x[x.size() - 2]);
+  c.shape.push_back(y.back());
+  return {};
+}
+
+std::string multiply_gemm(Inference& c, std::size_t a, std::size_t b) {
+  Shape x = c.shape_of(a), y = c.shape_of(b);
+  if (x.size() != 2 || y.size() != 2)
+    return "multiplies " + to_string(x) + " by " + to_string(y) + "; both must be matrices";
+  if (c.op.integer("transA", 0) != 0) std::swap(x[0], x[1]);
+  if (c.op.integer("transB", 0) != 0) std::swap(y[0], y[1]);
+  if (x[1] != y[0]) return do_not_fit(x, y);
+  c.shape = {x[0], y[1]};
+  return {};
+}
+
+/// (x, w) in float32.
+std::string infer_float(Inference& c, ProductShape shape) {
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  c.type = c.in(0).type;
+  if (!c.type.is_float() || c.in(1).type != c.type) return "takes floats";
+  return shape(c, 0, 1);
+}
+
+/// (x, w, zero of x, zero of w) on integers, with `channels` output channels.
+std::string infer_integer(Inference& c, ProductShape shape, std::int64_t (*channels)(const Shape&)) {
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  if (!c.in(0).type.is_integer() || !c.in(1).type.is_integer()) return "takes integers";
+  c.type = Type::integer(32);
+  return first_of({check_parameters(c, 0, {}, 2, 1), check_parameters(c, 1, {}, 3, channels(c.shape_of(1))),
+                   shape(c, 0, 1)});
+}
+
+/// (x, scale, zero, w, scale, zero, result scale, result zero).
+std::string infer_qlinear_product(Inference& c, ProductShape shape, std::int64_t (*channels)(const Shape&)) {
+  if (std::string why = need(c, 8); !why.empty()) return why;
+  if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer() || !c.in(7).type.is_integer())
+    return "takes integers";
+  c.type = c.in(7).type;
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, channels(c.shape_of(3))),
+                   check_result(c, 6, 7), shape(c, 0, 3)});
+}
+
+std::string infer_conv(Inference& c) {
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  if (c.has(2) && (c.in(2).type != c.in(0).type || c.shape_of(2) != Shape{first_extent(c.shape_of(1))}))
+    return "has a bias of the wrong type or shape";
+  return infer_float(c, convolve);
+}
+
+std::string infer_gemm(Inference& c) {
+  if (std::string why = infer_float(c, multiply_gemm); !why.empty()) return why;
+  if (!c.has(2)) return {};
+  if (c.in(2).type != c.type) return "takes floats";
+  return broadcast(c.shape_of(2), c.shape) == c.shape ? "" : "has a C that does not broadcast to its result";
+}
+
+std::string infer_qgemm(Inference& c) {
+  if (std::string why = need(c, 6); !why.empty()) return why;
+  if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer()) return "takes integers";
+  c.type = c.has(8) ? c.in(8).type : Type::float32();
+  if (c.has(7) != c.has(8)) return "has an output scale without a zero point, or the other way round";
+  if (std::string why = multiply_gemm(c, 0, 3); !why.empty()) return why;
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, c.shape[1]),
+                   c.has(7) ? check_result(c, 7, 8) : ""});
+}
+
+// Lowering.
+
+/// A sum of products and what is done with it, in ONNX's terms.
+struct Product {
+  ValueId x = graph::kNoValue;
+  std::int64_t input_zero = 0;
+  ValueId weights = graph::kNoValue;      // a constant
+  std::vector<std::int64_t> weight_zero;  // one, or one an output channel
+  std::vector<std::int64_t> bias{};       // empty, or one an output channel
+  Chain chain{};  // on the accumulator, with constants along the output channels; may be empty
+};
+
+std::string check(const Site& site, const Product& p, std::int64_t channels) {
+  const Value& w = site.graph.value(p.weights);
+  const Value& x = site.graph.value(p.x);
+  if (x.constant != nullptr) return "its data input is a constant";
+  if (!x.type.is_integer() || x.type.bits > 16)
+    return "its input is " + to_string(x.type) + "; at most 16 bits are taken";
+  if (!w.type.is_integer() || w.type.bits > 16)
+    return "its weights are " + to_string(w.type) + "; at most 16 bits are taken";
+  const auto one_or_all = [channels](std::size_t n) {
+    return n == 1 || static_cast<std::int64_t>(n) == channels;
+  };
+  const auto wrong_count = [channels](std::size_t count, const char* what) {
+    return "it has " + std::to_string(count) + what + std::to_string(channels) + " channels";
+  };
+  if (!one_or_all(p.weight_zero.size())) return wrong_count(p.weight_zero.size(), " weight zero points for ");
+  if (!p.bias.empty() && static_cast<std::int64_t>(p.bias.size()) != channels)
+    return "its bias has the wrong size";
+  if (!one_or_all(p.chain.channels())) return wrong_count(p.chain.channels(), " scales for ");
+  return {};
+}
+
+graph::Accumulate accumulate(const Site& site, const Product& p, std::int64_t channels) {
+  graph::Accumulate a;
+  a.out_channels = channels;
+  a.weight_type = site.graph.value(p.weights).type;
+  a.weights = site.graph.value(p.weights).constant;
+  a.weight_zero = p.weight_zero;
+  a.input_zero = p.input_zero;
+  a.bias = p.bias;
+  return a;
+}
+
+/// Emits Accumulate, then Elementwise and Move if they are needed. `shape` is the accumulator's.
+Outcome emit(Site& site, graph::Accumulate a, const Product& p, ValueId x, const Shape& shape,
+             std::vector<std::int64_t> perm_back = {}) {
+  const ValueId output = site.node.outputs[0];
+  const Value result = site.result();
+  const bool moves = !perm_back.empty() || result.shape != shape;
+  const bool has_chain = !p.chain.steps.empty();
+  ValueId last =
+      has_chain || moves ? site.graph.add_value(result.name + ".acc", Type::integer(32), shape) : output;
+  site.emit(std::move(a), {x}, last);
+  if (has_chain) {
+    const ValueId next = moves ? site.graph.add_value(result.name + ".chain", result.type, shape) : output;
+    site.emit(Elementwise{p.chain, p.chain.channels() > 1 ? 1 : -1}, {last}, next, ".chain");
+    last = next;
+  }
+  if (moves) site.emit(Move{std::move(perm_back)}, {last}, output, ".move");
+  return {};
+}
+
+std::int64_t convolution_channels(const Value& weights) {
+  return first_extent(weights.shape);
+}
+
+std::int64_t matrix_channels(const Value& weights, bool transposed) {
+  return weights.shape.size() < 2 ? 0 : weights.shape[weights.shape.size() - (transposed ? 2 : 1)];
+}
+
+/// A window over one or two spatial axes.
+Outcome emit_convolution(Site& site, const Product& p) {
+  const Value w = site.graph.value(p.weights);
+  if (w.constant == nullptr) return "its weights are not constant";
+  const std::int64_t channels = convolution_channels(w);
+  if (std::string why = check(site, p, channels); !why.empty()) return why;
+  const Shape x_shape = site.graph.value(p.x).shape;
+  std::string why;
+  const auto window = graph::resolve_window(site.op, x_shape, {w.shape.begin() + 2, w.shape.end()}, why);
+  if (!window) return why;
+  if (x_shape[0] != 1) return "its batch is " + std::to_string(x_shape[0]) + ", not 1";
+  graph::Accumulate a = accumulate(site, p, channels);
+  a.geometry = window->geometry;
+  a.groups = site.op.integer("group", 1);
+  const ValueId x = x_shape.size() == 3 ? site.move(p.x, {}, {1, x_shape[1], 1, x_shape[2]}, ".plane") : p.x;
+  return emit(site, std::move(a), p, x, {1, channels, window->out_h, window->out_w});
+}
+
+/// [K, N] as [N, K].
+std::shared_ptr<const Constant> transpose_weights(const Constant& weights, std::int64_t rows,
+                                                  std::int64_t columns) {
+  Constant turned;
+  turned.integers.resize(weights.integers.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t o = 0; o < columns; ++o)
+      turned.integers[static_cast<std::size_t>(o * rows + i)] =
+          weights.integers[static_cast<std::size_t>(i * columns + o)];
+  return std::make_shared<const Constant>(std::move(turned));
+}
+
+/// x [.., T, K] times weights [K, N]; [N, K] if `transposed`.
+Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
+  const Value w = site.graph.value(p.weights);
+  if (w.constant == nullptr) return "its weights are not constant";
+  if (w.shape.size() < 2 || elements({w.shape.begin(), w.shape.end() - 2}) != 1)
+    return "its weights are no matrix";
+  const std::int64_t channels = matrix_channels(w, transposed);
+  if (std::string why = check(site, p, channels); !why.empty()) return why;
+  const std::int64_t k = elements(w.shape) / channels;
+  const Shape x_shape = site.graph.value(p.x).shape;
+  const std::int64_t rows = elements(x_shape) / k;
+  graph::Accumulate a = accumulate(site, p, channels);
+  a.dense = rows == 1;
+  if (!transposed) a.weights = transpose_weights(*w.constant, k, channels);
+  if (a.dense) {
+    const ValueId x = x_shape.size() == 2 ? p.x : site.move(p.x, {}, {1, k}, ".flat");
+    return emit(site, std::move(a), p, x, {1, channels});
+  }
+  // Several rows become a 1 x 1 window over them, with the channels first as everywhere.
+  const ValueId flat = site.move(p.x, {}, {rows, k}, ".rows");
+  const ValueId turned = site.move(flat, {1, 0}, {1, k, 1, rows}, ".turned");
+  return emit(site, std::move(a), p, turned, {1, channels, 1, rows}, {0, 2, 3, 1});
+}
+
+/// Inputs 0 and 1 in QDQ form, without the bias. The product of their scales goes to `scale`.
+std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, std::vector<float>& scale,
+                                    std::string& why) {
+  const auto x = activation(site, 0, why);
+  if (!x) return std::nullopt;
+  const auto w = weights(site, 1, channel_axis, why);
+  if (!w) return std::nullopt;
+  for (const float s : w->scale) scale.push_back(x->scale[0] * s);
+  Step dequantise = Step::dequantise(scale, 0);
+  dequantise.accumulator = true;
+  return Product{x->q, x->zero[0], w->q, w->zero, {}, {{std::move(dequantise)}}};
+}
+
+Outcome lower_conv(Site& site) {
+  std::string why;
+  std::vector<float> scale;
+  auto p = qdq_operands(site, 0, scale, why);
+  if (!p) return why;
+  auto b = bias(site, 2, scale, convolution_channels(site.graph.value(p->weights)), why);
+  if (!b) return why;
+  p->bias = std::move(*b);
+  return emit_convolution(site, *p);
+}
+
+Outcome lower_matmul(Site& site) {
+  std::string why;
+  std::vector<float> scale;
+  const auto p = qdq_operands(site, static_cast<std::int64_t>(site.in(1).shape.size()) - 1, scale, why);
+  if (!p) return why;
+  return emit_matrix_product(site, false, *p);
+}
+
+Outcome lower_gemm(Site& site) {
+  const bool transposed = site.op.integer("transB", 0) != 0;
+  if (site.op.integer("transA", 0) != 0) return "transA is not taken";
+  if (site.op.real("alpha", 1.0F) != 1.0F || (site.has(2) && site.op.real("beta", 1.0F) != 1.0F))
+    return "alpha and beta other than 1 are not taken";
+  std::string why;
+  std::vector<float> scale;
+  auto p = qdq_operands(site, transposed ? 0 : 1, scale, why);
+  if (!p) return why;
+  auto b = bias(site, 2, scale, matrix_channels(site.graph.value(p->weights), transposed), why);
+  if (!b) return why;
+  p->bias = std::move(*b);
+  return emit_matrix_product(site, transposed, *p);
+}
+
+/// The operands of an integer form, whose weights and zero points are at these inputs.
+Product integer_operands(Site& site, Parameters& read, std::size_t weights, std::size_t input_zero,
+                         std::size_t weight_zero) {
+  return {site.node.inputs[0], read.zero(input_zero), site.node.inputs[weights], read.zeros(weight_zero)};
+}
+
+/// The result `quantise` of an accumulator: rne(float32(acc) * (sx * sw / sy)) + zy. Product and quotient are
+/// float32 in this order.
+Chain rescaled(std::vector<float> scale, const Step& quantise) {
+  for (float& s : scale) s = s / quantise.floats[0];
+  return {{Step::to_float(), Step::multiply(std::move(scale)),
+           Step::quantise({1.0F}, quantise.integers[0], quantise.lowest, quantise.highest)}};
+}
+
+Product qlinear_operands(Site& site, Parameters& read) {
+  Product p = integer_operands(site, read, 3, 2, 5);
+  const float sx = read.scale(1);
+  std::vector<float> scale = read.scales(4);
+  for (float& s : scale) s = sx * s;
+  p.chain = rescaled(std::move(scale), read.quantise(6));
+  return p;
+}
+
+Outcome lower_qlinear_conv(Site& site) {
+  Parameters read(site);
+  Product p = qlinear_operands(site, read);
+  p.bias = read.bias(8);
+  return read.error().empty() ? emit_convolution(site, p) : read.error();
+}
+
+Outcome lower_qlinear_matmul(Site& site) {
+  Parameters read(site);
+  const Product p = qlinear_operands(site, read);
+  return read.error().empty() ? emit_matrix_product(site, false, p) : read.error();
+}
+
+Outcome lower_conv_integer(Site& site) {
+  Parameters read(site);
+  const Product p = integer_operands(site, read, 1, 2, 3);
+  return read.error().empty() ? emit_convolution(site, p) : read.error();
+}
+
+Outcome lower_matmul_integer(Site& site) {
+  Parameters read(site);
+  const Product p = integer_operands(site, read, 1, 2, 3);
+  return read.error().empty() ? emit_matrix_product(site, false, p) : read.error();
+}
+
+/// alpha * sa * sb is one product in float32. Without an output scale the result stays float.
+Outcome lower_qgemm(Site& site) {
+  Parameters read(site);
+  Product p = integer_operands(site, read, 3, 2, 5);
+  p.bias = read.bias(6);
+  if (site.op.integer("transA", 0) != 0) return "transA is not taken";
+  const bool transposed = site.op.integer("transB", 0) != 0;
+  const auto channels = static_cast<std::size_t>(matrix_channels(site.graph.value(p.weights), transposed));
+  if (p.bias.size() == 1) p.bias.assign(channels, p.bias[0]);
+  const float alpha = site.op.real("alpha", 1.0F) * read.scale(1);
+  if (!(alpha > 0)) return "its alpha must be above 0";
+  std::vector<float> scale = read.scales(4);
+  for (float& s : scale) s = alpha * s;
+  p.chain = site.has(7) ? rescaled(std::move(scale), read.quantise(7))
+                        : Chain{{Step::dequantise(std::move(scale), 0)}};
+  return read.error().empty() ? emit_matrix_product(site, transposed, p) : read.error();
+}
+
+constexpr Operator kProducts[] = {
+    {.type = "Conv", .infer = infer_conv, .lower_qdq = lower_conv, .computes = true},
+    {.type = "ConvInteger",
+     .infer = [](Inference& c) { return infer_integer(c, convolve, first_extent); },
+     .lower_qoperator = lower_conv_integer},
+    {.type = "QLinearConv",
+     .infer = [](Inference& c) { return infer_qlinear_product(c, convolve, first_extent); },
+     .lower_qoperator = lower_qlinear_conv},
+    {.type = "Gemm", .infer = infer_gemm, .lower_qdq = lower_gemm, .computes = true},
+    {.type = "QGemm", .domain = Domain::kMicrosoft, .infer = infer_qgemm, .lower_qoperator = lower_qgemm},
+    {.type = "MatMul",
+     .infer = [](Inference& c) { return infer_float(c, multiply_matrices); },
+     .lower_qdq = lower_matmul,
+     .computes = true},
+    {.type = "MatMulInteger",
+     .infer = [](Inference& c) { return infer_integer(c, multiply_matrices, last_extent); },
+     .lower_qoperator = lower_matmul_integer},
+    {.type = "QLinearMatMul",
+     .infer = [](Inference& c) { return infer_qlinear_product(c, multiply_matrices, last_extent); },
+     .lower_qoperator = lower_qlinear_matmul}};
+
+}  // namespace
+
+std::span<const Operator> products() {
+  return kProducts;
+}
+
+}  // namespace millrace::compiler::operators

@@ -1,0 +1,189 @@
+#include "compiler/operators/qdq.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace millrace::compiler::operators {
+namespace {
+
+/// The only node that reads `v`; null if there are others or `v` is an output of the model.
+const Node* only_reader(const Site& site, ValueId v) {
+  const auto& readers = site.uses.readers[v];
+  return readers.size() == 1 && !site.uses.is_output[v] ? &site.graph.nodes[readers[0]] : nullptr;
+}
+
+bool is_move_or_max(const Node* n) {
+  return n != nullptr &&
+         (std::holds_alternative<Move>(n->operation) || std::holds_alternative<graph::MaxPool>(n->operation));
+}
+
+/// Whether these integers come from a quantiser and one dequantiser reads them for one reader. ONNX Runtime
+/// converts int8 tensors between such a pair to uint8, because its x86 kernels are made for uint8.
+bool is_between_a_pair(const Site& site, ValueId q) {
+  const auto producer = [&site](ValueId v) { return producer_of(site.graph, site.uses, v); };
+  ValueId first = q;
+  while (is_move_or_max(producer(first)) && only_reader(site, first) != nullptr)
+    first = producer(first)->inputs[0];
+  const Node* reader = only_reader(site, q);
+  while (is_move_or_max(reader)) reader = only_reader(site, reader->outputs[0]);
+  return only_reader(site, first) != nullptr &&
+         only_step(producer(first), Step::Kind::kQuantise) != nullptr &&
+         only_step(reader, Step::Kind::kDequantise) != nullptr &&
+         site.uses.readers[reader->outputs[0]].size() <= 1;
+}
+
+/// The DequantizeLinear of a constant that gives input `i`; null if that is something else.
+const Node* constant_dequantiser(const Site& site, std::size_t i) {
+  const Node* n = site.producer(i);
+  const bool found =
+      n != nullptr && is_onnx(*n, "DequantizeLinear") && constant_input(site.graph, *n, 0) != nullptr;
+  return found ? n : nullptr;
+}
+
+/// Whether quantised results are the same with and without the clamp.
+bool changes_nothing(const Step& clamp, const Step& quantise) {
+  const Chain with{{clamp, quantise}}, without{{quantise}};
+  for (const float x : {std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max()}) {
+    const graph::Number end{true, 0, x};
+    if (with.evaluate(end, 0).integer != without.evaluate(end, 0).integer) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const Step* only_step(const Node* n, Step::Kind kind) {
+  const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
+  const bool found = e != nullptr && e->chain.steps.size() == 1 && e->chain.steps[0].kind == kind &&
+                     e->chain.channels() == 1;
+  return found ? &e->chain.steps[0] : nullptr;
+}
+
+std::string not_quantised(const Site& site, std::size_t i) {
+  return "its input '" + site.in(i).name +
+         "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
+}
+
+std::optional<Dequantised> activation(const Site& site, std::size_t i, std::string& why) {
+  const Node* n = site.producer(i);
+  const Step* step = only_step(n, Step::Kind::kDequantise);
+  if (step != nullptr) return Dequantised{n->inputs[0], step->floats, step->integers};
+  why = not_quantised(site, i);
+  return std::nullopt;
+}
+
+std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
+                                   std::string& why) {
+  const Node* n = constant_dequantiser(site, i);
+  const Constant* scale = n == nullptr ? nullptr : constant_input(site.graph, *n, 1);
+  if (scale == nullptr) {
+    why = "its weights '" + site.in(i).name + "' are not integers with a DequantizeLinear";
+    return std::nullopt;
+  }
+  for (const float s : scale->floats)
+    if (!(s > 0) || !std::isfinite(s)) why = "its weights' scale must be finite and above 0";
+  Dequantised w{n->inputs[0], scale->floats, {0}};
+  if (has_input(*n, 2)) {
+    const Constant* zero = constant_input(site.graph, *n, 2);
+    if (zero == nullptr)
+      why = "its weights' zero point must be constant";
+    else
+      w.zero = zero->integers;
+  }
+  const Shape& shape = site.in(i).shape;
+  const std::int64_t channels = shape[static_cast<std::size_t>(channel_axis)];
+  const auto fits = [channels](std::size_t count) {
+    return count == 1 || static_cast<std::int64_t>(count) == channels;
+  };
+  if (!fits(w.scale.size()) || !fits(w.zero.size()))
+    why = "its weights have " + std::to_string(w.scale.size()) + " scales for " + std::to_string(channels) +
+          " output channels";
+  if (w.scale.size() > 1) {
+    std::int64_t axis = onnx_of(*n)->integer("axis", 1);
+    if (axis < 0) axis += static_cast<std::int64_t>(shape.size());
+    if (axis != channel_axis)
+      why = "its weights have scales along axis " + std::to_string(axis) + ", not along the output channels";
+  }
+  if (!why.empty()) return std::nullopt;
+  return w;
+}
+
+std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
+                                              std::int64_t channels, std::string& why) {
+  if (!site.has(i)) return std::vector<std::int64_t>{};
+  const auto known = known_floats(site.graph, site.uses, site.node.inputs[i]);
+  if (!known) {
+    why = "its bias is not constant";
+    return std::nullopt;
+  }
+  const Shape& shape = site.in(i).shape;
+  const bool along = !shape.empty() && shape.back() == channels && elements(shape) == channels;
+  if (known->size() != 1 && !along) {
+    why = "its bias of " + to_string(shape) + " does not run along the output channels";
+    return std::nullopt;
+  }
+  // Integers dequantised by the accumulator's own scale are used as they are, however float32 rounds their
+  // product with the scale.
+  const Node* n = constant_dequantiser(site, i);
+  const Constant* q = n == nullptr ? nullptr : constant_input(site.graph, *n, 0);
+  const Constant* own = n == nullptr ? nullptr : constant_input(site.graph, *n, 1);
+  const Constant* zero = n == nullptr ? nullptr : constant_input(site.graph, *n, 2);
+  const bool zero_free = zero == nullptr || std::all_of(zero->integers.begin(), zero->integers.end(),
+                                                        [](std::int64_t z) { return z == 0; });
+  std::vector<std::int64_t> result;
+  double worst = 0;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+    const auto pick = [c](const auto& values) { return values[values.size() == 1 ? 0 : c]; };
+    const float unit = pick(scale);
+    if (own != nullptr && zero_free && std::abs(pick(own->floats) - unit) <= 1e-5F * unit) {
+      result.push_back(pick(q->integers));
+      continue;
+    }
+    const double exact = static_cast<double>(pick(*known)) / static_cast<double>(unit);
+    if (!(std::abs(exact) < 2147483647.0)) {
+      why = "its bias is out of the accumulator's range";
+      return std::nullopt;
+    }
+    result.push_back(static_cast<std::int64_t>(std::nearbyint(exact)));
+    worst = std::max(worst, std::abs(exact - std::nearbyint(exact)));
+  }
+  note_rounded_bias(site.graph, site.node, worst);
+  return result;
+}
+
+std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vector<ValueId>& operands) {
+  FusedQuantiser found;
+  std::vector<Step> clamps;
+  found.result = site.node.outputs[0];
+  const Step* quantise = nullptr;
+  while (quantise == nullptr) {
+    const Node* reader = only_reader(site, found.result);
+    quantise = only_step(reader, Step::Kind::kQuantise);
+    const Step* clamp = only_step(reader, Step::Kind::kRelu);
+    if (clamp == nullptr) clamp = only_step(reader, Step::Kind::kClip);
+    if (quantise == nullptr && clamp == nullptr) return std::nullopt;
+    if (clamp != nullptr) clamps.push_back(*clamp);
+    found.absorbed.push_back(site.uses.readers[found.result][0]);
+    found.result = reader->outputs[0];
+  }
+  found.quantise = *quantise;
+  // ONNX Runtime removes clamps that change nothing after quantising, and so do we.
+  for (const Step& clamp : clamps)
+    if (!changes_nothing(clamp, *quantise)) return std::nullopt;
+  const Type type = site.graph.value(found.result).type;
+  for (const ValueId x : operands)
+    if (site.graph.value(x).type != type) return std::nullopt;
+  if (type == Type::natural(8)) return found;
+  found.made_unsigned =
+      type == Type::integer(8) && is_between_a_pair(site, found.result) &&
+      std::all_of(operands.begin(), operands.end(), [&](ValueId x) { return is_between_a_pair(site, x); });
+  if (!found.made_unsigned) return std::nullopt;
+  return found;
+}
+
+void absorb(Site& site, const FusedQuantiser& quantiser) {
+  for (const std::size_t i : quantiser.absorbed) site.absorbed[i] = true;
+}
+
+}  // namespace millrace::compiler::operators
