@@ -164,7 +164,7 @@ struct Executor::Impl {
   std::vector<ElementType> types;
   std::vector<std::size_t> sizes;
   std::vector<Port> inputs, outputs;
-  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<Step> steps;
   std::vector<Result> results;  // of each step
 };
 
@@ -176,7 +176,7 @@ Executor& Executor::operator=(Executor&&) noexcept = default;
 void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept {
   Impl& impl = *impl_;
   for (std::size_t i = 0; i < impl.inputs.size(); ++i) impl.values[impl.inputs[i].tensor] = inputs[i];
-  for (const auto& step : impl.steps) step->run(impl.values.data());
+  for (const auto& step : impl.steps) step(impl.values.data());
   for (std::size_t i = 0; i < impl.outputs.size(); ++i)
     std::memcpy(outputs[i], impl.values[impl.outputs[i].tensor], impl.outputs[i].bytes);
 }

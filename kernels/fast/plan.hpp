@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -64,13 +65,9 @@ Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t fir
 /// Whether make_finish's tables would have a size in proportion to the program.
 bool can_finish(const Requantise* requantise, std::uint32_t channels);
 
-/// One unit of a frame's work. Its destination is fixed. It looks its sources up in `values`, because the
-/// caller passes other input buffers for each frame.
-class Step {
- public:
-  virtual ~Step() = default;
-  virtual void run(const std::byte* const* values) noexcept = 0;
-};
+/// One unit of a frame's work. Its destination is fixed. It looks its sources up in `values` (by tensor), because
+/// the caller passes other input buffers for each frame. A step never throws and never allocates.
+using Step = std::function<void(const std::byte* const* values)>;
 
 /// What all planning functions read, and the arena they allocate from.
 struct Planning {
@@ -92,11 +89,10 @@ Method method_of(const Planning& planning, const Block& block);
 /// Plans a convolution or sum over windows of method kDense or kDepthwise, followed by `pool` if it is fused.
 /// `source` is the form buffer that the input's producer writes. If `source` is null, the step copies the
 /// natural tensor into the form itself.
-std::unique_ptr<Step> plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool,
-                                    const Form& form, std::uint8_t* source, const Tensor& result,
-                                    const Target& destination);
+Step plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool, const Form& form,
+                   std::uint8_t* source, const Tensor& result, const Target& destination);
 
 /// Plans any block with natural storage for inputs and output.
-std::unique_ptr<Step> plan_plain(const Planning& planning, const Block& block, std::byte* destination);
+Step plan_plain(const Planning& planning, const Block& block, std::byte* destination);
 
 }  // namespace millrace::kernels::fast

@@ -1,6 +1,5 @@
 // Blocks that read and write natural storage: element by element, moves of memory, and plain loops for blocks
 // that no kernel computes.
-// The file is above 500 lines because the steps share the element helpers below, which stay private to it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -76,9 +75,11 @@ std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t chann
   return r.lowest + (std::upper_bound(first, first + steps, acc) - first);
 }
 
-class PlainStep : public Step {
- public:
-  PlainStep(const Planning& planning, const Block& block, std::byte* destination)
+using Values = const std::byte* const*;  // natural storage by tensor
+
+/// The tensors of a block, for its step.
+struct Plain {
+  Plain(const Planning& planning, const Block& block, std::byte* destination)
       : in(planning.program.tensors[block.inputs[0]]),
         result(planning.program.tensors[block.outputs[0]]),
         elements(result.elements()),
@@ -87,8 +88,8 @@ class PlainStep : public Step {
     in.scale.clear();
     result.scale.clear();
   }
+  std::uint8_t* out_bytes() const { return reinterpret_cast<std::uint8_t*>(out); }
 
- protected:
   Tensor in, result;
   std::size_t elements;
   std::vector<TensorIndex> sources;
@@ -108,235 +109,198 @@ void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) 
 }
 
 template <class Op>
-class PlainWindowed final : public PlainStep {
- public:
-  PlainWindowed(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination), op_(std::get<Op>(block.operation)) {}
-
-  void run(const std::byte* const* values) noexcept override {
-    const std::byte* from = values[sources[0]];
-    std::size_t at = 0;
-    for (std::size_t y = 0; y < result.shape[0]; ++y) {
-      for (std::size_t x = 0; x < result.shape[1]; ++x) {
-        for (std::size_t c = 0; c < result.shape[2]; ++c)
-          store_any(result.type, out, at++, element(from, y, x, c));
-      }
-    }
-  }
-
- private:
+struct PlainWindowed : Plain {
   std::int64_t tap(const std::byte* from, std::int64_t y, std::int64_t x, std::size_t channel) const {
-    if (y < 0 || x < 0 || y >= in.shape[0] || x >= in.shape[1]) return op_.window.pad_value;
+    if (y < 0 || x < 0 || y >= in.shape[0] || x >= in.shape[1]) return op.window.pad_value;
     return load_any(in.type, from, static_cast<std::size_t>(y * in.shape[1] + x) * in.shape[2] + channel);
   }
 
   std::int64_t element(const std::byte* from, std::size_t oy, std::size_t ox, std::size_t c) const {
     std::uint64_t acc = 0;  // may wrap for out-of-range input bytes
     if constexpr (std::is_same_v<Op, SumPool>) {
-      for_each_tap(op_.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) {
+      for_each_tap(op.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) {
         acc += static_cast<std::uint64_t>(tap(from, y, x, c));
       });
-      return requantise(op_.requantise, static_cast<std::int64_t>(acc), c);
+      return requantise(op.requantise, static_cast<std::int64_t>(acc), c);
     } else {
-      const std::size_t group_in = in.shape[2] / op_.groups,
-                        first = c / (op_.out_channels / op_.groups) * group_in;
-      const std::size_t taps = std::size_t{op_.window.kernel_h} * op_.window.kernel_w;
-      if (!op_.bias.empty()) acc = static_cast<std::uint64_t>(std::int64_t{op_.bias[c]});
-      for_each_tap(op_.window, oy, ox, [&](std::size_t t, std::int64_t y, std::int64_t x) {
+      const std::size_t group_in = in.shape[2] / op.groups,
+                        first = c / (op.out_channels / op.groups) * group_in;
+      const std::size_t taps = std::size_t{op.window.kernel_h} * op.window.kernel_w;
+      if (!op.bias.empty()) acc = static_cast<std::uint64_t>(std::int64_t{op.bias[c]});
+      for_each_tap(op.window, oy, ox, [&](std::size_t t, std::int64_t y, std::int64_t x) {
         for (std::size_t i = 0; i < group_in; ++i) {
           acc += static_cast<std::uint64_t>(tap(from, y, x, first + i) *
-                                            op_.weights[(c * taps + t) * group_in + i]);
+                                            op.weights[(c * taps + t) * group_in + i]);
         }
       });
       const auto sum = static_cast<std::int64_t>(acc);
-      return op_.requantise ? requantise(*op_.requantise, sum, c) : sum;
+      return op.requantise ? requantise(*op.requantise, sum, c) : sum;
     }
   }
 
-  Op op_;
-};
-
-class MaxPoolStep final : public PlainStep {
- public:
-  MaxPoolStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination), kernels_(&planning.kernels) {
-    const Window& w = std::get<MaxPool>(block.operation).window;
-    args_.out = reinterpret_cast<std::uint8_t*>(out);
-    args_.bytes = static_cast<std::uint8_t>(in.type.storage_bytes());
-    args_.is_signed = in.type.kind != ElementType::Kind::kUnsigned;
-    args_.height = in.shape[0];
-    args_.width = in.shape[1];
-    args_.channels = in.shape[2];
-    args_.out_height = result.shape[0];
-    args_.out_width = result.shape[1];
-    args_.kernel_h = w.kernel_h;
-    args_.kernel_w = w.kernel_w;
-    args_.stride_h = w.stride_h;
-    args_.stride_w = w.stride_w;
-    args_.dilation_h = w.dilation_h;
-    args_.dilation_w = w.dilation_w;
-    args_.pad_top = w.pad_top;
-    args_.pad_left = w.pad_left;
-  }
-  void run(const std::byte* const* values) noexcept override {
-    args_.in = reinterpret_cast<const std::uint8_t*>(values[sources[0]]);
-    kernels_->max_pool(args_);
+  void operator()(Values values) const {
+    std::size_t at = 0;
+    for (std::size_t y = 0; y < result.shape[0]; ++y) {
+      for (std::size_t x = 0; x < result.shape[1]; ++x) {
+        for (std::size_t c = 0; c < result.shape[2]; ++c)
+          store_any(result.type, out, at++, element(values[sources[0]], y, x, c));
+      }
+    }
   }
 
- private:
-  const Kernels* kernels_;
-  PoolArgs args_;
+  Op op;
 };
+
+Step plan(const Planning&, Plain p, const Convolution& op) {
+  return PlainWindowed<Convolution>{std::move(p), op};
+}
+
+Step plan(const Planning&, Plain p, const SumPool& op) {
+  return PlainWindowed<SumPool>{std::move(p), op};
+}
+
+Step plan(const Planning& planning, Plain p, const MaxPool& op) {
+  const Window& w = op.window;
+  PoolArgs args;
+  args.out = p.out_bytes();
+  args.bytes = static_cast<std::uint8_t>(p.in.type.storage_bytes());
+  args.is_signed = p.in.type.kind != ElementType::Kind::kUnsigned;
+  args.height = p.in.shape[0];
+  args.width = p.in.shape[1];
+  args.channels = p.in.shape[2];
+  args.out_height = p.result.shape[0];
+  args.out_width = p.result.shape[1];
+  args.kernel_h = w.kernel_h;
+  args.kernel_w = w.kernel_w;
+  args.stride_h = w.stride_h;
+  args.stride_w = w.stride_w;
+  args.dilation_h = w.dilation_h;
+  args.dilation_w = w.dilation_w;
+  args.pad_top = w.pad_top;
+  args.pad_left = w.pad_left;
+  return [args, source = p.sources[0], &kernels = planning.kernels](Values values) mutable {
+    args.in = reinterpret_cast<const std::uint8_t*>(values[source]);
+    kernels.max_pool(args);
+  };
+}
 
 std::size_t low_bits(ElementType type) {
   return (std::size_t{1} << type.bits) - 1;
 }
 
-// A table with an entry for every byte that can store an element, one table per channel or one for all. No
-// input byte can index outside it.
-class TableStep final : public PlainStep {
- public:
-  TableStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination) {
-    if (const auto* lookup = std::get_if<Lookup>(&block.operation)) {
-      fill(1, [&](std::int64_t value, std::size_t) {
-        return lookup->table[static_cast<std::size_t>(value - in.type.lowest()) & low_bits(in.type)];
-      });
-    } else {
-      const Requantise& r = std::get<Rescale>(block.operation).requantise;
-      const auto count = static_cast<std::size_t>(std::int64_t{r.highest} - r.lowest);
-      const bool shared = r.form == Requantise::Form::kThresholds
-                              ? r.thresholds.size() == count
-                              : r.multiplier.size() == 1 && r.offset.size() == 1 && r.shift.size() == 1;
-      fill(shared ? 1 : in.shape.back(),
-           [&](std::int64_t value, std::size_t c) { return requantise(r, value, c); });
+/// A step that looks results up: function(value, channel) for every byte that can store an element. There is one
+/// table per channel, or one for all. No input byte can index outside it.
+template <class Function>
+Step plan_table(Plain p, std::size_t channels, Function function) {
+  std::vector<std::int32_t> table;
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (int byte = 0; byte < 256; ++byte) {
+      const bool is_unsigned = p.in.type.kind == ElementType::Kind::kUnsigned;
+      const std::int64_t value = is_unsigned ? byte : static_cast<std::int8_t>(byte);
+      table.push_back(static_cast<std::int32_t>(function(value, c)));
     }
   }
-
-  void run(const std::byte* const* values) noexcept override {
-    const auto* from = reinterpret_cast<const std::uint8_t*>(values[sources[0]]);
-    with_storage(result.type, [&](auto storage) {
+  const std::size_t row = channels == 1 ? p.elements : channels;
+  return [p = std::move(p), table = std::move(table), channels, row](Values values) {
+    const auto* from = reinterpret_cast<const std::uint8_t*>(values[p.sources[0]]);
+    with_storage(p.result.type, [&](auto storage) {
       using Out = decltype(storage);
-      for (std::size_t start = 0; start < elements; start += row_) {
-        for (std::size_t i = 0; i < row_; ++i) {
-          const std::int32_t value = table_[(channels_ == 1 ? 0 : i * 256) + from[start + i]];
-          store_as<Out>(out, start + i, static_cast<Out>(value));
+      for (std::size_t start = 0; start < p.elements; start += row) {
+        for (std::size_t i = 0; i < row; ++i) {
+          const std::int32_t value = table[(channels == 1 ? 0 : i * 256) + from[start + i]];
+          store_as<Out>(p.out, start + i, static_cast<Out>(value));
         }
       }
     });
-  }
+  };
+}
 
- private:
-  template <class Function>
-  void fill(std::size_t channels, Function function) {
-    channels_ = channels;
-    row_ = channels == 1 ? elements : channels;
-    for (std::size_t c = 0; c < channels; ++c) {
-      for (int byte = 0; byte < 256; ++byte) {
-        const bool is_unsigned = in.type.kind == ElementType::Kind::kUnsigned;
-        const std::int64_t value = is_unsigned ? byte : static_cast<std::int8_t>(byte);
-        table_.push_back(static_cast<std::int32_t>(function(value, c)));
-      }
+Step plan(const Planning&, Plain p, const Lookup& op) {
+  const ElementType type = p.in.type;
+  return plan_table(std::move(p), 1, [&](std::int64_t value, std::size_t) {
+    return op.table[static_cast<std::size_t>(value - type.lowest()) & low_bits(type)];
+  });
+}
+
+Step plan(const Planning&, Plain p, const Rescale& op) {
+  const Requantise& r = op.requantise;
+  const std::size_t channels = p.in.shape.back();
+  if (p.in.type.bits <= 8 && channels <= 4096) {
+    const auto count = static_cast<std::size_t>(std::int64_t{r.highest} - r.lowest);
+    const bool shared = r.form == Requantise::Form::kThresholds
+                            ? r.thresholds.size() == count
+                            : r.multiplier.size() == 1 && r.offset.size() == 1 && r.shift.size() == 1;
+    return plan_table(std::move(p), shared ? 1 : channels,
+                      [&](std::int64_t value, std::size_t c) { return requantise(r, value, c); });
+  }
+  return [p = std::move(p), r, channels](Values values) {
+    for (std::size_t i = 0; i < p.elements; ++i) {
+      const std::int64_t value = load_any(p.in.type, values[p.sources[0]], i);
+      store_any(p.result.type, p.out, i, requantise(r, value, i % channels));
     }
-  }
-  std::size_t channels_ = 1, row_ = 1;
-  std::vector<std::int32_t> table_;
-};
+  };
+}
 
-class RescaleStep final : public PlainStep {
- public:
-  RescaleStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination), requantise_(std::get<Rescale>(block.operation).requantise) {}
-  void run(const std::byte* const* values) noexcept override {
-    const std::size_t channels = in.shape.back();
-    for (std::size_t start = 0; start < elements; start += channels) {
-      for (std::size_t c = 0; c < channels; ++c) {
-        store_any(result.type, out, start + c,
-                  requantise(requantise_, load_any(in.type, values[sources[0]], start + c), c));
-      }
+template <class A, class B, class Out>
+void add(const Plain& p, const Add& op, ElementType b_type, const std::byte* a, const std::byte* b) {
+  if (!op.table.empty()) {
+    const std::int64_t low_a = p.in.type.lowest(), low_b = b_type.lowest();
+    const std::size_t mask_a = low_bits(p.in.type), mask_b = low_bits(b_type);
+    for (std::size_t i = 0; i < p.elements; ++i) {
+      const std::size_t row = static_cast<std::size_t>(load_as<A>(a, i) - low_a) & mask_a;
+      const std::size_t column = static_cast<std::size_t>(load_as<B>(b, i) - low_b) & mask_b;
+      store_as<Out>(p.out, i, static_cast<Out>(op.table[(row << b_type.bits) + column]));
     }
+    return;
   }
+  for (std::size_t i = 0; i < p.elements; ++i) {
+    const std::uint64_t x = static_cast<std::uint64_t>(std::int64_t{load_as<A>(a, i)}) *
+                            static_cast<std::uint64_t>(std::int64_t{op.multiplier_a});
+    const std::uint64_t y = static_cast<std::uint64_t>(std::int64_t{load_as<B>(b, i)}) *
+                            static_cast<std::uint64_t>(std::int64_t{op.multiplier_b});
+    const std::int64_t sum =
+        static_cast<std::int64_t>(x + y + static_cast<std::uint64_t>(op.offset)) >> op.shift;
+    store_as<Out>(p.out, i, static_cast<Out>(std::clamp<std::int64_t>(sum, op.lowest, op.highest)));
+  }
+}
 
- private:
-  Requantise requantise_;
-};
-
-class AddStep final : public PlainStep {
- public:
-  AddStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination),
-        op_(std::get<Add>(block.operation)),
-        b_(planning.program.tensors[block.inputs[1]].type) {}
-
-  void run(const std::byte* const* values) noexcept override {
-    const std::byte* a = values[sources[0]];
-    const std::byte* b = values[sources[1]];
-    with_storage(in.type, [&](auto first) {
-      with_storage(b_, [&](auto second) {
-        with_storage(result.type,
-                     [&](auto third) { add<decltype(first), decltype(second), decltype(third)>(a, b); });
+Step plan(const Planning& planning, Plain p, const Add& op) {
+  const ElementType b_type = planning.program.tensors[p.sources[1]].type;
+  return [p = std::move(p), op, b_type](Values values) {
+    const std::byte *a = values[p.sources[0]], *b = values[p.sources[1]];
+    with_storage(p.in.type, [&](auto first) {
+      with_storage(b_type, [&](auto second) {
+        with_storage(p.result.type, [&](auto third) {
+          add<decltype(first), decltype(second), decltype(third)>(p, op, b_type, a, b);
+        });
       });
     });
-  }
+  };
+}
 
- private:
-  template <class A, class B, class Out>
-  void add(const std::byte* a, const std::byte* b) {
-    if (!op_.table.empty()) {
-      const std::int64_t low_a = in.type.lowest(), low_b = b_.lowest();
-      const std::size_t mask_a = low_bits(in.type), mask_b = low_bits(b_);
-      for (std::size_t i = 0; i < elements; ++i) {
-        const std::size_t row = static_cast<std::size_t>(load_as<A>(a, i) - low_a) & mask_a;
-        const std::size_t column = static_cast<std::size_t>(load_as<B>(b, i) - low_b) & mask_b;
-        store_as<Out>(out, i, static_cast<Out>(op_.table[(row << b_.bits) + column]));
-      }
-      return;
-    }
-    for (std::size_t i = 0; i < elements; ++i) {
-      const std::uint64_t x = static_cast<std::uint64_t>(std::int64_t{load_as<A>(a, i)}) *
-                              static_cast<std::uint64_t>(std::int64_t{op_.multiplier_a});
-      const std::uint64_t y = static_cast<std::uint64_t>(std::int64_t{load_as<B>(b, i)}) *
-                              static_cast<std::uint64_t>(std::int64_t{op_.multiplier_b});
-      const std::int64_t sum =
-          static_cast<std::int64_t>(x + y + static_cast<std::uint64_t>(op_.offset)) >> op_.shift;
-      store_as<Out>(out, i, static_cast<Out>(std::clamp<std::int64_t>(sum, op_.lowest, op_.highest)));
-    }
+Step plan(const Planning& planning, Plain p, const Concat&) {
+  std::vector<std::size_t> row_bytes;
+  for (const TensorIndex index : p.sources) {
+    const Tensor& tensor = planning.program.tensors[index];
+    row_bytes.push_back(tensor.shape.back() * tensor.type.storage_bytes());
   }
-  Add op_;
-  ElementType b_;
-};
-
-class ConcatStep final : public PlainStep {
- public:
-  ConcatStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination) {
-    for (const TensorIndex index : sources) {
-      const Tensor& tensor = planning.program.tensors[index];
-      row_bytes_.push_back(tensor.shape.back() * tensor.type.storage_bytes());
-    }
-    rows_ = elements / result.shape.back();
-    out_row_bytes_ = result.shape.back() * result.type.storage_bytes();
-  }
-  void run(const std::byte* const* values) noexcept override {
+  const std::size_t rows = p.elements / p.result.shape.back();
+  const std::size_t out_row_bytes = p.result.shape.back() * p.result.type.storage_bytes();
+  return [p = std::move(p), row_bytes = std::move(row_bytes), rows, out_row_bytes](Values values) {
     std::size_t offset = 0;
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const std::byte* from = values[sources[i]];
-      for (std::size_t row = 0; row < rows_; ++row)
-        std::memcpy(out + row * out_row_bytes_ + offset, from + row * row_bytes_[i], row_bytes_[i]);
-      offset += row_bytes_[i];
+    for (std::size_t i = 0; i < p.sources.size(); ++i) {
+      const std::byte* from = values[p.sources[i]];
+      for (std::size_t row = 0; row < rows; ++row)
+        std::memcpy(p.out + row * out_row_bytes + offset, from + row * row_bytes[i], row_bytes[i]);
+      offset += row_bytes[i];
     }
-  }
+  };
+}
 
- private:
-  std::vector<std::size_t> row_bytes_;
-  std::size_t rows_ = 0, out_row_bytes_ = 0;
-};
-
-class PermuteStep final : public PlainStep {
+class PermuteStep : Plain {
  public:
-  PermuteStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination), kernels_(&planning.kernels) {
-    const Permute& op = std::get<Permute>(block.operation);
+  PermuteStep(const Planning& planning, Plain plain, const Permute& op)
+      : Plain(std::move(plain)), kernels_(&planning.kernels) {
     std::vector<std::size_t> stride(op.dims.size(), 1);
     for (std::size_t axis = op.dims.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
     // Drop axes of length 1 and merge axes that stay neighbours: fewer and longer axes give the same move.
@@ -353,7 +317,7 @@ class PermuteStep final : public PlainStep {
     at_.resize(axes_.size());
   }
 
-  void run(const std::byte* const* values) noexcept override {
+  void operator()(Values values) {
     const std::byte* from = values[sources[0]];
     switch (result.type.storage_bytes()) {
       case 1:
@@ -379,8 +343,8 @@ class PermuteStep final : public PlainStep {
     const Axis inner = axes_[axes_.size() - 1], middle = axes_[axes_.size() - 2];
     if (sizeof(T) == 1 && axes_.size() == 2 && middle.stride == 1 && inner.extent >= 2 &&
         inner.extent <= 4) {  // an image: from planes to pixels
-      kernels_->interleave({reinterpret_cast<const std::uint8_t*>(from), reinterpret_cast<std::uint8_t*>(out),
-                            middle.extent, inner.stride, static_cast<std::uint32_t>(inner.extent)});
+      kernels_->interleave({reinterpret_cast<const std::uint8_t*>(from), out_bytes(), middle.extent,
+                            inner.stride, static_cast<std::uint32_t>(inner.extent)});
       return;
     }
     std::size_t to = 0;
@@ -420,111 +384,69 @@ class PermuteStep final : public PlainStep {
   bool is_copy_ = false;
 };
 
-class QuantiseStep final : public PlainStep {
- public:
-  QuantiseStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination),
-        kernels_(&planning.kernels),
-        scale_(std::get<Quantise>(block.operation).scale) {
-    args_.out = reinterpret_cast<std::uint8_t*>(out);
-    args_.elements = elements;
-    args_.zero_point = std::get<Quantise>(block.operation).zero_point;
-    args_.lowest = static_cast<std::int32_t>(result.type.lowest());
-    args_.highest = static_cast<std::int32_t>(result.type.highest());
-    args_.out_bytes = static_cast<std::uint8_t>(result.type.storage_bytes());
-  }
-  void run(const std::byte* const* values) noexcept override {
-    const std::byte* from = values[sources[0]];
-    QuantiseArgs args = args_;
-    if (scale_.size() == 1) {
-      args.in = reinterpret_cast<const float*>(from);
-      args.scale = scale_[0];
-      kernels_->quantise(args);
-      return;
-    }
-    args.elements = 1;
-    for (std::size_t i = 0; i < elements; ++i) {
-      args.in = reinterpret_cast<const float*>(from + i * sizeof(float));
-      args.out = args_.out + i * args.out_bytes;
-      args.scale = scale_[i % scale_.size()];
-      kernels_->quantise(args);
-    }
-  }
+Step plan(const Planning& planning, Plain p, const Permute& op) {
+  return PermuteStep(planning, std::move(p), op);
+}
 
- private:
-  const Kernels* kernels_;
-  std::vector<float> scale_;
-  QuantiseArgs args_;
-};
+Step plan(const Planning& planning, Plain p, const Quantise& op) {
+  QuantiseArgs args;
+  args.out = p.out_bytes();
+  args.elements = op.scale.size() == 1 ? p.elements : 1;
+  args.zero_point = op.zero_point;
+  args.lowest = static_cast<std::int32_t>(p.result.type.lowest());
+  args.highest = static_cast<std::int32_t>(p.result.type.highest());
+  args.out_bytes = static_cast<std::uint8_t>(p.result.type.storage_bytes());
+  return [p = std::move(p), args, scale = op.scale, &kernels = planning.kernels](Values values) {
+    QuantiseArgs part = args;  // all elements, or one if there are several scales
+    for (std::size_t i = 0; i < p.elements; i += part.elements) {
+      part.in = reinterpret_cast<const float*>(values[p.sources[0]] + i * sizeof(float));
+      part.out = args.out + i * args.out_bytes;
+      part.scale = scale[i % scale.size()];
+      kernels.quantise(part);
+    }
+  };
+}
 
-class DequantiseStep final : public PlainStep {
- public:
-  DequantiseStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination), op_(std::get<Dequantise>(block.operation)) {}
-  void run(const std::byte* const* values) noexcept override {
-    const std::byte* from = values[sources[0]];
-    const std::size_t row = op_.scale.size();
-    with_storage(in.type, [&](auto storage) {
-      for (std::size_t start = 0; start < elements; start += row) {
+Step plan(const Planning&, Plain p, const Dequantise& op) {
+  return [p = std::move(p), op](Values values) {
+    const std::byte* from = values[p.sources[0]];
+    const std::size_t row = op.scale.size();
+    with_storage(p.in.type, [&](auto storage) {
+      for (std::size_t start = 0; start < p.elements; start += row) {
         for (std::size_t c = 0; c < row; ++c) {
           const std::int64_t q = load_as<decltype(storage)>(from, start + c);
-          store_as<float>(out, start + c, static_cast<float>(q - op_.zero_point) * op_.scale[c]);
+          store_as<float>(p.out, start + c, static_cast<float>(q - op.zero_point) * op.scale[c]);
         }
       }
     });
-  }
-
- private:
-  Dequantise op_;
-};
+  };
+}
 
 // Adds in the reference's order, so that the sums round alike.
-class SoftmaxStep final : public PlainStep {
- public:
-  using PlainStep::PlainStep;
-  void run(const std::byte* const* values) noexcept override {
-    const std::byte* from = values[sources[0]];
-    const std::size_t row = in.shape.back();
-    for (std::size_t start = 0; start < elements; start += row) {
+Step plan(const Planning&, Plain p, const Softmax&) {
+  return [p = std::move(p)](Values values) {
+    const std::byte* from = values[p.sources[0]];
+    const std::size_t row = p.in.shape.back();
+    for (std::size_t start = 0; start < p.elements; start += row) {
       float largest = load_as<float>(from, start);
       for (std::size_t i = 1; i < row; ++i) largest = std::max(largest, load_as<float>(from, start + i));
       float sum = 0;
       for (std::size_t i = 0; i < row; ++i) {
         const float x = std::exp(load_as<float>(from, start + i) - largest);
-        store_as<float>(out, start + i, x);
+        store_as<float>(p.out, start + i, x);
         sum += x;
       }
       for (std::size_t i = 0; i < row; ++i)
-        store_as<float>(out, start + i, load_as<float>(out, start + i) / sum);
+        store_as<float>(p.out, start + i, load_as<float>(p.out, start + i) / sum);
     }
-  }
-};
+  };
+}
 
 }  // namespace
 
-std::unique_ptr<Step> plan_plain(const Planning& planning, const Block& block, std::byte* destination) {
-  const Tensor& in = planning.program.tensors[block.inputs[0]];
-  const auto make = [&](auto* step) {
-    return std::make_unique<std::remove_pointer_t<decltype(step)>>(planning, block, destination);
-  };
-  const auto plan = [&](const auto& op) -> std::unique_ptr<Step> {
-    using Op = std::decay_t<decltype(op)>;
-    if constexpr (std::is_same_v<Op, Convolution> || std::is_same_v<Op, SumPool>)
-      return make(static_cast<PlainWindowed<Op>*>(nullptr));
-    if constexpr (std::is_same_v<Op, MaxPool>) return make(static_cast<MaxPoolStep*>(nullptr));
-    if constexpr (std::is_same_v<Op, Lookup>) return make(static_cast<TableStep*>(nullptr));
-    if constexpr (std::is_same_v<Op, Rescale>) {
-      if (in.type.bits <= 8 && in.shape.back() <= 4096) return make(static_cast<TableStep*>(nullptr));
-      return make(static_cast<RescaleStep*>(nullptr));
-    }
-    if constexpr (std::is_same_v<Op, Add>) return make(static_cast<AddStep*>(nullptr));
-    if constexpr (std::is_same_v<Op, Concat>) return make(static_cast<ConcatStep*>(nullptr));
-    if constexpr (std::is_same_v<Op, Permute>) return make(static_cast<PermuteStep*>(nullptr));
-    if constexpr (std::is_same_v<Op, Quantise>) return make(static_cast<QuantiseStep*>(nullptr));
-    if constexpr (std::is_same_v<Op, Dequantise>) return make(static_cast<DequantiseStep*>(nullptr));
-    if constexpr (std::is_same_v<Op, Softmax>) return make(static_cast<SoftmaxStep*>(nullptr));
-  };
-  return std::visit(plan, block.operation);
+Step plan_plain(const Planning& planning, const Block& block, std::byte* destination) {
+  return std::visit([&](const auto& op) { return plan(planning, Plain(planning, block, destination), op); },
+                    block.operation);
 }
 
 }  // namespace millrace::kernels::fast

@@ -114,9 +114,8 @@ std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channe
 }
 
 // Copies the source into its form if its producer did not, then runs the kernels.
-class WindowedStep final : public Step {
- public:
-  void run(const std::byte* const* values) noexcept override {
+struct WindowedStep {
+  void operator()(const std::byte* const* values) {
     const auto* natural = reinterpret_cast<const std::uint8_t*>(values[source]);
     if (staging) {
       stage.in = natural;
@@ -299,30 +298,29 @@ Method method_of(const Planning& planning, const Block& block) {
   return Method::kPlain;
 }
 
-std::unique_ptr<Step> plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool,
-                                    const Form& form, std::uint8_t* source, const Tensor& result,
-                                    const Target& target) {
+Step plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool, const Form& form,
+                   std::uint8_t* source, const Tensor& result, const Target& target) {
   const Tensor& in = planning.program.tensors[block.inputs[0]];
   const Shapes shapes{in, result, form, pool, target};
-  auto step = std::make_unique<WindowedStep>();
-  step->kernels = &planning.kernels;
-  step->source = block.inputs[0];
+  WindowedStep step;
+  step.kernels = &planning.kernels;
+  step.source = block.inputs[0];
   const bool is_input = std::find(planning.program.inputs.begin(), planning.program.inputs.end(),
                                   block.inputs[0]) != planning.program.inputs.end();
   std::uint8_t* buffer = source;
   if (source == nullptr && form.is_natural(in.type) &&
       !is_input) {  // a caller's memory has no slack behind it
-    step->reads_natural = true;
+    step.reads_natural = true;
   } else if (source == nullptr) {
     buffer = make_buffer(planning.arena, form);
-    plan_stage(*step, in, form, buffer);
+    plan_stage(step, in, form, buffer);
   }
   if (const auto* sum = std::get_if<SumPool>(&block.operation)) {
-    plan_depthwise(planning, as_convolution(*sum, result.shape[2]), shapes, buffer, *step);
+    plan_depthwise(planning, as_convolution(*sum, result.shape[2]), shapes, buffer, step);
   } else if (method_of(planning, block) == Method::kDepthwise) {
-    plan_depthwise(planning, std::get<Convolution>(block.operation), shapes, buffer, *step);
+    plan_depthwise(planning, std::get<Convolution>(block.operation), shapes, buffer, step);
   } else {
-    plan_dense(planning, std::get<Convolution>(block.operation), shapes, buffer, *step);
+    plan_dense(planning, std::get<Convolution>(block.operation), shapes, buffer, step);
   }
   return step;
 }
