@@ -56,7 +56,7 @@ std::filesystem::path file_beside(const std::filesystem::path& onnx) {
   return onnx.parent_path() / "millrace.yaml";
 }
 
-/// The file's top; none where there is no file.
+/// The root of the file; empty if there is no file.
 Result<std::optional<yaml::Node>> load_file(const std::filesystem::path& path) {
   auto root = yaml::load(path);
   if (!root.ok() && root.error().code() == ErrorCode::kNotFound) return std::optional<yaml::Node>();
@@ -74,12 +74,12 @@ Result<yaml::Mapping> top_of(const yaml::Node& root, const std::filesystem::path
   return map;
 }
 
-Status read_word(const yaml::Mapping& map, std::string_view key,
-                 std::initializer_list<std::string_view> words, std::string& out) {
+Status read_choice(const yaml::Mapping& map, std::string_view key,
+                   std::initializer_list<std::string_view> choices, std::string& out) {
   MILLRACE_ASSIGN(out, map.text(key, ""));
-  if (out.empty() || std::find(words.begin(), words.end(), out) != words.end()) return {};
+  if (out.empty() || std::find(choices.begin(), choices.end(), out) != choices.end()) return {};
   std::string known;
-  for (const auto word : words) known += (known.empty() ? "" : ", ") + std::string(word);
+  for (const auto choice : choices) known += (known.empty() ? "" : ", ") + std::string(choice);
   return map.error(key, "'" + out + "' is none of " + known);
 }
 
@@ -99,25 +99,25 @@ Status read_positive(const yaml::Mapping& map, std::string_view key, std::option
 
 }  // namespace
 
-Result<CompileWishes> read_wishes(const std::filesystem::path& onnx) {
+Result<CompileDefaults> read_compile_defaults(const std::filesystem::path& onnx) {
   const auto path = file_beside(onnx);
   MILLRACE_ASSIGN(const auto root, load_file(path));
-  CompileWishes wishes;
-  if (!root) return wishes;
+  CompileDefaults defaults;
+  if (!root) return defaults;
   MILLRACE_ASSIGN(const auto map, top_of(*root, path));
   const yaml::Node* const section = map.find("compile");
-  if (section == nullptr) return wishes;
+  if (section == nullptr) return defaults;
   MILLRACE_ASSIGN(const auto inner, yaml::Mapping::of(*section, path.string(), "section compile",
                                                       {"weights", "objective", "partitions", "replicas",
                                                        "target_fps", "max_latency_us"}));
-  MILLRACE_TRY(
-      read_word(inner, "weights", {"baked-first", "auto", "baked", "loaded", "streamed"}, wishes.weights));
-  MILLRACE_TRY(read_word(inner, "objective", {"cards", "throughput", "latency"}, wishes.objective));
-  MILLRACE_TRY(read_count(inner, "partitions", wishes.partitions));
-  MILLRACE_TRY(read_count(inner, "replicas", wishes.replicas));
-  MILLRACE_TRY(read_positive(inner, "target_fps", wishes.target_fps));
-  MILLRACE_TRY(read_positive(inner, "max_latency_us", wishes.max_latency_us));
-  return wishes;
+  MILLRACE_TRY(read_choice(inner, "weights", {"baked-first", "auto", "baked", "loaded", "streamed"},
+                           defaults.weights));
+  MILLRACE_TRY(read_choice(inner, "objective", {"cards", "throughput", "latency"}, defaults.objective));
+  MILLRACE_TRY(read_count(inner, "partitions", defaults.partitions));
+  MILLRACE_TRY(read_count(inner, "replicas", defaults.replicas));
+  MILLRACE_TRY(read_positive(inner, "target_fps", defaults.target_fps));
+  MILLRACE_TRY(read_positive(inner, "max_latency_us", defaults.max_latency_us));
+  return defaults;
 }
 
 Status read_model_file(const std::filesystem::path& onnx, ModelInfo& model) {

@@ -1,4 +1,4 @@
-// From a lowered graph to the executable form of the whole model, host blocks included: one block a node.
+// Makes the executable form of a whole model of its lowered graph: one block per node, host blocks included.
 #pragma once
 
 #include "compiler/graph/graph.hpp"
@@ -7,10 +7,10 @@
 
 namespace millrace::compiler {
 
-/// `graph` is at Level::kLowered. Inputs and outputs are named as the ONNX graph's and hold their elements in
-/// the model's own order without the batch axis (where that order is also the dataflow's, in the dataflow's
-/// shape). Block names come from ONNX node names, are valid file names and stable between compilations. The
-/// program passes kernels::validate(); where it would not, the error is kInternal and says why.
+/// `graph` is at Level::kLowered. Inputs and outputs have the names of the ONNX graph and hold their elements in
+/// the model's own order, without the batch axis. (If the dataflow has the same order, they have its shape.) Block
+/// names are made of ONNX node names; they are valid file names and stable between compilations. The program
+/// passes kernels::validate(). If it does not, the error is kInternal and says why.
 Result<kernels::Program> build_program(const graph::Graph& graph);
 
 }  // namespace millrace::compiler

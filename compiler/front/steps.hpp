@@ -1,4 +1,4 @@
-// Steps that run one after another, each timed.
+// Runs steps one after another and times them.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class Steps {
     log::debug("compile", name + ": " + std::to_string(milliseconds) + " ms");
   }
 
-  /// Milliseconds, of all steps or of those of one name.
+  /// The milliseconds of all steps, or of all steps of one name.
   double total(const std::string& name = {}) const {
     double sum = 0;
     for (const auto& time : times_)

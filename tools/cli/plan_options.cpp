@@ -57,24 +57,24 @@ Result<double> seconds(const std::string& option, const std::string& text) {
   return seconds;
 }
 
-/// What was asked for, and where nothing was, what the model's owner wrote into millrace.yaml.
-Result<PlanWhat> with_wishes(PlanWhat what, compiler::PlanOptions& options) {
-  MILLRACE_ASSIGN(const compiler::CompileWishes wishes, compiler::read_wishes(what.model));
-  if (what.weights.empty()) what.weights = wishes.weights;
+/// The options given, completed with those that the model's owner wrote into millrace.yaml.
+Result<PlanWhat> with_defaults(PlanWhat what, compiler::PlanOptions& options) {
+  MILLRACE_ASSIGN(const compiler::CompileDefaults defaults, compiler::read_compile_defaults(what.model));
+  if (what.weights.empty()) what.weights = defaults.weights;
   if (!what.plan.empty()) return what;  // it decides the rest
-  if (what.objective.empty()) what.objective = wishes.objective;
-  if (!what.partitions) what.partitions = wishes.partitions;
-  if (!what.replicas) what.replicas = wishes.replicas;
-  if (!what.target_fps) what.target_fps = wishes.target_fps;
-  if (what.max_latency.empty() && wishes.max_latency_us)
-    options.targets.max_latency_seconds = *wishes.max_latency_us * 1e-6;
+  if (what.objective.empty()) what.objective = defaults.objective;
+  if (!what.partitions) what.partitions = defaults.partitions;
+  if (!what.replicas) what.replicas = defaults.replicas;
+  if (!what.target_fps) what.target_fps = defaults.target_fps;
+  if (what.max_latency.empty() && defaults.max_latency_us)
+    options.targets.max_latency_seconds = *defaults.max_latency_us * 1e-6;
   return what;
 }
 
 }  // namespace
 
 Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
-  MILLRACE_ASSIGN(const PlanWhat what, with_wishes(given, options));
+  MILLRACE_ASSIGN(const PlanWhat what, with_defaults(given, options));
   options.model = what.model;
   options.cluster = what.cluster;
   options.name = what.name;

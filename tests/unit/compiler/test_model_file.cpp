@@ -51,26 +51,26 @@ TEST_F(ModelFile, GivesLabelsAndPreprocessing) {
 }
 
 TEST_F(ModelFile, GivesTheCompileOptions) {
-  const auto wishes = [&] { return read_wishes(directory_.path() / "net.onnx"); };
-  ASSERT_TRUE(wishes().ok());
-  EXPECT_TRUE(wishes()->weights.empty()) << "without a file";
+  const auto defaults = [&] { return read_compile_defaults(directory_.path() / "net.onnx"); };
+  ASSERT_TRUE(defaults().ok());
+  EXPECT_TRUE(defaults()->weights.empty()) << "without a file";
   ASSERT_TRUE(read("compile: {weights: loaded, objective: latency, partitions: 2, replicas: 3, target_fps: "
                    "1e4, max_latency_us: 12.5}\nlabels: [a, b]\n")
                   .ok());
-  ASSERT_TRUE(wishes().ok()) << wishes().error().message();
-  EXPECT_EQ(wishes()->weights, "loaded");
-  EXPECT_EQ(wishes()->objective, "latency");
-  EXPECT_EQ(wishes()->partitions, 2U);
-  EXPECT_EQ(wishes()->replicas, 3U);
-  EXPECT_EQ(wishes()->target_fps, 1e4);
-  EXPECT_EQ(wishes()->max_latency_us, 12.5);
+  ASSERT_TRUE(defaults().ok()) << defaults().error().message();
+  EXPECT_EQ(defaults()->weights, "loaded");
+  EXPECT_EQ(defaults()->objective, "latency");
+  EXPECT_EQ(defaults()->partitions, 2U);
+  EXPECT_EQ(defaults()->replicas, 3U);
+  EXPECT_EQ(defaults()->target_fps, 1e4);
+  EXPECT_EQ(defaults()->max_latency_us, 12.5);
   const auto refused = [&](const std::string& section, const std::string& says, int line = 3) {
     std::ofstream(directory_.path() / "millrace.yaml") << "layout: NCHW\ncompile:\n  " << section << "\n";
-    ASSERT_FALSE(wishes().ok()) << section;
-    EXPECT_NE(wishes().error().message().find("millrace.yaml:" + std::to_string(line) + ":"),
+    ASSERT_FALSE(defaults().ok()) << section;
+    EXPECT_NE(defaults().error().message().find("millrace.yaml:" + std::to_string(line) + ":"),
               std::string::npos)
-        << wishes().error().message();
-    expect(wishes().error().message(), says);
+        << defaults().error().message();
+    expect(defaults().error().message(), says);
   };
   refused("weights: bakd", "'bakd' is none of baked-first, auto, baked, loaded, streamed");
   refused("objective: 7", "'7' is none of");
@@ -81,7 +81,7 @@ TEST_F(ModelFile, GivesTheCompileOptions) {
   refused("weihgts: loaded", "unknown key 'weihgts'");
   refused("[loaded]", "mapping", 2);
   EXPECT_TRUE(read("compile:\n").ok());
-  EXPECT_TRUE(wishes().ok()) << "an empty section says nothing";
+  EXPECT_TRUE(defaults().ok()) << "an empty section says nothing";
 }
 
 TEST_F(ModelFile, ReadsLabelsFromAFileBesideIt) {

@@ -464,7 +464,7 @@ compiler::graph::Step function_of(const std::string& type, float alpha = 0.01F) 
   return std::get<compiler::graph::Elementwise>(graph.nodes.back().operation).chain.steps[0];
 }
 
-TEST(Chain, CourseIsRisingFallingOrNeither) {
+TEST(Chain, TrendIsRisingFallingOrUnproved) {
   using compiler::graph::Chain;
   using compiler::graph::Step;
   using compiler::graph::Trend;
