@@ -271,7 +271,7 @@ TEST(Import, RefusesACycle) {
   OnnxModel m = small_model();
   m.node("Add", {"y", "b"}, "a");
   m.node("Relu", {"a"}, "b");
-  expect_refused(import_model(m), ErrorCode::kInvalidInput, {"cycle", "'a' waits for its own output"});
+  expect_refused(import_model(m), ErrorCode::kInvalidInput, {"cycle", "'a' depends on its own output"});
 }
 
 TEST(Import, ListsTheFirstTenUnsupportedNodesAndCountsTheRest) {
