@@ -42,11 +42,12 @@ Result<Compiled> compile_model(const std::filesystem::path& onnx);
 /// The reference's float32 outputs for the first `count` frames.
 Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// The same with kernels/fast at its best SIMD level, which is quick enough for thousands of frames.
+/// Like run_reference(), with kernels/fast at its best SIMD level, which is quick enough for thousands of
+/// frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// An error kEnvironment that names `tools/setup test` if Node.js or its package is missing. A test that
-/// needs them then fails.
+/// Returns kEnvironment and names `tools/setup test` if Node.js or its package is missing. Tests that need
+/// them then fail.
 Status onnxruntime_is_installed();
 
 /// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), with its default optimisations. Any

@@ -78,7 +78,7 @@ class PlanCommand : public ::testing::Test {
           << ", connector: 0}, gigabits_per_second: 10, latency_ns: 100}\n";
     return file("clusters/small.yaml");
   }
-  /// The same with room for the weight loader, some 1,360 LUT.
+  /// Like small_cards(), with room for the weight loader, some 1,360 LUT.
   std::string streaming_cards(int count) const { return small_cards(count, true, 0, 5370); }
   /// The folder of shared models, or an empty path if MILLRACE_MODELS does not name one.
   static fs::path shared_models() {

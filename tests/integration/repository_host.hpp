@@ -38,7 +38,7 @@ class RepositoryHost {
   /// Writes a version of model "m" (or `model`) that computes `program`.
   void add(const std::string& version, const kernels::Program& program, const std::string& description = {},
            const std::string& model = "m");
-  /// The same with SystemVerilog, folded for an interval of `interval_cycles`.
+  /// Like add(), with SystemVerilog that is folded for an interval of `interval_cycles`.
   void add_rtl(const std::string& version, const kernels::Program& program, std::uint64_t interval_cycles);
   /// Adds stored frames to a version, with the outputs of `program`.
   void add_stored(const std::string& version, const kernels::Program& program);

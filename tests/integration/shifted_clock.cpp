@@ -1,5 +1,5 @@
-// Loaded before all else (LD_PRELOAD): the wall clock of the process is ahead of the machine's by as many
-// seconds as the file $SHIFTED_CLOCK holds (eight bytes, which may change at any time).
+// A library for LD_PRELOAD that moves a process's wall clock ahead of the machine's by the number of seconds
+// in the file $SHIFTED_CLOCK. The file has eight bytes, which may change at any time.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -67,7 +67,7 @@ TEST(EmulatedBackend, RequiresTheVendorsXrtForRealCards) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(EmulatedBackend, NamesWhatIsMissing) {
+TEST(EmulatedBackend, NamesAMissingLibraryAndInvalidClustersAndOptions) {
   EXPECT_EXIT(
       {
         setenv("MILLRACE_XRT_SHIM", "/nonexistent", 1);

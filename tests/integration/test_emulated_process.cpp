@@ -133,7 +133,7 @@ TEST(EmulatedProcess, RunsACompiledLeNetOnThreeCardsWithXrtAlone) {
   for (const char* image : {"image0", "image1", "image2"})
     command.push_back((made / "images" / (std::string(image) + ".xclbin")).string());
   command.insert(command.end(), {std::to_string(in), std::to_string(expected.size()), "print"});
-  // The cables of the other tests' machine, with as much memory on each card as the device has.
+  // The cables of test_cluster(), with as much memory on each card as the device has.
   const std::string cards =
       "card fpga0 ku060 8589934592;card fpga1 ku060 8589934592;card fpga2 ku060 8589934592";
   const auto outcome = run_program(

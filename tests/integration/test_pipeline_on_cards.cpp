@@ -163,7 +163,7 @@ TEST_F(PipelineOnCards, EachOfManyThreadsReceivesItsOwnAnswers) {
 }
 
 TEST_F(PipelineOnCards, AKilledCardFailsItsFramesInFlightAndIsReloaded) {
-  // Two slots and a burst keep frames in flight while the card dies.
+  // The card is stopped before the burst, so frames are in flight when it is killed.
   for (const char* victim : {"fpga0", "fpga1", "fpga2"}) {
     PipelineOptions options;
     options.queue_capacity = 256;

@@ -169,8 +169,8 @@ TEST_F(PlanCommand, PredictsTheRateThatACableLimits) {
         millrace({"compile", kModel.string(), "--cluster", file("clusters/thin.yaml"), "--partitions", "2",
                   "--objective", "throughput", "-o", file("d"), "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    // The cable carries a byte in 0.8 us. The smallest tensor between two layers has 84 bytes, which take 128
-    // on the cable: eleven words and 40 further bytes.
+    // The cable carries a byte in 0.8 us. The smallest tensor between two layers has 84 bytes. They fill
+    // eleven words of 8 bytes, and 40 bytes of packet header and CRC make 128 bytes on the cable.
     EXPECT_NEAR(rate(json::parse(outcome.out)), 0.01e9 / 8 / 128, 2);
   }
 }

@@ -36,7 +36,8 @@ TEST_F(PlanCommand, ResNet8CutBetweenOrInsideItsBranchesGivesTheSameBytes) {
     });
   };
   EXPECT_EQ(tensors_over({"--partitions", "3"}), 1);
-  // With less of each card a branch is cut: what goes round crosses too.
+  // With smaller shares of the cards the cut falls inside a branch, so the tensor of the other branch crosses
+  // it too.
   EXPECT_EQ(tensors_over({"--partitions", "3", "--max-utilisation", "0.5"}), 2);
 }
 

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace rtl = runtime::rtl;
 using Bytes = std::vector<std::byte>;
 
-/// The program of HandMade: a table that adds.
+/// The program that a HandMade partition computes: a table that adds a constant.
 kernels::Program program_of(const HandMade& made) {
   const kernels::ElementType type{kernels::ElementType::Kind::kUnsigned, 8};
   kernels::Program program;
@@ -132,11 +132,11 @@ TEST_F(RtlSimulation, PortsThatDifferFromTheProgramsAreRefused) {
   EXPECT_NE(status.error().message().find("'in0'"), std::string::npos) << status.error().message();
 }
 
-/// `count` partitions in a row, host to host.
+/// Partitions in a row. The host feeds the first one, and run() collects the frames that come out of each.
 struct Row {
   rtl::System system;
   std::vector<HandMade> parts;
-  std::vector<std::vector<Bytes>> frames;  // a partition each: what came out
+  std::vector<std::vector<Bytes>> frames;  // output frames of each partition
   Status run(std::uint64_t count) {
     frames.resize(parts.size());
     for (std::uint64_t n = 0; n < count; ++n)

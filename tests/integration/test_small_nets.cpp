@@ -43,7 +43,8 @@ class SmallNets : public testing::Test {
   TemporaryDirectory directory_{"millrace-small-nets"};
 };
 
-/// The device files that are for plans only, or those that take deployments.
+/// The names of the devices that are for plans only if `plan_only` is true, otherwise of those that take
+/// deployments.
 std::vector<std::string> devices(bool plan_only) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(fs::path(tests::source_dir()) / "configs/devices")) {

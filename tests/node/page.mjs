@@ -1,4 +1,4 @@
-// Checks that every page of Millrace must pass: text is readable and elements have names.
+// The checks that every page of Millrace must pass: text is readable and elements have names.
 import assert from 'node:assert/strict';
 
 /** Every control, picture and meter says what it is. */

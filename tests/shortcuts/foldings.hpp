@@ -16,9 +16,9 @@ struct FoldingOptions {
   std::uint64_t target_interval = 0;  // cycles; 0: as fast as the budget allows
 };
 
-/// Greedy: takes the cheapest foldings at the shortest interval that fits the budget, then a few dearer ones
-/// that shorten the latency. kDoesNotFit names the scarcest resource, how much is missing, and the block that
-/// takes most. kUnsupported means that a block has no hardware.
+/// Chooses greedily: the cheapest foldings at the shortest interval that fits the budget, then a few dearer
+/// ones that shorten the latency. kDoesNotFit names the scarcest resource, how much is missing, and the block
+/// that takes most. kUnsupported means that a block has no hardware.
 Result<std::vector<compiler::generators::Folding>> choose_foldings(
     const compiler::generators::Catalog& catalog, const kernels::Program& program,
     const FoldingOptions& options);

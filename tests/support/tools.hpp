@@ -13,7 +13,7 @@ namespace millrace::tests {
 /// missing program and how to install it.
 testing::AssertionResult installed(std::initializer_list<const char*> programs);
 
-/// The same for a package of tests/node.
+/// Like installed(), for an npm package of tests/node.
 testing::AssertionResult node_package_installed(const std::string& package);
 
 }  // namespace millrace::tests

@@ -1,4 +1,4 @@
-"""millrace_client against servers that answer wrongly, and against what its callers and files can hold."""
+"""millrace_client with servers that answer wrongly, and with bad arguments and files."""
 
 import array
 import http.server
@@ -34,7 +34,7 @@ def metadata(inputs=None, outputs=None):
 
 
 class Server:
-    """An HTTP server of one model: what it answers to the two questions that are asked is given."""
+    """An HTTP server of one model that gives fixed answers to a metadata request and to an inference."""
 
     def __init__(self, described, answer=b"\0" * 8, length=None):
         self.inferences = 0
@@ -87,7 +87,7 @@ class Fails(unittest.TestCase):
 
 
 class Urls(Fails):
-    def test_of_no_host_are_refused(self):
+    def test_without_a_valid_host_are_refused(self):
         for scheme in ("http", "https", "udp"):
             for host in ("[::1", "[x]", "a" * 70, "a..b", "\N{LATIN SMALL LETTER O WITH DIAERESIS}" * 70):
                 url = f"{scheme}://{host}:8000"
@@ -97,7 +97,7 @@ class Urls(Fails):
 
 
 class Timeouts(Fails):
-    def test_that_no_clock_can_count_are_refused(self):
+    def test_infinite_and_nan_are_refused(self):
         for timeout in (float("inf"), -float("inf"), float("nan"), 1e30):
             with self.subTest(timeout):
                 self.fails("invalid", lambda: connect("http://127.0.0.1:1", timeout), "time-out")
@@ -108,7 +108,7 @@ class Timeouts(Fails):
 
 
 class Answers(Fails):
-    def test_that_describe_no_usable_model_are_refused(self):
+    def test_with_unusable_metadata_are_refused(self):
         for described in (
             metadata(inputs=[tensor(datatype="BYTES")]),
             metadata(outputs=[tensor(datatype="BYTES")]),
@@ -123,13 +123,13 @@ class Answers(Fails):
                 with connect(server.url, 60) as client:
                     self.fails("protocol", lambda: client.model("m"), "m")
 
-    def test_longer_than_the_model_gives_are_not_read_to_their_end(self):
-        # The length that is announced never comes: whoever waits for all of it, or makes room for it, fails
-        # otherwise.
+    def test_longer_than_the_model_allows_are_not_read_to_their_end(self):
+        # The announced number of bytes never arrives. A client that waits for all of them, or allocates
+        # memory for them, does not report this error.
         with Server(metadata(), bytes((16 << 20) + 9), 1 << 50) as server, connect(server.url, 60) as client:
             self.fails("protocol", lambda: client.infer("m", [bytes(8)], 60), "16,777,224 bytes")
 
-    def test_that_break_off_are_no_answers(self):
+    def test_truncated_are_errors(self):
         with Server(metadata(), bytes(4), 8) as server, connect(server.url, 60) as client:
             self.fails("unavailable", lambda: client.infer("m", [bytes(8)], 60))
 
@@ -159,14 +159,14 @@ class Program(unittest.TestCase):
         for word in ("millrace-client: error: ", *words):
             self.assertIn(word, run.stderr)
 
-    def test_refuses_files_of_keys_and_tokens_that_are_no_text(self):
+    def test_refuses_key_and_token_files_that_are_not_ascii(self):
         path = self.file("secrets", b"1 \xff\xfe\n")
         self.refused(
             self.run_client("udp://127.0.0.1:1", "--input", "x", "--key-id", "1", "--keys", path), path, "ASCII"
         )
         self.refused(self.run_client("http://127.0.0.1:1", "--input", "x", "--token-file", path), path, "ASCII")
 
-    def test_refuses_an_output_that_can_be_no_file_before_it_asks(self):
+    def test_refuses_an_unwritable_output_before_it_sends_a_request(self):
         write_npy(self.file("x.npy"), "<f4", (1, 2), bytes(8))
         with Server(metadata()) as server:
             for target, wrong in (
@@ -177,7 +177,7 @@ class Program(unittest.TestCase):
                 self.refused(run, "--output", wrong)
             self.assertEqual(server.inferences, 0)
 
-    def test_sends_and_writes_BF16_as_the_integers_that_hold_its_bits(self):
+    def test_sends_and_writes_bf16_as_integers_with_its_bits(self):
         bits = array.array("H", (0x3F80, 0xC000)).tobytes()
         write_npy(self.file("x.npy"), "<u2", (1, 2), bits)
         described = metadata([tensor("x", "BF16")], [tensor("y", "BF16")])
@@ -195,7 +195,7 @@ class WriteNpy(unittest.TestCase):
         self.path = os.path.join(self.folder.name, "y.npy")
         write_npy(self.path, "|u1", (3,), b"abc")
 
-    def test_that_fails_leaves_the_older_file_and_nothing_else(self):
+    def test_a_failed_write_keeps_only_the_older_file(self):
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # as on a full disk
         try:
@@ -206,7 +206,7 @@ class WriteNpy(unittest.TestCase):
         self.assertEqual(read_npy(self.path), ("|u1", (3,), b"abc"))
         self.assertEqual(os.listdir(self.folder.name), ["y.npy"])
 
-    def test_writes_the_file_that_a_link_names_and_into_pipes(self):
+    def test_writes_through_links_and_into_pipes(self):
         link = os.path.join(self.folder.name, "link")
         os.symlink("y.npy", link)
         write_npy(link, "|u1", (2,), b"de")

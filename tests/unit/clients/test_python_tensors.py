@@ -1,4 +1,4 @@
-"""millrace_client.tensors: which buffers are taken, what is sent, and what comes back, with NumPy and without."""
+"""millrace_client.tensors: which buffers it accepts, what it sends and what it returns, with and without NumPy."""
 
 import array
 import ctypes
@@ -65,13 +65,13 @@ class Inputs(unittest.TestCase):
             self.assertFalse(data.flags.c_contiguous)
             self.assertEqual(sent(PICTURE, data), ON_THE_WIRE)
 
-    def test_copies_no_contiguous_array(self):
+    def test_does_not_copy_a_contiguous_array(self):
         floats = numpy.array(NUMBERS, numpy.float32)
         view = pack_inputs(Model("m", "1", [PICTURE], []), [floats])[0]
         floats[0] = 7
         self.assertEqual(struct.unpack_from("<f", view)[0], 7)
 
-    def test_takes_every_datatype_as_numpy_names_it_and_no_other(self):
+    def test_accepts_only_the_numpy_type_of_each_datatype(self):
         types = [name for _, name in DATATYPES.values() if name]
         for datatype, (size, name) in DATATYPES.items():
             tensor = Tensor("x", datatype, (2, 2))
@@ -96,13 +96,13 @@ class Inputs(unittest.TestCase):
         self.refused(numpy.float32(1), "shape []")
         self.refused(b"abc", "3 bytes", "takes 16")
 
-    def test_refuses_what_is_no_buffer(self):
+    def test_refuses_objects_that_are_no_buffers(self):
         self.refused(list(NUMBERS), "list", "array.array")
         self.refused(None, "NoneType")
         self.refused("abcd", "str")
         self.refused(b"", "datatype BYTES", tensor=Tensor("x", "BYTES", (1,)))
 
-    def test_asks_for_a_list_where_one_buffer_is_given_alone(self):
+    def test_asks_for_a_list_if_given_a_single_buffer(self):
         for alone in (ON_THE_WIRE, numpy.array(NUMBERS, numpy.float32)):
             with self.assertRaisesRegex(MillraceError, "give a list"):
                 pack_inputs(Model("m", "1", [PICTURE], []), alone)
@@ -116,7 +116,7 @@ class Outputs(unittest.TestCase):
     )
     ANSWER = ON_THE_WIRE + b"\1\2\3" + struct.pack("<2H", 0x3F80, 0xC000)
 
-    def test_are_arrays_of_the_models_datatype_and_shape_that_can_be_written(self):
+    def test_are_writable_arrays_of_the_models_datatype_and_shape(self):
         a, b, c = unpack_outputs(self.MODEL, self.ANSWER, numpy)
         self.assertEqual((a.dtype, a.shape, tuple(a.flat)), (numpy.float32, (1, 2, 2), NUMBERS))
         self.assertEqual((b.dtype, b.tolist()), (numpy.uint8, [1, 2, 3]))

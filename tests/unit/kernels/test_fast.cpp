@@ -115,7 +115,7 @@ TEST(Fast, RunningAFrameAllocatesNothing) {
   }
 }
 
-TEST(Fast, AllocationsAreCounted) {
+TEST(Fast, TheAllocationCounterCountsAnAllocation) {
   const std::uint64_t before = allocations_of_this_thread();
   Chance chance(1);
   const Executor executor(random_program(chance, 1));
@@ -301,7 +301,7 @@ TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   }
 }
 
-TEST(Fast, GuessStaysInTheThresholdTableAtTheHighestSum) {
+TEST(Fast, TheLinearGuessStaysInsideTheThresholdTableAtTheHighestSum) {
   // The steps lie near a straight line and end far below the highest sum, which is the largest 32-bit number.
   Program program;
   program.name = "beyond";

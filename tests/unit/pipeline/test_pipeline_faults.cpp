@@ -226,8 +226,8 @@ TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
       EXPECT_EQ(frame.code(), with_deadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kUnavailable);
       ASSERT_TRUE(comes_back());
       EXPECT_EQ(frame.completions(), 1);
-      // If the last card hangs, it owes the host a run and is known. Which of the other cards hangs cannot be
-      // told, so all are reloaded.
+      // The last card owes the host a run, so its hang is identified. If another card hangs, the pipeline
+      // cannot tell which one, so it reloads all cards.
       for (std::uint32_t card = 0; card < 3; ++card)
         EXPECT_EQ(world_->loads(card), card == victim || victim != 2 ? 2U : 1U) << card;
       pipeline_->stop(1s);
