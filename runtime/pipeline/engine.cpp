@@ -34,8 +34,7 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
       schedule_(std::move(schedule)),
       fleet_(deployment_->plan, cluster_, images_, schedule_, std::move(binding), options_),
       slots_(options.slots),
-      keepers_(fleet_.size()),
-      queue_(options.queue_capacity) {
+      keepers_(fleet_.size()) {
   const std::size_t inputs = deployment_->plan.model.inputs.size();
   for (Slot& slot : slots_) {
     slot.storage.resize(schedule_.values.size());
@@ -78,40 +77,8 @@ Status Engine::check_frame(const Frame& frame) const {
 }
 
 Status Engine::submit(Frame& frame) {
-  MILLRACE_TRY(check_frame(frame));
-  frame.status = {};
-  frame.times = {};
-  const Clock::time_point now = Clock::now();
-  const Clock::time_point deadline = frame.deadline;  // the frame may be gone once it is taken
-  if (deadline <= now) return Error(ErrorCode::kDeadlineExceeded, "the frame's deadline has passed already");
-
-  std::unique_lock lock(mutex_);
-  if (stopping_.load()) return Error(ErrorCode::kUnavailable, "the pipeline is stopping");
-  if (phase_.load() != Phase::kRunning) {
-    return Error(ErrorCode::kUnavailable, lost_reason_ + "; the pipeline is being brought back");
-  }
-  const FrameQueue::Entry entry{&frame, now, deadline,
-                                std::clamp(frame.priority, kFirstPriority, kLastPriority), frame.client};
-  FrameQueue::Entry pushed_out;
-  if (queue_.empty() && has_free_slot()) {
-    stage(frame, now);
-  } else if (queue_.full() && (pushed_out = queue_.make_room(entry)).frame == nullptr) {
-    return Error(ErrorCode::kResourceExhausted,
-                 "all " + std::to_string(options_.slots) + " slots are in use and " +
-                     std::to_string(options_.queue_capacity) + " frames are waiting");
-  } else {
-    queue_.push(entry);
-    waiting_.store(queue_.size());
-  }
-  wake_keeper_at(deadline);
-  // A slot that became free between the test above and the store to waiting_ was not offered to this frame.
-  if (!queue_.empty()) admit(lock);
-  if (pushed_out.frame == nullptr) return {};
-  lock.unlock();
-  complete(*pushed_out.frame, Error(ErrorCode::kResourceExhausted,
-                                    "the queue is full, and a more urgent frame, or one of a client with "
-                                    "fewer waiting, took the place"));
-  return {};
+  if (auto taken = offer(frame, Clock::now())) return std::move(*taken);
+  return Error(ErrorCode::kResourceExhausted, "all " + std::to_string(options_.slots) + " slots are in use");
 }
 
 std::uint32_t Engine::room() const {
@@ -128,12 +95,21 @@ std::optional<Status> Engine::offer(Frame& frame, Clock::time_point submitted) {
   if (deadline <= Clock::now())
     return Error(ErrorCode::kDeadlineExceeded, "the frame's deadline has passed already");
   const std::lock_guard lock(mutex_);
-  if (stopping_.load() || phase_.load() != Phase::kRunning)
-    return Error(ErrorCode::kUnavailable, "the pipeline takes no frames");
-  if (!queue_.empty() || !has_free_slot()) return std::nullopt;
+  if (stopping_.load() || phase_.load() != Phase::kRunning) return refusal();
+  if (!has_free_slot()) return std::nullopt;
   stage(frame, submitted);
   wake_keeper_at(deadline);
   return Status();
+}
+
+Error Engine::why_unavailable() const {
+  const std::lock_guard lock(mutex_);
+  return refusal();
+}
+
+Error Engine::refusal() const {
+  if (stopping_.load()) return Error(ErrorCode::kUnavailable, "the pipeline is stopping");
+  return Error(ErrorCode::kUnavailable, lost_reason_ + "; the pipeline is being brought back");
 }
 
 void Engine::tell_watcher() {
@@ -270,44 +246,18 @@ void Engine::finish(std::uint64_t sequence) {
 void Engine::free_slot(std::uint64_t sequence) {
   if (slot_of(sequence).threads_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   done_.fetch_add(1);
-  if (waiting_.load() != 0 || stopping_.load()) {
-    std::unique_lock lock(mutex_);
-    admit(lock);
+  if (stopping_.load()) {
+    const std::lock_guard lock(mutex_);
     drained_.notify_all();
   }
   tell_watcher();
 }
 // The way out, end.
 
-void Engine::admit(std::unique_lock<std::mutex>& lock) {
-  while (!queue_.empty() && has_free_slot()) {
-    const FrameQueue::Entry entry = queue_.pop();
-    waiting_.store(queue_.size());
-    if (entry.deadline > Clock::now()) {
-      stage(*entry.frame, entry.submitted);
-      continue;
-    }
-    lock.unlock();
-    complete(*entry.frame,
-             Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
-    lock.lock();
-  }
-}
-
 void Engine::complete(Frame& frame, Status status) {
   (status.ok() ? completed_ : failed_).fetch_add(1);
   frame.status = std::move(status);
   if (frame.on_complete != nullptr) frame.on_complete(frame, frame.context);
-}
-
-void Engine::cancel(Frame& frame) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!queue_.remove(&frame)) return;
-    waiting_.store(queue_.size());
-    drained_.notify_all();
-  }
-  complete(frame, Error(ErrorCode::kCancelled, "cancelled while it waited for a slot"));
 }
 
 }  // namespace millrace::runtime::pipeline

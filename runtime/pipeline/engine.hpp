@@ -33,7 +33,6 @@
 #include "kernels/fast/executor.hpp"
 #include "runtime/pipeline/fleet.hpp"
 #include "runtime/pipeline/frame_log.hpp"
-#include "runtime/pipeline/frame_queue.hpp"
 #include "runtime/pipeline/observer.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/pipeline/schedule.hpp"
@@ -65,7 +64,8 @@ class Engine final : public Pipeline {
   std::uint32_t room() const override;
   std::optional<Status> offer(Frame& frame, Clock::time_point submitted) override;
   void watch(Watcher* watcher) override { watcher_.store(watcher); }
-  void cancel(Frame& frame) override;
+  void cancel(Frame&) override {}  // its frames are on the cards
+  Error why_unavailable() const override;
   bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
   std::chrono::milliseconds retry_after() override;
   std::chrono::nanoseconds pace() override;
@@ -112,7 +112,7 @@ class Engine final : public Pipeline {
 
   // engine.cpp: one frame.
   void stage(Frame& frame, Clock::time_point submitted);
-  void admit(std::unique_lock<std::mutex>& lock);
+  Error refusal() const;                        // mutex_ is held
   void wake_keeper_at(Clock::time_point time);  // mutex_ is held
   void run_stage(Slot& slot, std::uint32_t index);
   void load_ingress(std::uint64_t sequence, std::uint32_t index);
@@ -179,7 +179,6 @@ class Engine final : public Pipeline {
   std::atomic<std::uint64_t> session_{0};       // raised whenever the cards (re)start; written under mutex_
   std::atomic<std::uint32_t> epoch_{0};         // likewise
   std::atomic<std::uint64_t> done_{0};          // frames whose slot is free again
-  std::atomic<std::uint32_t> waiting_{0};       // frames in queue_
   std::atomic<std::uint64_t> completed_{0}, failed_{0};
   std::atomic<Clock::time_point> next_try_{};    // to bring lost cards back
   std::atomic<Clock::time_point> pace_taken_{};  // from the log
@@ -189,14 +188,13 @@ class Engine final : public Pipeline {
   std::atomic<std::uint64_t> next_sequence_{0};  // written under mutex_
   std::atomic<Watcher*> watcher_{nullptr};
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable keeper_wake_;  // loss, an earlier deadline, a thread that parked, the end
   std::condition_variable card_wake_;    // a card is back, a session began, the end
   std::condition_variable drained_;      // stop() waits for frames
   Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound it was given
   // Protected by mutex_:
   std::uint64_t session_first_ = 0;  // first sequence of the session
-  FrameQueue queue_;
   Clock::time_point next_expiry_ = Clock::time_point::max();
   Clock::time_point last_resume_;
   std::string lost_reason_;

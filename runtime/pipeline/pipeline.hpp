@@ -56,6 +56,7 @@ struct Frame {
   /// cancel() or stop() of any caller); must not block or throw.
   void (*on_complete)(Frame& frame, void* context) = nullptr;
   void* context = nullptr;
+  void* passage = nullptr;  // what a Successor (dispatcher.hpp) needs to know of the frame
 
   // Written by the pipeline before on_complete:
   // ok; kDeadlineExceeded, kUnavailable (card lost, shutting down), kCancelled, kResourceExhausted (made way
@@ -66,7 +67,7 @@ struct Frame {
 
 struct PipelineOptions {
   std::uint32_t slots = 8;            // frames in flight on the cards; >= 1
-  std::uint32_t queue_capacity = 64;  // frames waiting for a slot
+  std::uint32_t queue_capacity = 64;  // frames waiting for a slot, in a Dispatcher
   std::chrono::milliseconds restart_backoff_initial{10};
   std::chrono::milliseconds restart_backoff_maximum{5000};
   // The longest the cards may take from one frame to the next, and for the oldest whose deadline has passed;
@@ -156,8 +157,8 @@ class Pipeline {
   virtual const plan::Deployment& deployment() const = 0;
 
   /// Never blocks on a card. On failure the frame is not taken and on_complete is not called: kInvalidInput
-  /// (number or size of tensors), kResourceExhausted (queue full), kUnavailable (card lost, stopping),
-  /// kDeadlineExceeded (already past). Any thread.
+  /// (number or size of tensors), kResourceExhausted (no free slot; of a Dispatcher: its queue is full),
+  /// kUnavailable (card lost, stopping), kDeadlineExceeded (already past). Any thread.
   virtual Status submit(Frame& frame) = 0;
 
   /// Takes a waiting frame back (its client went away): it completes with kCancelled. A frame already on the
@@ -167,24 +168,24 @@ class Pipeline {
   /// submit() and wait. Any thread but a pipeline's own.
   Status infer(Frame& frame);
 
-  // For who deals frames out among several pipelines (replicas.hpp). What is not one of those need not have
-  // slots, and says so by taking or refusing.
+  // For the dispatcher. The defaults are those of a pipeline that has no slots.
 
   /// What submit() would say of the frame's tensors. Any thread.
   virtual Status check_frame(const Frame&) const { return {}; }
 
-  /// How many frames could start at once, at this moment. As cheap as ready().
+  /// How many frames could start now. As cheap as ready().
   virtual std::uint32_t room() const { return ready() ? 1 : 0; }
 
-  /// submit() into a free slot; nothing where none is free, and the watcher is told when one is. `submitted`:
-  /// when the frame came, for its times. Any thread.
-  virtual std::optional<Status> offer(Frame& frame, Clock::time_point) {
-    Status taken = submit(frame);
-    if (!taken.ok() && taken.error().code() == ErrorCode::kResourceExhausted) return std::nullopt;
-    return taken;
+  /// As submit(), but nothing if no slot is free; the watcher is told when one is. `submitted`: when the
+  /// frame came, for its times. Any thread.
+  virtual std::optional<Status> offer(Frame& frame, Clock::time_point) { return submit(frame); }
+
+  /// Why submit() refuses while ready() is false. Any thread.
+  virtual Error why_unavailable() const {
+    return Error(ErrorCode::kUnavailable, "the pipeline takes no frames");
   }
 
-  /// From one frame to the next, of late; 0 where nobody knows. Any thread.
+  /// The recent time from one frame to the next; 0 if unknown. Any thread.
   virtual std::chrono::nanoseconds pace() { return std::chrono::nanoseconds(0); }
 
   /// The watcher must live until stop() has returned; one, set once.

@@ -75,16 +75,7 @@ void Engine::keep() {
 
 void Engine::expire(std::unique_lock<std::mutex>& lock) {
   const Clock::time_point now = Clock::now();
-  for (;;) {
-    const FrameQueue::Entry entry = queue_.pop_expired(now);
-    if (entry.frame == nullptr) break;
-    waiting_.store(queue_.size());
-    lock.unlock();
-    complete(*entry.frame,
-             Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
-    lock.lock();
-  }
-  next_expiry_ = queue_.earliest_deadline();
+  next_expiry_ = Clock::time_point::max();
   for (Slot& slot : slots_) {
     if (slot.frame.load() == nullptr) continue;
     if (slot.deadline > now) {
@@ -98,9 +89,7 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
     complete(*frame,
              Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame was on the cards"));
     lock.lock();
-    next_expiry_ = std::min(next_expiry_, queue_.earliest_deadline());
   }
-  admit(lock);
   watch_oldest();
   drained_.notify_all();
 }
@@ -176,13 +165,6 @@ void Engine::mark_lost(std::uint32_t place, const std::string& reason) {
 
 void Engine::fail_all(const Error& error) {
   std::unique_lock lock(mutex_);
-  while (!queue_.empty()) {
-    const FrameQueue::Entry entry = queue_.pop();
-    waiting_.store(queue_.size());
-    lock.unlock();
-    complete(*entry.frame, error);
-    lock.lock();
-  }
   for (Slot& slot : slots_) {
     Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
     if (frame == nullptr) continue;
@@ -355,9 +337,8 @@ bool Engine::resume() {
 std::chrono::milliseconds Engine::retry_after() {
   using std::chrono::milliseconds;
   const Clock::time_point now = Clock::now();
-  if (phase_.load() != Phase::kRunning)
-    return std::max(std::chrono::ceil<milliseconds>(next_try_.load() - now), milliseconds(0));
-  return std::chrono::ceil<milliseconds>(pace() * waiting_.load());
+  if (phase_.load() == Phase::kRunning) return milliseconds(0);
+  return std::max(std::chrono::ceil<milliseconds>(next_try_.load() - now), milliseconds(0));
 }
 
 std::chrono::nanoseconds Engine::pace() {
@@ -377,7 +358,6 @@ PipelineStatus Engine::status() {
     status.links = std::move(figures.links);
   }
   status.slots = options_.slots;
-  status.queue_capacity = options_.queue_capacity;
   status.epoch = epoch_.load();
   status.completed = completed_.load();
   status.failed = failed_.load();
@@ -385,7 +365,6 @@ PipelineStatus Engine::status() {
   status.ready = ready();
   status.replicas_ready = status.ready ? 1 : 0;
   status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
-  status.queued = queue_.size();
   for (std::uint32_t place = 0; place < status.cards.size(); ++place) {
     status.cards[place].restarts = keepers_[place].restarts;
     status.cards[place].state = keepers_[place].up ? CardState::kUp : CardState::kLost;
@@ -401,9 +380,7 @@ void Engine::stop(std::chrono::milliseconds bound) {
     if (stopped_) return drained_.notify_all();
     stopped_ = true;
     stopping_.store(true);
-    const auto drained = [&] {
-      return queue_.empty() && (done_.load() == next_sequence_ || phase_.load() != Phase::kRunning);
-    };
+    const auto drained = [&] { return done_.load() == next_sequence_ || phase_.load() != Phase::kRunning; };
     while (!drained() && Clock::now() < stop_by_) {
       const Clock::time_point end = stop_by_;  // an earlier one may come
       drained_.wait_until(lock, end);

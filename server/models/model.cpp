@@ -59,8 +59,8 @@ Model::Model(std::string name, std::string version, std::shared_ptr<runtime::pip
              std::shared_ptr<metrics::ModelMetrics> metrics, std::uint32_t waiting)
     : name_(std::move(name)),
       version_(std::move(version)),
-      door_(std::make_unique<Door>(std::move(pipeline), waiting)),
-      quantised_(runtime::plan::quantised_inputs(door_->deployment())),
+      pipeline_(std::make_unique<runtime::pipeline::Dispatcher>(std::move(pipeline), waiting)),
+      quantised_(runtime::plan::quantised_inputs(pipeline_->deployment())),
       metrics_(std::move(metrics)) {}
 
 void Model::succeeded(metrics::Transport transport, const metrics::RequestTimes& times) {

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/plan/quantised.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/busy.hpp"
-#include "server/models/door.hpp"
+#include "server/models/swap_gate.hpp"
 #include "server/models/verification.hpp"
 
 namespace millrace::server::models {
@@ -66,28 +66,35 @@ class Statistics {
 
 class Model {
  public:
-  /// The Metrics `metrics` are of must outlive the model. `waiting`: frames that may wait while another
-  /// version comes up.
+  /// The Metrics that `metrics` belongs to must outlive the model. `pipeline` is its first replica; `waiting`
+  /// frames may wait for a slot.
   Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
         std::shared_ptr<metrics::ModelMetrics> metrics, std::uint32_t waiting = 64);
 
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
-  const runtime::plan::Deployment& deployment() const { return door_->deployment(); }
-  const runtime::plan::ModelInfo& info() const { return door_->deployment().model; }
+  const runtime::plan::Deployment& deployment() const { return pipeline_->deployment(); }
+  const runtime::plan::ModelInfo& info() const { return pipeline_->deployment().model; }
   /// What may be sent instead of an input's own type.
   const QuantisedInputs& quantised() const { return quantised_; }
-  runtime::pipeline::Pipeline& pipeline() const { return *door_; }
-  /// The same, for those who let a frame be answered by the version that takes this one's place.
-  Door& door() const { return *door_; }
+  runtime::pipeline::Dispatcher& pipeline() const { return *pipeline_; }
+
+  /// As Pipeline::submit(). The version that takes this one's place may answer the frame; `passage` must live
+  /// until on_complete.
+  Status submit(runtime::pipeline::Frame& frame, Passage& passage) {
+    frame.passage = &passage;
+    return pipeline_->submit(frame);
+  }
 
   ModelState state() const { return state_.load(std::memory_order_acquire); }
   void set_state(ModelState state) { state_.store(state, std::memory_order_release); }
 
-  /// What those of its replicas must still show that are not there, since they never did; null where there is
-  /// nothing. Of the thread that swaps.
-  const std::shared_ptr<const StoredFrames>& owed() const { return owed_; }
-  void set_owed(std::shared_ptr<const StoredFrames> stored) { owed_ = std::move(stored); }
+  /// The frames that missing replicas have yet to be verified with; null if there are none. For the thread
+  /// that swaps.
+  const std::shared_ptr<const StoredFrames>& pending_verification() const { return pending_verification_; }
+  void set_pending_verification(std::shared_ptr<const StoredFrames> stored) {
+    pending_verification_ = std::move(stored);
+  }
 
   // One of these for every request: begun(), then succeeded(), failed(), passed_on(), or not_taken() where
   // the pipeline did not accept the frame; or refused() alone, where no frame was made of it.
@@ -106,13 +113,13 @@ class Model {
 
  private:
   const std::string name_, version_;
-  const std::unique_ptr<Door> door_;
+  const std::unique_ptr<runtime::pipeline::Dispatcher> pipeline_;
   const QuantisedInputs quantised_;
   const std::shared_ptr<metrics::ModelMetrics> metrics_;
   Statistics statistics_;
   BusyRatios busy_;
   std::atomic<ModelState> state_{ModelState::kReady};
-  std::shared_ptr<const StoredFrames> owed_;
+  std::shared_ptr<const StoredFrames> pending_verification_;
 };
 
 }  // namespace millrace::server::models

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/pipeline/replicas.hpp"
-
 namespace millrace::server::models {
 
 std::shared_ptr<Model> Snapshot::find(std::string_view name, std::string_view version) const {
@@ -170,10 +168,9 @@ void Registry::sample(metrics::Samples& samples) const {
                   status.ready ? 1 : 0);
     samples.gauge("millrace_replicas", "Pipelines the model has, each on cards of its own.", labels,
                   status.replicas);
-    const auto* const replicas = dynamic_cast<const runtime::pipeline::Replicas*>(&model->door().behind());
     samples.gauge("millrace_replicas_wanted",
                   "Pipelines it should have; fewer are there where some did not come up again after a swap.",
-                  labels, replicas == nullptr ? 1 : replicas->wanted());
+                  labels, model->pipeline().wanted());
     samples.gauge("millrace_replicas_ready", "Those of them whose cards are all up.", labels,
                   status.replicas_ready);
     samples.gauge("millrace_frames_in_flight", "Frames on the cards.", labels, status.in_flight);

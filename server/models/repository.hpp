@@ -172,8 +172,8 @@ class Repository {
   /// A model that did not come up again after a swap, or that lacks replicas. The worker retries it after pauses
   /// that double.
   struct Recovery {
-    bool lost = false;  // no replica serves
-    std::string why;    // the latest error
+    bool lost = false;         // no replica serves
+    std::optional<Error> why;  // the latest error
     std::chrono::milliseconds pause{500};
     Clock::time_point next_try = Clock::now() + pause;
     void failed_again();
@@ -212,7 +212,7 @@ class Repository {
   void set_not_loaded(const Job& job, const std::string& why);
   bool is_lost(const std::string& model) const;
   void recover(const std::string& model);
-  void check_replicas(const std::string& model, const std::string& why);
+  void check_replicas(const std::string& model, const std::optional<Error>& why);
   void retire(const std::shared_ptr<Model>& model);
   void release_retired();
   void run_due();

@@ -237,7 +237,7 @@ Status Repository::run_load(Job& job) {
   }
   if (!next->has_value()) {
     set_state(job.model, job.version, ModelState::kReady, "");
-    check_replicas(job.model, "");
+    check_replicas(job.model, std::nullopt);
     return {};
   }
   const SwapResult result = swap_to(job, old, **next);
@@ -304,7 +304,7 @@ SwapResult Repository::swap_to(const Job& job, const std::shared_ptr<Model>& old
           Error(ErrorCode::kDoesNotFit, result.status.error().message() + "; of the models served, " +
                                             holders + "; unload one, or give a larger cluster");
   }
-  check_replicas(job.model, result.remark);
+  check_replicas(job.model, result.missing);
   return result;
 }
 
@@ -372,25 +372,25 @@ bool Repository::is_lost(const std::string& model) const {
 void Repository::recover(const std::string& name) {
   const auto model = serving(name);
   Recovery& recovery = recovering_.at(name);
-  std::string remark;
-  const Status up = recovery.lost ? swapper_.bring_back(model, remark) : swapper_.complete(model);
+  std::optional<Error> missing;
+  const Status up = recovery.lost ? swapper_.bring_back(model, missing) : swapper_.complete(model);
   retire(model);
   if (!up.ok()) {
     log::warning("models", named(name, model->version()) +
                                (recovery.lost ? " does not come up: " : " lacks replicas: ") +
                                up.error().message());
     recovery.failed_again();
-    return check_replicas(name, up.error().message());
+    return check_replicas(name, up.error());
   }
   log::info("models",
             named(name, model->version()) + (recovery.lost ? " is up again" : " has all its replicas again"));
   recovering_.erase(name);
   set_state(name, parse_version(model->version()), ModelState::kReady, "");
-  check_replicas(name, remark);
+  check_replicas(name, missing);
 }
 
 /// If the model has fewer replicas than it should have, has them retried, and says so in the index.
-void Repository::check_replicas(const std::string& name, const std::string& why) {
+void Repository::check_replicas(const std::string& name, const std::optional<Error>& why) {
   if (is_lost(name)) return;
   const auto model = serving(name);
   const Swapper::Strength now = Swapper::strength(model);
@@ -399,11 +399,11 @@ void Repository::check_replicas(const std::string& name, const std::string& why)
     return;
   }
   Recovery& recovery = recovering_[name];
-  if (!why.empty()) recovery.why = why;
+  if (why) recovery.why = why;
   set_state(name, parse_version(model->version()), ModelState::kReady,
             std::to_string(now.there) + " of " + std::to_string(now.wanted) +
                 " replicas are up; the rest is tried again" +
-                (recovery.why.empty() ? "" : ": " + recovery.why));
+                (recovery.why ? ": " + recovery.why->message() : ""));
 }
 
 /// Keeps a replaced model until no request holds it. Otherwise the thread of the last request would destroy it,

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
-#include "runtime/pipeline/replicas.hpp"
 
 namespace millrace::server::models {
 
@@ -21,8 +20,6 @@ constexpr std::array<std::pair<std::string_view, SwapPolicy>, 4> kPolicies = {{
 // A card that dies while it is programmed comes up at the second try.
 constexpr int kTries = 2;
 
-using runtime::pipeline::Replicas;
-
 std::vector<std::string> cards_of(runtime::pipeline::Pipeline& pipeline) {
   std::vector<std::string> cards;
   for (const auto& card : pipeline.status().cards) cards.push_back(card.card);
@@ -33,10 +30,6 @@ std::uint64_t programmed_by(runtime::pipeline::Pipeline& pipeline) {
   std::uint64_t cards = 0;
   for (const auto& card : pipeline.status().cards) cards += card.programmed;
   return cards;
-}
-
-Replicas* replicas_of(const std::shared_ptr<Model>& model) {
-  return model == nullptr ? nullptr : dynamic_cast<Replicas*>(&model->door().behind());
 }
 
 }  // namespace
@@ -57,10 +50,13 @@ Result<SwapPolicy> parse_policy(std::string_view text) {
 Swapper::Swapper(Registry& registry, metrics::Metrics& metrics, PipelineSource source, SwapOptions options)
     : registry_(registry), metrics_(metrics), source_(std::move(source)), options_(options) {}
 
-std::shared_ptr<Model> Swapper::make(const std::string& name, const std::string& version,
-                                     std::shared_ptr<Pipeline> pipeline) {
-  return std::make_shared<Model>(name, version, std::move(pipeline), metrics_.model(name, version),
-                                 options_.waiting);
+Result<std::shared_ptr<Model>> Swapper::make(const std::string& name, const std::string& version,
+                                             const Pipelines& replicas, std::uint32_t wanted) {
+  auto model = std::make_shared<Model>(name, version, replicas.front(), metrics_.model(name, version),
+                                       options_.waiting);
+  model->pipeline().want(wanted);
+  for (std::size_t i = 1; i < replicas.size(); ++i) MILLRACE_TRY(model->pipeline().add(replicas[i]));
+  return model;
 }
 
 Swapper::Touched::Touched(Swapper& swapper, std::shared_ptr<Model> model) : swapper_(swapper) {
@@ -81,8 +77,8 @@ void Swapper::abandon(const Error& error) {
     model = touched_;
   }
   if (model == nullptr) return;
-  model->door().fail_all(error);
-  model->door().finish(std::chrono::milliseconds(0));
+  model->pipeline().refuse(error);
+  model->pipeline().finish(std::chrono::milliseconds(0));
 }
 
 SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy) {
@@ -112,10 +108,9 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
     MILLRACE_TRY(source_.check(next.deployment, {}, wanted));
     return policy;
   }
-  // A version that is lost gives way; nothing of it serves meanwhile.
+  // Nothing of a lost version serves, so it gives way at once.
   const bool lost = old->state() == ModelState::kUnavailable;
-  Replicas* const replicas = replicas_of(old);
-  const std::uint32_t before = replicas == nullptr ? 1 : replicas->wanted();
+  const auto [there, before] = strength(old);
   if (policy == SwapPolicy::kRolling && before == 1)
     return Error(ErrorCode::kInvalidInput,
                  "policy rolling needs a model with several replicas (compile or serve --replicas)");
@@ -123,11 +118,11 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
     return Error(ErrorCode::kInvalidInput, "policy rolling needs as many replicas of the new version (" +
                                                std::to_string(wanted) + ") as of the one that serves (" +
                                                std::to_string(before) + ")");
-  const bool all_there = replicas != nullptr && replicas->size() == before;
+  const bool all_there = there == before;
   if (policy == SwapPolicy::kRolling && !lost && !all_there)
     return Error(ErrorCode::kDoesNotFit,
                  "policy rolling needs all replicas of the version that serves, and " +
-                     std::to_string(replicas->size()) + " of " + std::to_string(before) + " are up");
+                     std::to_string(there) + " of " + std::to_string(before) + " are up");
   const bool can_roll = all_there && before > 1 && before == wanted && !lost;
   Status fits = Error(ErrorCode::kDoesNotFit, "it is lost");
   if ((policy == SwapPolicy::kAuto && !lost) || policy == SwapPolicy::kOverlap)
@@ -156,56 +151,52 @@ Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_proved(const 
 }
 
 /// All of them, or none.
-Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_replicas(const NextVersion& next,
-                                                                            SwapResult& result) {
+Result<std::shared_ptr<Model>> Swapper::open_replicas(const NextVersion& next, SwapResult& result) {
   const std::uint32_t wanted = replicas_for(next.deployment->plan);
-  MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, open_proved(next, wanted, result));
-  if (wanted <= 1) return first;
-  auto replicas = std::make_shared<Replicas>(first, options_.waiting);
-  replicas->want(wanted);
-  while (replicas->size() < wanted) {
-    auto more = open_proved(next, wanted - static_cast<std::uint32_t>(replicas->size()), result);
-    if (!more.ok()) {
-      replicas->stop(std::chrono::milliseconds(0));
-      return more.error().within("replica " + std::to_string(replicas->size() + 1) + " of " +
-                                 std::to_string(wanted));
+  Pipelines replicas;
+  while (replicas.size() < wanted) {
+    auto more = open_proved(next, wanted - static_cast<std::uint32_t>(replicas.size()), result);
+    if (more.ok()) {
+      replicas.push_back(std::move(*more));
+      continue;
     }
-    MILLRACE_TRY(replicas->add(std::move(*more)));
+    if (replicas.empty()) return more.error();
+    return more.error().within("replica " + std::to_string(replicas.size() + 1) + " of " +
+                               std::to_string(wanted));
   }
-  return std::shared_ptr<Pipeline>(std::move(replicas));
+  return make(next.name, next.version, replicas, wanted);
 }
 
-/// Traffic moves from the one door to the other.
+/// Traffic moves from the one version to the other.
 Status Swapper::take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next) {
-  old->door().lead_to(next);
+  old->pipeline().hand_over(std::make_shared<SwapGate>(*old, next));
   return registry_.replace(old.get(), std::move(next));
 }
 
 Status Swapper::overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
-  MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
-  auto model = make(next.name, next.version, std::move(pipeline));
+  MILLRACE_ASSIGN(auto model, open_replicas(next, result));
   if (old == nullptr) return registry_.publish(std::move(model));
   MILLRACE_TRY(take_over(old, std::move(model)));
-  old->door().finish(options_.drain);
+  old->pipeline().finish(options_.drain);
   return {};
 }
 
 Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
-  old->door().close();
-  old->door().finish(options_.drain);
+  old->pipeline().hold();
+  old->pipeline().finish(options_.drain);
   const auto come_up = [&]() -> Status {
-    MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
-    return take_over(old, make(next.name, next.version, std::move(pipeline)));
+    MILLRACE_ASSIGN(auto model, open_replicas(next, result));
+    return take_over(old, std::move(model));
   };
   Status up = come_up();
   for (int tries = 1; !up.ok() && tries < kTries; ++tries) {
-    if (up.error().code() == ErrorCode::kDoesNotFit) break;  // it differs, and would again
+    if (up.error().code() == ErrorCode::kDoesNotFit) break;  // its outputs differ, and would again
     log::warning("models", "model '" + next.name + "' version '" + next.version +
                                "': " + up.error().message() + "; trying again");
     up = come_up();
   }
   if (up.ok()) return up;
-  const Status back = bring_back(old, result.remark);
+  const Status back = bring_back(old, result.missing);
   result.rolled_back = back.ok();
   result.lost = !back.ok();
   if (back.ok()) return up;
@@ -214,11 +205,11 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
                                       "' did not come up again: " + back.error().message());
 }
 
-/// So many more of a pipeline, each proved, where `stored` is given, before it is taken. The first error; the
-/// others may have come up all the same.
+/// Opens so many more replicas. If `stored` is given, each is verified before it is taken. Returns the first
+/// error; other replicas may have come up all the same.
 Status Swapper::open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
                            const std::function<Status(std::shared_ptr<Pipeline>)>& take) {
-  std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next ones get others
+  std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next replicas get others
   Status all;
   for (std::size_t i = 0; i < count; ++i) {
     auto opened = like.open_again();
@@ -238,31 +229,23 @@ Status Swapper::open_again(const Pipeline& like, std::size_t count, const Stored
   return all;
 }
 
-Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::string& remark) {
-  const Replicas* const several = replicas_of(old);
-  const std::uint32_t wanted = several == nullptr ? 1 : several->wanted();
-  std::shared_ptr<Pipeline> pipeline;
-  std::shared_ptr<Replicas> replicas;
-  const auto take = [&](std::shared_ptr<Pipeline> one) -> Status {
-    if (replicas != nullptr) return replicas->add(std::move(one));
-    pipeline = std::move(one);
-    if (several == nullptr) return {};
-    replicas = std::make_shared<Replicas>(std::move(pipeline), options_.waiting);
-    replicas->want(wanted);
-    pipeline = replicas;
-    return {};
-  };
+Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::optional<Error>& missing) {
+  const std::uint32_t wanted = old->pipeline().wanted();
   const auto come_up = [&]() -> Status {
-    pipeline = nullptr;
-    replicas = nullptr;
-    const Status all = open_again(old->door().behind(), wanted, old->owed().get(), take);
-    if (pipeline == nullptr) return all;
-    auto again = make(old->name(), old->version(), pipeline);
+    Pipelines replicas;
+    const auto take = [&](std::shared_ptr<Pipeline> one) -> Status {
+      replicas.push_back(std::move(one));
+      return {};
+    };
+    const Status all = open_again(old->pipeline(), wanted, old->pending_verification().get(), take);
+    if (replicas.empty()) return all;
+    MILLRACE_ASSIGN(auto again, make(old->name(), old->version(), replicas, wanted));
     if (!all.ok()) {  // some are better than none
-      remark = all.error().message();
-      log::warning("models", "model '" + old->name() + "': " + std::to_string(replicas->size()) + " of " +
-                                 std::to_string(wanted) + " replicas came up again: " + remark);
-      again->set_owed(old->owed());
+      missing = all.error();
+      log::warning("models", "model '" + old->name() + "': " + std::to_string(again->pipeline().size()) +
+                                 " of " + std::to_string(wanted) +
+                                 " replicas came up again: " + missing->message());
+      again->set_pending_verification(old->pending_verification());
     }
     return take_over(old, std::move(again));
   };
@@ -272,82 +255,80 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::string& remar
 }
 
 Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
-  const Replicas* const replicas = replicas_of(serving);
-  if (replicas == nullptr) return {};
-  return {static_cast<std::uint32_t>(replicas->size()), replicas->wanted()};
+  if (serving == nullptr) return {};
+  return {static_cast<std::uint32_t>(serving->pipeline().size()), serving->pipeline().wanted()};
 }
 
 Status Swapper::complete(const std::shared_ptr<Model>& serving) {
-  Replicas* const replicas = replicas_of(serving);
-  if (replicas == nullptr || replicas->size() >= replicas->wanted()) return {};
-  const auto owed = serving->owed();
+  const auto [there, wanted] = strength(serving);
+  if (there >= wanted) return {};
+  const auto pending = serving->pending_verification();
   const StoredFrames nothing;  // warmed up all the same
-  MILLRACE_TRY(open_again(*replicas, replicas->wanted() - replicas->size(),
-                          owed != nullptr ? owed.get() : &nothing,
-                          [&](std::shared_ptr<Pipeline> more) { return replicas->add(std::move(more)); }));
-  serving->set_owed(nullptr);
+  MILLRACE_TRY(
+      open_again(serving->pipeline(), wanted - there, pending != nullptr ? pending.get() : &nothing,
+                 [&](std::shared_ptr<Pipeline> more) { return serving->pipeline().add(std::move(more)); }));
+  serving->set_pending_verification(nullptr);
   return {};
 }
 
 Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
-  Replicas& before = *replicas_of(old);
+  auto& before = old->pipeline();
   const std::size_t wanted = before.size();
-  std::shared_ptr<Replicas> after;
-  std::shared_ptr<Model> moved;
+  Pipelines first;               // replicas of the new version, until half of them are up
+  std::shared_ptr<Model> after;  // from then on
   const auto open_one = [&]() -> Status {
     MILLRACE_ASSIGN(auto opened, open_proved(next, 1, result));
-    if (after != nullptr) {
-      MILLRACE_TRY(after->add(std::move(opened)));
-    } else {
-      after = std::make_shared<Replicas>(std::move(opened), options_.waiting);
-      after->want(replicas_for(next.deployment->plan));
-    }
-    if (moved != nullptr || 2 * after->size() < wanted) return {};
-    auto model = make(next.name, next.version, after);
+    if (after != nullptr) return after->pipeline().add(std::move(opened));
+    first.push_back(std::move(opened));
+    if (2 * first.size() < wanted) return {};
+    MILLRACE_ASSIGN(auto model, make(next.name, next.version, first, replicas_for(next.deployment->plan)));
     MILLRACE_TRY(take_over(old, model));
-    moved = std::move(model);
+    first.clear();
+    after = std::move(model);
     return {};
   };
   while (before.size() > 0) {
     before.retire(options_.drain)->stop(options_.drain);
     const Status opened = open_one();
     if (opened.ok()) continue;
-    if (moved != nullptr) {
-      // It serves, and was proved: fewer replicas of it are better than going back.
-      moved->set_owed(std::make_shared<const StoredFrames>(next.stored));
-      result.remark = opened.error().message();
-      log::warning("models", "model '" + next.name + "' version '" + next.version +
-                                 "': " + std::to_string(after->size()) + " of " + std::to_string(wanted) +
-                                 " replicas are up: " + result.remark);
-    } else {
-      if (after != nullptr) after->stop(std::chrono::milliseconds(0));
-      const std::size_t missing = wanted - before.size();
-      for (std::size_t i = 0; i < missing; ++i) {
-        auto again = before.open_again();
-        if (!again.ok()) {
-          result.remark = again.error().message();
-          log::warning("models",
-                       "model '" + old->name() +
-                           "': a replica of the old version did not come up again: " + result.remark);
-          continue;
-        }
-        MILLRACE_TRY(before.add(std::move(*again)));
-      }
-      result.rolled_back = true;
+    if (after == nullptr) {
+      first.clear();
+      roll_back(old, wanted, result);
       return opened;
     }
+    // The new version serves, and was verified: fewer replicas of it are better than going back.
+    after->set_pending_verification(std::make_shared<const StoredFrames>(next.stored));
+    result.missing = opened.error();
+    log::warning("models", "model '" + next.name + "' version '" + next.version +
+                               "': " + std::to_string(after->pipeline().size()) + " of " +
+                               std::to_string(wanted) + " replicas are up: " + result.missing->message());
   }
-  old->door().finish(options_.drain);
+  old->pipeline().finish(options_.drain);
   return {};
+}
+
+/// Opens as many replicas of the old version again as were retired.
+void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, SwapResult& result) {
+  auto& before = old->pipeline();
+  result.rolled_back = true;
+  for (std::size_t missing = wanted - before.size(); missing > 0; --missing) {
+    auto again = before.open_again();
+    Status added = again.ok() ? before.add(std::move(*again)) : again.error();
+    if (added.ok()) continue;
+    result.missing = added.error();
+    log::warning("models",
+                 "model '" + old->name() +
+                     "': a replica of the old version did not come up again: " + result.missing->message());
+  }
 }
 
 void Swapper::unload(const std::shared_ptr<Model>& old) {
   const Touched touched(*this, old);
   old->set_state(ModelState::kUnloading);
   static_cast<void>(registry_.withdraw(old->name(), old->version()));
-  old->door().fail_all(
+  old->pipeline().refuse(
       Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more"));
-  old->door().finish(options_.drain);
+  old->pipeline().finish(options_.drain);
 }
 
 }  // namespace millrace::server::models

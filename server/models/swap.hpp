@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,7 @@ struct PipelineSource {
 
 struct SwapOptions {
   std::uint32_t replicas = 0;               // 0: as many as the deployment was compiled for
-  std::uint32_t waiting = 64;               // frames that may wait while a door is closed, or for a replica
+  std::uint32_t waiting = 64;               // frames that may wait for a slot, or for the next version
   std::chrono::milliseconds drain{60'000};  // what a version may take to complete what it accepted
   ProofOptions proof;
 };
@@ -53,13 +54,13 @@ struct SwapResult {
   Status status;
   bool attempted = false;    // cards were touched
   bool rolled_back = false;  // the old version was stopped, and serves again
-  bool lost = false;         // … and could not be brought up again: its door is closed
+  bool lost = false;         // … and could not be brought up again: its frames are held
   SwapPolicy used = SwapPolicy::kDrain;
   std::uint64_t programmed = 0;  // cards
-  std::string remark;            // why replicas of what serves now are missing
+  std::optional<Error> missing;  // why replicas of the version that serves now are missing
 };
 
-/// One swap at a time, by one thread. What is called waits for cards.
+/// One swap at a time, by one thread. All functions but strength() and abandon() wait for cards.
 class Swapper {
  public:
   /// References must outlive it.
@@ -68,21 +69,21 @@ class Swapper {
   /// Serves `next` in place of `old` (null: of nothing). Where that fails, `old` serves on, unless `lost`.
   SwapResult swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
 
-  /// Another try for a version that was lost; replicas are proved where the version still owes that. Where
-  /// only some of them come up it is ok, and `remark` says why not the others.
-  Status bring_back(const std::shared_ptr<Model>& old, std::string& remark);
+  /// Tries again to bring up a version that was lost. Replicas are verified first if the version has a
+  /// pending verification. Succeeds if some replicas come up; `missing` then says why the others did not.
+  Status bring_back(const std::shared_ptr<Model>& old, std::optional<Error>& missing);
 
-  /// How many replicas it has, and should have. Any thread.
+  /// How many replicas the model has, and should have. Any thread.
   struct Strength {
     std::uint32_t there = 1, wanted = 1;
   };
   static Strength strength(const std::shared_ptr<Model>& serving);
 
-  /// Another try for the replicas it lacks, while it serves: each is proved before traffic comes, with what
-  /// the version still owes, if anything. The error of the first that does not come up.
+  /// Tries again to bring up missing replicas, while the others serve. Each replica is verified before it
+  /// gets frames. Returns the error of the first that does not come up.
   Status complete(const std::shared_ptr<Model>& serving);
 
-  /// Completes what it accepted; what comes later gets 404.
+  /// Completes the frames the model accepted; later requests get 404.
   void unload(const std::shared_ptr<Model>& old);
 
   /// For a process that ends without waiting for what runs here: requests that a swap keeps waiting, and
@@ -91,20 +92,22 @@ class Swapper {
 
  private:
   using Pipeline = runtime::pipeline::Pipeline;
+  using Pipelines = std::vector<std::shared_ptr<Pipeline>>;
 
   Result<SwapPolicy> choose(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
   Status overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
   Status drain(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
   Status roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
+  void roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, SwapResult& result);
 
   std::uint32_t replicas_for(const runtime::plan::Deployment& deployment) const;
   Result<std::shared_ptr<Pipeline>> open_proved(const NextVersion& next, std::uint32_t copies,
                                                 SwapResult& result);
-  Result<std::shared_ptr<Pipeline>> open_replicas(const NextVersion& next, SwapResult& result);
+  Result<std::shared_ptr<Model>> open_replicas(const NextVersion& next, SwapResult& result);
   Status open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
                     const std::function<Status(std::shared_ptr<Pipeline>)>& take);
-  std::shared_ptr<Model> make(const std::string& name, const std::string& version,
-                              std::shared_ptr<Pipeline> pipeline);
+  Result<std::shared_ptr<Model>> make(const std::string& name, const std::string& version,
+                                      const Pipelines& replicas, std::uint32_t wanted);
   Status take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next);
 
   /// The version in question, for abandon(), from begin to end of what is done to it.

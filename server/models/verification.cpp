@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/npy.hpp"
@@ -14,6 +15,8 @@ using runtime::plan::ModelInfo;
 using runtime::plan::TensorSignature;
 
 namespace {
+
+constexpr std::chrono::microseconds kSlotPoll{100};
 
 /// NumPy's type string of a datatype; empty where it has none.
 std::string descr_of(const std::string& datatype) {
@@ -60,7 +63,13 @@ struct Buffers {
     for (const auto& input : inputs) frame.inputs.emplace_back(input);
     for (auto& output : outputs) frame.outputs.emplace_back(output);
     frame.deadline = runtime::pipeline::Clock::now() + timeout;
-    return pipeline.infer(frame);
+    Status ran = pipeline.infer(frame);
+    // A replica has no queue, and the slot of the frame before becomes free a moment after its completion.
+    while (!ran.ok() && ran.error().code() == ErrorCode::kResourceExhausted) {
+      std::this_thread::sleep_for(kSlotPoll);
+      ran = pipeline.infer(frame);
+    }
+    return ran;
   }
 };
 

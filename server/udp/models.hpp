@@ -9,7 +9,7 @@
 
 #include "runtime/base/result.hpp"
 #include "runtime/pipeline/pipeline.hpp"
-#include "server/models/door.hpp"
+#include "server/models/swap_gate.hpp"
 
 namespace millrace::server::udp {
 

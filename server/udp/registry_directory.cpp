@@ -31,7 +31,7 @@ class RegistryDirectory::RegistryModel final : public ServedModel {
 
   Status submit(runtime::pipeline::Frame& frame, models::Passage& passage) override {
     passage = {model_, newest_};
-    return model_->door().submit(frame, &passage);
+    return model_->submit(frame, passage);
   }
 
   void begun() override { model_->begun(); }

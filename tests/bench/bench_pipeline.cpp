@@ -29,7 +29,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
-#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/pipeline/dispatcher.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
 #include "tests/support/lenet.hpp"
@@ -110,7 +110,7 @@ class Served {
   Served(const kernels::Program& program, const runtime::plan::Cluster& cluster, std::uint32_t cards)
       : directory_("millrace-bench"),
         deployment_(tests::deploy(program, cluster, cards, directory_.path() / "d")) {
-    auto opened = pipeline::Pipeline::open(deployment_, cluster, {});
+    auto opened = pipeline::Dispatcher::open(deployment_, cluster, {});
     if (!opened.ok()) fail(opened.error().message());
     pipeline_ = std::move(*opened);
     std::mt19937 random(1);

@@ -13,7 +13,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
-#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/pipeline/dispatcher.hpp"
 #include "tests/integration/pipeline_status.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
@@ -86,7 +86,7 @@ class CutBranches : public testing::Test {
                       [](const auto& block) { return block.name.starts_with("relay_"); }));
   }
   void expect_bytes_of(const kernels::Program& whole, std::size_t cards, std::size_t links) {
-    const auto opened = pipeline::Pipeline::open(deployment_, cluster_, {});
+    const auto opened = pipeline::Dispatcher::open(deployment_, cluster_, {});
     ASSERT_TRUE(opened.ok()) << opened.error().message();
     for (std::uint32_t seed = 0; seed < 40; ++seed) {
       const auto in = random_floats(8 * 8 * 2, seed);

@@ -51,7 +51,7 @@ class PipelineOnCards : public testing::Test {
     reopen(options);
   }
   void reopen(PipelineOptions options = {}) {
-    auto opened = Pipeline::open(deployment_, cluster_, options);
+    auto opened = pipeline::Dispatcher::open(deployment_, cluster_, options);
     ASSERT_TRUE(opened.ok()) << opened.error().message();
     pipeline_ = std::move(*opened);
   }
@@ -106,7 +106,7 @@ TEST_F(PipelineOnCards, AFrameReportsItsTimesInQueueTransferAndCompute) {
 TEST_F(PipelineOnCards, OpenRefusesOptionsOutOfRangeByName) {
   deployment_ = write_images(chain_of_three(), directory_.path());
   const auto refused = [&](PipelineOptions options, const std::string& name) {
-    const auto opened = Pipeline::open(deployment_, cluster_, options);
+    const auto opened = pipeline::Dispatcher::open(deployment_, cluster_, options);
     return !opened.ok() && opened.error().code() == ErrorCode::kInvalidInput &&
            opened.error().message().find(name) != std::string::npos;
   };
@@ -378,7 +378,7 @@ TEST_F(PipelineOnCards, TwoPipelinesShareTheClusterAndAThirdDoesNotFit) {
   open(chain_of_three());
   TemporaryDirectory other("millrace-pipeline");
   const auto small = write_images(one.build(), other.path());
-  const auto second = Pipeline::open(small, cluster_, {});
+  const auto second = pipeline::Dispatcher::open(small, cluster_, {});
   ASSERT_TRUE(second.ok()) << second.error().message();
   EXPECT_EQ((*second)->status().cards.at(0).card, "fpga3");
   for (int i = 0; i < 20; ++i) {
@@ -387,7 +387,7 @@ TEST_F(PipelineOnCards, TwoPipelinesShareTheClusterAndAThirdDoesNotFit) {
     EXPECT_TRUE(frame.holds(0, 1, 31));
     EXPECT_TRUE(works());
   }
-  const auto third = Pipeline::open(small, cluster_, {});
+  const auto third = pipeline::Dispatcher::open(small, cluster_, {});
   ASSERT_FALSE(third.ok());
   EXPECT_EQ(third.error().code(), ErrorCode::kDoesNotFit);
   EXPECT_NE(third.error().message().find("4 in use"), std::string::npos) << third.error().message();
@@ -402,12 +402,12 @@ TEST_F(PipelineOnCards, OpenNamesAMissingOrAlteredImage) {
     altered.seekp(-1, std::ios::end);
     altered.put('!');
   }
-  const auto corrupt = Pipeline::open(deployment_, cluster_, {});
+  const auto corrupt = pipeline::Dispatcher::open(deployment_, cluster_, {});
   ASSERT_FALSE(corrupt.ok());
   EXPECT_EQ(corrupt.error().code(), ErrorCode::kCorrupt);
   EXPECT_NE(corrupt.error().message().find("image_on_b"), std::string::npos) << corrupt.error().message();
   std::filesystem::remove(file);
-  const auto missing = Pipeline::open(deployment_, cluster_, {});
+  const auto missing = pipeline::Dispatcher::open(deployment_, cluster_, {});
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
 }
@@ -417,7 +417,7 @@ TEST_F(PipelineOnCards, OpenRefusesAClusterWithTooFewCards) {
   plan::Cluster small = cluster_;
   small.cards.resize(2);
   small.cables.resize(1);
-  const auto refused = Pipeline::open(deployment_, small, {});
+  const auto refused = pipeline::Dispatcher::open(deployment_, small, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);
   EXPECT_NE(refused.error().message().find("has 2"), std::string::npos) << refused.error().message();

@@ -12,8 +12,8 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/pipeline/images.hpp"
-#include "runtime/pipeline/pipeline.hpp"
 #include "tests/integration/card_process.hpp"
 #include "tests/integration/pipeline_status.hpp"
 #include "tests/integration/program_deployment.hpp"
@@ -98,7 +98,7 @@ TEST_P(ThreeCards, EachImageHoldsOnlyItsOwnLayers) {
 }
 
 TEST_P(ThreeCards, OutputsEqualTheReferenceAndEveryChannelCarriesBytes) {
-  const auto opened = Pipeline::open(deployment_, cluster_, {});
+  const auto opened = pipeline::Dispatcher::open(deployment_, cluster_, {});
   ASSERT_TRUE(opened.ok()) << opened.error().message();
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     const auto in = input(seed);
@@ -118,7 +118,7 @@ TEST_P(ThreeCards, OutputsEqualTheReferenceAndEveryChannelCarriesBytes) {
 }
 
 TEST_P(ThreeCards, EachOfManyThreadsReceivesItsOwnOutputs) {
-  const auto opened = Pipeline::open(deployment_, cluster_, {});
+  const auto opened = pipeline::Dispatcher::open(deployment_, cluster_, {});
   ASSERT_TRUE(opened.ok());
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
@@ -138,7 +138,7 @@ TEST_P(ThreeCards, EachOfManyThreadsReceivesItsOwnOutputs) {
 TEST_P(ThreeCards, NoFrameSucceedsWhileOneCardIsDown) {
   pipeline::PipelineOptions options;
   options.restart_backoff_initial = 1s;  // away for long enough that a frame meets it so
-  const auto opened = Pipeline::open(deployment_, cluster_, options);
+  const auto opened = pipeline::Dispatcher::open(deployment_, cluster_, options);
   ASSERT_TRUE(opened.ok());
   const auto in = input(7);
   ASSERT_TRUE(infer(**opened, in).ok());
@@ -165,7 +165,7 @@ TEST_P(ThreeCards, OneAndTwoCardsGiveTheSameBytes) {
   for (const std::uint32_t cards : {1U, 2U}) {
     const auto fewer =
         deploy(program_, cluster_, cards, directory_.path() / ("deployment" + std::to_string(cards)));
-    const auto opened = Pipeline::open(fewer, cluster_, {});
+    const auto opened = pipeline::Dispatcher::open(fewer, cluster_, {});
     ASSERT_TRUE(opened.ok()) << opened.error().message();
     EXPECT_EQ((*opened)->status().cards.size(), cards);
     const auto out = infer(**opened, in);

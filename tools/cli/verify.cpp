@@ -15,8 +15,8 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/pipeline/pipeline.hpp"
-#include "runtime/pipeline/replicas.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/verify_frames.hpp"
@@ -130,8 +130,8 @@ Status run_functional(const VerifyCommand& command, const plan::LoadedDeployment
   runtime::pipeline::PipelineOptions options;
   options.stuck_after = kFrameBound;
   MILLRACE_ASSIGN(const auto pipeline,
-                  runtime::pipeline::open_replicas(std::make_shared<const plan::LoadedDeployment>(loaded),
-                                                   cluster, options, loaded.plan.replicas));
+                  runtime::pipeline::Dispatcher::open(std::make_shared<const plan::LoadedDeployment>(loaded),
+                                                      cluster, options, loaded.plan.replicas));
   MILLRACE_TRY(compare_frames(*pipeline, reference, frames, command, findings));
   cards = pipeline->status().cards.size();
   pipeline->stop(std::chrono::milliseconds(1000));

@@ -39,13 +39,13 @@ Status Inference::start(void (*done)(void*), void* context) {
   // moment.
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
-  const Status status = model->door().submit(frame_, &passage_);
+  const Status status = model->submit(frame_, passage_);
   if (!status.ok()) model->not_taken(kHttp, status.error().code());
   return status;
 }
 
 void Inference::cancel() {
-  model_->door().cancel(frame_);
+  model_->pipeline().cancel(frame_);
 }
 
 void Inference::completed(runtime::pipeline::Frame&, void* context) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/pipeline/engine.hpp"
 #include "tests/unit/pipeline/fake_cards.hpp"
 
@@ -73,7 +74,7 @@ class TestFrame {
   int completions_ = 0;
 };
 
-inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
+inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_replica_on(
     FakeWorld& world, runtime::pipeline::PipelineOptions options = {}) {
   using namespace runtime::pipeline;
   const runtime::plan::Deployment& deployment = world.plan().deployment;
@@ -90,6 +91,14 @@ inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
                                          std::move(schedule), std::move(binding));
   MILLRACE_TRY(engine->start(source));
   return std::unique_ptr<Pipeline>(std::move(engine));
+}
+
+/// A dispatcher over one replica.
+inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
+    FakeWorld& world, runtime::pipeline::PipelineOptions options = {}) {
+  MILLRACE_ASSIGN(auto replica, open_replica_on(world, options));
+  return std::unique_ptr<runtime::pipeline::Pipeline>(
+      std::make_unique<runtime::pipeline::Dispatcher>(std::move(replica), options.queue_capacity));
 }
 
 /// Submits a frame with a short deadline. If this thread was delayed so long that the deadline had passed at

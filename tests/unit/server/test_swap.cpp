@@ -13,7 +13,7 @@
 #include "fake_pipeline.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
-#include "runtime/pipeline/replicas.hpp"
+#include "runtime/pipeline/dispatcher.hpp"
 #include "server/models/directory.hpp"
 #include "server/models/repository.hpp"
 #include "server/models/swap.hpp"
@@ -273,9 +273,9 @@ TEST_F(SwapTest, AVersionThatCannotEvenBeBroughtBackWaitsWithItsDoorClosedUntilI
     static_cast<std::atomic<int>*>(context)->notify_all();
   };
   ASSERT_TRUE(serving()->pipeline().submit(waiting).ok());
-  std::string remark;
-  EXPECT_TRUE(swap.bring_back(serving(), remark).ok()) << "the fourth try, and the one after it";
-  EXPECT_EQ(remark, "");
+  std::optional<Error> missing;
+  EXPECT_TRUE(swap.bring_back(serving(), missing).ok()) << "the fourth try, and the one after it";
+  EXPECT_FALSE(missing);
   done.wait(0);
   EXPECT_TRUE(waiting.status.ok());
   EXPECT_EQ(serving()->state(), ModelState::kReady);
@@ -328,7 +328,7 @@ TEST_F(SwapTest, RollingBackAgainAndAgainKeepsAllReplicasAndNoPipelineThatWasSto
     farm.fail["2"] = 1;
     const auto result = swap.swap(serving(), version("2"), SwapPolicy::kRolling);
     ASSERT_TRUE(result.rolled_back);
-    ASSERT_EQ(result.remark, "");
+    ASSERT_FALSE(result.missing);
     ASSERT_EQ(Swapper::strength(serving()).there, 2U) << "turn " << turn;
   }
   EXPECT_LE(farm.there, 4) << "two that serve, the very first, and the last that was stopped";
@@ -402,7 +402,9 @@ TEST_F(SwapTest, AReplicaThatComputesSomethingElseIsNotTakenInAtALaterTryEither)
   };
   const auto result = swap.swap(serving(), next, SwapPolicy::kRolling);
   ASSERT_TRUE(result.status.ok()) << result.status.error().message();
-  EXPECT_NE(result.remark.find("verification: frame 0"), std::string::npos) << result.remark;
+  ASSERT_TRUE(result.missing);
+  EXPECT_NE(result.missing->message().find("verification: frame 0"), std::string::npos)
+      << result.missing->message();
   const Status again = swap.complete(serving());
   ASSERT_FALSE(again.ok());
   EXPECT_NE(again.error().message().find("verification: frame 0"), std::string::npos)
@@ -461,11 +463,11 @@ struct UnprovedReplica : SwapTest {
     ASSERT_EQ(Swapper::strength(serving()).there, 1U);
     opened = 0;
   }
-  void expect(std::uint32_t there, const std::string& remark) {
+  void expect(std::uint32_t there, const std::string& why_missing = "") {
     EXPECT_EQ(Swapper::strength(serving()).there, there);
     EXPECT_EQ(Swapper::strength(serving()).wanted, 2U);
     EXPECT_EQ(farm.open, there);
-    EXPECT_EQ(remark.find("verification: frame 0") != std::string::npos, there < 2) << remark;
+    EXPECT_EQ(why_missing.find("verification: frame 0") != std::string::npos, there < 2) << why_missing;
     std::array<std::byte, 16> in{}, out{};
     for (int i = 0; i < 4; ++i) {
       Frame frame;
@@ -489,14 +491,15 @@ TEST_F(UnprovedReplica, IsNotTakenInAfterALoadThatFailed) {
     farm.fail["3"] = 2;
     const auto result = swap.swap(serving(), version("3"), SwapPolicy::kDrain);
     EXPECT_TRUE(result.rolled_back);
-    expect(1, result.remark);
+    ASSERT_TRUE(result.missing);
+    expect(1, result.missing->message());
   }
   // It is still to be shown then, by those that are tried again and after another load.
   wrong = {3};
   EXPECT_FALSE(swap.complete(serving()).ok());
   expect(1, "verification: frame 0");
   EXPECT_TRUE(swap.complete(serving()).ok());
-  expect(2, "");
+  expect(2);
 }
 
 TEST_F(UnprovedReplica, IsNotTakenInWhereTheVersionWasLostAndComesBack) {
@@ -505,20 +508,21 @@ TEST_F(UnprovedReplica, IsNotTakenInWhereTheVersionWasLostAndComesBack) {
   ASSERT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kDrain).lost);
   opened = 0;
   wrong = {1, 2, 3, 4};
-  std::string remark;
-  EXPECT_FALSE(swap.bring_back(serving(), remark).ok()) << "none is better than wrong ones";
+  std::optional<Error> missing;
+  EXPECT_FALSE(swap.bring_back(serving(), missing).ok()) << "none is better than wrong ones";
   EXPECT_EQ(farm.open, 0U);
   opened = 0;
   wrong = {1};
-  ASSERT_TRUE(swap.bring_back(serving(), remark).ok());
-  expect(1, remark);
+  ASSERT_TRUE(swap.bring_back(serving(), missing).ok());
+  ASSERT_TRUE(missing);
+  expect(1, missing->message());
   EXPECT_EQ(taken, 1U) << "the one that was refused kept its cards, or the next had got them";
 }
 
 TEST_F(UnprovedReplica, HasNothingToShowOnceItGaveItsOutputs) {
   ASSERT_TRUE(swap.complete(serving()).ok());
-  expect(2, "");
-  EXPECT_EQ(serving()->owed(), nullptr);
+  expect(2);
+  EXPECT_EQ(serving()->pending_verification(), nullptr);
 }
 
 TEST_F(SwapTest, ReplicasThatDoNotAllFitAreAnErrorAndLeaveNothingOpen) {
@@ -534,7 +538,7 @@ TEST_F(SwapTest, ReplicasThatDoNotAllFitAreAnErrorAndLeaveNothingOpen) {
 TEST_F(SwapTest, ALostReplicaLeavesTheFramesToTheOthers) {
   auto one = std::make_shared<FakePipeline>(), two = std::make_shared<FakePipeline>();
   one->on_submit = [] { return Error(ErrorCode::kUnavailable, "a card is lost"); };
-  runtime::pipeline::Replicas both(one, 4);
+  runtime::pipeline::Dispatcher both(one, 4);
   ASSERT_TRUE(both.add(two).ok());
   std::array<std::byte, 16> in{}, out{};
   for (int i = 0; i < 6; ++i) {

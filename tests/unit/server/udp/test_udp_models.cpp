@@ -91,7 +91,7 @@ TEST_F(UdpRegistryDirectory, AFrameThatWaitsAtASwapGoesOnWhereItsClientNamedNoVe
   ASSERT_TRUE(registry.publish(model("a", "1")).ok());
   const auto newest = directory.by_name("a", ""), pinned = directory.by_name("a", "1");
   const auto old = registry.snapshot()->find("a", "1");
-  old->door().close();
+  old->pipeline().hold();
   struct Waiting {
     tests::Bytes in = tests::pattern(100, 1), out = tests::Bytes(10);
     Frame frame;
@@ -110,7 +110,7 @@ TEST_F(UdpRegistryDirectory, AFrameThatWaitsAtASwapGoesOnWhereItsClientNamedNoVe
   ASSERT_TRUE(pinned->submit(one.frame, one.passage).ok());
   EXPECT_FALSE(any.done || one.done);
   const auto next = model("a", "2");
-  old->door().lead_to(next);
+  old->pipeline().hand_over(std::make_shared<models::SwapGate>(*old, next));
   ASSERT_TRUE(registry.replace(old.get(), next).ok());
   ASSERT_TRUE(any.done && one.done);
   EXPECT_TRUE(any.frame.status.ok());

@@ -1,6 +1,6 @@
 // Tests several pipelines behind one: which replica gets which frame, where frames wait, and what a lost card
 // costs.
-#include "runtime/pipeline/replicas.hpp"
+#include "runtime/pipeline/dispatcher.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,12 +20,12 @@ using namespace runtime;
 using namespace std::chrono_literals;
 using runtime::pipeline::CardState;
 using runtime::pipeline::Clock;
+using runtime::pipeline::Dispatcher;
 using runtime::pipeline::PipelineOptions;
-using runtime::pipeline::Replicas;
 
 constexpr std::uint32_t kSlots = 2, kCards = 3;  // per replica
 
-class ReplicasOfPipelines : public testing::Test {
+class DispatcherTest : public testing::Test {
  protected:
   void SetUp() override { log::configure(log::Level::kOff, false); }
 
@@ -35,7 +35,7 @@ class ReplicasOfPipelines : public testing::Test {
       auto opened = open_one();
       ASSERT_NE(opened, nullptr);
       if (all_ == nullptr) {
-        all_ = std::make_unique<Replicas>(std::move(opened), queue);
+        all_ = std::make_unique<Dispatcher>(std::move(opened), queue);
       } else {
         ASSERT_TRUE(all_->add(std::move(opened)).ok());
       }
@@ -46,7 +46,7 @@ class ReplicasOfPipelines : public testing::Test {
     options.slots = kSlots;
     options.restart_backoff_initial = 1ms;
     options.restart_backoff_maximum = 8ms;
-    auto opened = open_on(*world_, options);
+    auto opened = open_replica_on(*world_, options);
     EXPECT_TRUE(opened.ok()) << opened.error().message();
     return opened.ok() ? std::move(*opened) : nullptr;
   }
@@ -86,11 +86,11 @@ class ReplicasOfPipelines : public testing::Test {
 
   std::unique_ptr<FakeWorld> world_;
   std::vector<std::unique_ptr<TestFrame>> frames_;
-  std::unique_ptr<Replicas> all_;
+  std::unique_ptr<Dispatcher> all_;
   Status last_;
 };
 
-TEST_F(ReplicasOfPipelines, TakeTurns) {
+TEST_F(DispatcherTest, TakeTurns) {
   open(3);
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(works_alone());
   for (std::uint32_t replica = 0; replica < 3; ++replica) EXPECT_EQ(frames_of(replica), 10U);
@@ -106,7 +106,7 @@ TEST_F(ReplicasOfPipelines, TakeTurns) {
   EXPECT_EQ(status.links.size(), 6U);
 }
 
-TEST_F(ReplicasOfPipelines, AFrameGoesToTheReplicaWithMostFreeSlots) {
+TEST_F(DispatcherTest, AFrameGoesToTheReplicaWithMostFreeSlots) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -124,7 +124,7 @@ TEST_F(ReplicasOfPipelines, AFrameGoesToTheReplicaWithMostFreeSlots) {
   EXPECT_EQ(frames_of(1), 2U);
 }
 
-TEST_F(ReplicasOfPipelines, AReplicaWithMoreFreeSlotsIsPreferredToTheNextInTurn) {
+TEST_F(DispatcherTest, AReplicaWithMoreFreeSlotsIsPreferredToTheNextInTurn) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -140,7 +140,7 @@ TEST_F(ReplicasOfPipelines, AReplicaWithMoreFreeSlotsIsPreferredToTheNextInTurn)
   EXPECT_TRUE(right(*frames_[0]));
 }
 
-TEST_F(ReplicasOfPipelines, WaitingFramesGoToTheFirstFreeReplicaMostUrgentFirst) {
+TEST_F(DispatcherTest, WaitingFramesGoToTheFirstFreeReplicaMostUrgentFirst) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -169,7 +169,7 @@ TEST_F(ReplicasOfPipelines, WaitingFramesGoToTheFirstFreeReplicaMostUrgentFirst)
   world_->stall(first_card(0), false);
 }
 
-TEST_F(ReplicasOfPipelines, AFullQueueRefusesFramesButDisplacesLessUrgentOnes) {
+TEST_F(DispatcherTest, AFullQueueRefusesFramesButDisplacesLessUrgentOnes) {
   open(2, 2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -190,7 +190,7 @@ TEST_F(ReplicasOfPipelines, AFullQueueRefusesFramesButDisplacesLessUrgentOnes) {
   EXPECT_EQ(all_->status().failed, 1U);
 }
 
-TEST_F(ReplicasOfPipelines, WaitingFramesExpireAndCanBeCancelled) {
+TEST_F(DispatcherTest, WaitingFramesExpireAndCanBeCancelled) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -209,7 +209,7 @@ TEST_F(ReplicasOfPipelines, WaitingFramesExpireAndCanBeCancelled) {
   for (std::uint32_t i = 0; i < 2 * kSlots; ++i) EXPECT_TRUE(right(*frames_[i]));
 }
 
-TEST_F(ReplicasOfPipelines, RefuseAFrameOfTheWrongSizeEvenIfItWouldHaveToWait) {
+TEST_F(DispatcherTest, RefuseAFrameOfTheWrongSizeEvenIfItWouldHaveToWait) {
   open(2);
   TestFrame few(0, 1, 1);
   const auto expect_refused = [&] {
@@ -227,7 +227,7 @@ TEST_F(ReplicasOfPipelines, RefuseAFrameOfTheWrongSizeEvenIfItWouldHaveToWait) {
   for (auto& frame : frames_) EXPECT_TRUE(right(*frame));
 }
 
-TEST_F(ReplicasOfPipelines, ADeadCardFailsOnlyTheFramesOfItsReplica) {
+TEST_F(DispatcherTest, ADeadCardFailsOnlyTheFramesOfItsReplica) {
   for (std::uint32_t victim = 0; victim < kCards; ++victim) {
     all_.reset();
     frames_.clear();
@@ -257,7 +257,7 @@ TEST_F(ReplicasOfPipelines, ADeadCardFailsOnlyTheFramesOfItsReplica) {
   }
 }
 
-TEST_F(ReplicasOfPipelines, WaitingFramesFailOnlyIfAllReplicasAreLost) {
+TEST_F(DispatcherTest, WaitingFramesFailOnlyIfAllReplicasAreLost) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -281,7 +281,7 @@ TEST_F(ReplicasOfPipelines, WaitingFramesFailOnlyIfAllReplicasAreLost) {
   EXPECT_TRUE(eventually([&] { return works(); }));
 }
 
-TEST_F(ReplicasOfPipelines, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie) {
+TEST_F(DispatcherTest, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie) {
   open(3, 64);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0}, lost_frames{0}, wrong{0};
@@ -317,7 +317,7 @@ TEST_F(ReplicasOfPipelines, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCard
               served.load(), lost_frames.load(), not_ready);
 }
 
-TEST_F(ReplicasOfPipelines, RetiringTheLastReplicaCompletesTheWaitingFrames) {
+TEST_F(DispatcherTest, RetiringTheLastReplicaCompletesTheWaitingFrames) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -342,7 +342,7 @@ TEST_F(ReplicasOfPipelines, RetiringTheLastReplicaCompletesTheWaitingFrames) {
   EXPECT_EQ(last_.error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(ReplicasOfPipelines, AnAddedReplicaTakesTheWaitingFrames) {
+TEST_F(DispatcherTest, AnAddedReplicaTakesTheWaitingFrames) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -361,7 +361,7 @@ TEST_F(ReplicasOfPipelines, AnAddedReplicaTakesTheWaitingFrames) {
   world_->stall(first_card(1), false);
 }
 
-TEST_F(ReplicasOfPipelines, ARetiredReplicaIsDestroyedOnceItsPlaceIsReused) {
+TEST_F(DispatcherTest, ARetiredReplicaIsDestroyedOnceItsPlaceIsReused) {
   open(2);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0}, failed{0};
@@ -396,7 +396,7 @@ TEST_F(ReplicasOfPipelines, ARetiredReplicaIsDestroyedOnceItsPlaceIsReused) {
   EXPECT_EQ(failed.load(), 0);
 }
 
-TEST_F(ReplicasOfPipelines, ARetiredReplicaIsNotDestroyedDuringACall) {
+TEST_F(DispatcherTest, ARetiredReplicaIsNotDestroyedDuringACall) {
   open(2);
   class Slow final : public pipeline::Pipeline {
    public:
@@ -435,7 +435,7 @@ TEST_F(ReplicasOfPipelines, ARetiredReplicaIsNotDestroyedDuringACall) {
   EXPECT_TRUE(there.expired());
 }
 
-TEST_F(ReplicasOfPipelines, RetireTakesTheOldestReplica) {
+TEST_F(DispatcherTest, RetireTakesTheOldestReplica) {
   open(3);
   all_->retire(0ms)->stop(kPatience);
   all_->retire(0ms)->stop(kPatience);  // the previous one's place is free
@@ -447,7 +447,7 @@ TEST_F(ReplicasOfPipelines, RetireTakesTheOldestReplica) {
   EXPECT_TRUE(works());
 }
 
-TEST_F(ReplicasOfPipelines, StopFailsFramesThatDoNotFinishWithinItsBound) {
+TEST_F(DispatcherTest, StopFailsFramesThatDoNotFinishWithinItsBound) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -462,7 +462,7 @@ TEST_F(ReplicasOfPipelines, StopFailsFramesThatDoNotFinishWithinItsBound) {
   EXPECT_FALSE(all_->ready());
 }
 
-TEST_F(ReplicasOfPipelines, SubmitAllocatesNothing) {
+TEST_F(DispatcherTest, SubmitAllocatesNothing) {
   open(2, 64);
   // Wait until all slots are free. Otherwise a slot that is freed meanwhile would be given to a waiting frame
   // on this thread.

@@ -37,7 +37,7 @@ class Request {
   Status submit() {
     const auto model = passage.model;
     model->begun();
-    return model->door().submit(frame, &passage);
+    return model->submit(frame, passage);
   }
   bool done() const { return completions.load() != 0; }
   Status wait() {
@@ -53,7 +53,12 @@ class Request {
   std::array<std::byte, 16> in_{}, out_{};
 };
 
-struct DoorTest : testing::Test {
+/// As Swapper does.
+void hand_over(const std::shared_ptr<Model>& from, const std::shared_ptr<Model>& to) {
+  from->pipeline().hand_over(std::make_shared<SwapGate>(*from, to));
+}
+
+struct SwapGateTest : testing::Test {
   struct Version {
     std::shared_ptr<FakePipeline> pipeline;
     std::shared_ptr<Model> model;
@@ -72,7 +77,7 @@ struct DoorTest : testing::Test {
   }
 };
 
-TEST_F(DoorTest, AnOpenDoorIsNotThere) {
+TEST_F(SwapGateTest, AnOpenDoorIsNotThere) {
   const auto one = make("1");
   Request request(one.model);
   ASSERT_TRUE(request.submit().ok());
@@ -80,11 +85,11 @@ TEST_F(DoorTest, AnOpenDoorIsNotThere) {
   EXPECT_EQ(request.passage.model, one.model);
 }
 
-TEST_F(DoorTest, WhatWaitsAtAClosedDoorGoesOnInOrderOnTheNextVersionWhichItThenNames) {
+TEST_F(SwapGateTest, WhatWaitsAtAClosedDoorGoesOnInOrderOnTheNextVersionWhichItThenNames) {
   const auto one = make("1"), two = make("2");
   std::vector<const Frame*> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
-  one.model->door().close();
+  one.model->pipeline().hold();
   EXPECT_TRUE(one.model->pipeline().ready()) << "requests are taken";
   std::vector<std::unique_ptr<Request>> requests;
   for (int i = 0; i < 4; ++i) {
@@ -93,7 +98,7 @@ TEST_F(DoorTest, WhatWaitsAtAClosedDoorGoesOnInOrderOnTheNextVersionWhichItThenN
     EXPECT_FALSE(requests.back()->done());
   }
   EXPECT_EQ(one.model->pipeline().status().queued, 4U);
-  one.model->door().lead_to(two.model);
+  hand_over(one.model, two.model);
   for (const auto& request : requests) {
     EXPECT_TRUE(request->wait().ok());
     EXPECT_EQ(request->passage.model, two.model);
@@ -110,11 +115,11 @@ TEST_F(DoorTest, WhatWaitsAtAClosedDoorGoesOnInOrderOnTheNextVersionWhichItThenN
   EXPECT_EQ(in_flight("2"), "0");
 }
 
-TEST_F(DoorTest, AnUrgentFrameFindsAPlaceAtAFullDoorAndGoesOnFirst) {
+TEST_F(SwapGateTest, AnUrgentFrameFindsAPlaceAtAFullDoorAndGoesOnFirst) {
   const auto one = make("1"), two = make("2");
   std::vector<const Frame*> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
-  one.model->door().close();
+  one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> idle;
   for (int i = 0; i < 4; ++i) {
     idle.push_back(std::make_unique<Request>(one.model));
@@ -129,7 +134,7 @@ TEST_F(DoorTest, AnUrgentFrameFindsAPlaceAtAFullDoorAndGoesOnFirst) {
   late.frame.priority = runtime::pipeline::kLastPriority;
   EXPECT_EQ(late.submit().error().code(), ErrorCode::kResourceExhausted);
   EXPECT_EQ(one.model->pipeline().status().queued, 4U);
-  one.model->door().lead_to(two.model);
+  hand_over(one.model, two.model);
   for (Request* const goes_on : {&urgent, idle[0].get(), idle[1].get(), idle[2].get()})
     EXPECT_TRUE(goes_on->wait().ok());
   const std::vector<const Frame*> expected = {&urgent.frame, &idle[0]->frame, &idle[1]->frame,
@@ -137,11 +142,11 @@ TEST_F(DoorTest, AnUrgentFrameFindsAPlaceAtAFullDoorAndGoesOnFirst) {
   EXPECT_EQ(order, expected);
 }
 
-TEST_F(DoorTest, OneClientDoesNotKeepTheOthersFromAClosedDoor) {
+TEST_F(SwapGateTest, OneClientDoesNotKeepTheOthersFromAClosedDoor) {
   const auto one = make("1"), two = make("2");
   std::vector<std::uint64_t> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(frame.client); };
-  one.model->door().close();
+  one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> greedy, modest;
   const auto submit = [&](auto& requests, std::uint64_t client) {
     requests.push_back(std::make_unique<Request>(one.model));
@@ -156,7 +161,7 @@ TEST_F(DoorTest, OneClientDoesNotKeepTheOthersFromAClosedDoor) {
     ASSERT_TRUE(greedy[static_cast<std::size_t>(i)]->done());
     EXPECT_EQ(greedy[static_cast<std::size_t>(i)]->wait().error().code(), ErrorCode::kResourceExhausted);
   }
-  one.model->door().lead_to(two.model);
+  hand_over(one.model, two.model);
   for (const std::size_t i : {0U, 1U}) {
     EXPECT_TRUE(greedy[i]->wait().ok());
     EXPECT_TRUE(modest[i]->wait().ok());
@@ -164,10 +169,10 @@ TEST_F(DoorTest, OneClientDoesNotKeepTheOthersFromAClosedDoor) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{7, 8, 7, 8}));
 }
 
-TEST_F(DoorTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsItsDeadline) {
+TEST_F(SwapGateTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsItsDeadline) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
   two.pipeline->hold();  // its queue takes 4
-  one.model->door().close();
+  one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> first;
   for (int i = 0; i < 4; ++i) {
     first.push_back(std::make_unique<Request>(one.model));
@@ -178,11 +183,11 @@ TEST_F(DoorTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsItsDe
   hurried.frame.deadline = Clock::now() + 200ms;
   const Status in_time = hurried.submit();  // unless we were kept waiting
   ASSERT_TRUE(last.submit().ok());
-  std::jthread swap([&] { one.model->door().lead_to(two.model); });
+  std::jthread swap([&] { hand_over(one.model, two.model); });
   ASSERT_TRUE(two.pipeline->wait_for_queued(4));
-  one.model->door().cancel(gone.frame);
+  one.model->pipeline().cancel(gone.frame);
   // A door that is just handing it on does not find it.
-  while (!gone.done()) one.model->door().cancel(gone.frame);
+  while (!gone.done()) one.model->pipeline().cancel(gone.frame);
   EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
   if (in_time.ok()) {
     EXPECT_EQ(hurried.wait().error().code(), ErrorCode::kDeadlineExceeded);
@@ -193,26 +198,26 @@ TEST_F(DoorTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsItsDe
   EXPECT_TRUE(last.wait().ok());
 }
 
-TEST_F(DoorTest, WhatWasAcceptedBeforeCompletesWhereItIs) {
+TEST_F(SwapGateTest, WhatWasAcceptedBeforeCompletesWhereItIs) {
   const auto one = make("1"), two = make("2");
   one.pipeline->hold();
   Request before(one.model);
   ASSERT_TRUE(before.submit().ok());
-  one.model->door().close();
-  one.model->door().lead_to(two.model);
+  one.model->pipeline().hold();
+  hand_over(one.model, two.model);
   EXPECT_FALSE(before.done());
   one.pipeline->release();
   EXPECT_TRUE(before.wait().ok());
   EXPECT_EQ(before.passage.model, one.model);
 }
 
-TEST_F(DoorTest, WaitingIsBoundedInNumberAndInTime) {
+TEST_F(SwapGateTest, WaitingIsBoundedInNumberAndInTime) {
   const auto one = make("1");
-  one.model->door().close();
+  one.model->pipeline().hold();
   Request patient(one.model), second(one.model), third(one.model), fourth(one.model), fifth(one.model);
   for (Request* const waits : {&patient, &second, &third, &fourth}) ASSERT_TRUE(waits->submit().ok());
   EXPECT_EQ(fifth.submit().error().code(), ErrorCode::kResourceExhausted);
-  one.model->door().cancel(second.frame);
+  one.model->pipeline().cancel(second.frame);
   EXPECT_EQ(second.wait().error().code(), ErrorCode::kCancelled);
   Request hurried(one.model);
   Status taken = Error(ErrorCode::kDeadlineExceeded, "not submitted yet");
@@ -227,86 +232,86 @@ TEST_F(DoorTest, WaitingIsBoundedInNumberAndInTime) {
   past.frame.deadline = Clock::now() - 1ms;
   EXPECT_EQ(past.submit().error().code(), ErrorCode::kDeadlineExceeded);
   EXPECT_FALSE(patient.done());
-  one.model->door().fail_all(Error(ErrorCode::kUnavailable, "gone"));
+  one.model->pipeline().refuse(Error(ErrorCode::kUnavailable, "gone"));
   EXPECT_EQ(patient.wait().error().message(), "gone");
   EXPECT_EQ(patient.completions, 1);
   Request after(one.model);
   EXPECT_EQ(after.submit().error().message(), "gone");
 }
 
-TEST_F(DoorTest, AClientThatGoesAwayTakesItsWaitingFrameWithIt) {
+TEST_F(SwapGateTest, AClientThatGoesAwayTakesItsWaitingFrameWithIt) {
   const auto one = make("1"), two = make("2");
-  one.model->door().close();
+  one.model->pipeline().hold();
   Request gone(one.model), stays(one.model);
   ASSERT_TRUE(gone.submit().ok());
   ASSERT_TRUE(stays.submit().ok());
-  one.model->door().cancel(gone.frame);
+  one.model->pipeline().cancel(gone.frame);
   EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
   two.pipeline->hold();
-  one.model->door().lead_to(two.model);
-  one.model->door().cancel(stays.frame);  // it waits behind the other door by now
+  hand_over(one.model, two.model);
+  one.model->pipeline().cancel(stays.frame);  // it waits behind the other door by now
   EXPECT_EQ(stays.wait().error().code(), ErrorCode::kCancelled);
 }
 
-TEST_F(DoorTest, WhoAskedForAVersionIsNotAnsweredByAnother) {
+TEST_F(SwapGateTest, WhoAskedForAVersionIsNotAnsweredByAnother) {
   const auto one = make("1"), two = make("2"), one_again = make("1");
-  one.model->door().close();
+  one.model->pipeline().hold();
   Request particular(one.model, false);
   ASSERT_TRUE(particular.submit().ok());
-  one.model->door().lead_to(two.model);
+  hand_over(one.model, two.model);
   EXPECT_EQ(particular.wait().error().code(), ErrorCode::kNotFound);
   EXPECT_NE(particular.frame.status.error().message().find("it has 2"), std::string::npos);
 
-  two.model->door().close();
+  two.model->pipeline().hold();
   Request same(two.model, false);
   ASSERT_TRUE(same.submit().ok());
   const auto two_again = make("2");
-  two.model->door().lead_to(two_again.model);
+  hand_over(two.model, two_again.model);
   EXPECT_TRUE(same.wait().ok()) << "it failed to be replaced, and came back";
 }
 
-TEST_F(DoorTest, AFrameWithoutAPassageGoesOnOnlyToTheSameDeployment) {
+TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnOnlyToTheSameDeployment) {
   const auto one = make("1"), again = make("1");
   auto other_info = test::small_model();
   const auto other = make("1", other_info);
-  one.model->door().close();
+  one.model->pipeline().hold();
   Request request(one.model);
   ASSERT_TRUE(one.model->pipeline().submit(request.frame).ok());
-  one.model->door().lead_to(again.model);
+  hand_over(one.model, again.model);
   EXPECT_TRUE(request.wait().ok());
-  again.model->door().close();
+  again.model->pipeline().hold();
   Request stranger(again.model);
   ASSERT_TRUE(again.model->pipeline().submit(stranger.frame).ok());
   other.pipeline->set_digest("another");
-  again.model->door().lead_to(other.model);
+  hand_over(again.model, other.model);
   EXPECT_EQ(stranger.wait().error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(DoorTest, AVersionWithOtherTensorsDoesNotGetFramesMadeForThisOne) {
+TEST_F(SwapGateTest, AVersionWithOtherTensorsDoesNotGetFramesMadeForThisOne) {
   auto info = test::small_model();
   info.outputs.front().shape = {1, 2, 2};
   const auto one = make("1"), two = make("2", info);
-  one.model->door().close();
+  one.model->pipeline().hold();
   Request request(one.model);
   ASSERT_TRUE(request.submit().ok());
-  one.model->door().lead_to(two.model);
+  hand_over(one.model, two.model);
   EXPECT_EQ(request.wait().error().code(), ErrorCode::kUnavailable);
   EXPECT_EQ(request.passage.model, one.model);
 }
 
-TEST_F(DoorTest, MoreFramesWaitThanTheNextVersionTakesAtOnceAndAllGoOn) {
+TEST_F(SwapGateTest, MoreFramesWaitThanTheNextVersionTakesAtOnceAndAllGoOn) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
-  one.model->door().close();
+  one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> requests;
   for (int i = 0; i < 40; ++i) {  // the fake pipeline's queue takes 4
     requests.push_back(std::make_unique<Request>(one.model));
     ASSERT_TRUE(requests.back()->submit().ok());
   }
-  one.model->door().lead_to(two.model);
+  hand_over(one.model, two.model);
   for (const auto& request : requests) EXPECT_TRUE(request->wait().ok());
 }
 
-TEST_F(DoorTest, NoFrameIsLostOrDoubledWhileDoorsCloseAndLeadOnUnderLoad) {
+TEST_F(SwapGateTest, NoFrameIsLostOrDoubledWhileDoorsCloseAndLeadOnUnderLoad) {
   auto current = make("0", test::small_model(), 1000);
   std::mutex mutex;
   std::vector<Version> all{current};  // as requests would keep them
@@ -329,10 +334,10 @@ TEST_F(DoorTest, NoFrameIsLostOrDoubledWhileDoorsCloseAndLeadOnUnderLoad) {
       }
     });
   for (int swap = 1; swap <= 50; ++swap) {
-    current.model->door().close();
-    current.model->door().finish(60s);
+    current.model->pipeline().hold();
+    current.model->pipeline().finish(60s);
     Version next = make(std::to_string(swap), test::small_model(), 1000);
-    current.model->door().lead_to(next.model);
+    hand_over(current.model, next.model);
     const std::lock_guard lock(mutex);
     current = next;
     all.push_back(next);

@@ -1,0 +1,129 @@
+// Where the frames of a deployment wait: the one queue in front of its replicas, one or several.
+//
+//   submit() ─▶ the replica with most free slots
+//      └─ all slots taken ─▶ queue ─▶ the replica that frees a slot
+//      └─ hold() was called ─▶ held frames ─▶ hand_over(): the successor, which is the next version of the model
+//
+// A replica that loses a card fails the frames it has in flight; waiting frames go to the others. If all
+// replicas are lost, waiting frames fail and submit() refuses.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "runtime/pipeline/frame_queue.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/pipeline/replica_set.hpp"
+
+namespace millrace::runtime::pipeline {
+
+/// Takes the frames of a dispatcher that handed over. Any thread.
+class Successor {
+ public:
+  virtual ~Successor() = default;
+  virtual Status submit(Frame& frame) = 0;  // as Pipeline::submit()
+  virtual void cancel(Frame& frame) = 0;
+};
+
+/// Threads: any may call the functions of Pipeline, refuse() and finish(); add(), retire(), hold() and
+/// hand_over() by one at a time. The dispatcher alone uses its replicas.
+class Dispatcher final : public Pipeline, private Watcher {
+ public:
+  /// Opens so many replicas over a deployment, bound together so that all get cards. All or none; errors as
+  /// of Pipeline::open().
+  static Result<std::unique_ptr<Dispatcher>> open(
+      const std::shared_ptr<const plan::LoadedDeployment>& deployment, const plan::Cluster& cluster,
+      const PipelineOptions& options, std::uint32_t replicas = 1);
+
+  /// `queue_capacity`: frames that may wait for a slot and, from hold() on, as many for the successor.
+  Dispatcher(std::shared_ptr<Pipeline> first, std::uint32_t queue_capacity);
+  ~Dispatcher() override;  // as stop(0)
+
+  // Replicas.
+
+  /// As ReplicaSet::add().
+  Status add(std::shared_ptr<Pipeline> replica);
+
+  /// As ReplicaSet::retire(). The last replica serves the queue first, for at most `bound`; what still waits
+  /// then fails.
+  std::shared_ptr<Pipeline> retire(std::chrono::milliseconds bound);
+
+  std::size_t size() const { return replicas_.size(); }
+
+  /// How many replicas there should be, as whoever adds and retires them says; 1 until then. Any thread.
+  void want(std::uint32_t count) { wanted_.store(count); }
+  std::uint32_t wanted() const { return wanted_.load(); }
+
+  // From this version of the model to the next. Frames accepted before always complete here.
+
+  /// From now on frames are held until hand_over() or refuse(), within their deadlines. Allocates their
+  /// queue.
+  void hold();
+
+  /// Gives held frames to the successor, the most urgent first, then what comes. Returns when none is held.
+  /// `successor` must not lead back here.
+  void hand_over(std::shared_ptr<Successor> successor);
+
+  /// Held frames, and those that come from now on unless there is a successor, fail with `error`.
+  void refuse(const Error& error);
+
+  /// Completes accepted frames, but for held ones, within `bound`, fails the rest and releases the cards.
+  /// Call it after hold(), hand_over() or refuse().
+  void finish(std::chrono::milliseconds bound);
+
+  // As Pipeline:
+  const plan::Deployment& deployment() const override { return first_->deployment(); }
+  Status submit(Frame& frame) override;
+  void cancel(Frame& frame) override;
+  bool ready() const override;  // also while frames are held
+  std::chrono::milliseconds retry_after() override { return replicas_.retry_after(waiting_.load()); }
+  PipelineStatus status() override;
+  std::vector<FrameRecord> recent_frames() override { return replicas_.recent_frames(); }
+  Result<std::unique_ptr<Pipeline>> open_again() const override { return first_->open_again(); }
+  void stop(std::chrono::milliseconds bound) override;  // refuse() and finish()
+
+ private:
+  enum class State : std::uint8_t { kServing, kHolding, kHandedOver, kRefusing };
+  using Lock = std::unique_lock<std::mutex>;
+
+  Status submit_slowly(Frame& frame, Clock::time_point now);
+  Status queue(Lock& lock, FrameQueue& in, Frame& frame, Clock::time_point now);
+  void give_out(Lock& lock);
+  void changed() override;
+  void expire(const std::stop_token& stop);
+  void fail(const FrameQueue::Entry& entry, Status status);
+  void fail_waiting(Lock& lock, const Error& error);
+  FrameQueue::Entry pop();                    // mutex_ is held
+  FrameQueue::Entry pop_held();               // likewise; an empty entry where none is held
+  FrameQueue::Entry pop_expired(bool& held);  // likewise
+  void queue_changed();                       // likewise
+
+  const std::shared_ptr<Pipeline> first_;
+  const std::uint32_t queue_capacity_;
+  ReplicaSet replicas_;
+  std::atomic<State> state_{State::kServing};  // written under mutex_
+  std::atomic<std::uint32_t> wanted_{1};
+  std::atomic<std::uint32_t> waiting_{0};  // frames in queue_; written under mutex_
+  std::atomic<std::uint64_t> failed_{0};   // frames that failed while they waited
+
+  std::mutex mutex_;                  // a thread that holds a replica's mutex must not take it
+  std::condition_variable_any wake_;  // an earlier deadline, or a held frame to be tried again
+  std::condition_variable drained_;   // queue_ is empty, or an earlier bound was given
+  // Protected by mutex_:
+  FrameQueue queue_;
+  std::optional<FrameQueue> held_;  // from hold() until all held frames have gone
+  FrameQueue::Entry in_hand_;       // a held frame that the successor had no place for: goes before held_
+  std::shared_ptr<Successor> successor_;
+  Error refusal_{ErrorCode::kUnavailable, ""};  // kRefusing
+  Clock::time_point next_expiry_ = Clock::time_point::max();
+  Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound finish() was given
+  bool finishing_ = false, stopping_replicas_ = false;
+
+  std::jthread expiry_;  // fails waiting frames at their deadlines
+};
+
+}  // namespace millrace::runtime::pipeline
