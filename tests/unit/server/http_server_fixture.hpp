@@ -33,7 +33,7 @@ class HttpServer : public testing::Test {
     pipeline = std::make_shared<FakePipeline>();
     ASSERT_TRUE(
         registry
-            .publish(std::make_shared<models::Model>("small", "1", pipeline, metrics->model("small", "1")))
+            .publish(std::make_shared<models::Model>("small", "1", pipeline, metrics->model("small", "1"), 4))
             .ok());
     metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
     auto opened = Server::open(options, api, registry, *metrics);
