@@ -1,6 +1,6 @@
-// Which card of the cluster each endpoint of a plan becomes, and what its link table then says. Pure: no card
-// is touched. Endpoints are bound by device kind and by cables: a channel between two cards needs a cable
-// between the two cards its partitions are bound to.
+// Chooses a card of the cluster for each endpoint of a plan, and the rows of its link table. Pure: accesses
+// no card. An endpoint needs a card of its device kind, and a channel between two endpoints needs a cable
+// between their cards.
 #pragma once
 
 #include <cstdint>
@@ -36,18 +36,18 @@ struct BoundChannel {
 };
 
 struct Binding {
-  std::vector<BoundCard> cards;  // one an endpoint that is no host, in the plan's order
+  std::vector<BoundCard> cards;  // one for each endpoint that is not a host, in the plan's order
   std::vector<BoundChannel> channels;
 };
 
 /// Whether a channel travels on a cable (and not through host memory).
 bool is_link(const plan::Channel& channel);
 
-/// The cards of one pipeline, chosen so that there are cards for `copies` of it, apart from each other.
-/// `records`: of every image the plan names, by the image's name. `is_free`: whether a card may be used at
-/// all. `holds`: whether the image is on it already; such cards are tried first. kDoesNotFit names the
-/// endpoint, the kind and the channel that no free card serves; kInvalidInput where plan and images
-/// contradict each other; kUnsupported for what no link does yet.
+/// The cards of one pipeline, chosen so that `copies` of it get cards of their own. `records`: of every image
+/// of the plan, by the image's name. `is_free`: whether a card may be used. `holds`: whether the image is on
+/// the card already; such cards are tried first. kDoesNotFit names the endpoint, the kind and the channel
+/// that no free card serves; kInvalidInput if plan and images contradict each other; kUnsupported for
+/// channels that links cannot carry yet.
 Result<Binding> bind_endpoints(
     const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
     const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,

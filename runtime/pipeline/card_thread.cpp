@@ -1,5 +1,5 @@
-// What a card's thread does: waits for the card's results and passes them on, or, for a card without results
-// for the host, waits for the supervisor. It is the card's only waiter.
+// A card's thread. It waits for the card's results and passes them on. If the card has no results for the
+// host, it waits for the supervisor's run. No other thread waits for the card.
 #include <cstring>
 
 #include "runtime/pipeline/engine.hpp"
@@ -10,7 +10,7 @@ namespace abi = plan::abi;
 
 namespace {
 
-// How long a wait in XRT may last before flags are looked at. What ends a wait early is the card itself.
+// How long a wait in XRT lasts before the thread checks its flags. A card ends the wait early.
 constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::milliseconds kBetweenSessions{2};
 constexpr std::chrono::milliseconds kDrainAtEnd{500};
@@ -40,44 +40,44 @@ std::string fault_text(const abi::FaultReport& report) {
 }  // namespace
 
 void Engine::card_loop(std::uint32_t place) {
-  Keeper& keeper = keepers_[place];
+  CardThread& card_thread = card_threads_[place];
   const bool has_egress = !fleet_.egresses_of(place).empty();
   std::uint64_t served = 0;
   while (!ending_.load()) {
-    if (keeper.lost.load()) {
+    if (card_thread.lost.load()) {
       std::unique_lock lock(mutex_);
-      keeper.parked = true;
-      keeper_wake_.notify_all();
-      card_wake_.wait(lock, [&] { return ending_.load() || !keeper.lost.load(); });
-      keeper.parked = false;
+      card_thread.parked = true;
+      recovery_wake_.notify_all();
+      card_wake_.wait(lock, [&] { return ending_.load() || !card_thread.lost.load(); });
+      card_thread.parked = false;
       continue;
     }
     if (has_egress && session_.load() != served) {
       std::unique_lock lock(mutex_);
-      if (phase_.load() == Phase::kRunning && !keeper.lost.load()) {
+      if (phase_.load() == Phase::kRunning && !card_thread.lost.load()) {
         served = session_.load();
-        keeper.in_session = true;
+        card_thread.in_session = true;
         const std::uint64_t first = session_first_;
         const std::uint32_t epoch = epoch_.load();
         lock.unlock();
         serve_results(place, first, epoch);
         lock.lock();
-        keeper.in_session = false;
-        keeper_wake_.notify_all();
+        card_thread.in_session = false;
+        recovery_wake_.notify_all();
         continue;
       }
     }
-    // Also between sessions somebody must be in XRT's wait, or the ends of other runs of the card are not
-    // heard of.
+    // A thread must wait in XRT between sessions too, or XRT does not report the ends of other runs of the
+    // card.
     const card::RunState state =
         fleet_.card(place).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;
-    report_loss(place, state == card::RunState::kDone ? told_fault(place) : "it is lost");
+    report_loss(place, state == card::RunState::kDone ? read_fault(place) : "it is lost");
   }
 }
 
-// With the epoch the session began with: a flush may raise it meanwhile, and what is started then belongs to
-// the past.
+// `epoch` is the one that the session began with. If a flush raises it meanwhile, runs started here belong to
+// the old epoch and are flushed too.
 void Engine::serve_results(std::uint32_t place, std::uint64_t first, std::uint32_t epoch) {
   for (std::uint64_t sequence = first;; ++sequence) {
     for (const std::uint32_t index : fleet_.egresses_of(place)) {
@@ -104,9 +104,9 @@ bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t
       report_loss(place, "it is lost");
       return false;
     }
-    if (keepers_[place].lost.load() || phase_.load() != Phase::kRunning) return false;
+    if (card_threads_[place].lost.load() || phase_.load() != Phase::kRunning) return false;
     if (fleet_.card(place).supervisor_ended()) {
-      report_loss(place, told_fault(place));
+      report_loss(place, read_fault(place));
       return false;
     }
   }
@@ -126,7 +126,7 @@ bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t
     return false;
   }
   Slot& slot = slots_[slot_number];
-  // The caller may still be on its way out of stage(); what it wrote is needed.
+  // The submitting thread may still be inside stage(). Wait until it has written the slot.
   while (slot.staged.load(std::memory_order_acquire) != sequence + 1) std::this_thread::yield();
   if (plan.value) {
     std::memcpy(slot.storage[*plan.value].data(), egress.payload(slot_number).data(), plan.bytes);
@@ -150,7 +150,7 @@ void Engine::drain_results(std::uint32_t place) {
   std::optional<Clock::time_point> until;
   for (const std::uint32_t index : fleet_.egresses_of(place)) {
     for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
-      while (!keepers_[place].lost.load() &&
+      while (!card_threads_[place].lost.load() &&
              fleet_.egress(index).wait(slot, kBetweenSessions) == card::RunState::kRunning) {
         if (!ending_.load()) continue;
         if (!until) until = Clock::now() + kDrainAtEnd;
@@ -160,7 +160,7 @@ void Engine::drain_results(std::uint32_t place) {
   }
 }
 
-std::string Engine::told_fault(std::uint32_t place) {
+std::string Engine::read_fault(std::uint32_t place) {
   const abi::FaultReport report = fleet_.card(place).fault_report();
   if (report.magic == abi::FaultReport{}.magic &&
       (report.code == abi::FaultCode::kLinkDown || report.code == abi::FaultCode::kProtocol)) {

@@ -2,7 +2,7 @@
 //
 //   submit() ─▶ the replica with most free slots
 //      └─ all slots taken ─▶ queue ─▶ the replica that frees a slot
-//      └─ hold() was called ─▶ held frames ─▶ hand_over(): the successor, which is the next version of the model
+//      └─ hold() was called ─▶ held frames ─▶ hand_over(): the successor, the next version of the model
 //
 // A replica that loses a card fails the frames it has in flight; waiting frames go to the others. If all
 // replicas are lost, waiting frames fail and submit() refuses.

@@ -9,8 +9,8 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// A slot whose results are there has had its ingress runs taken in; only the news of it may lag, for so long
-// that the keeper asks again.
+// When the results of a slot are there, its ingress runs have ended. XRT may report that a little later; the
+// recovery thread asks again after this time.
 constexpr std::chrono::milliseconds kIngressLag{1};
 
 Error wrong_tensors(const char* what, std::size_t given, std::size_t wanted) {
@@ -34,7 +34,7 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
       schedule_(std::move(schedule)),
       fleet_(deployment_->plan, cluster_, images_, schedule_, std::move(binding), options_),
       slots_(options.slots),
-      keepers_(fleet_.size()) {
+      card_threads_(fleet_.size()) {
   const std::size_t inputs = deployment_->plan.model.inputs.size();
   for (Slot& slot : slots_) {
     slot.storage.resize(schedule_.values.size());
@@ -98,7 +98,7 @@ std::optional<Status> Engine::offer(Frame& frame, Clock::time_point submitted) {
   if (stopping_.load() || phase_.load() != Phase::kRunning) return refusal();
   if (!has_free_slot()) return std::nullopt;
   stage(frame, submitted);
-  wake_keeper_at(deadline);
+  wake_recovery_at(deadline);
   return Status();
 }
 
@@ -151,33 +151,33 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   slot.times.input = slot.started - begin;
   slot.frame.store(&frame, std::memory_order_release);
   slot.staged.store(sequence + 1, std::memory_order_release);
-  wake_keeper_at(slot.started + options_.stuck_after);
+  wake_recovery_at(slot.started + options_.stuck_after);
   for (const std::uint32_t index : schedule_.early) {
     const Schedule::Task& task = schedule_.tasks[index];
     if (task.kind != Schedule::TaskKind::kIngress) continue;
-    // A frame whose card turns out to be lost fails like all others in flight.
+    // If the card turns out to be lost, the frame fails with all others in flight.
     if (const Status started = start_ingress(sequence, task.index); !started.ok()) {
       note_loss(fleet_.place_of_ingress(task.index), started.error().message());
     }
   }
 }
 
-// A buffer is not to be written while its run goes on, whatever the results say.
+// A buffer must not be written while its ingress run goes on, even if the results are there.
 bool Engine::has_free_slot() {
   if (phase_.load() != Phase::kRunning || next_sequence_ - done_.load() >= options_.slots) return false;
   const std::uint32_t slot = slot_index(next_sequence_);
   for (std::uint32_t index = 0; index < schedule_.ingresses.size(); ++index) {
     if (fleet_.ingress(index).state(slot) != card::RunState::kRunning) continue;
-    wake_keeper_at(Clock::now() + kIngressLag);
+    wake_recovery_at(Clock::now() + kIngressLag);
     return false;
   }
   return true;
 }
 
-void Engine::wake_keeper_at(Clock::time_point time) {
+void Engine::wake_recovery_at(Clock::time_point time) {
   if (time >= next_expiry_) return;
   next_expiry_ = time;
-  keeper_wake_.notify_all();
+  recovery_wake_.notify_all();
 }
 
 void Engine::run_stage(Slot& slot, std::uint32_t index) {
@@ -201,8 +201,8 @@ Status Engine::start_ingress(std::uint64_t sequence, std::uint32_t index) {
 }
 // The way in, end.
 
-// The way out, begin: on a card's thread, from a result to on_complete. Same rules; the frame's own callback
-// aside.
+// The way out, begin: from a result to on_complete, on a card's thread. The same rules hold, except in the
+// frame's callback.
 void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
   Slot& slot = slot_of(sequence);
   for (const std::uint32_t index : schedule_.readers[value]) {
@@ -229,7 +229,7 @@ void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
 void Engine::finish(std::uint64_t sequence) {
   Slot& slot = slot_of(sequence);
   Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
-  if (frame == nullptr) return;  // its caller has been told something else already
+  if (frame == nullptr) return;  // it has failed already, with its deadline or a lost card
   for (std::size_t i = 0; i < frame->outputs.size(); ++i) {
     std::memcpy(frame->outputs[i].data(), slot.values[schedule_.outputs[i]], frame->outputs[i].size());
   }

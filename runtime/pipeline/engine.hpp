@@ -1,23 +1,20 @@
-// The Pipeline that ships: slots, the work of one frame, and the threads. Private to this folder and its
-// tests.
+// One pipeline over cards: slots, the work of one frame, and the threads. Takes a frame only into a free
+// slot; frames wait in the Dispatcher. Private to this folder and its tests.
 //
-// Sequence numbers are consecutive; frame n uses slot n % slots of every unit. Egress runs are started ahead,
-// when a slot becomes free, so that the result of a frame meets a waiting run and a lost card is heard of at
-// once.
+// Sequence numbers are consecutive; frame n uses slot n % slots of every unit. Egress runs are started as
+// soon as their slot is free, before their frame comes. So a result meets a waiting run, and a lost card ends
+// that run, which reports the loss at once.
 //
 // Threads:
-//   callers            submit(): stages and ingress starts of a frame, under mutex_, where a slot is free
-//   one a card         waits for its egress runs in frame order, or, without egress, for the supervisor; does
-//   what a
-//                      result sets going: host stages, further ingress starts, on_complete; lets waiting
-//                      frames in
-//   observer           reads what cards count, for status()
-//   keeper             deadlines; after a loss: fails frames, raises the epoch, brings cards back with
-//   back-off
+//   callers      submit(): host stages and ingress starts of a frame, under mutex_
+//   one a card   waits for its egress runs in frame order or, without egress, for the supervisor; then runs
+//                host stages, starts further ingress runs and calls on_complete
+//   observer     reads the cards' counters for status()
+//   recovery     deadlines; after a loss: fails frames, raises the epoch, reloads cards with back-off
 //
-// Order. For each late task, the run for frame n happens before the run for frame n + 1: every run needs a
-// result of each egress thread the task depends on, and an egress thread finishes all it sets going for frame
-// n before it looks at frame n + 1. So late tasks, and completions, need no lock to be in order.
+// Order. For each late task, the run for frame n happens before the run for frame n + 1. Every run needs a
+// result from each egress thread that the task depends on, and an egress thread finishes all work for frame n
+// before it takes frame n + 1. So late tasks, and completions, need no lock to be in order.
 #pragma once
 
 #include <atomic>
@@ -78,16 +75,15 @@ class Engine final : public Pipeline {
   enum class Phase : std::uint8_t { kStarting, kRunning, kFlushing, kStopped };
 
   struct Slot {
-    std::atomic<Frame*> frame{nullptr};    // taken by whoever completes it
-    std::atomic<std::uint64_t> staged{0};  // 1 + sequence, once all below is written
-    std::atomic<std::uint32_t> threads_left{
-        0};                                     // egress threads that have yet to start this slot's next runs
-    std::atomic<Clock::time_point> computed{};  // when the last result came
+    std::atomic<Frame*> frame{nullptr};          // the thread that completes the frame exchanges it for null
+    std::atomic<std::uint64_t> staged{0};        // 1 + sequence, once all below is written
+    std::atomic<std::uint32_t> threads_left{0};  // egress threads that have not started the slot's next runs
+    std::atomic<Clock::time_point> computed{};   // when the last result came
     // Written under mutex_ at staging:
     std::uint32_t epoch = 0;
     Clock::time_point deadline, submitted, taken, started;
     FrameTimes times;
-    // Each value has one writer a frame, and readers behind it in the order above:
+    // Each value has one writer a frame; its readers come later in the order above:
     std::vector<std::vector<std::byte>>
         storage;                           // by value; empty for model inputs that only early tasks read
     std::vector<const std::byte*> values;  // by value: where it is read
@@ -100,11 +96,11 @@ class Engine final : public Pipeline {
     std::vector<std::byte*> outputs;
   };
 
-  struct Keeper {
+  struct CardThread {
     std::atomic<bool> lost{false};
     // Protected by mutex_:
-    bool parked = false;      // its thread touches nothing of the card
-    bool in_session = false;  // its thread waits for egress runs
+    bool parked = false;      // the thread does not use the card
+    bool in_session = false;  // the thread waits for egress runs
     std::uint64_t restarts = 0;
     bool up = false;
     std::thread thread;
@@ -112,8 +108,8 @@ class Engine final : public Pipeline {
 
   // engine.cpp: one frame.
   void stage(Frame& frame, Clock::time_point submitted);
-  Error refusal() const;                        // mutex_ is held
-  void wake_keeper_at(Clock::time_point time);  // mutex_ is held
+  Error refusal() const;                          // mutex_ is held
+  void wake_recovery_at(Clock::time_point time);  // mutex_ is held
   void run_stage(Slot& slot, std::uint32_t index);
   void load_ingress(std::uint64_t sequence, std::uint32_t index);
   Status start_ingress(std::uint64_t sequence, std::uint32_t index);
@@ -134,12 +130,12 @@ class Engine final : public Pipeline {
   bool take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
   void drain_results(std::uint32_t place);
   bool arm(std::uint32_t place, std::uint64_t sequence, std::uint32_t epoch);
-  std::string told_fault(std::uint32_t place);  // after its supervisor's run ended
+  std::string read_fault(std::uint32_t place);  // after its supervisor's run ended
   void report_loss(std::optional<std::uint32_t> place, const std::string& reason);
   void note_loss(std::optional<std::uint32_t> place, const std::string& reason);  // mutex_ is held
 
   // recovery.cpp: deadlines, recovery, stop.
-  void keep();
+  void run_recovery();
   void expire(std::unique_lock<std::mutex>& lock);
   void watch_oldest();  // mutex_ is held
   void fail_all(const Error& error);
@@ -147,16 +143,15 @@ class Engine final : public Pipeline {
   void flush();
   void at_all_cards(const std::function<void(std::uint32_t)>& action);
   void wait_until_quiet();
-  void settle_units(std::uint32_t place);
+  void wait_for_runs(std::uint32_t place);
   bool back_off();
   std::chrono::milliseconds longer_backoff() const;
   bool bring_back();
   bool resume();
-  void tell_news();
-  bool worth_telling(const std::string& text);
-  /// The log's line of it: a server has several models.
-  std::string of_model(const std::string& text) const;
-  void mark_lost(std::uint32_t place, const std::string& reason);
+  void log_losses();
+  bool is_new(const std::string& text);
+  /// A log line that names the model, of which a server has several.
+  std::string with_model(const std::string& text) const;
   void end_threads();
 
   // Constant after construction:
@@ -172,8 +167,8 @@ class Engine final : public Pipeline {
   std::vector<Slot> slots_;
   FrameLog frame_log_;
   std::vector<Stage> stages_;
-  std::vector<Keeper> keepers_;  // by place
-  std::thread keeper_;
+  std::vector<CardThread> card_threads_;  // by place
+  std::thread recovery_thread_;
 
   std::atomic<Phase> phase_{Phase::kStarting};  // written under mutex_
   std::atomic<std::uint64_t> session_{0};       // raised whenever the cards (re)start; written under mutex_
@@ -184,27 +179,27 @@ class Engine final : public Pipeline {
   std::atomic<Clock::time_point> pace_taken_{};  // from the log
   std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds(0)};
   std::atomic<bool> stopping_{false};            // submit() refuses
-  std::atomic<bool> ending_{false};              // threads leave
+  std::atomic<bool> ending_{false};              // threads end
   std::atomic<std::uint64_t> next_sequence_{0};  // written under mutex_
   std::atomic<Watcher*> watcher_{nullptr};
 
   mutable std::mutex mutex_;
-  std::condition_variable keeper_wake_;  // loss, an earlier deadline, a thread that parked, the end
-  std::condition_variable card_wake_;    // a card is back, a session began, the end
-  std::condition_variable drained_;      // stop() waits for frames
+  std::condition_variable recovery_wake_;  // loss, an earlier deadline, a thread that parked, the end
+  std::condition_variable card_wake_;      // a card is back, a session began, the end
+  std::condition_variable drained_;        // stop() waits for frames
   Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound it was given
   // Protected by mutex_:
   std::uint64_t session_first_ = 0;  // first sequence of the session
   Clock::time_point next_expiry_ = Clock::time_point::max();
   Clock::time_point last_resume_;
   std::string lost_reason_;
-  std::vector<std::string> news_;  // losses the log has yet to hear of: not written while mutex_ is held
-  bool stuck_before_ = false;      // frames did not come back, in a session before this one
+  std::vector<std::string> unlogged_losses_;  // logged later, without mutex_
+  bool stuck_before_ = false;                 // frames did not come back, in a session before this one
   bool stopped_ = false;
 
-  // Of the keeper:
+  // Of the recovery thread:
   std::chrono::milliseconds backoff_{0};
-  std::map<std::string, Clock::time_point> told_;  // what the log was told lately
+  std::map<std::string, Clock::time_point> logged_;  // losses logged lately
 
   std::optional<Observer> observer_;  // from start() on
 };

@@ -77,49 +77,50 @@ Status Fleet::open(const CardSource& source) {
 }
 
 Status Fleet::make_units(std::uint32_t place) {
-  Entry& entry = cards_[place];
-  for (const std::uint32_t index : entry.ingresses) {
+  OpenCard& open_card = cards_[place];
+  for (const std::uint32_t index : open_card.ingresses) {
     const Schedule::Ingress& wanted = schedule_.ingresses[index];
-    MILLRACE_ASSIGN(ingresses_[index], entry.card->make_ingress(wanted.unit, wanted.bytes, options_.slots));
+    MILLRACE_ASSIGN(ingresses_[index],
+                    open_card.card->make_ingress(wanted.unit, wanted.bytes, options_.slots));
   }
-  for (const std::uint32_t index : entry.egresses) {
+  for (const std::uint32_t index : open_card.egresses) {
     const Schedule::Egress& wanted = schedule_.egresses[index];
-    MILLRACE_ASSIGN(egresses_[index], entry.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
+    MILLRACE_ASSIGN(egresses_[index], open_card.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
   }
   return {};
 }
 
-/// Whatever the card had before: another deployment's may be there, whose image is the same.
+/// Also if the image was on the card already: its parameters may be those of another deployment.
 Status Fleet::give_parameters(std::uint32_t place) {
-  Entry& entry = cards_[place];
+  OpenCard& open_card = cards_[place];
   for (const plan::ImagePartition& partition : images_.records.at(endpoint(place).image).partitions) {
     if (partition.parameters_unit.empty()) continue;
     MILLRACE_TRY(
-        entry.card->give_parameters(partition.parameters_unit, images_.parameters.at(partition.name)));
-    entry.parameters.fetch_add(1);
+        open_card.card->give_parameters(partition.parameters_unit, images_.parameters.at(partition.name)));
+    open_card.parameters.fetch_add(1);
   }
   return {};
 }
 
 Status Fleet::bring_up(std::uint32_t place) {
   MILLRACE_TRY(load(place));
-  return equip(place);
+  return set_up(place);
 }
 
 Status Fleet::load(std::uint32_t place) {
-  Entry& entry = cards_[place];
-  const auto changed = entry.card->load(images_.bytes.at(endpoint(place).image));
+  OpenCard& open_card = cards_[place];
+  const auto changed = open_card.card->load(images_.bytes.at(endpoint(place).image));
   if (!changed.ok()) return released_unless_ok(place, changed.error());
-  // A card that is loaded a second time by this fleet was lost in between.
-  if (*changed || entry.known) {
-    entry.programmed.fetch_add(1);
+  // If this fleet loads a card a second time, the card was lost in between.
+  if (*changed || open_card.loaded_before) {
+    open_card.programmed.fetch_add(1);
     if (options_.on_programmed) options_.on_programmed(cluster_card(place).name);
   }
-  entry.known = true;
+  open_card.loaded_before = true;
   return {};
 }
 
-Status Fleet::equip(std::uint32_t place) {
+Status Fleet::set_up(std::uint32_t place) {
   const auto all = [&]() -> Status {
     MILLRACE_TRY(make_units(place));
     MILLRACE_TRY(give_parameters(place));
@@ -136,13 +137,13 @@ Status Fleet::released_unless_ok(std::uint32_t place, Status status) {
 }
 
 void Fleet::release(std::uint32_t place) {
-  Entry& entry = cards_[place];
-  for (const std::uint32_t index : entry.ingresses) ingresses_[index].reset();
-  for (const std::uint32_t index : entry.egresses) egresses_[index].reset();
-  if (entry.card) entry.card->unload();
+  OpenCard& open_card = cards_[place];
+  for (const std::uint32_t index : open_card.ingresses) ingresses_[index].reset();
+  for (const std::uint32_t index : open_card.egresses) egresses_[index].reset();
+  if (open_card.card) open_card.card->unload();
 }
 
-void Fleet::dismiss(std::uint32_t place) {
+void Fleet::stop_supervisor(std::uint32_t place) {
   card::Card& card = *cards_[place].card;
   if (card.write(abi::kRegSupervisorStop, 1).ok()) {
     static_cast<void>(card.wait_supervisor(std::chrono::milliseconds(100)));

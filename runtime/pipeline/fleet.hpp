@@ -1,5 +1,5 @@
-// The cards of one pipeline: opened as the binding says, loaded, wired, and brought back one by one. No
-// threads here.
+// The cards of one pipeline: opened as the binding says, loaded, wired and, after a loss, loaded again.
+// Starts no threads. A `place` is the index of a card in Binding::cards.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,16 @@
 
 namespace millrace::runtime::pipeline {
 
-/// How cards are reached: XRT, or a test's own cards.
+/// Opens cards: XRT's, or those of a test.
 struct CardSource {
   std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
   std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
-  /// Uuid of the image on it; empty where there is none or nobody knows.
+  /// Uuid of the image on the card; empty if it has none, or if that is not known.
   std::function<std::string(const plan::ClusterCard& card, std::uint32_t index)> image_uuid =
       [](const plan::ClusterCard&, std::uint32_t) { return std::string(); };
 };
 
-/// Cards as XRT has them: by PCIe address where the cluster gives one, else by position.
+/// The cards of XRT: by PCIe address if the cluster gives one, else by position.
 CardSource xrt_cards();
 
 class Fleet {
@@ -41,37 +41,37 @@ class Fleet {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(cards_.size()); }
 
-  /// Takes the cards. Errors name endpoint and card.
+  /// Opens the cards. Errors name endpoint and card.
   Status open(const CardSource& source);
 
-  /// load() and equip(): where one of them fails, the card is released.
+  /// load() and set_up(). If one of them fails, the card is released.
   Status bring_up(std::uint32_t place);
 
-  /// Puts the image on the card. Different cards at once.
+  /// Puts the image on the card. Different cards may be loaded at once.
   Status load(std::uint32_t place);
 
-  /// Makes the units, gives the partitions their parameters, writes the link table (not yet in service),
-  /// starts the supervisor. One card at a time.
-  Status equip(std::uint32_t place);
+  /// Makes the units, writes the partitions' parameters and the link table (not yet in service), and starts
+  /// the supervisor. One card at a time.
+  Status set_up(std::uint32_t place);
 
-  /// Releases units and image, so that bring_up() can follow. No thread may use them.
+  /// Releases units and image, so that bring_up() can follow. No thread may be using them.
   void release(std::uint32_t place);
 
-  /// Releases all, and gives the cards back. card_status() and link_status() are over.
+  /// Releases and closes all cards. card_status() and link_status() must not be called afterwards.
   void close();
 
-  /// Ends the supervisor's run, for a card that is given back.
-  void dismiss(std::uint32_t place);
+  /// Ends the supervisor's run, before the card is closed.
+  void stop_supervisor(std::uint32_t place);
 
-  /// The largest epoch any card has.
+  /// The largest epoch of all cards.
   Result<std::uint32_t> largest_epoch();
   Status write_epoch(std::uint32_t place, std::uint32_t epoch);
 
-  /// Takes the card's links out of service and writes their rows again; enable_links() puts them in service.
+  /// Takes the card's links out of service and writes their rows; enable_links() puts them in service.
   Status write_links(std::uint32_t place);
   Status enable_links(std::uint32_t place);
 
-  // Units, by their index in the schedule. Null while their card is released.
+  // Units, by their index in the schedule. They must not be used while their card is released.
   card::Ingress& ingress(std::uint32_t index) { return *ingresses_[index]; }
   card::Egress& egress(std::uint32_t index) { return *egresses_[index]; }
   std::uint32_t place_of_ingress(std::uint32_t index) const { return ingress_places_[index]; }
@@ -85,12 +85,12 @@ class Fleet {
   /// "endpoint 'card1' (card 'fpga1')", for messages.
   std::string describe(std::uint32_t place) const;
 
-  /// What needs no look at the card. Any thread, also after close().
+  /// The part of the status that needs no access to the card. Any thread, also after close().
   CardStatus describe_card(std::uint32_t place) const;
   LinkStatus describe_link(std::uint32_t link) const;
   std::uint32_t links() const { return static_cast<std::uint32_t>(binding_.channels.size()); }
 
-  /// All of it: reads registers, and waits for a card that hangs. Any thread, while no card is being opened.
+  /// The whole status. Reads registers, and waits for a card that hangs. Any thread, after open().
   CardStatus card_status(std::uint32_t place);
   LinkStatus link_status(std::uint32_t link);
 
@@ -98,11 +98,11 @@ class Fleet {
   void count_link_error(std::uint32_t place, std::uint32_t row);
 
  private:
-  struct Entry {
+  struct OpenCard {
     std::unique_ptr<card::Card> card;
     std::vector<std::uint32_t> ingresses, egresses;  // of the schedule
     std::atomic<std::uint64_t> programmed{0}, parameters{0};
-    bool known = false;  // loaded before by this fleet
+    bool loaded_before = false;  // by this fleet
   };
 
   const plan::ClusterCard& cluster_card(std::uint32_t place) const {
@@ -121,7 +121,7 @@ class Fleet {
   const Schedule& schedule_;
   const Binding binding_;
   const PipelineOptions& options_;
-  std::vector<Entry> cards_;
+  std::vector<OpenCard> cards_;
   std::vector<std::atomic<std::uint64_t>> link_errors_;  // by channel of the binding
   std::vector<std::uint32_t> ingress_places_;
   std::vector<std::unique_ptr<card::Ingress>> ingresses_;

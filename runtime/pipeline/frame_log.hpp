@@ -1,4 +1,4 @@
-// The last frames' timelines, kept for whoever asks (Pipeline::recent_frames).
+// The timelines of the last frames, for Pipeline::recent_frames().
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// The time from the end of one frame to the end of the next, of those that ended within a second before the
-/// last did, and never less than what has passed since the last (`now`). Zero where the records tell nothing.
+/// The mean time from the end of one frame to the end of the next, over the frames of the last second before
+/// the last frame ended; at least the time since the last frame. Zero if there are too few records.
 inline std::chrono::nanoseconds pace_of(const std::vector<FrameRecord>& records, Clock::time_point now) {
   if (records.size() < 2) return std::chrono::nanoseconds(0);
   const Clock::time_point last = records.back().done;
@@ -22,7 +22,7 @@ inline std::chrono::nanoseconds pace_of(const std::vector<FrameRecord>& records,
   return std::max<std::chrono::nanoseconds>((last - records[first].done) / frames, now - last);
 }
 
-/// Any thread. note() waits for nobody: while the records are read a frame goes unrecorded.
+/// Any thread. note() never waits: a frame that ends while the records are read is not recorded.
 class FrameLog {
  public:
   void note(const FrameRecord& record) {
@@ -46,7 +46,7 @@ class FrameLog {
   static constexpr std::uint64_t kKept = 1024;
 
   mutable std::mutex mutex_;
-  std::uint64_t count_ = 0;  // ever noted
+  std::uint64_t count_ = 0;  // of all frames noted
   std::vector<FrameRecord> records_ = std::vector<FrameRecord>(kKept);
 };
 

@@ -1,5 +1,6 @@
-// Frames that wait for a slot: bounded, allocated once. The most urgent first; of equally urgent ones each
-// client's in turn, so that who sends much waits longest; one client's own in the order they came.
+// A bounded queue of waiting frames, allocated once. The most urgent frame comes first. Equally urgent frames
+// are taken from each client in turn, so that a client with many frames waits longest. The frames of one
+// client stay in order.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Not thread-safe. Frames are not looked into: all that counts is what push() was given. push(), pop() and
-/// make_room() take a time that does not grow with the queue; the others look at all of it.
+/// Not thread-safe. Reads no field of a frame, only the entry given to push(). push(), pop() and make_room()
+/// take constant time; remove(), pop_expired() and earliest_deadline() visit the whole queue.
 class FrameQueue {
  public:
   struct Entry {
@@ -21,7 +22,6 @@ class FrameQueue {
     Clock::time_point submitted, deadline;
     std::uint8_t priority = kUsualPriority;
     std::uint64_t client = 0;
-    void* with = nullptr;  // whatever else whoever pushes wants back
   };
 
   explicit FrameQueue(std::uint32_t capacity) : nodes_(capacity), flows_(capacity) {
@@ -41,7 +41,7 @@ class FrameQueue {
   bool full() const { return size_ == nodes_.size(); }
   std::uint32_t size() const { return size_; }
 
-  /// Not when full().
+  /// Must not be full().
   void push(const Entry& entry) {
     const std::uint32_t flow = flow_for(entry);
     const std::uint32_t node = free_node_;
@@ -54,14 +54,14 @@ class FrameQueue {
     ++size_;
   }
 
-  /// What pop() would give. Not when empty().
+  /// The entry that pop() would return. Must not be empty().
   const Entry& front() const {
     std::size_t level = 0;
     while (turn_[level] == kNone) ++level;
     return nodes_[flows_[turn_[level]].first].entry;
   }
 
-  /// Not when empty().
+  /// Must not be empty().
   Entry pop() {
     std::size_t level = 0;
     while (turn_[level] == kNone) ++level;
@@ -70,9 +70,9 @@ class FrameQueue {
     return take(flow, flows_[flow].first);
   }
 
-  /// For a full() queue: takes out the frame that has to make way for `arrival`: the last of a less urgent
-  /// client, or of an equally urgent one that has more frames here than the arrival's. An empty entry where
-  /// the arrival is to be refused.
+  /// For a full() queue: removes and returns the frame that `arrival` displaces. That is the last frame of a
+  /// less urgent client, or of an equally urgent client that has more frames here than the arrival's client.
+  /// An empty entry means that the arrival must be refused.
   Entry make_room(const Entry& arrival) {
     std::size_t level = turn_.size();
     while (level > 0 && turn_[level - 1] == kNone) --level;
@@ -85,12 +85,12 @@ class FrameQueue {
     return take(longest, flows_[longest].last);
   }
 
-  /// Whether the frame was there.
+  /// Whether the frame was in the queue.
   bool remove(const Frame* frame) {
     return remove_if([&](const Entry& entry) { return entry.frame == frame; }).frame != nullptr;
   }
 
-  /// Removes and returns a frame whose deadline is not after `now`; an empty entry where there is none.
+  /// Removes and returns a frame whose deadline is not after `now`; an empty entry if there is none.
   Entry pop_expired(Clock::time_point now) {
     return remove_if([&](const Entry& entry) { return entry.deadline <= now; });
   }
@@ -106,7 +106,7 @@ class FrameQueue {
 
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-  static constexpr int kLooks = 64;  // clients looked at for the one with most frames
+  static constexpr int kMostCompared = 64;  // clients compared to find one with many frames
 
   struct Node {
     Entry entry;
@@ -134,7 +134,7 @@ class FrameQueue {
     return flow;
   }
 
-  /// A new one waits for its turn behind all others.
+  /// A new client's turn comes after all others.
   std::uint32_t flow_for(const Entry& entry) {
     if (const std::uint32_t found = find(entry); found != kNone) return found;
     const std::uint32_t flow = free_flow_;
@@ -161,7 +161,7 @@ class FrameQueue {
 
   std::uint32_t longest_of(std::uint32_t from) const {
     std::uint32_t longest = from, flow = flows_[from].next;
-    for (int looks = 0; flow != from && looks < kLooks; ++looks, flow = flows_[flow].next)
+    for (int compared = 0; flow != from && compared < kMostCompared; ++compared, flow = flows_[flow].next)
       if (flows_[flow].size > flows_[longest].size) longest = flow;
     return longest;
   }

@@ -1,5 +1,5 @@
-// The images of a deployment, read once and checked against the plan: kept in memory, so that a card can be
-// brought back with the same bytes whatever has happened to the directory since.
+// The images of a deployment, read once and checked against the plan. They stay in memory, so that a lost
+// card gets the same bytes even if the directory has changed.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace millrace::runtime::pipeline {
 struct Images {
   std::map<std::string, std::vector<std::byte>> bytes;  // by the image's name
   std::map<std::string, plan::ImageRecord> records;     // likewise
-  // By the partition's name, of those with parameters outside of their image; parameters.hpp.
+  // By the partition's name, for partitions with parameters outside their image; parameters.hpp.
   std::map<std::string, std::vector<std::byte>> parameters;
 };
 
-/// kNotFound and kEnvironment as reading fails; kCorrupt where a file's sha256, its container or its record
-/// is not what the plan says, or parameters are not for their image. Names the image or partition.
+/// kNotFound and kEnvironment if a file cannot be read; kCorrupt if its sha256, container or record is not
+/// the plan's, or if parameters do not belong to their image. Errors name the image or partition.
 Result<Images> read_images(const plan::LoadedDeployment& deployment);
 
 }  // namespace millrace::runtime::pipeline

@@ -13,12 +13,12 @@ Observer::~Observer() {
   stop();
 }
 
-Observer::Figures Observer::look(std::chrono::milliseconds bound) {
+Observer::Figures Observer::read(std::chrono::milliseconds bound) {
   std::unique_lock lock(mutex_);
-  // One that goes on began before, and does not count.
+  // A reading that goes on began before this call and does not count.
   const std::uint64_t mine = begun_ + 1;
   wanted_ = mine;
-  // One that has taken longer than this one may take waits for a card that hangs: so would this one.
+  // A reading that has lasted longer than `bound` waits for a card that hangs. The next one would too.
   const bool hangs = begun_ != done_ && Clock::now() - began_ > bound;
   changed_.notify_all();
   if (!hangs)
@@ -26,7 +26,7 @@ Observer::Figures Observer::look(std::chrono::milliseconds bound) {
                       [&] { return done_ >= mine || thread_.get_stop_token().stop_requested(); });
   Figures figures = last_;
   if (done_ >= mine) return figures;
-  // What does not wait for a card is as it is now.
+  // The number of times a card was programmed needs no access to the card.
   for (std::uint32_t place = 0; place < figures.cards.size(); ++place) {
     figures.cards[place].programmed = fleet_.describe_card(place).programmed;
   }
@@ -60,7 +60,7 @@ void Observer::observe(const std::stop_token& stop) {
   for (std::uint32_t place = 0; place < fleet_.size() && !stop.stop_requested(); ++place) {
     {
       const std::lock_guard lock(mutex_);
-      last_.cards[place].answers = false;  // until it has
+      last_.cards[place].answers = false;  // until it has answered
     }
     CardStatus card = fleet_.card_status(place);
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// What the cards of a fleet count and feel, read by a thread of its own: who asks waits for no card that
+// Reads the counters and sensors of a fleet's cards on a thread, so that no caller waits for a card that
 // hangs.
 #pragma once
 
@@ -20,18 +20,17 @@ class Observer {
     std::vector<LinkStatus> links;  // by channel of the binding
   };
 
-  /// The fleet must outlive it, and have its cards until stop() has returned.
+  /// The fleet must outlive the observer and keep its cards open until stop() has returned.
   explicit Observer(Fleet& fleet);
   ~Observer();
 
-  /// A look at every card and link that began after the call. Where it does not come to its end within
-  /// `bound`, what it did not reach is as it was seen last, and `answers` of the card it waits for is
-  /// false. Any thread.
-  Figures look(std::chrono::milliseconds bound);
+  /// Reads every card and link anew. Cards and links that are not reached within `bound` have the figures
+  /// read last, and `answers` of the card that hangs is false. Any thread.
+  Figures read(std::chrono::milliseconds bound);
 
-  /// No further card is looked at; does not wait. Any thread.
+  /// Ends the reading after the current card; does not wait. Any thread.
   void begin_stop();
-  /// Returns when no card is being looked at; one that hangs is waited for as long as the driver does.
+  /// begin_stop(), and waits. A card that hangs is waited for as long as the driver does.
   void stop();
 
  private:
@@ -43,10 +42,10 @@ class Observer {
   std::condition_variable_any changed_;
   // Protected by mutex_:
   Figures last_;
-  std::uint64_t wanted_ = 0, begun_ = 0, done_ = 0;  // looks, by number
-  Clock::time_point began_;                          // the last of them
+  std::uint64_t wanted_ = 0, begun_ = 0, done_ = 0;  // numbers of readings
+  Clock::time_point began_;                          // when the last reading began
 
-  std::jthread thread_;  // last: uses all above
+  std::jthread thread_;  // last, because it uses all members above
 };
 
 }  // namespace millrace::runtime::pipeline

@@ -1,10 +1,10 @@
-// What the host does for one frame, derived once from a plan: which host stages run, which ingress units are
-// fed with what, which egress units bring what, and what each of these sets going. A graph, not a list: forks
-// and joins, host stages before, between and after the cards. Pure.
+// The host's work for one frame, derived once from a plan: the host stages, the ingress units with their
+// inputs, the egress units with their results, and what depends on what. The work is a graph with forks and
+// joins; host stages may be before, between and after the cards. Pure.
 //
-// Everything the host sees of a frame is a value: a tensor in host memory. Values known at submission (the
-// model's inputs and what host stages make of them alone) are early; the others come from egress units, or
-// from host stages that read such values. A task that reads late values runs when the last of them is there.
+// A value is a tensor in host memory. Values known at submission are early: the model's inputs, and what host
+// stages compute from early values alone. All others are late: they come from egress units, or from host
+// stages that read late values. A task that reads late values runs when the last of them is there.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Schedule {
     std::uint32_t endpoint = 0;
     std::string unit;
     std::uint64_t bytes = 0;
-    std::optional<std::uint32_t> value;  // none: another unit brings the same bytes; to be read and dropped
+    std::optional<std::uint32_t> value;  // none: another unit brings the same bytes, so these are dropped
   };
   enum class TaskKind : std::uint8_t { kStage, kIngress, kFinish };
   struct Task {
@@ -58,7 +58,7 @@ struct Schedule {
   std::vector<std::uint32_t> kept_inputs;           // model inputs that a late task reads
 };
 
-/// kInvalidInput where the plan and the images contradict each other, naming partition and port; kUnsupported
+/// kInvalidInput if the plan and the images contradict each other, naming partition and port; kUnsupported
 /// for host channels that carry a slice, and for plans without a card.
 Result<Schedule> derive_schedule(const plan::Deployment& deployment,
                                  const std::map<std::string, plan::ImageRecord>& records);

@@ -305,8 +305,8 @@ TEST_F(DispatcherTest, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie)
   int not_ready = 0;
   for (int death = 0; death < 40; ++death) {
     world_->kill(static_cast<std::uint32_t>(random() % (3 * kCards)));
-    std::this_thread::sleep_for(5ms);
     not_ready += all_->ready() ? 0 : 1;
+    ASSERT_TRUE(eventually([&] { return all_->ready(); }));
   }
   EXPECT_TRUE(eventually([&] { return all_->status().replicas_ready == 3; }));
   EXPECT_TRUE(eventually([&] { return served.load() > 0; })) << "MILLRACE_SEED=" << seed;
@@ -326,7 +326,6 @@ TEST_F(DispatcherTest, RetiringTheLastReplicaCompletesTheWaitingFrames) {
   ASSERT_NE(one, nullptr);
   EXPECT_EQ(all_->status().queued, 4U) << "another replica is left, so retire() does not wait";
   std::thread release([&] {
-    std::this_thread::sleep_for(20ms);
     world_->stall(first_card(0), false);
     world_->stall(first_card(1), false);
   });
@@ -349,7 +348,7 @@ TEST_F(DispatcherTest, AnAddedReplicaTakesTheWaitingFrames) {
   for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) submit();
   const auto retired = all_->retire(0ms);
   std::thread drain([&] { retired->stop(kPatience); });
-  std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(eventually([&] { return !retired->ready(); }));
   world_->stall(first_card(0), false);
   drain.join();
   auto fresh = open_one();

@@ -374,7 +374,7 @@ TEST_F(StalledPipeline, StopCompletesFramesThatFinishWithinItsBound) {
   open(2, 8);
   for (int i = 0; i < 10; ++i) submit();
   std::thread release([&] {
-    std::this_thread::sleep_for(30ms);
+    EXPECT_TRUE(eventually([&] { return !pipeline_->ready(); }));
     world_.stall(0, false);
   });
   pipeline_->stop(kPatience);
@@ -455,7 +455,7 @@ TEST(Pipeline, StopWhileManyThreadsSubmitCompletesEachAcceptedFrameOnce) {
         }
       });
     }
-    std::this_thread::sleep_for(5ms);
+    EXPECT_TRUE(eventually([&] { return pipeline->status().completed > 0; }));
     pipeline->stop(std::chrono::milliseconds(round % 3));
     go.store(false);
     for (std::thread& thread : threads) thread.join();

@@ -468,7 +468,7 @@ TEST_F(PipelineFaults, CardsThatDieRepeatedlyUnderLoadLoseNoFrame) {
     });
   }
   for (std::uint32_t i = 0; i < 30; ++i) {
-    std::this_thread::sleep_for(5ms);
+    ASSERT_TRUE(eventually([&] { return pipeline_->ready(); }));
     world_->kill(i % 3);
   }
   EXPECT_TRUE(comes_back());
