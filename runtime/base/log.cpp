@@ -13,7 +13,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -97,30 +96,27 @@ Kept& kept() {
 
 void keep(Level level, std::string_view component, std::string_view message) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  try {
-    Entry entry{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), level,
-                std::string(component), std::string(message.substr(0, kKeptBytes))};
-    const std::lock_guard lock(kept().mutex);
-    kept().entries.push_back(std::move(entry));
-    if (kept().entries.size() > kKept) kept().entries.pop_front();
-  } catch (const std::bad_alloc&) {
-    // The line itself matters more than its copy.
-  }
+  Entry entry{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), level,
+              std::string(component), std::string(message.substr(0, kKeptBytes))};
+  const std::lock_guard lock(kept().mutex);
+  kept().entries.push_back(std::move(entry));
+  if (kept().entries.size() > kKept) kept().entries.pop_front();
 }
 
+struct LevelName {
+  std::string_view name;
+  Level level;
+  spdlog::level::level_enum spdlog_level;
+};
+constexpr LevelName kLevels[] = {{"debug", Level::kDebug, spdlog::level::debug},
+                                 {"info", Level::kInfo, spdlog::level::info},
+                                 {"warning", Level::kWarning, spdlog::level::warn},
+                                 {"error", Level::kError, spdlog::level::err},
+                                 {"off", Level::kOff, spdlog::level::off}};
+
 spdlog::level::level_enum level_of(Level level) {
-  switch (level) {
-    case Level::kDebug:
-      return spdlog::level::debug;
-    case Level::kInfo:
-      return spdlog::level::info;
-    case Level::kWarning:
-      return spdlog::level::warn;
-    case Level::kError:
-      return spdlog::level::err;
-    case Level::kOff:
-      break;
-  }
+  for (const LevelName& known : kLevels)
+    if (known.level == level) return known.spdlog_level;
   return spdlog::level::off;
 }
 
@@ -187,19 +183,12 @@ void write(Level level, std::string_view component, std::string_view message,
 }
 
 bool parse_level(std::string_view text, Level& level) {
-  if (text == "debug")
-    level = Level::kDebug;
-  else if (text == "info")
-    level = Level::kInfo;
-  else if (text == "warning")
-    level = Level::kWarning;
-  else if (text == "error")
-    level = Level::kError;
-  else if (text == "off")
-    level = Level::kOff;
-  else
-    return false;
-  return true;
+  for (const LevelName& known : kLevels) {
+    if (known.name != text) continue;
+    level = known.level;
+    return true;
+  }
+  return false;
 }
 
 void debug(std::string_view component, std::string_view message) {

@@ -1,54 +1,49 @@
 #include "runtime/base/result.hpp"
 
 namespace millrace {
+namespace {
 
-std::string_view to_string(ErrorCode code) {
+struct Described {
+  std::string_view name;
+  int exit_code;
+};
+
+Described describe(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidInput:
-      return "invalid_input";
+      return {"invalid_input", 2};
     case ErrorCode::kNotFound:
-      return "not_found";
+      return {"not_found", 2};
     case ErrorCode::kUnsupported:
-      return "unsupported";
+      return {"unsupported", 2};
     case ErrorCode::kDoesNotFit:
-      return "does_not_fit";
+      return {"does_not_fit", 1};
     case ErrorCode::kResourceExhausted:
-      return "resource_exhausted";
+      return {"resource_exhausted", 1};
     case ErrorCode::kUnavailable:
-      return "unavailable";
+      return {"unavailable", 1};
     case ErrorCode::kDeadlineExceeded:
-      return "deadline_exceeded";
+      return {"deadline_exceeded", 1};
     case ErrorCode::kCancelled:
-      return "cancelled";
+      return {"cancelled", 1};
     case ErrorCode::kCorrupt:
-      return "corrupt";
+      return {"corrupt", 2};
     case ErrorCode::kEnvironment:
-      return "environment";
+      return {"environment", 3};
     case ErrorCode::kInternal:
-      return "internal";
+      break;
   }
-  return "internal";
+  return {"internal", 70};
+}
+
+}  // namespace
+
+std::string_view to_string(ErrorCode code) {
+  return describe(code).name;
 }
 
 int exit_code(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kDoesNotFit:
-    case ErrorCode::kResourceExhausted:
-    case ErrorCode::kUnavailable:
-    case ErrorCode::kDeadlineExceeded:
-    case ErrorCode::kCancelled:
-      return 1;
-    case ErrorCode::kInvalidInput:
-    case ErrorCode::kNotFound:
-    case ErrorCode::kUnsupported:
-    case ErrorCode::kCorrupt:
-      return 2;
-    case ErrorCode::kEnvironment:
-      return 3;
-    case ErrorCode::kInternal:
-      return 70;
-  }
-  return 70;
+  return describe(code).exit_code;
 }
 
 }  // namespace millrace

@@ -144,15 +144,16 @@ TEST_F(CacheTest, AFolderOfAKilledOwnerIsRemovedByTheNextOfItsUse) {
 
 TEST_F(CacheTest, OnlyOneOfSeveralThreadsMakesAnEntry) {
   std::vector<std::thread> threads;
-  std::atomic<int> good{0};
+  std::atomic<int> good{0}, waiting{0};
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&] {
       const auto make = counted("hello");
       const auto slow = [&](const fs::path& into, const fs::path& scratch) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // making takes its time
+        const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+        while (waiting < 7 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
         return make(into, scratch);
       };
-      good += cache().get("thing", "k1", slow).ok() ? 1 : 0;
+      good += cache().get("thing", "k1", slow, [&] { ++waiting; }).ok() ? 1 : 0;
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(good, 8);
