@@ -69,7 +69,7 @@ TEST(Template, FormatsNumbers) {
             "1,234,567 1.2 M 1.2 MB 1.23 s 1.23 J -");
 }
 
-TEST(Figures, ReadAsPeopleWriteThem) {
+TEST(ReportText, NumbersHaveUnitsAndFewDigits) {
   EXPECT_EQ(report::with_commas(1234567), "1,234,567");
   EXPECT_EQ(report::short_number(99999), "99,999");
   EXPECT_EQ(report::short_number(10416666), "10.4 M");

@@ -57,7 +57,7 @@ TEST(ElementTypes, ReportTheirRangeStorageAndName) {
   EXPECT_EQ(to_string(kFloat), "float32");
 }
 
-TEST(Windows, CountThePositionsThatFit) {
+TEST(Window, OutputHeightCountsThePositionsThatFit) {
   Window w;
   w.kernel_h = 5;
   EXPECT_EQ(windowed_height(w, 28), 24U);
@@ -71,7 +71,7 @@ TEST(Windows, CountThePositionsThatFit) {
   EXPECT_EQ(windowed_height(w, 0xffffffff), 0U);
 }
 
-TEST(Programs, CountMultiplications) {
+TEST(Program, MultiplicationsOfAConvolutionAreCounted) {
   const Program program = good();
   EXPECT_EQ(multiply_accumulates(program, program.blocks[0]), 6U * 5U * 2U * 36U);
 }
@@ -337,7 +337,7 @@ TEST(Validate, RequiresAnElementInEveryMaxPoolWindow) {
   EXPECT_REFUSED(pool(2, 2, 2, 3), "wholly in the padding") << "taps step over the input";
 }
 
-TEST(Validate, ChecksTheOtherBlocks) {
+TEST(Validate, RefusesBadPoolsTablesJoinsAndQuantisers) {
   EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt8, {2, 2, 1}}}, {kUint8, {2, 2, 1}})), "same type");
   EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt8, {2, 2, 1}}}, {kInt8, {2, 2, 2}})),
                  "same number of channels");

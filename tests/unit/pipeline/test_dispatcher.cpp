@@ -90,7 +90,7 @@ class DispatcherTest : public testing::Test {
   Status last_;
 };
 
-TEST_F(DispatcherTest, TakeTurns) {
+TEST_F(DispatcherTest, IdleReplicasTakeTurns) {
   open(3);
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(works_alone());
   for (std::uint32_t replica = 0; replica < 3; ++replica) EXPECT_EQ(frames_of(replica), 10U);
