@@ -93,6 +93,25 @@ endfunction()
 add_custom_target(millrace_check_headers)
 add_custom_target(millrace_unit_tests)
 
+# What all code of tests is compiled with. What a test computes itself is little; its compilation costs half as much without optimisation.
+function(millrace_compile_as_test name)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(TARGET millrace_tests_pch)
+    target_precompile_headers(${name} REUSE_FROM millrace_tests_pch)
+  endif()
+endfunction()
+
+# millrace_test_helpers(name SOURCES … USES … [LIBS …]): what several tests of a folder share, compiled once.
+function(millrace_test_helpers name)
+  cmake_parse_arguments(T "" "" "SOURCES;USES;LIBS" ${ARGN})
+  set(uses ${T_USES})
+  list(TRANSFORM uses PREPEND millrace_)
+  add_library(${name} STATIC ${T_SOURCES})
+  target_link_libraries(${name} PUBLIC millrace_options ${uses} millrace_tests_paths ${T_LIBS} GTest::gtest)
+  target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+  millrace_compile_as_test(${name})
+endfunction()
+
 # millrace_test(name SOURCES … USES … [LABELS unit] [LIBS …] [DEFINES …]): a GoogleTest program, run by ctest as one entry.
 function(millrace_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS;LIBS;DEFINES" ${ARGN})
@@ -100,8 +119,7 @@ function(millrace_test name)
   list(TRANSFORM uses PREPEND millrace_)
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE millrace_options ${uses} millrace_tests_paths ${T_LIBS} GTest::gtest GTest::gtest_main)
-  # What a test computes itself is little; its compilation costs half as much without optimisation.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  millrace_compile_as_test(${name})
   target_compile_definitions(${name} PRIVATE ${T_DEFINES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(name MATCHES "^test_(kernels_.*|compiler_(explore|replicas|requantise))$")
