@@ -32,9 +32,6 @@ Status check_file_schema(const yaml::Mapping& map) {
   return {};
 }
 
-// Devices.
-// ----------------------------------------------------------------------------------------------------------
-
 Result<Resources> read_resources(const yaml::Node& node, const std::string& file, const std::string& what) {
   MILLRACE_ASSIGN(const auto map,
                   yaml::Mapping::of(node, file, what, {"lut", "lutram", "ff", "dsp", "bram36", "uram"}));
@@ -122,9 +119,6 @@ Status check_shell(const yaml::Mapping& map, const Device& device) {
   }
   return {};
 }
-
-// Clusters.
-// ---------------------------------------------------------------------------------------------------------
 
 Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, const std::string& file,
                           const Cluster& cluster) {

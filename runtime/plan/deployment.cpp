@@ -5,291 +5,154 @@
 
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/deployment.pb.h"
+#include "runtime/plan/fields.hpp"
 #include "runtime/plan/proto.hpp"
 
 namespace millrace::runtime::plan {
+static void fields(Fields& io, TensorSignature& tensor) {
+  io("name", tensor.name);
+  io("datatype", tensor.datatype);
+  io("shape", tensor.shape);
+}
+
+static void fields(Fields& io, Preprocessing& preprocessing) {
+  io("layout", preprocessing.layout);
+  io("scale", preprocessing.scale);
+  io("mean", preprocessing.mean);
+}
+
+static void fields(Fields& io, ModelInfo& model) {
+  io("name", model.name);
+  io("source_digest", model.source_digest);
+  io("description", model.description);
+  io("inputs", model.inputs);
+  io("outputs", model.outputs);
+  io("labels", model.labels);
+  io("preprocessing", model.preprocessing);
+}
+
+static void fields(Fields& io, Endpoint& endpoint) {
+  io("name", endpoint.name);
+  io("host", endpoint.host);
+  io("device", endpoint.device);
+  io("image", endpoint.image);
+}
+
+static void fields(Fields& io, Image& image) {
+  io("name", image.name);
+  io("file", image.file);
+  io("file_sha256", image.file_sha256);
+  io("content_digest", image.content_digest);
+  io("uuid", image.uuid);
+  io("device", image.device);
+  io("partitions", image.partitions);
+}
+
+static void fields(Fields& io, Port& port) {
+  io("name", port.name);
+  io("tensor", port.tensor);
+  io("type", port.type);
+  io("shape", port.shape);
+}
+
+static void fields(Fields& io, Resources& resources) {
+  io("lut", resources.lut);
+  io("lutram", resources.lutram);
+  io("ff", resources.ff);
+  io("dsp", resources.dsp);
+  io("bram36", resources.bram36);
+  io("uram", resources.uram);
+}
+
+static void fields(Fields& io, Prediction& prediction) {
+  io("resources", prediction.resources);
+  io("interval_cycles", prediction.interval_cycles);
+  io("latency_cycles", prediction.latency_cycles);
+  io("multiply_accumulates", prediction.multiply_accumulates);
+}
+
+static void fields(Fields& io, ParameterFile& parameters) {
+  io("file", parameters.file);
+  io("sha256", parameters.sha256);
+  io("bytes", parameters.bytes);
+}
+
+/// Without the program, which is a file of its own (program_proto.cpp).
+static void fields(Fields& io, Partition& partition) {
+  io("name", partition.name);
+  io("kind", partition.kind);
+  io("endpoint", partition.endpoint);
+  io("image", partition.image);
+  io("region", partition.region);
+  io("inputs", partition.inputs);
+  io("outputs", partition.outputs);
+  io("nodes", partition.nodes);
+  io("program_digest", partition.program_digest);
+  io("prediction", partition.prediction);
+  io("parameters", partition.parameters);
+}
+
+static void fields(Fields& io, PortRef& end) {
+  io("partition", end.partition);
+  io("port", end.port);
+}
+
+static void fields(Fields& io, Slice& slice) {
+  io("offset", slice.offset);
+  io("count", slice.count);
+  io("stride", slice.stride);
+  io("unit", slice.unit);
+}
+
+static void fields(Fields& io, Channel& channel) {
+  io("id", channel.id);
+  io("name", channel.name);
+  io("producer", channel.producer);
+  io("consumer", channel.consumer);
+  io("transport", channel.transport);
+  io("type", channel.type);
+  io("slice", channel.slice);
+  io("frame_bytes", channel.frame_bytes);
+  io("packet_bytes", channel.packet_bytes);
+  io("credits", channel.credits);
+}
+
+static void fields(Fields& io, CommunicationStep& step) {
+  io("action", step.action);
+  io("channel", step.channel);
+  io("bytes", step.bytes);
+}
+
+static void fields(Fields& io, PortPlan& plan) {
+  io("endpoint", plan.endpoint);
+  io("partition", plan.partition);
+  io("port", plan.port);
+  io("steps", plan.steps);
+}
+
+static void fields(Fields& io, Deployment& deployment) {
+  io("schema_version", deployment.schema_version);
+  io.unless(1U, "replicas", deployment.replicas);
+  io("generator", deployment.generator);
+  io("model", deployment.model);
+  io("endpoints", deployment.endpoints);
+  io("images", deployment.images);
+  io("partitions", deployment.partitions);
+  io("channels", deployment.channels);
+  io("communication", deployment.communication);
+  io("digest", deployment.digest);
+}
+
 namespace {
 
-template <class Field, class Values>
-void copy(const Values& values, Field& field) {
-  for (const auto& value : values) *field.Add() = value;
-}
-
-Error unknown(const std::string& where, const char* what) {
-  return Error(ErrorCode::kInvalidInput, "deployment.json: " + where + ": unknown or missing " + what);
-}
-
-// Model.
-// ------------------------------------------------------------------------------------------------------------
-
-void to_proto(const TensorSignature& in, proto::TensorSignature& out) {
-  out.set_name(in.name);
-  out.set_datatype(in.datatype);
-  copy(in.shape, *out.mutable_shape());
-}
-
-TensorSignature read(const proto::TensorSignature& in) {
-  return {in.name(), in.datatype(), {in.shape().begin(), in.shape().end()}};
-}
-
-void to_proto(const ModelInfo& in, proto::ModelInfo& out) {
-  out.set_name(in.name);
-  out.set_source_digest(in.source_digest);
-  out.set_description(in.description);
-  for (const auto& tensor : in.inputs) to_proto(tensor, *out.add_inputs());
-  for (const auto& tensor : in.outputs) to_proto(tensor, *out.add_outputs());
-  copy(in.labels, *out.mutable_labels());
-  auto& preprocessing = *out.mutable_preprocessing();
-  preprocessing.set_layout(in.preprocessing.layout);
-  copy(in.preprocessing.scale, *preprocessing.mutable_scale());
-  copy(in.preprocessing.mean, *preprocessing.mutable_mean());
-}
-
-ModelInfo read(const proto::ModelInfo& in) {
-  ModelInfo out;
-  out.name = in.name();
-  out.source_digest = in.source_digest();
-  out.description = in.description();
-  for (const auto& tensor : in.inputs()) out.inputs.push_back(read(tensor));
-  for (const auto& tensor : in.outputs()) out.outputs.push_back(read(tensor));
-  out.labels.assign(in.labels().begin(), in.labels().end());
-  out.preprocessing.layout = in.preprocessing().layout();
-  out.preprocessing.scale.assign(in.preprocessing().scale().begin(), in.preprocessing().scale().end());
-  out.preprocessing.mean.assign(in.preprocessing().mean().begin(), in.preprocessing().mean().end());
+proto::Deployment to_proto(const Deployment& deployment) {
+  proto::Deployment out;
+  write(deployment, out);
+  for (std::size_t i = 0; i < deployment.partitions.size(); ++i)
+    if (deployment.partitions[i].kind == PartitionKind::kHost)
+      plan::to_proto(deployment.partitions[i].program,
+                     *out.mutable_partitions(static_cast<int>(i))->mutable_program());
   return out;
-}
-
-// Partitions.
-// -------------------------------------------------------------------------------------------------------
-
-void to_proto(const Port& in, proto::Port& out) {
-  out.set_name(in.name);
-  out.set_tensor(in.tensor);
-  plan::to_proto(in.type, *out.mutable_type());
-  copy(in.shape, *out.mutable_shape());
-}
-
-Result<Port> read(const proto::Port& in, const std::string& where) {
-  Port out;
-  out.name = in.name();
-  out.tensor = in.tensor();
-  MILLRACE_ASSIGN(out.type,
-                  from_proto(in.type(), "deployment.json: " + where + ", port '" + in.name() + "': type"));
-  out.shape.assign(in.shape().begin(), in.shape().end());
-  return out;
-}
-
-void to_proto(const Prediction& in, proto::Prediction& out) {
-  auto& resources = *out.mutable_resources();
-  resources.set_lut(in.resources.lut);
-  resources.set_lutram(in.resources.lutram);
-  resources.set_ff(in.resources.ff);
-  resources.set_dsp(in.resources.dsp);
-  resources.set_bram36(in.resources.bram36);
-  resources.set_uram(in.resources.uram);
-  out.set_interval_cycles(in.interval_cycles);
-  out.set_latency_cycles(in.latency_cycles);
-  out.set_multiply_accumulates(in.multiply_accumulates);
-}
-
-Prediction read(const proto::Prediction& in) {
-  const auto& r = in.resources();
-  Prediction out;
-  out.resources = {r.lut(), r.lutram(), r.ff(), r.dsp(), r.bram36(), r.uram()};
-  out.interval_cycles = in.interval_cycles();
-  out.latency_cycles = in.latency_cycles();
-  out.multiply_accumulates = in.multiply_accumulates();
-  return out;
-}
-
-void to_proto(const Partition& in, proto::Partition& out) {
-  out.set_name(in.name);
-  switch (in.kind) {
-    case PartitionKind::kHost:
-      out.set_kind(proto::Partition::HOST);
-      break;
-    case PartitionKind::kDataflow:
-      out.set_kind(proto::Partition::DATAFLOW);
-      break;
-    case PartitionKind::kAie:
-      out.set_kind(proto::Partition::AIE);
-      break;
-  }
-  out.set_endpoint(in.endpoint);
-  out.set_image(in.image);
-  out.set_region(in.region);
-  for (const auto& port : in.inputs) to_proto(port, *out.add_inputs());
-  for (const auto& port : in.outputs) to_proto(port, *out.add_outputs());
-  copy(in.nodes, *out.mutable_nodes());
-  out.set_program_digest(in.program_digest);
-  if (in.kind == PartitionKind::kHost) plan::to_proto(in.program, *out.mutable_program());
-  to_proto(in.prediction, *out.mutable_prediction());
-  if (in.parameters) {
-    auto& parameters = *out.mutable_parameters();
-    parameters.set_file(in.parameters->file);
-    parameters.set_sha256(in.parameters->sha256);
-    parameters.set_bytes(in.parameters->bytes);
-  }
-}
-
-Result<Partition> read(const proto::Partition& in) {
-  const std::string where = "partition '" + in.name() + "'";
-  Partition out;
-  out.name = in.name();
-  switch (in.kind()) {
-    case proto::Partition::HOST:
-      out.kind = PartitionKind::kHost;
-      break;
-    case proto::Partition::DATAFLOW:
-      out.kind = PartitionKind::kDataflow;
-      break;
-    case proto::Partition::AIE:
-      out.kind = PartitionKind::kAie;
-      break;
-    default:
-      return unknown(where, "kind");
-  }
-  out.endpoint = in.endpoint();
-  out.image = in.image();
-  out.region = in.region();
-  for (const auto& port : in.inputs()) {
-    MILLRACE_ASSIGN(out.inputs.emplace_back(), read(port, where));
-  }
-  for (const auto& port : in.outputs()) {
-    MILLRACE_ASSIGN(out.outputs.emplace_back(), read(port, where));
-  }
-  out.nodes.assign(in.nodes().begin(), in.nodes().end());
-  out.program_digest = in.program_digest();
-  if (in.has_program() != (out.kind == PartitionKind::kHost))
-    return Error(ErrorCode::kInvalidInput,
-                 "deployment.json: " + where + ": a host partition, and only one, holds its program");
-  if (in.has_program()) {
-    auto program = from_proto(in.program());
-    if (!program.ok()) return program.error().within("deployment.json: " + where);
-    out.program = std::move(program).value();
-  }
-  out.prediction = read(in.prediction());
-  if (in.has_parameters())
-    out.parameters = ParameterFile{in.parameters().file(), in.parameters().sha256(), in.parameters().bytes()};
-  return out;
-}
-
-// Channels.
-// ---------------------------------------------------------------------------------------------------------
-
-void to_proto(const Channel& in, proto::Channel& out) {
-  out.set_id(in.id);
-  out.set_name(in.name);
-  out.mutable_producer()->set_partition(in.producer.partition);
-  out.mutable_producer()->set_port(in.producer.port);
-  out.mutable_consumer()->set_partition(in.consumer.partition);
-  out.mutable_consumer()->set_port(in.consumer.port);
-  switch (in.transport) {
-    case Transport::kHost:
-      out.set_transport(proto::Channel::HOST);
-      break;
-    case Transport::kAurora:
-      out.set_transport(proto::Channel::AURORA);
-      break;
-    case Transport::kUdp:
-      out.set_transport(proto::Channel::UDP);
-      break;
-    case Transport::kMpi:
-      out.set_transport(proto::Channel::MPI);
-      break;
-  }
-  plan::to_proto(in.type, *out.mutable_type());
-  auto& slice = *out.mutable_slice();
-  slice.set_offset(in.slice.offset);
-  slice.set_count(in.slice.count);
-  slice.set_stride(in.slice.stride);
-  slice.set_unit(in.slice.unit);
-  out.set_frame_bytes(in.frame_bytes);
-  out.set_packet_bytes(in.packet_bytes);
-  out.set_credits(in.credits);
-}
-
-Result<Channel> read(const proto::Channel& in) {
-  const std::string where = "channel '" + in.name() + "'";
-  Channel out;
-  out.id = in.id();
-  out.name = in.name();
-  out.producer = {in.producer().partition(), in.producer().port()};
-  out.consumer = {in.consumer().partition(), in.consumer().port()};
-  switch (in.transport()) {
-    case proto::Channel::HOST:
-      out.transport = Transport::kHost;
-      break;
-    case proto::Channel::AURORA:
-      out.transport = Transport::kAurora;
-      break;
-    case proto::Channel::UDP:
-      out.transport = Transport::kUdp;
-      break;
-    case proto::Channel::MPI:
-      out.transport = Transport::kMpi;
-      break;
-    default:
-      return unknown(where, "transport");
-  }
-  MILLRACE_ASSIGN(out.type, from_proto(in.type(), "deployment.json: " + where + ": type"));
-  out.slice = {in.slice().offset(), in.slice().count(), in.slice().stride(), in.slice().unit()};
-  out.frame_bytes = in.frame_bytes();
-  out.packet_bytes = in.packet_bytes();
-  out.credits = in.credits();
-  return out;
-}
-
-void to_proto(const PortPlan& in, proto::PortPlan& out) {
-  out.set_endpoint(in.endpoint);
-  out.set_partition(in.partition);
-  out.set_port(in.port);
-  for (const auto& step : in.steps) {
-    auto& s = *out.add_steps();
-    s.set_action(step.action == Action::kSend ? proto::CommunicationStep::SEND
-                                              : proto::CommunicationStep::RECEIVE);
-    s.set_channel(step.channel);
-    s.set_bytes(step.bytes);
-  }
-}
-
-Result<PortPlan> read(const proto::PortPlan& in) {
-  PortPlan out{in.endpoint(), in.partition(), in.port(), {}};
-  for (const auto& step : in.steps()) {
-    if (step.action() != proto::CommunicationStep::SEND && step.action() != proto::CommunicationStep::RECEIVE)
-      return unknown("communication of " + in.partition() + "." + in.port(), "action");
-    out.steps.push_back({step.action() == proto::CommunicationStep::SEND ? Action::kSend : Action::kReceive,
-                         step.channel(), step.bytes()});
-  }
-  return out;
-}
-
-void to_proto(const Deployment& in, proto::Deployment& out) {
-  out.set_schema_version(in.schema_version);
-  if (in.replicas != 1) out.set_replicas(in.replicas);
-  out.set_generator(in.generator);
-  to_proto(in.model, *out.mutable_model());
-  for (const auto& endpoint : in.endpoints) {
-    auto& e = *out.add_endpoints();
-    e.set_name(endpoint.name);
-    e.set_host(endpoint.host);
-    e.set_device(endpoint.device);
-    e.set_image(endpoint.image);
-  }
-  for (const auto& image : in.images) {
-    auto& i = *out.add_images();
-    i.set_name(image.name);
-    i.set_file(image.file);
-    i.set_file_sha256(image.file_sha256);
-    i.set_content_digest(image.content_digest);
-    i.set_uuid(image.uuid);
-    i.set_device(image.device);
-    copy(image.partitions, *i.mutable_partitions());
-  }
-  for (const auto& partition : in.partitions) to_proto(partition, *out.add_partitions());
-  for (const auto& channel : in.channels) to_proto(channel, *out.add_channels());
-  for (const auto& plan : in.communication) to_proto(plan, *out.add_communication());
-  out.set_digest(in.digest);
 }
 
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
@@ -330,33 +193,30 @@ std::uint64_t Port::storage_bytes() const {
   return product(elements(), type.storage_bytes());
 }
 
+template <class T>
+static const T* find_named(const std::vector<T>& all, const std::string& name) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const T& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 const Partition* Deployment::find_partition(const std::string& name) const {
-  const auto found =
-      std::find_if(partitions.begin(), partitions.end(), [&](const auto& p) { return p.name == name; });
-  return found == partitions.end() ? nullptr : &*found;
+  return find_named(partitions, name);
 }
 
 const Image* Deployment::find_image(const std::string& name) const {
-  const auto found =
-      std::find_if(images.begin(), images.end(), [&](const auto& i) { return i.name == name; });
-  return found == images.end() ? nullptr : &*found;
+  return find_named(images, name);
 }
 
 const Endpoint* Deployment::find_endpoint(const std::string& name) const {
-  const auto found =
-      std::find_if(endpoints.begin(), endpoints.end(), [&](const auto& e) { return e.name == name; });
-  return found == endpoints.end() ? nullptr : &*found;
+  return find_named(endpoints, name);
 }
 
 std::string to_json(const Deployment& deployment) {
-  proto::Deployment message;
-  to_proto(deployment, message);
-  return to_canonical_json(message);
+  return to_canonical_json(to_proto(deployment));
 }
 
 std::string compute_digest(const Deployment& deployment) {
-  proto::Deployment message;
-  to_proto(deployment, message);
+  proto::Deployment message = to_proto(deployment);
   message.clear_digest();
   return sha256_hex(to_canonical_json(message));
 }
@@ -367,30 +227,18 @@ Result<Deployment> parse_deployment(const std::string& json) {
   MILLRACE_TRY(check_schema(probe.schema_version(), "deployment.json"));
   proto::Deployment in;
   MILLRACE_TRY(from_json(json, in, "deployment.json"));
-  Deployment out;
-  out.schema_version = in.schema_version();
-  if (in.has_replicas()) out.replicas = in.replicas();
-  out.generator = in.generator();
-  out.model = read(in.model());
-  for (const auto& e : in.endpoints()) out.endpoints.push_back({e.name(), e.host(), e.device(), e.image()});
-  for (const auto& i : in.images())
-    out.images.push_back({i.name(),
-                          i.file(),
-                          i.file_sha256(),
-                          i.content_digest(),
-                          i.uuid(),
-                          i.device(),
-                          {i.partitions().begin(), i.partitions().end()}});
-  for (const auto& partition : in.partitions()) {
-    MILLRACE_ASSIGN(out.partitions.emplace_back(), read(partition));
+  MILLRACE_ASSIGN(Deployment out, read<Deployment>(in, "deployment.json", ErrorCode::kInvalidInput));
+  for (std::size_t i = 0; i < out.partitions.size(); ++i) {
+    const proto::Partition& partition = in.partitions(static_cast<int>(i));
+    const std::string where = "deployment.json: partition '" + partition.name() + "'";
+    const bool host = out.partitions[i].kind == PartitionKind::kHost;
+    if (partition.has_program() != host)
+      return Error(ErrorCode::kInvalidInput, where + ": a host partition, and only one, holds its program");
+    if (!host) continue;
+    auto program = from_proto(partition.program());
+    if (!program.ok()) return program.error().within(where);
+    out.partitions[i].program = std::move(program).value();
   }
-  for (const auto& channel : in.channels()) {
-    MILLRACE_ASSIGN(out.channels.emplace_back(), read(channel));
-  }
-  for (const auto& plan : in.communication()) {
-    MILLRACE_ASSIGN(out.communication.emplace_back(), read(plan));
-  }
-  out.digest = in.digest();
   return out;
 }
 

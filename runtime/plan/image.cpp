@@ -5,12 +5,50 @@
 
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/plan/fields.hpp"
 #include "runtime/plan/image.pb.h"
 #include "runtime/plan/image_abi.hpp"
 #include "runtime/plan/proto.hpp"
 
 namespace millrace::runtime::plan {
+
+static void fields(Fields& io, ImagePort& port) {
+  io("name", port.name);
+  io("kind", port.kind);
+  io("compute_unit", port.compute_unit);
+  io("link_index", port.link_index);
+  io("memory_bank", port.memory_bank);
+  io("type", port.type);
+  io("elements", port.elements);
+}
+
+static void fields(Fields& io, ImagePartition& partition) {
+  io("name", partition.name);
+  io("region", partition.region);
+  io("ports", partition.ports);
+  io("nodes", partition.nodes);
+  io("program_digest", partition.program_digest);
+  io("interval_cycles", partition.interval_cycles);
+  io("latency_cycles", partition.latency_cycles);
+  io.unless(std::string(), "parameters_unit", partition.parameters_unit);
+  io("rtl_digest", partition.rtl_digest);
+}
+
+static void fields(Fields& io, ImageRecord& record) {
+  io("abi_version", record.abi_version);
+  io("name", record.name);
+  io("device", record.device);
+  io("content_digest", record.content_digest);
+  io("clock_mhz", record.clock_mhz);
+  io("partitions", record.partitions);
+}
+
 namespace {
+
+void to_proto(const ImageRecord& record, proto::ImageRecord& out) {
+  out.set_schema_version(kSchemaVersion);
+  write(record, out);
+}
 
 Error bad(const std::string& where, const std::string& why) {
   return Error(ErrorCode::kCorrupt, "image record: " + where + ": " + why);
@@ -21,77 +59,6 @@ bool is_input(PortKind kind) {
 }
 bool is_link(PortKind kind) {
   return kind == PortKind::kLinkReceive || kind == PortKind::kLinkSend;
-}
-
-proto::ImagePort::Kind to_proto(PortKind kind) {
-  switch (kind) {
-    case PortKind::kIngress:
-      return proto::ImagePort::INGRESS;
-    case PortKind::kEgress:
-      return proto::ImagePort::EGRESS;
-    case PortKind::kLinkReceive:
-      return proto::ImagePort::LINK_RECEIVE;
-    case PortKind::kLinkSend:
-      return proto::ImagePort::LINK_SEND;
-  }
-  return proto::ImagePort::KIND_UNSPECIFIED;
-}
-
-void to_proto(const ImageRecord& record, proto::ImageRecord& out) {
-  out.set_schema_version(kSchemaVersion);
-  out.set_abi_version(record.abi_version);
-  out.set_name(record.name);
-  out.set_device(record.device);
-  out.set_content_digest(record.content_digest);
-  out.set_clock_mhz(record.clock_mhz);
-  for (const auto& partition : record.partitions) {
-    auto& p = *out.add_partitions();
-    p.set_name(partition.name);
-    p.set_region(partition.region);
-    for (const auto& port : partition.ports) {
-      auto& q = *p.add_ports();
-      q.set_name(port.name);
-      q.set_kind(to_proto(port.kind));
-      q.set_compute_unit(port.compute_unit);
-      q.set_link_index(port.link_index);
-      q.set_memory_bank(port.memory_bank);
-      plan::to_proto(port.type, *q.mutable_type());
-      q.set_elements(port.elements);
-    }
-    for (const auto& node : partition.nodes) p.add_nodes(node);
-    p.set_program_digest(partition.program_digest);
-    p.set_interval_cycles(partition.interval_cycles);
-    p.set_latency_cycles(partition.latency_cycles);
-    if (!partition.parameters_unit.empty()) p.set_parameters_unit(partition.parameters_unit);
-    p.set_rtl_digest(partition.rtl_digest);
-  }
-}
-
-Result<ImagePort> read(const proto::ImagePort& in, const std::string& where) {
-  ImagePort out;
-  out.name = in.name();
-  switch (in.kind()) {
-    case proto::ImagePort::INGRESS:
-      out.kind = PortKind::kIngress;
-      break;
-    case proto::ImagePort::EGRESS:
-      out.kind = PortKind::kEgress;
-      break;
-    case proto::ImagePort::LINK_RECEIVE:
-      out.kind = PortKind::kLinkReceive;
-      break;
-    case proto::ImagePort::LINK_SEND:
-      out.kind = PortKind::kLinkSend;
-      break;
-    default:
-      return bad(where, "unknown kind of port");
-  }
-  out.compute_unit = in.compute_unit();
-  out.link_index = in.link_index();
-  out.memory_bank = in.memory_bank();
-  MILLRACE_ASSIGN(out.type, from_proto(in.type(), where));
-  out.elements = in.elements();
-  return out;
 }
 
 /// What must hold among the ports of one image.
@@ -131,36 +98,21 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
     return Error(ErrorCode::kUnsupported, "image record: abi_version " + std::to_string(in.abi_version()) +
                                               " is not this Millrace's " + std::to_string(abi::kAbiVersion) +
                                               "; compile the model again");
-  ImageRecord out;
-  out.abi_version = in.abi_version();
-  out.name = in.name();
-  out.device = in.device();
-  out.content_digest = in.content_digest();
-  out.clock_mhz = in.clock_mhz();
+  MILLRACE_ASSIGN(ImageRecord out, plan::read<ImageRecord>(in, "image record", ErrorCode::kCorrupt));
   if (!std::isfinite(out.clock_mhz) || out.clock_mhz < 0 || out.clock_mhz > 10000)
     return bad("clock_mhz", "is not between 0 and 10000");
-  if (in.partitions().empty()) return bad("partitions", "there is none");
+  if (out.partitions.empty()) return bad("partitions", "there is none");
   std::set<std::string> names;
   PortChecker ports;
-  for (const auto& partition : in.partitions()) {
-    auto& p = out.partitions.emplace_back();
-    p.name = partition.name();
-    const std::string where = "partition '" + p.name + "'";
-    if (p.name.empty() || !names.insert(p.name).second)
+  for (std::size_t i = 0; i < out.partitions.size(); ++i) {
+    const ImagePartition& partition = out.partitions[i];
+    const std::string where = "partition '" + partition.name + "'";
+    if (partition.name.empty() || !names.insert(partition.name).second)
       return bad(where, "its name is empty or stands twice");
-    p.region = partition.region();
-    for (const auto& port : partition.ports()) {
-      MILLRACE_ASSIGN(p.ports.emplace_back(), read(port, where + ", port '" + port.name() + "'"));
-      MILLRACE_TRY(ports.check(p.ports.back(), where + ", port '" + port.name() + "'"));
-    }
-    p.nodes.assign(partition.nodes().begin(), partition.nodes().end());
-    p.program_digest = partition.program_digest();
-    p.interval_cycles = partition.interval_cycles();
-    p.latency_cycles = partition.latency_cycles();
-    p.parameters_unit = partition.parameters_unit();
-    if (partition.has_parameters_unit())
-      MILLRACE_TRY(ports.check_unit(p.parameters_unit, abi::kParametersKernel, where));
-    p.rtl_digest = partition.rtl_digest();
+    for (const ImagePort& port : partition.ports)
+      MILLRACE_TRY(ports.check(port, where + ", port '" + port.name + "'"));
+    if (in.partitions(static_cast<int>(i)).has_parameters_unit())
+      MILLRACE_TRY(ports.check_unit(partition.parameters_unit, abi::kParametersKernel, where));
   }
   if (out.content_digest != compute_content_digest(out))
     return bad("content_digest", "does not match what the record says");

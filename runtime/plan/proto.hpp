@@ -15,16 +15,12 @@ namespace google::protobuf {
 class Message;
 }
 namespace millrace::plan {
-class ElementType;
 class ProgramFile;
 }  // namespace millrace::plan
 
 namespace millrace::runtime::plan {
 
 namespace proto = ::millrace::plan;
-
-void to_proto(const kernels::ElementType& type, proto::ElementType& out);
-Result<kernels::ElementType> from_proto(const proto::ElementType& in, const std::string& what);
 
 void to_proto(const kernels::Program& program, proto::ProgramFile& out);
 /// Indices, enumerations, narrow fields and blobs are checked here; the meaning is kernels::validate()'s,

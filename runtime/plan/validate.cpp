@@ -190,9 +190,6 @@ Status check_partitions(const Deployment& d) {
   return {};
 }
 
-// Channels.
-// ---------------------------------------------------------------------------------------------------------
-
 struct End {
   std::size_t position = 0;            // of the partition; the model's own ends come before all and after all
   const Endpoint* endpoint = nullptr;  // null: the model's own
