@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/rtl/design.hpp"
@@ -12,6 +13,9 @@ namespace millrace::runtime::rtl {
 
 inline constexpr char kWrapperModule[] = "mr_simulation";
 inline constexpr char kModelClass[] = "Vmr_simulation";  // the name that Verilator is told to use
+
+/// The text of wrapper.cpp.in.
+extern const std::string_view kWrapperTemplate;
 
 /// SystemVerilog: module mr_simulation.
 std::string wrapper_module(const Design& design);
