@@ -27,11 +27,11 @@ namespace fs = std::filesystem;
 
 constexpr char kSums[] = "SHA256SUMS";
 constexpr char kLocks[] = "locks";
-constexpr char kOwner[] = "lock";  // of a folder: held as long as its owner lives
+constexpr char kOwner[] = "lock";  // of a folder: locked while its owner lives
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr char kElsewhere[] = " (MILLRACE_CACHE puts the cache elsewhere)";
 constexpr std::uint64_t kFullBelow = 4U << 20U;
-constexpr std::chrono::milliseconds kLook{20};  // how often at a lock that others hold
+constexpr std::chrono::milliseconds kLockPoll{20};
 
 Error failed(const fs::path& path, const std::string& what, int code) {
   const bool full = code == ENOSPC || code == EDQUOT;
@@ -41,7 +41,7 @@ Error failed(const fs::path& path, const std::string& what, int code) {
                          : "; set MILLRACE_CACHE to a folder of yours"));
 }
 
-/// Held until it goes; the kernel lets go for a process that dies.
+/// A lock on a file. The destructor releases it; if the process dies, the kernel does.
 class Lock {
  public:
   Lock() = default;
@@ -56,18 +56,18 @@ class Lock {
     if (lock.file_ < 0) return failed(path, "make a lock", errno);
     if (::flock(lock.file_, LOCK_EX | LOCK_NB) == 0) return lock;
     if (errno == EWOULDBLOCK && waiting) waiting();
-    // The kernel's wait hears of no stop.
-    const bool looks = stop.stop_possible();
-    while (::flock(lock.file_, looks ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
+    // A blocking flock() cannot be stopped, so poll if the caller may ask to stop.
+    const bool polls = stop.stop_possible();
+    while (::flock(lock.file_, polls ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
       if (errno != EINTR && errno != EWOULDBLOCK) return failed(path, "lock", errno);
       if (stop.stop_requested())
         return Error(ErrorCode::kCancelled,
                      path.string() + ": another process holds it; waiting for it was cancelled");
-      if (looks) std::this_thread::sleep_for(kLook);
+      if (polls) std::this_thread::sleep_for(kLockPoll);
     }
     return lock;
   }
-  /// Whether nobody holds it; where there is none, nobody does.
+  /// Whether nobody holds the lock; also if the file does not exist.
   static bool free(const fs::path& path) {
     Lock lock;
     lock.file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -79,7 +79,7 @@ class Lock {
   int file_ = -1;
 };
 
-/// "<sha256>  <name>" a line, sorted; the sums' own file left out. Empty where something cannot be read.
+/// The content of SHA256SUMS for an entry: lines "<sha256>  <name>", sorted. Empty if a file cannot be read.
 std::string sums_of(const fs::path& entry) {
   std::vector<std::string> names;
   std::error_code code;
@@ -105,12 +105,14 @@ Status make_folder(const fs::path& path) {
   return {};
 }
 
-/// Folders are made, filled, cleared and locked below it: not in one that is for other things.
+/// Refuses a folder that holds other files, because the cache creates, clears and locks folders below its
+/// root.
 Status check_own(const fs::path& root) {
   std::error_code code;
   const auto other = [](const fs::directory_entry& entry) { return entry.path().filename() != "lost+found"; };
   if (std::none_of(fs::directory_iterator(root, code), {}, other)) return {};
-  // Looked for last: where others make it a cache meanwhile, it is there before anything else of theirs.
+  // Checked last: if another process turns the folder into a cache meanwhile, `locks` is the first file it
+  // creates.
   if (fs::is_directory(root / kLocks, code)) return {};
   return Error(ErrorCode::kEnvironment,
                root.string() +
@@ -118,7 +120,7 @@ Status check_own(const fs::path& root) {
                    "of its own, which is made where it is missing");
 }
 
-/// Its own for each caller and process.
+/// A name that no other call in any process uses.
 std::string temporary_name(const std::string& begin) {
   static std::atomic<unsigned> counter{0};
   return begin + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
@@ -157,7 +159,7 @@ Result<Cache> Cache::open(const fs::path& given) {
   if (root == root.root_path())
     return Error(ErrorCode::kEnvironment, root.string() + " cannot be a cache; give a folder of its own");
   MILLRACE_TRY(make_folder(root.parent_path()));
-  // Ours alone from the first moment on, whatever the umask: others may look while we are here.
+  // Mode 0700 from the start, whatever the umask, so that no other user gets in meanwhile.
   if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) return failed(root, "make the folder", errno);
   struct stat info {};
   if (::stat(root.c_str(), &info) != 0) return failed(root, "look at the cache", errno);
@@ -167,7 +169,7 @@ Result<Cache> Cache::open(const fs::path& given) {
                      ": other users can change this cache, and what is in it gets run; make it "
                      "yours and writable by you alone (chmod 700), or set MILLRACE_CACHE");
   MILLRACE_TRY(check_own(root));
-  // Its mark first: see check_own().
+  // kLocks first: see check_own().
   for (const char* folder : {kLocks, "tmp"}) MILLRACE_TRY(make_folder(root / folder));
   if (::access((root / "tmp").c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
   return Cache(root);
@@ -190,7 +192,7 @@ Result<fs::path> Cache::get(const std::string& kind, const std::string& key, con
   return make_entry(kind, key, make);
 }
 
-/// Under the key's lock: whatever is in tmp/ for it was left by a maker that is gone.
+/// The caller holds the key's lock, so anything in tmp/ for this key was left by a process that died.
 Result<fs::path> Cache::make_entry(const std::string& kind, const std::string& key, const Make& make) const {
   std::error_code ignored;
   for (const auto& left : fs::directory_iterator(root_ / "tmp", ignored))
@@ -227,7 +229,8 @@ Result<fs::path> Cache::make_entry(const std::string& kind, const std::string& k
 Result<CacheFolder> Cache::folder(const std::string& use) const {
   if (!is_name(use) || use.find('.') != std::string::npos)
     return Error(ErrorCode::kInternal, "'" + use + "' is no name for folders in a cache");
-  // Held until the new one's own lock is: till then it would look as if its owner were gone.
+  // Hold this lock until the new folder's own lock is taken. Before that, the folder looks as if its owner
+  // had died.
   MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / kLocks / use));
   std::error_code ignored;
   for (const auto& left : fs::directory_iterator(root_ / "tmp", ignored))

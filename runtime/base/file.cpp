@@ -43,9 +43,9 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   int get() const { return fd_; }
-  /// Where there was none.
+  /// The object must not hold a descriptor.
   void reset(int fd) { fd_ = fd; }
-  /// The error of close() is the last chance to hear of a full disk on some file systems.
+  /// Returns the error of close(): some file systems report a full disk only there.
   int close() {
     const int result = ::close(fd_) == 0 ? 0 : errno;
     fd_ = -1;
@@ -62,7 +62,7 @@ int sync_directory(const fs::path& path) {
   return ::fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-/// A neighbour of `path` no other thread or process uses.
+/// A path beside `path` that no other thread or process uses.
 fs::path temporary_neighbour(const fs::path& path) {
   static std::atomic<unsigned> counter{0};
   const fs::path absolute = fs::absolute(path).lexically_normal();
@@ -73,7 +73,7 @@ fs::path temporary_neighbour(const fs::path& path) {
          ("." + leaf.string() + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++));
 }
 
-/// All bytes into `fd`; errors name `path`.
+/// Writes all bytes to `fd`; errors name `path`.
 Status write_all(int fd, const fs::path& path, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -86,7 +86,7 @@ Status write_all(int fd, const fs::path& path, std::span<const std::byte> bytes)
 
 enum class Sync { kNow, kLater };
 
-/// A new file `file` with the bytes; errors name `path`, which it is to become.
+/// Creates `file` with the bytes. Errors name `path`, to which the file will be renamed.
 Status write_fresh(const fs::path& file, const fs::path& path, std::span<const std::byte> bytes, Sync sync) {
   Descriptor fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd.get() < 0) return os_error(path, "create the file", errno);
@@ -96,7 +96,7 @@ Status write_fresh(const fs::path& file, const fs::path& path, std::span<const s
   return {};
 }
 
-/// Into what is there; `flags`: what else to open it with.
+/// Writes into an existing file or device; `flags` are added to those of open().
 Status write_through(const fs::path& path, std::span<const std::byte> bytes, int flags = 0) {
   Descriptor fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | flags, 0644));
   if (fd.get() < 0) return os_error(path, "open", errno);
@@ -116,14 +116,14 @@ bool is_at(const Descriptor& fd, const fs::path& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/// A directory that is being filled, locked until it goes or the process ends, however it ends.
+/// A directory that is being filled. It stays locked until the object or the process ends.
 struct Claimed {
   fs::path path;
   Descriptor lock;
 };
 
-/// Makes a temporary neighbour of `target` and locks it. Another process may sweep it away between the two;
-/// then the next name is tried.
+/// Creates a temporary directory beside `target` and locks it. If another process removes it in between,
+/// tries the next name.
 Result<Claimed> claim_temporary(const fs::path& target) {
   while (true) {
     Claimed claimed{temporary_neighbour(target), Descriptor(-1)};
@@ -132,20 +132,20 @@ Result<Claimed> claim_temporary(const fs::path& target) {
     fs::create_directories(parent, code);
     if (code) return os_error(parent, "create a directory in it", code.value());
     if (::mkdir(claimed.path.c_str(), 0777) != 0) {
-      if (errno == EEXIST) continue;  // left by a dead process whose id this one has
+      if (errno == EEXIST) continue;  // left by a dead process with the same id
       return os_error(parent, "create a directory in it", errno);
     }
     claimed.lock.reset(::open(claimed.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (claimed.lock.get() < 0 && errno != ENOENT) return os_error(claimed.path, "open", errno);
     if (claimed.lock.get() < 0) continue;
-    // A file system without locks has no sweeper either: it needs the same lock.
+    // On a file system without locks no process removes directories either, because that needs the same lock.
     const bool locked = ::flock(claimed.lock.get(), LOCK_EX) == 0;
     if (!locked || is_at(claimed.lock, claimed.path)) return claimed;
   }
 }
 
-/// Removes what killed processes left beside `temporary` of the same target. Whoever fills a directory holds
-/// its lock, so that neither a process id used again nor one of another container misleads.
+/// Removes the temporary directories of the same target that killed processes left beside `temporary`. A
+/// process that fills one holds its lock, so the process ids in the names do not matter.
 void remove_left_beside(const fs::path& temporary) {
   const std::string name = temporary.filename().string();
   const std::string_view alike = std::string_view(name).substr(0, name.rfind(".tmp.") + 5);
@@ -159,7 +159,7 @@ void remove_left_beside(const fs::path& temporary) {
   }
 }
 
-/// `size`: what it says of its length.
+/// Opens a regular file; `size` is its length.
 Status open_regular(const fs::path& path, Descriptor& fd, std::uint64_t& size) {
   // Opening a FIFO without a writer would block, and so would reading it.
   fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -186,7 +186,7 @@ Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t lim
   };
   if (size > limit_bytes) return too_long();
 
-  // One byte more than it should have, in which its end shows.
+  // One byte more than the file should have, to detect its end.
   std::vector<std::byte> bytes(static_cast<std::size_t>(size) + 1);
   std::size_t filled = 0;
   while (true) {
@@ -234,7 +234,7 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return directory_error(path);
-    // Renamed over, a device or a link would be gone, for everyone who uses it.
+    // A rename would replace a device or pipe for everybody who uses it.
     if (!S_ISREG(info.st_mode)) return write_through(path, bytes);
     std::error_code code;
     target = fs::canonical(path, code);
@@ -322,7 +322,7 @@ Status write_directory_atomically(const fs::path& target,
   remove_left_beside(temporary);
 
   Status status = fill(temporary);
-  // One call for all files: an fsync for each of a deployment's hundreds takes seconds on a busy disk.
+  // One syncfs() for all files: an fsync() for each of hundreds of files takes seconds on a busy disk.
   if (status.ok() && ::syncfs(claimed->lock.get()) != 0) status = os_error(temporary, "sync", errno);
   if (status.ok()) {
     const auto rename_with = [&](unsigned flags) {
@@ -332,7 +332,7 @@ Status write_directory_atomically(const fs::path& target,
     };
     const int code = unfinished->put_in_place(target, [&] {
       const int done = rename_with(RENAME_NOREPLACE);
-      return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // then `temporary` is the old one
+      return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // `temporary` is then the old directory
     });
     if (code != 0) status = os_error(target, "put the directory in place", code);
   }

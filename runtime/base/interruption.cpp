@@ -22,12 +22,12 @@ int pipe_write = -1;  // the signal handler's end
 std::array<struct sigaction, kSignals.size()> old_actions;
 
 struct State {
-  // Shared for each change of files, and held for good, by one alone, once a signal has come.
+  // Shared for each change of files. After a signal, one thread holds it exclusively for ever.
   std::shared_mutex changes;
   std::mutex mutex;  // protects what follows
   std::vector<fs::path> unfinished;
   std::vector<fs::path> written;
-  bool handled = false;  // nobody asks a server, which would gather `written` without end
+  bool handled = false;  // without a handler `written` would grow for ever
 };
 
 /// Never destroyed: threads may still write while the process ends.
@@ -94,7 +94,7 @@ InterruptionHandler::~InterruptionHandler() {
   if (read_ < 0) return;
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &old_actions[i], nullptr);
   [[maybe_unused]] const auto sent = ::write(pipe_write, &kEnd, 1);
-  thread_.join();  // a signal that came before is read before: the join waits until it has ended the process
+  thread_.join();  // if a signal came before, this waits until it has ended the process
   ::close(pipe_write);
 }
 
@@ -117,7 +117,7 @@ int Unfinished::put_in_place(const fs::path& target, const std::function<int()>&
   if (const int code = rename(); code != 0) return code;
   const std::lock_guard lock(state().mutex);
   if (!state().handled) return 0;
-  // Inside another that is unfinished it is not in place yet.
+  // A path inside another unfinished one is not in place yet.
   const auto holds = [&](const fs::path& outer) {
     return outer != temporary_ &&
            std::mismatch(outer.begin(), outer.end(), target.begin(), target.end()).first == outer.end();

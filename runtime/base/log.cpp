@@ -31,7 +31,8 @@ bool writes_to_journal() {
          stream == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
-/// "<4>" before a line: the journal's priority of it (sd-daemon(3)), for `journalctl -p warning`.
+/// Writes a line's priority for the journal, "<4>", before the line (sd-daemon(3)), for `journalctl -p
+/// warning`.
 class JournalPriority final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -65,7 +66,7 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-/// What is not UTF-8 is taken for Latin-1: a line is JSON whatever it says.
+/// Text that is not UTF-8 is taken for Latin-1, so that every line is valid JSON.
 void append_escaped(std::string& out, std::string_view text) {
   const bool utf8 = is_utf8(text);
   for (const char c : text) {
@@ -126,7 +127,7 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// Bare where a reader sees where the value ends without quotes.
+/// Quotes the value only if its end would be unclear otherwise.
 void append_text(std::string& out, std::string_view text) {
   const std::string shown = printable(text);
   if (shown.find_first_of(" \"=") == std::string::npos)

@@ -37,14 +37,14 @@ struct Pipe {
   }
 };
 
-/// In the child, between fork and exec: only what a signal handler might call.
+/// Runs in the child between fork and exec, so it calls only async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, const char* directory, int output, int failure, pid_t parent,
                          int niceness) {
   int code = 0;
   if (niceness != 0) [[maybe_unused]]
     const int lower = ::nice(niceness);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(127);  // it ended before we could be told
+  if (::getppid() != parent) ::_exit(127);  // the parent ended before prctl()
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -62,7 +62,7 @@ struct Pipe {
   ::_exit(127);
 }
 
-/// Until its end, or until the caller is asked to stop.
+/// Reads until the end of the pipe, or until a request to stop.
 void read_all(int from, std::string& output, const ChildWatch& watch = {}) {
   std::array<char, 65536> part;
   while (!watch.stop.stop_requested()) {

@@ -66,7 +66,7 @@ Status verify_checksums(const fs::path& directory, const Checksums& sums) {
   return {};
 }
 
-/// An image's container and record say what the plan says.
+/// Checks an image's container and record against the plan.
 Status check_image(const fs::path& directory, const Deployment& plan, const Image& image,
                    const Checksums& sums) {
   const auto listed = sums.find(image.file);
@@ -98,7 +98,7 @@ Status check_image(const fs::path& directory, const Deployment& plan, const Imag
   return {};
 }
 
-/// A partition's parameters are the plan's, and for what its image computes.
+/// Checks a partition's parameters against the plan and against the topology that its image computes.
 Status check_parameters(const fs::path& directory, const Partition& partition, const Checksums& sums) {
   const ParameterFile& parameters = *partition.parameters;
   const auto listed = sums.find(parameters.file);
@@ -131,7 +131,7 @@ Result<std::string> make_checksums(const fs::path& directory) {
   return text;
 }
 
-/// Absolute, without links as far as it exists, and without a trailing separator.
+/// The absolute path, without links as far as it exists, and without a trailing separator.
 fs::path resolved(const fs::path& path) {
   std::error_code code;
   fs::path out = fs::weakly_canonical(fs::absolute(path, code), code);
@@ -143,11 +143,11 @@ bool is_or_holds(const fs::path& directory, const fs::path& path) {
   return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
 }
 
-/// The first file below `directory` that no deployment has and CHECKSUMS does not list; empty where there is
-/// none.
+/// The first file below `directory` that is not part of a deployment and that CHECKSUMS does not list; empty
+/// if there is none.
 Result<std::string> foreign_file(const fs::path& directory) {
   std::error_code code;
-  Checksums sums;  // empty where it cannot be read
+  Checksums sums;  // empty if the file cannot be read
   if (const auto text = read_text_file(directory / kChecksumFile); text.ok())
     if (auto parsed = parse_checksums(*text); parsed.ok()) sums = std::move(*parsed);
   const auto listed = [&](const fs::path& inside, bool folder) {
@@ -173,7 +173,7 @@ Result<std::string> foreign_file(const fs::path& directory) {
   return std::string();
 }
 
-/// As foreign_file(), below a directory of deployments with their index and, perhaps, a Makefile.
+/// As foreign_file(), for a directory of deployments with their index and perhaps a Makefile.
 Result<std::string> foreign_beside_variants(const fs::path& directory) {
   std::error_code code;
   for (auto it = fs::directory_iterator(directory, code); !code && it != fs::directory_iterator();
@@ -192,11 +192,7 @@ Result<std::string> foreign_beside_variants(const fs::path& directory) {
   return std::string();
 }
 
-}  // namespace
-
-namespace {
-
-/// `foreign`: whether a directory that holds something may go; what it has that may not, empty where nothing.
+/// `foreign` says why a directory that is not empty must not be replaced; empty if it may be.
 Status replaceable(const fs::path& directory, const std::vector<fs::path>& inputs,
                    const std::function<Result<std::string>(const fs::path&)>& foreign) {
   constexpr char kRemedy[] = "; give a new directory";

@@ -14,9 +14,9 @@ namespace {
 constexpr double kGigabitsPerSecond = 10;
 constexpr std::uint64_t kBandwidthBytesPerSecond = 10'000'000'000U;
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{2} << 30U;
-constexpr std::uint64_t kLeastMemoryBytes = 4096;  // an image without a bank gets a card all the same
+constexpr std::uint64_t kLeastMemoryBytes = 4096;  // for an image without a bank
 
-/// Channels between two endpoints (ascending by position), each way.
+/// The number of channels each way between two endpoints, which are in ascending order.
 using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint32_t, std::uint32_t>>;
 
 Traffic count_traffic(const Deployment& deployment, const std::vector<std::string>& endpoints) {
@@ -37,7 +37,7 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   return traffic;
 }
 
-/// Of each kind of device, the memory that its image with the most of it asks for.
+/// For each kind of device, the largest amount of memory that one of its images needs.
 Result<std::map<std::string, std::uint64_t>> memory_of_devices(const LoadedDeployment& deployment) {
   std::map<std::string, std::uint64_t> memory;
   for (const auto& image : deployment.plan.images) {

@@ -61,7 +61,7 @@ bool is_link(PortKind kind) {
   return kind == PortKind::kLinkReceive || kind == PortKind::kLinkSend;
 }
 
-/// What must hold among the ports of one image.
+/// Checks the ports of one image against each other.
 class PortChecker {
  public:
   Status check(const ImagePort& port, const std::string& where) {
@@ -119,7 +119,8 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
   return out;
 }
 
-/// Ports of a partition against the program behind them: inputs in order, then each output once a channel.
+/// Checks a partition's ports against its program: inputs in order, then each output once for each of its
+/// channels.
 Status check_ports(const ImagePartition& partition, const kernels::Program& program) {
   const std::string where = "partition '" + partition.name + "'";
   const auto matches = [&](const ImagePort& port, kernels::TensorIndex index) {

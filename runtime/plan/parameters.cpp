@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'M', 'R', 'P', 'A', 'R', 'A', 'M', 'S'};
 constexpr std::uint32_t kSchema = 1;
-constexpr std::uint64_t kTail = 64;  // the file is a whole number of the widest memory word
+constexpr std::uint64_t kTail = 64;  // the widest memory word; the file is a multiple of it
 
 /// The first bytes of the file, little-endian; the rest of the first kParameterAlignment is 0.
 struct Header {

@@ -33,7 +33,8 @@ std::optional<std::string> datatype_of(const kernels::ElementType& type) {
   return std::string(type.kind == Kind::kSigned ? "INT" : "UINT") + (type.bits > 8 ? "16" : "8");
 }
 
-/// The one block that reads the tensor; null where there are others, or it leaves the program.
+/// The only block that reads the tensor; null if there are several, or if the tensor is an output of the
+/// program.
 const kernels::Block* only_reader(const kernels::Program& program, TensorIndex tensor) {
   if (std::find(program.outputs.begin(), program.outputs.end(), tensor) != program.outputs.end())
     return nullptr;

@@ -1,4 +1,4 @@
-// What must hold between the parts of a plan. Each check names the first thing that does not.
+// Checks that the parts of a plan fit together. Each check names the first part that does not.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -40,7 +40,7 @@ bool is_uuid(const std::string& text) {
   return true;
 }
 
-/// Relative, and inside the directory whatever is in it.
+/// Whether the path is relative and stays inside the directory.
 bool is_safe_path(const std::string& text) {
   const std::filesystem::path path(text);
   if (text.empty() || path.is_absolute() || path.lexically_normal() != path) return false;
@@ -191,7 +191,7 @@ Status check_partitions(const Deployment& d) {
 }
 
 struct End {
-  std::size_t position = 0;            // of the partition; the model's own ends come before all and after all
+  std::size_t position = 0;  // of the partition; 0 for the model's inputs, past the last for its outputs
   const Endpoint* endpoint = nullptr;  // null: the model's own
   const Port* port = nullptr;
   const TensorSignature* tensor = nullptr;
@@ -322,7 +322,7 @@ class ChannelChecker {
   std::set<std::pair<std::string, std::string>> sent_;
 };
 
-/// Every port has its plan, every channel one send and one receive (none at the model's own ends).
+/// Checks that every channel has one send and one receive, but none at the model's own ends.
 Status check_communication(const Deployment& d) {
   std::set<std::pair<std::string, std::string>> planned;
   std::set<std::pair<std::uint32_t, bool>> done;  // channel, is send

@@ -1,6 +1,6 @@
-// The xclbin container, read. Offsets are those of axlf, axlf_header and axlf_section_header in XRT's
-// xclbin.h, which stays out of this folder: the layout is frozen, and hostile bytes are easier to check by
-// offset than by cast.
+// Reads the xclbin container. Offsets are those of axlf, axlf_header and axlf_section_header in XRT's
+// xclbin.h. The layout is frozen, and hostile bytes are easier to check by offset than by cast, so xclbin.h
+// is not included.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -25,7 +25,7 @@ constexpr std::size_t kSectionNameBytes = 16;
 constexpr std::uint32_t kMaxSections = 0x10000;
 
 // Our checksum in m_keyBlock: this mark, then the sha256 of the whole container with the 32 digest bytes
-// zero; the rest of the block is 0xff, as all of it is in containers of others.
+// zero. The rest of the block is 0xff, and so is the whole block in containers of other tools.
 constexpr char kMark[] = "millrace:sha256";
 constexpr std::size_t kMarkBytes = sizeof kMark;
 constexpr std::size_t kDigestBytes = 32;
@@ -54,7 +54,7 @@ Error corrupt(const std::string& why) {
   return Error(ErrorCode::kCorrupt, "xclbin: " + why);
 }
 
-/// True where there is a checksum of ours, and it holds.
+/// True if the container has our checksum and the checksum is right; false if it has none.
 Result<bool> check_key_block(std::span<const std::byte> bytes) {
   const auto block = bytes.subspan(kKeyBlock, kKeyBlockBytes);
   const auto all = [](std::span<const std::byte> part, std::byte value) {
@@ -123,7 +123,7 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
 Result<std::uint64_t> memory_bytes(const XclbinView& view) {
   // mem_topology and mem_data of xclbin.h: a count, then rows of 40 bytes from offset 8.
   constexpr std::size_t kRows = 8, kRowBytes = 40, kUsed = 1, kSize = 8;
-  // Rows that stand for streams, the host's memory under another address, and processor kernels.
+  // Types of rows for streams, the host's memory at another address, and processor kernels.
   constexpr std::array<std::uint8_t, 4> kNoMemory = {3, 4, 9, 11};
   const XclbinSection* section = view.find(kSectionMemoryTopology);
   if (section == nullptr || section->bytes.size() < sizeof(std::int32_t)) return std::uint64_t{0};

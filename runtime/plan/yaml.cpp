@@ -25,8 +25,8 @@ Error at_line(const std::string& file, int line, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(line) + ": " + message);
 }
 
-/// yaml-cpp recurses a level of nesting at a time, on a stack it does not bound well: refused before it sees
-/// the text.
+/// yaml-cpp recurses for each level of nesting and does not bound its stack well, so deep nesting is refused
+/// before it parses the text.
 bool nested_too_deep(const std::string& text) {
   int depth = 0;
   for (const char c : text) {
@@ -59,16 +59,16 @@ bool nested_too_deep(const std::string& text) {
   return false;
 }
 
-/// A document's tree, from the parser's events: yaml-cpp's own tree would be built for nothing.
-class Builder final : public YAML::EventHandler {
+/// Builds a document's tree from the parser's events.
+class TreeBuilder final : public YAML::EventHandler {
   using Mark = YAML::Mark;
   using Anchor = YAML::anchor_t;
   using Style = YAML::EmitterStyle::value;
 
  public:
-  explicit Builder(std::string file) : file_(std::move(file)) {}
+  explicit TreeBuilder(std::string file) : file_(std::move(file)) {}
 
-  /// Of a document that was parsed to its end.
+  /// Call it when the document has been parsed to its end.
   Result<Node> take() {
     if (wrong_) return *wrong_;
     if (root_.node.kind == Node::Kind::kNull) return at_line(file_, 1, "is empty");
@@ -87,7 +87,8 @@ class Builder final : public YAML::EventHandler {
   void OnAlias(const Mark& mark, Anchor anchor) override {
     if (wrong_) return;
     const auto known = anchors_.find(anchor);
-    if (known == anchors_.end()) return refuse(line_of(mark), "an alias stands inside of what it stands for");
+    if (known == anchors_.end())
+      return refuse(line_of(mark), "an alias is inside the node that it refers to");
     if (fits(known->second)) put(Branch(known->second));
   }
   void OnSequenceStart(const Mark& mark, const std::string&, Anchor anchor, Style) override {
@@ -100,14 +101,14 @@ class Builder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  /// A node, with what it comes to.
+  /// A node with its size and depth.
   struct Branch {
     Node node;
     Anchor anchor = 0;
     std::size_t count = 1, bytes = 0;  // aliases expanded
-    int depth = 0;                     // of what is below
+    int depth = 0;                     // of the levels below
     std::set<std::string> keys;
-    std::optional<std::pair<std::string, int>> key;  // read, with its line; its value not yet
+    std::optional<std::pair<std::string, int>> key;  // with its line; its value was not read yet
   };
 
   static int line_of(const Mark& mark) { return mark.line + 1; }
@@ -130,7 +131,8 @@ class Builder final : public YAML::EventHandler {
     return one;
   }
 
-  /// Whether there is room for it here: what is open counts only what it has taken in so far.
+  /// Whether the document stays within its bounds with this branch. An open branch counts only what it holds
+  /// so far.
   bool fits(const Branch& one) {
     std::size_t count = one.count, bytes = one.bytes;
     for (const Branch& outer : open_) {
@@ -160,7 +162,7 @@ class Builder final : public YAML::EventHandler {
     put(std::move(done));
   }
 
-  /// A whole node goes where it belongs.
+  /// Puts a complete node into the open node that contains it.
   void put(Branch one) {
     if (wrong_) return;
     if (one.anchor != 0) {
@@ -200,7 +202,7 @@ class Builder final : public YAML::EventHandler {
   std::vector<Branch> open_;  // from the root in
   Branch root_;
   std::map<Anchor, Branch> anchors_;
-  Branch anchored_;  // what all of them come to
+  Branch anchored_;  // the size of all anchored branches
   std::optional<Error> wrong_;
 };
 
@@ -235,11 +237,11 @@ Result<Node> parse(const std::string& text, const std::string& file) {
   }
   if (nested_too_deep(text)) return at_line(file, 1, "nested deeper than 64 levels");
   try {
-    // yaml-cpp's LoadAll() reads documents without end where one begins with a stray ',' or ']': asked for
-    // two, and no more.
+    // yaml-cpp's LoadAll() never ends if a document begins with a stray ',' or ']', so only two documents are
+    // read.
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    Builder document(file), second(file);
+    TreeBuilder document(file), second(file);
     if (!parser.HandleNextDocument(document)) return at_line(file, 1, "is empty");
     if (parser.HandleNextDocument(second))
       return at_line(file, 1, "holds several documents ('---'), or text outside of one; one is expected");

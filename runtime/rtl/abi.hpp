@@ -1,5 +1,5 @@
 // The interface between this program and a simulation that it built: functions of a shared library, found by
-// name. The library is built from the text in wrapper.cpp by the same build of Millrace, and the cache's key
+// name. The library is built from wrapper.cpp.in by the same build of Millrace, and the cache's key
 // covers that text. So layouts need no version of their own.
 #pragma once
 
@@ -53,7 +53,7 @@ using Close = void(void*);
 /// are loaded, there is one more input: their stream of 64-bit words, without a ready signal.
 inline constexpr char kConnect[] = "millrace_simulation_connect";
 using Connect = void(void*, Port* inputs, Port* outputs, Stream* streams, Unit* units);
-/// Present only if weights are read from memory. Fills their ports in the design's order.
+/// For weights that are read from memory. Fills their ports in the design's order.
 inline constexpr char kConnectWeights[] = "millrace_simulation_connect_weights";
 using ConnectWeights = void(void*, Weights*, ReadPort* ports);
 inline constexpr char kReset[] = "millrace_simulation_reset";

@@ -198,7 +198,7 @@ TEST_F(ClusterFile, RefusesFilesThatAreNoClusters) {
   has(refusal("just words\n", 1), "a mapping with the keys");
   has(refusal("schema: 1\ncards: [\n", 3), "not YAML");
   has(refusal("schema: 1\nschema: 1\n", 2), "'schema' is given twice");
-  has(refusal("schema: 1\ncards: &all [*all]\n", 2), "an alias stands inside of what it stands for");
+  has(refusal("schema: 1\ncards: &all [*all]\n", 2), "an alias is inside the node that it refers to");
   has(refusal("schema: 1\n[cards]: x\n", 2), "a key must be plain text");
   has(refusal("schema: 1\n~: x\n", 2), "a key must be plain text");
   has(refusal("~", 1), "is empty");
