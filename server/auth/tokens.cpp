@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -22,7 +23,7 @@ std::optional<Scope> parse_scope(std::string_view text) {
   return std::nullopt;
 }
 
-/// RFC 6750's b64token.
+/// Whether `text` is a b64token of RFC 6750.
 bool is_token(std::string_view text) {
   return text.size() >= kShortest && text.size() <= kLongest &&
          std::all_of(text.begin(), text.end(), [](char c) {
@@ -31,20 +32,15 @@ bool is_token(std::string_view text) {
          });
 }
 
-std::optional<unsigned> hex_digit(char c) {
-  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
-  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
-  return std::nullopt;
-}
-
 std::optional<std::array<std::byte, 32>> parse_digest(std::string_view hex) {
   std::array<std::byte, 32> out{};
   if (hex.size() != 2 * out.size()) return std::nullopt;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
-    if (!high || !low) return std::nullopt;
-    out[i] = static_cast<std::byte>((*high << 4U) | *low);
+    std::uint8_t byte = 0;
+    const char* const digits = hex.data() + 2 * i;
+    const auto [end, code] = std::from_chars(digits, digits + 2, byte, 16);
+    if (code != std::errc() || end != digits + 2) return std::nullopt;
+    out[i] = static_cast<std::byte>(byte);
   }
   return out;
 }
@@ -53,14 +49,14 @@ std::array<std::byte, 32> digest_of(std::string_view token) {
   return Sha256().update(token).finish();
 }
 
-/// What follows "Bearer "; empty where the header is something else.
+/// The token behind "Bearer "; empty if the header is something else.
 std::string_view bearer(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
-  if (authorization.size() <= kScheme.size()) return {};
-  for (std::size_t i = 0; i < kScheme.size(); ++i) {
-    const char c = authorization[i];
-    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) != kScheme[i]) return {};
-  }
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  if (authorization.size() <= kScheme.size() ||
+      !std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
+                  [&](char scheme, char c) { return same(c, scheme); }))
+    return {};
   authorization.remove_prefix(kScheme.size());
   while (!authorization.empty() && authorization.front() == ' ') authorization.remove_prefix(1);
   return authorization;
@@ -91,15 +87,13 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& file) {
       return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(number) + ": " + what);
     };
     line.resize(std::min(line.find('#'), line.size()));
-    std::istringstream words(line);
+    std::istringstream fields(line);
     std::string name, scope_name, secret, more;
-    if (!(words >> name)) continue;
-    if (!(words >> scope_name >> secret) || words >> more)
+    if (!(fields >> name)) continue;
+    if (!(fields >> scope_name >> secret) || fields >> more)
       return bad("three words are expected: NAME SCOPE SECRET");
     if (!is_name(name))
       return bad("the name takes 1 to 128 of A-Z a-z 0-9 _ - . and begins with neither - nor .");
-    for (const Entry& entry : out.entries_)
-      if (entry.holder.name == name) return bad("the name '" + name + "' stands twice");
     const auto scope = parse_scope(scope_name);
     if (!scope) return bad("the scope is none of read, infer, admin");
     std::array<std::byte, 32> digest{};
@@ -112,11 +106,13 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& file) {
     } else {
       return bad("the secret takes 16 to 512 of A-Z a-z 0-9 - . _ ~ + / =, or sha256: and 64 digits");
     }
-    for (const Entry& entry : out.entries_)
-      if (entry.digest == digest) return bad("'" + entry.holder.name + "' has the same secret");
-    out.entries_.push_back({{name, *scope}, digest});
+    for (const HashedToken& token : out.tokens_) {
+      if (token.holder.name == name) return bad("the name '" + name + "' stands twice");
+      if (token.digest == digest) return bad("'" + token.holder.name + "' has the same secret");
+    }
+    out.tokens_.push_back({{name, *scope}, digest});
   }
-  if (out.entries_.empty()) return Error(ErrorCode::kInvalidInput, file + ": holds no token");
+  if (out.tokens_.empty()) return Error(ErrorCode::kInvalidInput, file + ": holds no token");
   return out;
 }
 
@@ -125,8 +121,8 @@ const Holder* Tokens::find(std::string_view authorization) const {
   if (token.empty() || token.size() > kLongest) return nullptr;
   const auto digest = digest_of(token);
   const Holder* found = nullptr;
-  for (const Entry& entry : entries_)
-    if (CRYPTO_memcmp(entry.digest.data(), digest.data(), digest.size()) == 0) found = &entry.holder;
+  for (const HashedToken& hashed : tokens_)
+    if (CRYPTO_memcmp(hashed.digest.data(), digest.data(), digest.size()) == 0) found = &hashed.holder;
   return found;
 }
 

@@ -1,4 +1,4 @@
-// Bearer tokens and what their holders may do. The file's format: README.md.
+// Bearer tokens and what their holders may do. README.md has the format of the file.
 #pragma once
 
 #include <array>
@@ -32,39 +32,39 @@ class Tokens {
   /// kInvalidInput naming `file` and the line, never a secret.
   static Result<Tokens> parse(std::string_view text, const std::string& file);
 
-  /// The holder of the token in an Authorization header ("Bearer …"); null where it is none of these. Takes
-  /// as long whatever the token is.
+  /// The holder of the token in an Authorization header ("Bearer …"); null if it is none of these tokens. The time
+  /// it takes says nothing about the tokens.
   const Holder* find(std::string_view authorization) const;
 
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const { return tokens_.size(); }
 
-  /// The same holders with the same tokens, in the same order. Both are the server's own, so the time it
-  /// takes tells nobody anything.
+  /// Whether both have the same holders with the same tokens, in the same order. Not in constant time: neither
+  /// side comes from a client.
   bool operator==(const Tokens&) const = default;
 
  private:
-  struct Entry {
+  struct HashedToken {
     Holder holder;
     std::array<std::byte, 32> digest;
-    bool operator==(const Entry&) const = default;
+    bool operator==(const HashedToken&) const = default;
   };
-  std::vector<Entry> entries_;
+  std::vector<HashedToken> tokens_;
 };
 
-/// The tokens of a running server. Until the first replace() nobody needs one.
+/// The tokens of a running server, which can be replaced. Before the first replace() nobody needs one.
 class Guard {
  public:
-  /// A thread's own reference to the tokens: while they stay, looking at them is one atomic load.
+  /// A thread's own reference to the tokens. While they are not replaced, reading them costs one atomic load.
   class View {
     friend class Guard;
     std::shared_ptr<const Tokens> tokens_;
     std::uint64_t generation_ = 0;
   };
 
-  /// Null: nobody needs a token. Any thread.
+  /// Null: nobody needs a token from now on. Any thread.
   void replace(std::shared_ptr<const Tokens> tokens);
 
-  /// Null where nobody needs a token. Valid until the view's next refresh.
+  /// Null if nobody needs a token. Valid until the view's next refresh.
   const Tokens* refresh(View& view) const;
 
  private:

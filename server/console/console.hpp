@@ -1,4 +1,4 @@
-// The console's files, which are in the binary.
+// The files of the console, which are embedded in the binary.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 namespace millrace::server::console {
 
 struct File {
-  std::string_view content_type, bytes;  // to the end of the program
+  std::string_view content_type, bytes;  // valid until the program ends
 };
 
-/// "index.html", "main.js"; nothing where there is no such file.
+/// Finds "index.html", "main.js"; nothing if there is no such file.
 std::optional<File> find(std::string_view name);
 
 }  // namespace millrace::server::console

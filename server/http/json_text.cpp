@@ -3,8 +3,7 @@
 namespace millrace::server::http {
 namespace {
 
-/// A step through UTF-8 (Unicode 15, table 3-7): how many bytes the character at the start has, or how many
-/// are to be replaced.
+/// The character at the start of a text (Unicode 15, table 3-7). If it is not valid, `bytes` are to be replaced.
 struct Character {
   std::size_t bytes = 1;
   bool valid = false;
@@ -37,7 +36,7 @@ Character first_character(std::string_view text) {
   return {length, true};
 }
 
-/// How many bytes stand for themselves: mostly all.
+/// How many bytes at the start need no escape: mostly all.
 std::size_t plain_prefix(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && static_cast<unsigned char>(text[at]) >= 0x20 &&
@@ -100,7 +99,7 @@ void append_json_string(std::string& out, std::string_view text) {
 
 std::string_view clipped(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
-  std::size_t begin = bytes;  // of the character that the cut would hit
+  std::size_t begin = bytes;  // where the character begins that the cut would split
   while (begin > 0 && bytes - begin < 3 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U)
     --begin;
   const bool inside = begin < bytes && first_character(text.substr(begin)).bytes > bytes - begin;

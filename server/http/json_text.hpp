@@ -1,4 +1,4 @@
-// Small pieces of JSON written by hand, where a document tree would cost more than the text.
+// Small pieces of JSON, for places where a document tree would cost more than the text.
 #pragma once
 
 #include <charconv>
@@ -8,14 +8,14 @@
 
 namespace millrace::server::http {
 
-/// Appends `text` quoted and escaped. Whatever the bytes are, the result is valid JSON: what is not UTF-8
-/// becomes U+FFFD, one for each byte or truncated character (Unicode 15, "maximal subparts").
+/// Appends `text` quoted and escaped. The result is valid JSON whatever the bytes are: bytes that are not UTF-8
+/// become U+FFFD, one for each byte or truncated character (Unicode 15, "maximal subparts").
 void append_json_string(std::string& out, std::string_view text);
 
-/// The first `bytes` bytes of `text` or a few fewer, so that no character is cut in two.
+/// The first `bytes` bytes of `text`, or a few fewer, so that no character is cut in two.
 std::string_view clipped(std::string_view text, std::size_t bytes);
 
-/// Appends a number in its shortest form that reads back the same; not for NaN and infinities.
+/// Appends a number in its shortest form that reads back as the same number. Not for NaN and infinities.
 template <class Number>
 void append_number(std::string& out, Number value) {
   char buffer[32];

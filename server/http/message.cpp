@@ -6,6 +6,12 @@
 
 namespace millrace::server::http {
 
+std::uint64_t body_bytes(const Response& response) {
+  std::uint64_t bytes = response.body.size();
+  for (const auto part : response.binary) bytes += part.size();
+  return bytes;
+}
+
 unsigned status_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidInput:
@@ -17,7 +23,7 @@ unsigned status_of(ErrorCode code) {
     case ErrorCode::kUnsupported:
       return 501;
     case ErrorCode::kDeadlineExceeded:
-      return 504;  // not 503: a balancer would take a healthy server for one that is down
+      return 504;  // not 503: a load balancer would take a healthy server for one that is down
     case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled:
       return 503;
@@ -46,7 +52,7 @@ unsigned retry_seconds(std::chrono::milliseconds wait) {
 
 Response error_response(const Error& error, std::chrono::milliseconds retry_after) {
   Response response = error_response(status_of(error.code()), error.message());
-  // A deadline that passed does not come back; a full queue, a lost card and a drain do pass.
+  // A full queue, a lost card and a drain pass by themselves; a deadline that passed does not come back.
   if (error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kUnavailable)
     response.retry_after_seconds = retry_seconds(retry_after);
   return response;

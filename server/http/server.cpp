@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/http/connection/connection.hpp"
 #include "server/http/connection/listener.hpp"
-#include "server/http/connection/session.hpp"
 #include "server/http/limits.hpp"
 
 namespace millrace::server::http {
@@ -23,14 +23,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kCloseBound{1'000};
 
-/// How often deadlines are looked at: often enough that the shortest is kept to within a quarter.
+/// How often deadlines are checked: often enough that the shortest is kept to within a quarter.
 milliseconds tick_of(const ServerOptions& options) {
   const milliseconds shortest = std::min({options.idle_timeout, options.header_timeout, options.body_timeout,
                                           options.write_timeout, options.linger});
   return std::clamp(shortest / 4, milliseconds(5), milliseconds(1'000));
 }
 
-/// One I/O thread: its connections, and the timer that looks at their deadlines.
+/// One I/O thread: its connections, and the timer that checks their deadlines.
 class IoThread {
  public:
   IoThread(ServerState& server, unsigned number)
@@ -43,11 +43,10 @@ class IoThread {
 
   net::io_context& context() { return context_; }
 
-  void adopt(Listener::Socket socket, Admission admission, Entrance entrance) {
-    net::post(context_,
-              [this, socket = std::move(socket), admission, entrance = std::move(entrance)]() mutable {
-                start_session(std::move(socket), state_, admission, std::move(entrance));
-              });
+  void serve(Listener::Socket socket, Accepted accepted) {
+    net::post(context_, [this, socket = std::move(socket), accepted = std::move(accepted)]() mutable {
+      serve_connection(std::move(socket), state_, std::move(accepted));
+    });
   }
 
   bool has_answered() const { return answered_.load(std::memory_order_acquire); }
@@ -71,7 +70,7 @@ class IoThread {
   void stop() {
     context_.stop();
     if (thread_.joinable()) thread_.join();
-    // Completions that pipelines posted last: a session holds itself until it has seen its own.
+    // What pipelines completed last: a connection lives until it has seen that.
     context_.restart();
     context_.poll();
   }
@@ -90,11 +89,11 @@ class IoThread {
 
   template <class Function>
   void for_each(Function function) {
-    // A connection never goes while its handler does not run, so the list stays as it is during the walk.
+    // `function` ends no connection at once, so the list does not change during the walk.
     for (Connection* connection : state_.connections) function(*connection);
   }
 
-  ThreadState state_;  // outlives the context, whose handlers hold the sessions
+  ThreadState state_;  // outlives the context, whose handlers hold the connections
   net::io_context context_{1};
   net::steady_timer timer_;
   const milliseconds tick_;
@@ -123,7 +122,7 @@ class BeastServer final : public Server {
       MILLRACE_TRY(listener->start(
           [this] {
             const std::size_t thread = next_++ % threads_.size();
-            return Listener::Place{thread, threads_[thread]->context()};
+            return Listener::Target{thread, threads_[thread]->context()};
           },
           [this](Listener::Socket socket, std::size_t thread, const Listener& from) {
             admit(std::move(socket), *threads_[thread], from);
@@ -143,7 +142,7 @@ class BeastServer final : public Server {
     net::post(accepting(), [this] {
       for (auto& listener : listeners_)
         if (listener->passed()) listener->close();
-      // Behind the connections that were accepted already and are queued to be admitted.
+      // After the connections that were accepted already and are queued to be admitted.
       net::post(accepting(), [this] { accepting_passed_ = false; });
     });
   }
@@ -166,7 +165,7 @@ class BeastServer final : public Server {
     begin_drain();
     const auto end = Clock::now() + bound;
     while (!idle() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
-    // Every accepted frame completes in here, so every waiting session gets something to answer.
+    // Every accepted frame completes in here, so every waiting connection gets something to answer.
     registry_.stop(milliseconds(0));
     net::post(accepting(), [this] {
       for (auto& listener : listeners_) listener->close();
@@ -176,7 +175,7 @@ class BeastServer final : public Server {
     while (state_.connections.load() > 0 && Clock::now() < close_end)
       std::this_thread::sleep_for(milliseconds(1));
     for (ControlThread* thread : {&state_.control, &state_.scrapes})
-      thread->pool.join();  // runs what is queued: a job holds its session
+      thread->pool.join();  // runs what is queued: connections wait for it
     for (auto& thread : threads_) thread->stop();
   }
 
@@ -185,16 +184,13 @@ class BeastServer final : public Server {
   net::io_context& accepting() { return threads_.front()->context(); }
 
   void admit(Listener::Socket socket, IoThread& thread, const Listener& from) {
-    const std::size_t before = state_.connections.fetch_add(1);
-    if (before >= state_.options.max_connections + kRefusedAtOnce) {
-      state_.connections.fetch_sub(1);
-      state_.metrics.connection_refused();
-      return;
-    }
-    if (from.passed()) state_.to_hand_over.fetch_add(1);
-    thread.adopt(std::move(socket),
-                 before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse,
-                 from.entrance());
+    Accepted accepted = from.accepted();
+    const std::size_t others = state_.connections.load();
+    accepted.connection = count_in(state_.connections);
+    if (others >= state_.options.max_connections + kRefusedAtOnce) return state_.metrics.connection_refused();
+    accepted.refuse = others >= state_.options.max_connections;
+    if (from.passed()) accepted.to_hand_over = count_in(state_.to_hand_over);
+    thread.serve(std::move(socket), std::move(accepted));
   }
 
   Api& api_;

@@ -1,11 +1,11 @@
-// The HTTP server: a listener that only accepts, one session a connection, a thread for slow work and one
-// for scrapes.
+// The HTTP server: listeners that only accept, one coroutine a connection, one thread for slow work and one for
+// scrapes of /metrics.
 //
-//   listener ─▶ session (I/O thread) ─▶ Api ─▶ answer now
-//                                         ├─▶ control or scrape thread ─▶ back to the session
-//                                         └─▶ pipeline ─▶ back to the session
+//   listener ─▶ connection (I/O thread) ─▶ Api ─▶ answer now
+//                                            ├─▶ control or scrape thread ─▶ back to the connection
+//                                            └─▶ pipeline ─▶ back to the connection
 //
-// Every connection belongs to one I/O thread; every read and write has a deadline.
+// Every connection belongs to one I/O thread. Every read and write has a deadline.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/base/result.hpp"
@@ -28,29 +27,27 @@ namespace millrace::server::http {
 
 struct ServerOptions {
   std::vector<ListenAddress> listen = {{}};   // at least one; port 0: the system chooses
-  std::shared_ptr<TlsIdentity> tls;           // of listeners that ask for it
-  std::vector<service::PassedSocket> passed;  // what "systemd:NAME" finds
+  std::shared_ptr<TlsIdentity> tls;           // for listeners that want TLS
+  std::vector<service::PassedSocket> passed;  // where "systemd:NAME" is looked up
   unsigned io_threads = 1;
-  // above: 503 and closed; connections_within() says how many the process can have
-  std::size_t max_connections = 16'384;
+  std::size_t max_connections = 16'384;       // above: 503 and closed; see connections_within()
   std::size_t max_header_bytes = 16'384;      // above: 431
-  std::uint64_t max_body_bytes = 64U << 20U;  // above: 413; body_bytes_for() says what a model needs
+  std::uint64_t max_body_bytes = 64U << 20U;  // above: 413; see body_bytes_for()
   std::uint64_t max_held_bytes = 1U << 30U;   // bodies and answers of all connections together; above: 503
   std::uint64_t compress_from_bytes = 1'024;  // answers, for clients that accept a coding; 0: never
   std::chrono::milliseconds idle_timeout{600'000};   // between two requests
   std::chrono::milliseconds header_timeout{10'000};  // from a request's first byte to the end of its header
   std::chrono::milliseconds body_timeout{60'000};    // from there to the end of its body
   std::chrono::milliseconds write_timeout{60'000};
-  std::chrono::milliseconds linger{
-      1'000};  // reading on after an answer that closes, so that the client sees it
+  std::chrono::milliseconds linger{1'000};  // reading on after the last answer, so that the client sees it
 };
 
 class Server {
  public:
-  /// Takes the address, so that a conflict is known before cards are programmed; clients are refused until
-  /// start(). All references must outlive the server. kEnvironment where an address cannot be had (in use,
-  /// not ours, no permission, no such passed socket); kInvalidInput where a listener wants TLS and there is
-  /// no certificate.
+  /// Takes the addresses, so that a conflict is known before cards are programmed. Clients are refused until
+  /// start(). All references must outlive the server. kEnvironment if an address cannot be had (in use, not
+  /// ours, no permission, no such passed socket); kInvalidInput if a listener wants TLS and there is no
+  /// certificate.
   static Result<std::unique_ptr<Server>> bind(const ServerOptions& options, Api& api,
                                               models::Registry& registry, metrics::Metrics& metrics);
 
@@ -62,7 +59,7 @@ class Server {
                                               models::Registry& registry, metrics::Metrics& metrics);
   virtual ~Server() = default;  // as stop(0)
 
-  /// What was really bound, in the order of the options: {"http", "127.0.0.1:43211"}, {"https", …}, {"http",
+  /// What was bound, in the order of the options: {"http", "127.0.0.1:43211"}, {"https", …}, {"http",
   /// "unix:/run/millrace.sock"}, {"admin", …}.
   struct Address {
     std::string kind, text;
@@ -70,13 +67,13 @@ class Server {
   virtual std::vector<Address> addresses() const = 0;
   std::string address() const { return addresses().front().text; }
 
-  /// `ready` says 503 and every answer to a POST closes its connection, so that load balancers and clients
-  /// turn elsewhere while everything is still served. Passed sockets are no longer accepted from: connections
-  /// to them wait for the next process, and every answer on one that was accepted closes it. Any thread,
-  /// after start(); once.
+  /// From now on `ready` says 503 and every answer to a POST closes its connection, so that load balancers and
+  /// clients turn elsewhere; everything is still served. Passed sockets are no longer accepted from:
+  /// connections to them wait for the next process, and every answer on one that was accepted closes it. Any
+  /// thread, after start(); once.
   virtual void give_notice() = 0;
 
-  /// After give_notice(): no connection through a passed socket can ask for anything more. True where no
+  /// After give_notice(): whether no connection through a passed socket can ask for anything more. True if no
   /// socket was passed. Any thread.
   virtual bool handed_over() const = 0;
 
@@ -87,16 +84,16 @@ class Server {
   /// As give_notice(), and new inferences are refused; everything else goes on. Any thread.
   virtual void begin_drain() = 0;
 
-  /// No request is being answered. Any thread.
+  /// Whether no request is being answered. Any thread.
   virtual bool idle() const = 0;
 
-  /// Asks every I/O thread for a sign of life, unless one still owes that of an earlier call: false then. For
-  /// a watchdog; waits for nothing. By one thread, between start() and stop().
+  /// For a watchdog: asks every I/O thread for a sign of life. Returns false, and asks nobody, if a thread has
+  /// not answered the call before. Waits for nothing. By one thread, between start() and stop().
   virtual bool beat() = 0;
 
   /// Drains for at most `bound`, stops the registry's pipelines (what is still in flight gets 503), closes
-  /// every connection and ends the threads. Idempotent; not from a thread of the server; nothing where it was
-  /// not started.
+  /// every connection and ends the threads. Idempotent; not from a thread of the server; nothing if it was not
+  /// started.
   virtual void stop(std::chrono::milliseconds bound) = 0;
 };
 

@@ -4,15 +4,14 @@
 // The first byte selects options. Bit 0: tokens are required. Bit 1: pages of one origin may read answers.
 // Bit 2: the request comes through a listener without admin routes.
 #include <algorithm>
-#include <boost/beast/http/parser.hpp>
 #include <boost/json/parse.hpp>
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "runtime/base/log.hpp"
-#include "server/http/connection/beast_request.hpp"
 #include "server/http/connection/coding.hpp"
+#include "server/http/connection/incoming.hpp"
 #include "server/http/connection/response_head.hpp"
 #include "server/http/routes/api.hpp"
 
@@ -21,7 +20,6 @@ namespace {
 using namespace millrace;
 using namespace millrace::server;
 using namespace millrace::server::http;
-namespace bhttp = boost::beast::http;
 
 constexpr std::uint64_t kMostBody = 65'536;
 
@@ -101,7 +99,7 @@ Response answer(World& world, const Api& api, Request request, std::string_view 
   }
   auto outcome = api.handle(request, world.workspace, std::chrono::steady_clock::now());
   if (auto* response = std::get_if<Response>(&outcome)) return std::move(*response);
-  if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return job->run();
+  if (auto* job = std::get_if<ControlJob>(&outcome)) return job->run();
   auto& inference = std::get<InferencePool::Lease>(outcome);
   bool done = false;
   const Status started = inference->start([](void* flag) { *static_cast<bool*>(flag) = true; }, &done);
@@ -118,34 +116,30 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static auto& world = *new World;
   if (size == 0) return 0;
   const std::uint8_t choice = data[0];
-  bhttp::request_parser<Body> parser;
-  parser.header_limit(4'096);
-  parser.body_limit(kMostBody);
-  parser.eager(true);
-  boost::system::error_code error;
-  std::size_t at = 1;
-  while (at < size && !parser.is_done() && !error) {
-    const std::size_t used = parser.put(boost::asio::buffer(data + at, size - at), error);
-    if (used == 0) break;
-    at += used;
-  }
-  if (!parser.is_done()) return 0;
-  const auto& message = parser.get();
-  if (const auto no = host_fault(message)) return check(*no), 0;
-  const FieldsView headers(message);
-  Request request = request_of(message, headers, {(choice & 4U) == 0, (choice & 8U) == 0});
-  if (const auto no = take_inference_header_length(message, request)) return check(*no), 0;
-  request.body = std::as_bytes(std::span(message.body()));
+  static const ServerOptions options = [] {
+    ServerOptions out;
+    out.max_header_bytes = 4'096;
+    out.max_body_bytes = kMostBody;
+    return out;
+  }();
+  Incoming incoming(options);
+  incoming.begin();
+  std::copy(data + 1, data + size, static_cast<std::uint8_t*>(incoming.room(size - 1).data()));
+  incoming.commit(size - 1);
+  if (const auto no = incoming.parse()) return check(*no), 0;
+  if (!incoming.done()) return 0;
+  Request request = incoming.request({(choice & 4U) == 0, (choice & 8U) == 0});
+  if (const auto no = incoming.take_inference_header_length(request)) return check(*no), 0;
+  request.body = std::as_bytes(incoming.body());
 
   const Api& api = (choice & 1U) != 0 ? world.guarded : (choice & 2U) != 0 ? world.cors : world.open;
   std::vector<std::byte> decoded_body;
-  Response response =
-      answer(world, api, request, view_of(message[bhttp::field::content_encoding]), decoded_body);
+  Response response = answer(world, api, request, incoming.content_coding(), decoded_body);
   check(response);
   HeadOptions head;
   const std::string more = api.cors_headers(request);
   head.more_headers = more;
-  head.coding = compressed(response, preferred_coding(view_of(message[bhttp::field::accept_encoding])), 64);
+  head.coding = compressed(response, preferred_coding(incoming.find("Accept-Encoding")), 64);
   head.content_length = body_bytes(response);
   std::string bytes;
   write_response_head(bytes, response, head);

@@ -285,8 +285,8 @@ TEST_F(RepositoryPin, ContradictingPinParametersAreRefused) {
                           Case{"load", R"("pin":1,"version":"1")", "'pin' is neither true nor false"},
                           Case{"load", R"("unpin":true,"version":"1")", "loads nothing"},
                           Case{"load", R"("unpin":true,"pin":true,"version":"1")", "loads nothing"},
-                          Case{"unload", R"("unpin":true)", "are of a load"},
-                          Case{"unload", R"("pin":true,"version":"1")", "are of a load"}}) {
+                          Case{"unload", R"("unpin":true)", "belong to a load"},
+                          Case{"unload", R"("pin":true,"version":"1")", "belong to a load"}}) {
     const auto answer =
         host_.post(model + one.route, std::string(R"({"parameters":{)") + one.parameters + "}}");
     EXPECT_EQ(answer.status, 400) << one.parameters;

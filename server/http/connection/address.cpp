@@ -66,11 +66,12 @@ Result<ListenAddress> parse_listen_address(std::string_view text, std::string_vi
   }
   if (rest.starts_with(kUnix)) {
     rest.remove_prefix(kUnix.size());
-    if (rest.empty()) return bad("unix: takes the path of the socket to make");
+    if (rest.empty()) return bad("unix: takes the path of the socket to create");
     if (rest.size() > kLongestPath)
-      return bad("the path has " + std::to_string(rest.size()) + " bytes, that of a Unix socket " +
-                 std::to_string(kLongestPath) + " at the most; choose a shorter one");
-    if (rest.find('\0') != std::string_view::npos) return bad("the path has a NUL in it");
+      return bad("the path has " + std::to_string(rest.size()) +
+                 " bytes, but that of a Unix socket has at most " + std::to_string(kLongestPath) +
+                 "; choose a shorter one");
+    if (rest.find('\0') != std::string_view::npos) return bad("the path contains a NUL");
     out.at = UnixPath{std::string(rest)};
     return out;
   }

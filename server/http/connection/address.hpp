@@ -1,4 +1,4 @@
-// Where a server can be reached, as it is written in settings and in requests.
+// Addresses as settings and requests write them.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-/// "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the form
-/// expected.
+/// Reads "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the expected
+/// form.
 Result<HostPort> parse_host_port(std::string_view text, std::string_view what);
 
-/// Whether a request's header Host may say this: HOST or HOST:PORT, the host a name, an IPv4 address or one
-/// in brackets (RFC 9110, 7.2). Also nothing at all, for targets without a host.
+/// Whether the header Host of a request may hold `text`: HOST or HOST:PORT, where HOST is a name, an IPv4
+/// address, or an address in brackets (RFC 9110, 7.2). It may also be empty, for targets without a host.
 bool is_host(std::string_view text);
 
 struct UnixPath {
   std::string path;
 };
 
-/// A listening socket that the service manager passed (systemd's FileDescriptorName=).
+/// A listening socket that the service manager passed; `name` is systemd's FileDescriptorName=.
 struct Passed {
   std::string name;
 };
@@ -35,13 +35,13 @@ struct Passed {
 struct ListenAddress {
   std::variant<HostPort, UnixPath, Passed> at = HostPort{"127.0.0.1", 0};
   bool tls = false;
-  bool admin = false;  // the listener for admin routes
+  bool admin = false;  // a listener for admin routes
 };
 
-/// "HOST:PORT", "unix:PATH", "systemd:NAME", each also with "tls:" before it. kInvalidInput names `what`.
+/// Reads "HOST:PORT", "unix:PATH" or "systemd:NAME", each also with "tls:" in front. kInvalidInput names `what`.
 Result<ListenAddress> parse_listen_address(std::string_view text, std::string_view what);
 
-/// As it was written.
+/// The text that parse_listen_address() reads.
 std::string to_string(const ListenAddress& address);
 
 }  // namespace millrace::server::http

@@ -1,4 +1,4 @@
-// Whose turn it is: which connections are one client's. Pure.
+// Which connections belong to one client: clients that wait for a slot take turns. Pure.
 #pragma once
 
 #include <sys/socket.h>
@@ -7,9 +7,9 @@
 
 namespace millrace::server::http {
 
-/// The same number for all connections of one machine: an IPv4 address, also where a socket for both gives it
-/// as an IPv6 one (::ffff:a.b.c.d), or an IPv6 /64. What comes from this machine, or through a Unix socket,
-/// may be anybody's: `otherwise` for it. `peer` is as long as its family says.
+/// The same number for all connections of one machine, known by its IPv4 address or its IPv6 /64. An IPv4 address
+/// that a dual-stack socket gives as ::ffff:a.b.c.d counts as IPv4. Connections from this machine and through Unix
+/// sockets may be anybody's: `otherwise` for them. `peer` is as long as its family says.
 std::uint64_t client_key(const sockaddr& peer, std::uint64_t otherwise);
 
 }  // namespace millrace::server::http

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kGzipWindow = 15 + 16, kZlibWindow = 15, kBareWindow = -15;  // as inflateInit2() takes them
 constexpr std::size_t kFirstChunk = 16'384;
-constexpr int kLevel = 1;  // an answer is made once and sent at once
+constexpr int kLevel = 1;  // the fastest: an answer is sent once, by the thread that serves others too
 
 bool same(std::string_view a, std::string_view lower) {
   return std::equal(a.begin(), a.end(), lower.begin(), lower.end(), [](char x, char y) {
@@ -43,14 +43,14 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Z_STREAM_END: all of the body was used; Z_DATA_ERROR: damaged; Z_BUF_ERROR: cut short; Z_MEM_ERROR: more
-  /// than `most`.
+  /// Returns Z_STREAM_END if all of the body was used, Z_DATA_ERROR if it is damaged, Z_BUF_ERROR if it is cut
+  /// short, Z_MEM_ERROR if it holds more than `most` bytes.
   int run(std::span<const std::byte> body, std::uint64_t most, bool members, std::vector<std::byte>& out) {
     while (true) {
       if (stream_.avail_in == 0) feed(body);
       if (made_ == out.size()) {
         if (made_ > most) return Z_MEM_ERROR;
-        // One byte over the bound shows that there is more.
+        // One byte more than allowed, to see whether there is more.
         out.resize(std::min<std::uint64_t>(std::max<std::uint64_t>(kFirstChunk, 2 * made_), most + 1));
       }
       stream_.next_out = reinterpret_cast<Bytef*>(out.data() + made_);
@@ -85,7 +85,7 @@ class Inflater {
   std::size_t made_ = 0;
 };
 
-/// RFC 1950's first two bytes.
+/// Whether the body begins with the two bytes of RFC 1950.
 bool is_zlib(std::span<const std::byte> body) {
   if (body.size() < 2) return false;
   const auto method = std::to_integer<unsigned>(body[0]), flags = std::to_integer<unsigned>(body[1]);

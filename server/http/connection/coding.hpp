@@ -15,22 +15,21 @@ namespace millrace::server::http {
 
 enum class Coding { kIdentity, kGzip, kDeflate };
 
-/// Of a Content-Encoding header; nothing for a coding, or a chain of them, that is not offered.
+/// Reads Content-Encoding. Nothing if it names another coding, or several.
 std::optional<Coding> parse_coding(std::string_view text);
 
-/// As it stands in Content-Encoding: "gzip".
+/// As Content-Encoding writes it: "gzip".
 std::string_view to_string(Coding coding);
 
-/// The body as it was before `coding`. Never makes more than `most` bytes, whatever the body says of itself:
-/// kResourceExhausted beyond. kInvalidInput where it is damaged, cut short, or followed by more. "deflate" is
-/// zlib's format, and also the bare one, which some clients send.
+/// Takes `coding` off the body. Never makes more than `most` bytes, whatever the body announces:
+/// kResourceExhausted beyond. kInvalidInput if the body is damaged, cut short, or followed by more. "deflate" is
+/// zlib's format, or the bare one, which some clients send.
 Result<std::vector<std::byte>> decoded(Coding coding, std::span<const std::byte> body, std::uint64_t most);
 
-/// The coding an Accept-Encoding header prefers: gzip before deflate at equal weight; identity where it
-/// names neither.
+/// The coding that Accept-Encoding prefers: gzip before deflate at equal weight; identity if it names neither.
 Coding preferred_coding(std::string_view accept_encoding);
 
-/// The parts, one after the other, in `coding` (not kIdentity).
+/// Puts the parts, one after the other, into `coding`, which is not kIdentity.
 std::string encoded(Coding coding, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace millrace::server::http

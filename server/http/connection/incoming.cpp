@@ -1,11 +1,27 @@
 #include "server/http/connection/incoming.hpp"
 
-#include <string>
-#include <utility>
+#include <boost/beast/core/string.hpp>
+#include <iterator>
+
+#include "server/http/connection/address.hpp"
+#include "server/http/json_text.hpp"
 
 namespace millrace::server::http {
 
-namespace bhttp = boost::beast::http;
+namespace http = boost::beast::http;
+
+void Incoming::begin() {
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(options_.max_header_bytes));
+  parser_->body_limit(options_.max_body_bytes);
+  parser_->eager(true);
+  begun_ = header_read_ = header_taken_ = continued_ = false;
+}
+
+void Incoming::end() {
+  header_read_ = false;
+  parser_.reset();
+}
 
 std::optional<Response> Incoming::parse() {
   boost::system::error_code error;
@@ -13,31 +29,103 @@ std::optional<Response> Incoming::parse() {
     begun_ = true;
     buffer_.consume(parser_->put(buffer_.data(), error));
   }
-  // Where too long a body is announced, the parser stops short of saying that it has the header.
-  header_read_ = parser_->is_header_done() || error == bhttp::error::body_limit;
-  if (error && error != bhttp::error::need_more) return fault(error);
-  if (auto no = framing_fault(*parser_, buffer_.size(), options_.max_header_bytes)) return no;
-  if (parser_->is_header_done() && !header_taken_) return host_fault(parser_->get());
-  return std::nullopt;
+  // If too long a body is announced, the parser does not say that it has the header.
+  header_read_ = parser_->is_header_done() || error == http::error::body_limit;
+  if (error && error != http::error::need_more) return fault(error);
+  if (!parser_->is_header_done()) return std::nullopt;
+  if (auto no = framing_fault()) return no;
+  return header_taken_ ? std::nullopt : host_fault();
 }
 
-std::uint64_t Incoming::announced() const {
-  return parser_->content_length().get_value_or(0);
+bool Incoming::take_header() {
+  const bool now = parser_->is_header_done() && !header_taken_;
+  header_taken_ = header_taken_ || now;
+  return now;
 }
 
 bool Incoming::take_continue() {
-  if (continued_ || parser_->get().version() < 11 ||
-      !boost::beast::iequals(parser_->get()[bhttp::field::expect], "100-continue"))
+  if (!header_taken_ || continued_ || http_1_0() || !boost::beast::iequals(find("Expect"), "100-continue"))
     return false;
   continued_ = true;
   return true;
 }
 
-std::optional<Response> Incoming::fault(const boost::system::error_code& error) const {
-  if (error == bhttp::error::body_limit)
+Request Incoming::request(const Access& access) const {
+  using http::verb;
+  const verb method = message().method();
+  Request request;
+  // HEAD is GET without the body (RFC 9110, 9.3.2), which the connection leaves out.
+  request.method = method == verb::get || method == verb::head ? Method::kGet
+                   : method == verb::post                      ? Method::kPost
+                   : method == verb::options                   ? Method::kOptions
+                                                               : Method::kOther;
+  request.target = target();
+  request.headers = this;
+  request.access = access;
+  return request;
+}
+
+std::string_view Incoming::find(std::string_view name) const {
+  return view_of(message()[boost::beast::string_view(name.data(), name.size())]);
+}
+
+std::string Incoming::content_coding() const {
+  std::string all;
+  const auto [first, end] = message().equal_range(http::field::content_encoding);
+  for (auto line = first; line != end; ++line) {
+    if (line != first) all += ", ";
+    all += view_of(line->value());
+  }
+  return all;
+}
+
+std::optional<Response> Incoming::take_inference_header_length(Request& request) const {
+  const auto [first, end] = message().equal_range("Inference-Header-Content-Length");
+  if (first == end) return std::nullopt;
+  if (std::next(first) != end)
+    return error_response(400, "the header Inference-Header-Content-Length is there more than once");
+  request.inference_header_length = view_of(first->value());
+  return std::nullopt;
+}
+
+/// Refuses what Beast lets pass although the end of the request would be ambiguous or never come. If a transfer
+/// coding stayed on, bytes of the body would be taken for the next request (RFC 9112, 6.3). A chunk's extension
+/// and the trailer are buffered until they are complete.
+std::optional<Response> Incoming::framing_fault() const {
+  const auto [first, end] = message().equal_range(http::field::transfer_encoding);
+  if (first != end && (std::next(first) != end || !boost::beast::iequals(first->value(), "chunked")))
+    return error_response(501, "Transfer-Encoding '" + std::string(view_of(first->value()).substr(0, 64)) +
+                                   "' is not offered; 'chunked' alone is");
+  // A proxy may have found another end of the body (RFC 9112, 6.1).
+  if (first != end && http_1_0())
+    return error_response(400, "malformed HTTP: HTTP/1.0 knows no Transfer-Encoding");
+  if (!parser_->is_done() && buffer_.size() > options_.max_header_bytes)
+    return error_response(431, "a chunk's extension or the trailer is over the limit of " +
+                                   std::to_string(options_.max_header_bytes) + " bytes");
+  return std::nullopt;
+}
+
+/// Demands exactly one Host (RFC 9112, 3.2): with two, a proxy may have chosen the other one. HTTP/1.0 knows no
+/// Host.
+std::optional<Response> Incoming::host_fault() const {
+  const auto [first, end] = message().equal_range(http::field::host);
+  if (first == end) {
+    if (http_1_0()) return std::nullopt;
+    return error_response(400, "malformed HTTP: a request over HTTP/1.1 needs the header Host");
+  }
+  if (std::next(first) != end)
+    return error_response(400, "malformed HTTP: the header Host is there more than once");
+  if (const std::string_view host = view_of(first->value()); !is_host(host))
+    return error_response(400, "malformed HTTP: '" + std::string(clipped(host, 64)) +
+                                   "' in the header Host is not HOST or HOST:PORT");
+  return std::nullopt;
+}
+
+Response Incoming::fault(const boost::system::error_code& error) const {
+  if (error == http::error::body_limit)
     return error_response(
         413, "the body is over the limit of " + std::to_string(options_.max_body_bytes) + " bytes");
-  if (error == bhttp::error::header_limit)
+  if (error == http::error::header_limit)
     return error_response(
         431, "the header is over the limit of " + std::to_string(options_.max_header_bytes) + " bytes");
   return error_response(400, "malformed HTTP: " + error.message());

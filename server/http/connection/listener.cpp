@@ -37,7 +37,7 @@ tcp::endpoint tcp_endpoint(const Generic::endpoint& generic) {
   return out;
 }
 
-/// A socket's file that nobody listens on any more, left by a server that was killed.
+/// Whether nobody listens on a socket's file any more: a server that was killed left it.
 bool is_stale(net::io_context& context, const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
@@ -51,8 +51,8 @@ bool is_stale(net::io_context& context, const std::string& path) {
 
 Listener::Listener(net::io_context& context, const ListenAddress& address, const ServerOptions& options)
     : wanted_(address), options_(options), context_(context), acceptor_(context), retry_timer_(context) {
-  gate_.admin = address.admin || std::none_of(options.listen.begin(), options.listen.end(),
-                                              [](const ListenAddress& other) { return other.admin; });
+  access_.admin = address.admin || std::none_of(options.listen.begin(), options.listen.end(),
+                                                [](const ListenAddress& other) { return other.admin; });
 }
 
 Listener::~Listener() {
@@ -70,43 +70,43 @@ Status Listener::bind() {
   if (wanted_.tls && !options_.tls)
     return Error(ErrorCode::kInvalidInput,
                  "listener " + to_string(wanted_) + " wants TLS: give it a certificate and a key");
-  if (const auto* path = std::get_if<UnixPath>(&wanted_.at)) return bind_unix(*path);
-  if (const auto* passed = std::get_if<Passed>(&wanted_.at)) return take_passed(*passed);
-  return bind_tcp(std::get<HostPort>(wanted_.at));
+  try {
+    if (const auto* passed = std::get_if<Passed>(&wanted_.at)) return take_passed(*passed);
+    if (const auto* path = std::get_if<UnixPath>(&wanted_.at))
+      bind_unix(*path);
+    else
+      bind_tcp(std::get<HostPort>(wanted_.at));
+    return {};
+  } catch (const boost::system::system_error& error) {
+    return failed(error.code());
+  }
 }
 
-Status Listener::bind_tcp(const HostPort& where) {
-  error_code error;
+void Listener::bind_tcp(const HostPort& where) {
   tcp::resolver resolver(context_);
   const auto found = resolver.resolve(where.host, std::to_string(where.port),
-                                      tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (error) return failed(error);
+                                      tcp::resolver::passive | tcp::resolver::numeric_service);
   const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor_.open(Generic(endpoint.protocol()), error);
-  if (error) return failed(error);
-  acceptor_.set_option(net::socket_base::reuse_address(true), error);
-  if (error) return failed(error);
-  acceptor_.bind(Generic::endpoint(endpoint), error);
-  if (error) return failed(error);
-  const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint(error));
-  if (error) return failed(error);
-  gate_.trusted = gate_.loopback = bound.address().is_loopback();
-  address_ = text_of(bound);
-  return {};
+  acceptor_.open(Generic(endpoint.protocol()));
+  acceptor_.set_option(net::socket_base::reuse_address(true));
+  acceptor_.bind(Generic::endpoint(endpoint));
+  take_tcp_address();
 }
 
-Status Listener::bind_unix(const UnixPath& where) {
-  error_code error;
+void Listener::take_tcp_address() {
+  const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint());
+  access_.trusted = access_.loopback = bound.address().is_loopback();
+  address_ = text_of(bound);
+}
+
+void Listener::bind_unix(const UnixPath& where) {
   if (is_stale(context_, where.path)) ::unlink(where.path.c_str());
-  acceptor_.open(Generic(Local()), error);
-  if (error) return failed(error);
-  acceptor_.bind(Generic::endpoint(Local::endpoint(where.path)), error);
-  if (error) return failed(error);
+  acceptor_.open(Generic(Local()));
+  acceptor_.bind(Generic::endpoint(Local::endpoint(where.path)));
   unlink_ = where.path;
   if (::chmod(where.path.c_str(), kSocketMode) != 0)
-    return failed(error_code(errno, boost::system::system_category()));
+    throw boost::system::system_error(errno, boost::system::system_category());
   address_ = "unix:" + where.path;
-  return {};
 }
 
 Status Listener::take_passed(const Passed& where) {
@@ -132,18 +132,13 @@ Status Listener::take_passed(const Passed& where) {
   }
   error_code error;
   acceptor_.assign(Generic(name.ss_family, 0), fd, error);
-  if (error) {
-    ::close(fd);
-    return failed(error);
-  }
+  if (error) ::close(fd);
+  if (error) return failed(error);
   listening_ = true;
-  if (name.ss_family == AF_UNIX) {
+  if (name.ss_family == AF_UNIX)
     address_ = "unix:" + std::string(reinterpret_cast<const sockaddr_un*>(&name)->sun_path);
-    return {};
-  }
-  const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint(error));
-  gate_.trusted = gate_.loopback = bound.address().is_loopback();
-  address_ = text_of(bound);
+  else
+    take_tcp_address();
   return {};
 }
 
@@ -170,13 +165,16 @@ Server::Address Listener::address() const {
   return {wanted_.admin ? "admin" : wanted_.tls ? "https" : "http", address_};
 }
 
-Entrance Listener::entrance() const {
-  return {gate_, wanted_.tls ? options_.tls->context() : nullptr, passed()};
+Accepted Listener::accepted() const {
+  Accepted out;
+  out.access = access_;
+  if (wanted_.tls) out.tls = options_.tls->context();
+  return out;
 }
 
 void Listener::accept() {
-  const Place place = choose_();
-  acceptor_.async_accept(place.context, [this, thread = place.thread](error_code error, Socket socket) {
+  const Target target = choose_();
+  acceptor_.async_accept(target.context, [this, thread = target.thread](error_code error, Socket socket) {
     if (error == net::error::operation_aborted) return;
     if (error) return retry(error);
     if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");
@@ -185,8 +183,8 @@ void Listener::accept() {
   });
 }
 
-/// Out of descriptors, mostly: the connection waits in the backlog until some are free. Said once, not at
-/// every retry.
+/// Mostly no descriptor is free, and the connection waits in the backlog until one is. Logged once, not at every
+/// retry.
 void Listener::retry(const error_code& error) {
   if (!acceptor_.is_open()) return;
   if (!std::exchange(cannot_accept_, true))

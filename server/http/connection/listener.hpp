@@ -10,21 +10,21 @@
 #include <string>
 #include <variant>
 
+#include "server/http/connection/connection.hpp"
 #include "server/http/server.hpp"
-#include "server/http/connection/session.hpp"
 
 namespace millrace::server::http {
 
-/// Used by the thread of its context, until that runs by the one that made it.
+/// Used by the thread of its context; before that runs, by the thread that made it.
 class Listener {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
   /// Where the next connection goes: a thread, and its context.
-  struct Place {
+  struct Target {
     std::size_t thread;
     boost::asio::io_context& context;
   };
-  using Choose = std::function<Place()>;
+  using Choose = std::function<Target()>;
   using Admit = std::function<void(Socket, std::size_t thread, const Listener&)>;
 
   Listener(boost::asio::io_context& context, const ListenAddress& address, const ServerOptions& options);
@@ -32,7 +32,7 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// Takes the address. kEnvironment where that cannot be.
+  /// Takes the address. kEnvironment if that fails.
   Status bind();
 
   /// Clients may connect from now on. `choose` and `admit` are called for every connection.
@@ -45,11 +45,14 @@ class Listener {
   bool passed() const { return std::holds_alternative<Passed>(wanted_.at); }
 
   Server::Address address() const;
-  Entrance entrance() const;
+  /// What is the same for all connections of this listener.
+  Accepted accepted() const;
 
  private:
-  Status bind_tcp(const HostPort& where);
-  Status bind_unix(const UnixPath& where);
+  // These throw boost::system::system_error.
+  void bind_tcp(const HostPort& where);
+  void bind_unix(const UnixPath& where);
+  void take_tcp_address();
   Status take_passed(const Passed& where);
   Error failed(const boost::system::error_code& error) const;
   void accept();
@@ -62,11 +65,11 @@ class Listener {
   boost::asio::steady_timer retry_timer_;
   Choose choose_;
   Admit admit_;
-  Gate gate_;
+  Access access_;
   std::string address_;
-  std::string unlink_;          // our socket's file
-  bool listening_ = false;      // as it was passed to us
-  bool cannot_accept_ = false;  // said so
+  std::string unlink_;          // the file of our Unix socket
+  bool listening_ = false;      // since before it was passed to us
+  bool cannot_accept_ = false;  // and the log says so
 };
 
 }  // namespace millrace::server::http

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "server/http/json_text.hpp"
-#include "server/http/connection/response_head.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -36,7 +35,7 @@ std::string text_of(const sockaddr* peer) {
   return peer != nullptr && peer->sa_family == AF_UNIX ? "a Unix socket" : "nobody knows where";
 }
 
-std::string told(const Response& answer, const Asked& asked) {
+std::string line_of(const Response& answer, const Asked& asked) {
   std::string text;
   if (!asked.admin.empty()) text.append("admin ").append(asked.admin).append(": ");
   text.append(asked.method).append(" ").append(asked.target.substr(0, kLongestTarget));
@@ -50,12 +49,12 @@ std::string told(const Response& answer, const Asked& asked) {
 
 }  // namespace
 
-std::string_view RequestLog::about(const Response& answer, const Asked& asked) {
+std::string_view RequestLog::record(const Response& answer, const Asked& asked) {
   std::string_view id = is_request_id(asked.id) ? asked.id : std::string_view();
   const bool admin = !asked.admin.empty();
   if (id.empty() && (answer.status >= 400 || admin))
     id = id_ = std::to_string(thread_) + "-" + std::to_string(++count_);
-  // 501 is the client's doing, and what passes by itself is said by whoever made it happen.
+  // 501 is the client's doing. A 503 with Retry-After passes, and whoever causes it logs that.
   const bool ours = answer.status == 500 || (answer.status == 503 && !answer.retry_after_seconds);
   const bool denied = answer.status == 401 || answer.status == 403;
   const auto level = ours || denied ? log::Level::kWarning : admin ? log::Level::kInfo : log::Level::kDebug;
@@ -67,11 +66,11 @@ std::string_view RequestLog::about(const Response& answer, const Asked& asked) {
 
 void RequestLog::write(log::Level level, const Response& answer, const Asked& asked,
                        std::string_view id) const {
-  const Api::Found found = Api::find_route(asked.target);
+  const FoundRoute found = find_route(asked.target);
   const std::chrono::duration<double, std::milli> took =
       std::chrono::steady_clock::now() - asked.arrival.value_or(std::chrono::steady_clock::time_point());
   const std::string from = text_of(asked.peer), version = version_of(found, asked);
-  log::write(level, "http", told(answer, asked),
+  log::write(level, "http", line_of(answer, asked),
              {{"request", id},
               {"method", asked.method},
               {"target", asked.target.substr(0, kLongestTarget)},
@@ -84,7 +83,7 @@ void RequestLog::write(log::Level level, const Response& answer, const Asked& as
               {"token", asked.admin}});
 }
 
-std::string RequestLog::version_of(const Api::Found& found, const Asked& asked) const {
+std::string RequestLog::version_of(const FoundRoute& found, const Asked& asked) const {
   if (!asked.version.empty()) return std::string(asked.version);
   // A load or an unload names its version in the body, if at all.
   const bool changes_it = found.route != nullptr && found.route->scope == auth::Scope::kAdmin;
@@ -93,7 +92,7 @@ std::string RequestLog::version_of(const Api::Found& found, const Asked& asked) 
   return serves == nullptr ? std::string() : serves->version();
 }
 
-bool RequestLog::Bound::admits() {
+bool RequestLog::RateLimit::admits() {
   const auto now = std::chrono::steady_clock::now();
   if (now - second_ > std::chrono::seconds(1)) {
     second_ = now;

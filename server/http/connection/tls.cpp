@@ -52,7 +52,7 @@ Result<Loaded> read(const std::string& certificate, const std::string& key) {
   out.context->set_options(ssl::context::default_workarounds | ssl::context::no_tlsv1 |
                                ssl::context::no_tlsv1_1 | ssl::context::no_compression,
                            error);
-  // Nobody is there to type a passphrase.
+  // Nobody can type a passphrase here.
   out.context->set_password_callback(
       [](std::size_t, ssl::context::password_purpose) { return std::string(); }, error);
   out.context->use_certificate_chain(boost::asio::buffer(chain), error);

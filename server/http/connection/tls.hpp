@@ -1,4 +1,4 @@
-// The server's certificate and key. OpenSSL's types stay in tls.cpp and transport.hpp.
+// The server's certificate and key. OpenSSL's types are used in tls.cpp and transport.hpp only.
 #pragma once
 
 #include <chrono>
@@ -14,24 +14,23 @@ class context;
 
 namespace millrace::server::http {
 
-/// TLS 1.2 and 1.3. Any thread; connections keep the certificate they began with.
+/// For TLS 1.2 and 1.3. Any thread. Connections keep the certificate that they began with.
 class TlsIdentity {
  public:
-  /// kNotFound, kEnvironment (a file cannot be read), kInvalidInput (no PEM, key of another certificate,
+  /// kNotFound, kEnvironment (a file cannot be read) or kInvalidInput (no PEM, the key of another certificate,
   /// expired, not valid yet), naming the file.
   static Result<std::shared_ptr<TlsIdentity>> load(const std::string& certificate, const std::string& key);
 
-  /// Reads the files again; on failure what was there stays.
+  /// Reads the files again. On failure the old certificate stays.
   Status reload(const std::string& certificate, const std::string& key);
 
-  /// Takes over what another one loaded. False where that is the same certificate and key.
+  /// Takes over what `by` loaded. Returns false if that is the same certificate and key.
   bool replace(const TlsIdentity& by);
 
   std::shared_ptr<boost::asio::ssl::context> context() const;
 
-  /// When the certificate ends.
   std::chrono::system_clock::time_point expires() const;
-  /// The same for people: "2027-03-01 12:00 UTC".
+  /// "2027-03-01 12:00 UTC".
   std::string expires_text() const;
 
  private:

@@ -1,4 +1,4 @@
-// A connection's bytes: over TCP or a Unix socket, bare or in TLS. Internal to the folder.
+// A connection's bytes: over TCP or a Unix socket, with or without TLS. Internal to the folder.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -15,26 +15,27 @@ namespace millrace::server::http {
 
 using Socket = boost::asio::generic::stream_protocol::socket;
 
-/// Handlers run on the socket's executor; whoever owns this keeps it until they have.
+/// Handlers run on the socket's executor. The owner keeps this object until they have run.
 class Transport {
  public:
   using error_code = boost::system::error_code;
 
-  /// `tls` null: bare.
+  /// `tls` null: no TLS.
   Transport(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls) : socket_(std::move(socket)) {
     if (tls) tls_ = std::make_unique<Tls>(socket_, std::move(tls));
   }
 
   bool secure() const { return tls_ != nullptr; }
   Socket& socket() { return socket_; }
+  bool is_open() const { return socket_.is_open(); }
 
-  /// Before anything else where it is secure().
+  /// Before anything else, if it is secure().
   template <class Handler>
   void async_handshake(Handler handler) {
     tls_->stream.async_handshake(boost::asio::ssl::stream_base::server, std::move(handler));
   }
 
-  /// Says goodbye and waits for the other side's; where it is secure().
+  /// If it is secure(): sends TLS's goodbye and waits for the client's.
   template <class Handler>
   void async_shutdown(Handler handler) {
     tls_->stream.async_shutdown(std::move(handler));
@@ -42,18 +43,14 @@ class Transport {
 
   template <class Buffers, class Handler>
   void async_read_some(const Buffers& buffers, Handler handler) {
-    if (tls_)
-      tls_->stream.async_read_some(buffers, std::move(handler));
-    else
-      socket_.async_read_some(buffers, std::move(handler));
+    tls_ ? tls_->stream.async_read_some(buffers, std::move(handler))
+         : socket_.async_read_some(buffers, std::move(handler));
   }
 
   template <class Buffers, class Handler>
   void async_write(const Buffers& buffers, Handler handler) {
-    if (tls_)
-      boost::asio::async_write(tls_->stream, buffers, std::move(handler));
-    else
-      boost::asio::async_write(socket_, buffers, std::move(handler));
+    tls_ ? boost::asio::async_write(tls_->stream, buffers, std::move(handler))
+         : boost::asio::async_write(socket_, buffers, std::move(handler));
   }
 
   void cancel() {
@@ -77,7 +74,7 @@ class Transport {
   std::unique_ptr<Tls> tls_;
 };
 
-/// client_key() of its peer.
+/// client_key() of the socket's peer.
 inline std::uint64_t client_of(const Socket& socket, std::uint64_t otherwise) {
   boost::system::error_code error;
   const auto peer = socket.remote_endpoint(error);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <variant>
 
 #include "runtime/plan/deployment.hpp"
 
@@ -36,5 +37,10 @@ std::size_t element_bytes(Datatype type);
 /// Elements and bytes of one frame of a tensor. A signature whose datatype is not of fixed size has 0 bytes.
 std::uint64_t elements_of(const runtime::plan::TensorSignature& signature);
 std::uint64_t bytes_of(const runtime::plan::TensorSignature& signature);
+
+/// A zero of the C++ type of the elements, to visit; monostate for FP16, BF16 and BYTES, which have none.
+using Element = std::variant<std::monostate, bool, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t,
+                             std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double>;
+Element element_of(Datatype type);
 
 }  // namespace millrace::server::http

@@ -1,17 +1,20 @@
 #include "server/http/infer/infer_json.hpp"
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
+#include <type_traits>
 
 namespace millrace::server::http {
 namespace {
 
 namespace json = boost::json;
 
-/// Where in the request the parser stands.
-enum class Place {
+/// The object or array that the parser is in.
+enum class Context {
   kDocument,
   kRoot,
   kInputs,
@@ -24,25 +27,60 @@ enum class Place {
   kSkipped
 };
 
-struct Null {};
-using Scalar = std::variant<Null, bool, std::int64_t, std::uint64_t, double, std::string_view>;
+enum class Kind { kText, kObject, kArray, kAny };
+
+struct Key {
+  Context context;
+  std::string_view name;
+  Kind kind;
+};
+
+/// The keys that are known; all others are skipped.
+constexpr Key kKeys[] = {
+    {Context::kRoot, "id", Kind::kText},
+    {Context::kRoot, "parameters", Kind::kObject},
+    {Context::kRoot, "inputs", Kind::kArray},
+    {Context::kRoot, "outputs", Kind::kArray},
+    {Context::kInput, "name", Kind::kText},
+    {Context::kInput, "datatype", Kind::kText},
+    {Context::kInput, "shape", Kind::kArray},
+    {Context::kInput, "parameters", Kind::kObject},
+    {Context::kInput, "data", Kind::kArray},
+    {Context::kOutput, "name", Kind::kText},
+    {Context::kOutput, "parameters", Kind::kObject},
+    {Context::kParameters, "timeout", Kind::kAny},
+    {Context::kParameters, "priority", Kind::kAny},
+    {Context::kParameters, "binary_data_output", Kind::kAny},
+    {Context::kParameters, "binary_data_size", Kind::kAny},
+    {Context::kParameters, "binary_data", Kind::kAny},
+    {Context::kParameters, "classification", Kind::kAny},
+};
+static_assert(std::size(kKeys) <= 32, "Nesting::keys_seen has a bit for each");
+
+using Scalar = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string_view>;
 
 constexpr std::size_t kMaxShownName = 64;
 constexpr std::size_t kUsualDepth = 8;
 
+std::string_view kind_of(const Scalar& value) {
+  static constexpr std::string_view kKinds[] = {"null",     "a boolean", "a number",
+                                                "a number", "a number",  "a string"};
+  return kKinds[value.index()];
+}
+
 /// Turns parser events into an InferDocument. Every event function returns false after an error.
-class Builder {
+class DocumentReader {
  public:
-  // What basic_parser wants of its handler; our own limits are tighter.
+  // What basic_parser wants of its handler. Our own limits are tighter.
   static constexpr std::size_t max_object_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_array_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_key_size = 1U << 16U;
   static constexpr std::size_t max_string_size = 1U << 20U;
 
-  Builder(const InferLimits& limits, Memory* memory)
-      : document(memory), limits_(limits), memory_(memory), levels_(memory), key_(memory), text_(memory) {
-    levels_.reserve(kUsualDepth);
-    levels_.push_back({Place::kDocument, {}});
+  DocumentReader(const InferLimits& limits, Memory* memory)
+      : document(memory), limits_(limits), memory_(memory), nesting_(memory), key_(memory), text_(memory) {
+    nesting_.reserve(kUsualDepth);
+    nesting_.push_back({Context::kDocument, 0});
   }
 
   InferDocument document;
@@ -51,88 +89,16 @@ class Builder {
   bool on_document_begin(json::error_code&) { return true; }
   bool on_document_end(json::error_code&) { return true; }
 
-  bool on_object_begin(json::error_code& code) {
-    if (!count(code)) return false;
-    switch (place()) {
-      case Place::kDocument:
-        return enter(Place::kRoot);
-      case Place::kInputs:
-        document.inputs->emplace_back(memory_);
-        return enter(Place::kInput);
-      case Place::kOutputs:
-        document.outputs->emplace_back(memory_);
-        return enter(Place::kOutput);
-      case Place::kRoot:
-      case Place::kInput:
-      case Place::kOutput:
-        if (key_ == "parameters") return enter(Place::kParameters);
-        return known_key() ? fail(code, wrong_kind("an object")) : enter(Place::kSkipped);
-      case Place::kParameters:
-        parameters().push_back({std::pmr::string(key_, memory_), {}});
-        return enter(Place::kSkipped);
-      case Place::kShape:
-      case Place::kData:
-        return fail(code, here() + " holds an object; it takes numbers");
-      case Place::kSkipped:
-        return enter(Place::kSkipped);
-    }
-    return true;
-  }
-
-  bool on_array_begin(json::error_code& code) {
-    if (!count(code)) return false;
-    switch (place()) {
-      case Place::kDocument:
-        return fail(code, "the request is an array; it must be an object");
-      case Place::kRoot:
-        if (key_ == "inputs") {
-          document.inputs.emplace(memory_);
-          return enter(Place::kInputs);
-        }
-        if (key_ == "outputs") {
-          document.outputs.emplace(memory_);
-          return enter(Place::kOutputs);
-        }
-        return known_key() ? fail(code, wrong_kind("an array")) : enter(Place::kSkipped);
-      case Place::kInput:
-        if (key_ == "shape") {
-          input().shape.emplace(memory_);
-          return enter(Place::kShape);
-        }
-        if (key_ == "data") {
-          input().data.emplace();
-          leaf_depth_.reset();
-          data_depth_ = 0;
-          return begin_data(code);
-        }
-        return known_key() ? fail(code, wrong_kind("an array")) : enter(Place::kSkipped);
-      case Place::kOutput:
-        return known_key() ? fail(code, wrong_kind("an array")) : enter(Place::kSkipped);
-      case Place::kInputs:
-      case Place::kOutputs:
-        return fail(code, here() + " holds an array; it takes objects");
-      case Place::kParameters:
-        parameters().push_back({std::pmr::string(key_, memory_), {}});
-        return enter(Place::kSkipped);
-      case Place::kShape:
-        return fail(code, here() + " holds an array; it takes whole numbers");
-      case Place::kData:
-        return begin_data(code);
-      case Place::kSkipped:
-        return enter(Place::kSkipped);
-    }
-    return true;
-  }
-
+  bool on_object_begin(json::error_code& code) { return begin(Kind::kObject, code); }
+  bool on_array_begin(json::error_code& code) { return begin(Kind::kArray, code); }
   bool on_object_end(std::size_t, json::error_code&) { return leave(); }
 
   bool on_array_end(std::size_t size, json::error_code& code) {
-    if (place() == Place::kData) {
-      auto& nesting = input().data->nesting;
-      const std::size_t level = data_depth_ - 1;
-      if (nesting[level] == kOpen) nesting[level] = size;
-      if (nesting[level] != size)
-        return fail(code, here() + " is ragged: arrays of " + std::to_string(nesting[level]) + " and of " +
+    if (context() == Context::kData) {
+      std::size_t& length = input().data->nesting[data_depth_ - 1];
+      if (length == kOpen) length = size;
+      if (length != size)
+        return fail(code, here() + " is ragged: arrays of " + std::to_string(length) + " and of " +
                               std::to_string(size) + " at the same level");
       --data_depth_;
     }
@@ -144,10 +110,18 @@ class Builder {
     append(part);
     key_.swap(text_);
     text_.clear();
-    const unsigned bit = key_bit();
-    if ((levels_.back().keys_seen & bit) != 0)
+    const auto known = [&, inside = context()](const Key& key) {
+      return key.context == inside && key.name == key_;
+    };
+    known_ = std::find_if(std::begin(kKeys), std::end(kKeys), known);
+    if (known_ == std::end(kKeys)) {
+      known_ = nullptr;
+      return true;
+    }
+    const std::uint32_t bit = 1U << (known_ - kKeys);
+    if ((nesting_.back().keys_seen & bit) != 0)
       return fail(code, "'" + std::string(key_) + "' occurs twice in " + here());
-    levels_.back().keys_seen |= bit;
+    nesting_.back().keys_seen |= bit;
     return true;
   }
 
@@ -170,7 +144,7 @@ class Builder {
     return scalar(value, code);
   }
   bool on_double(double, json::string_view part, json::error_code& code) {
-    // Boost.JSON 1.81 computes doubles to within an ulp only; the text decides.
+    // Boost.JSON 1.81 computes doubles only to within an ulp, so convert the text again.
     append(part);
     double value = 0;
     if (std::from_chars(text_.data(), text_.data() + text_.size(), value).ec != std::errc())
@@ -179,25 +153,25 @@ class Builder {
     return scalar(value, code);
   }
   bool on_bool(bool value, json::error_code& code) { return scalar(value, code); }
-  bool on_null(json::error_code& code) { return scalar(Null{}, code); }
+  bool on_null(json::error_code& code) { return scalar({}, code); }
   bool on_comment_part(json::string_view, json::error_code&) { return true; }
   bool on_comment(json::string_view, json::error_code&) { return true; }
 
  private:
   static constexpr std::size_t kOpen = std::numeric_limits<std::size_t>::max();  // length not known yet
 
-  struct Level {
-    Place place;
-    unsigned keys_seen;
+  struct Nesting {
+    Context context;
+    std::uint32_t keys_seen;  // a bit for each of kKeys
   };
 
-  Place place() const { return levels_.back().place; }
-  bool enter(Place place) {
-    levels_.push_back({place, 0});
+  Context context() const { return nesting_.back().context; }
+  bool enter(Context context) {
+    nesting_.push_back({context, 0});
     return true;
   }
   bool leave() {
-    levels_.pop_back();
+    nesting_.pop_back();
     return true;
   }
   bool append(json::string_view part) {
@@ -209,101 +183,83 @@ class Builder {
     code = boost::system::errc::make_error_code(boost::system::errc::invalid_argument);
     return false;
   }
+  bool wrong_kind(json::error_code& code, std::string_view found) {
+    const std::string_view wanted = known_->kind == Kind::kObject  ? "an object"
+                                    : known_->kind == Kind::kArray ? "an array"
+                                                                   : "a string";
+    return fail(code, "'" + std::string(key_, 0, kMaxShownName) + "' in " + here() + " is " +
+                          std::string(found) + "; it must be " + std::string(wanted));
+  }
   bool count(json::error_code& code) {
-    if (place() != Place::kData && ++values_ > limits_.values)
+    if (context() != Context::kData && ++values_ > limits_.values)
       return fail(code, "more than " + std::to_string(limits_.values) + " JSON values outside tensor data");
     return true;
+  }
+
+  bool begin(Kind kind, json::error_code& code) {
+    if (!count(code)) return false;
+    const bool object = kind == Kind::kObject;
+    const std::string_view what = object ? "an object" : "an array";
+    switch (context()) {
+      case Context::kDocument:
+        return object ? enter(Context::kRoot) : fail(code, "the request is an array; it must be an object");
+      case Context::kInputs:
+        if (object) document.inputs->emplace_back(memory_);
+        return object ? enter(Context::kInput) : fail(code, here() + " holds an array; it takes objects");
+      case Context::kOutputs:
+        if (object) document.outputs->emplace_back(memory_);
+        return object ? enter(Context::kOutput) : fail(code, here() + " holds an array; it takes objects");
+      case Context::kShape:
+        return fail(code, here() + " holds " + std::string(what) + "; it takes whole numbers");
+      case Context::kData:
+        return object ? fail(code, here() + " holds an object; it takes numbers") : begin_data(code);
+      case Context::kParameters:
+        add_parameter();
+        return enter(Context::kSkipped);
+      case Context::kSkipped:
+        return enter(Context::kSkipped);
+      default:
+        if (known_ == nullptr) return enter(Context::kSkipped);
+        if (known_->kind != kind) return wrong_kind(code, what);
+        return object ? enter(Context::kParameters) : begin_known_array(code);
+    }
   }
 
   InputDocument& input() { return document.inputs->back(); }
   OutputDocument& output() { return document.outputs->back(); }
 
-  /// The parameters of the object around the innermost kParameters level.
-  Parameters& parameters() {
-    const Place around = levels_[levels_.size() - 2].place;
-    if (around == Place::kInput) return input().parameters;
-    if (around == Place::kOutput) return output().parameters;
-    return document.parameters;
-  }
-
-  /// A bit for each key we know in the current object; 0 for the others.
-  unsigned key_bit() const {
-    const auto one_of = [&](std::initializer_list<std::string_view> keys) {
-      unsigned bit = 1;
-      for (const auto key : keys) {
-        if (key == key_) return bit;
-        bit <<= 1U;
-      }
-      return 0U;
-    };
-    switch (place()) {
-      case Place::kRoot:
-        return one_of({"id", "parameters", "inputs", "outputs"});
-      case Place::kInput:
-        return one_of({"name", "shape", "datatype", "parameters", "data"});
-      case Place::kOutput:
-        return one_of({"name", "parameters"});
-      case Place::kParameters:
-        return one_of({"timeout", "priority", "binary_data_output", "binary_data_size", "binary_data",
-                       "classification"});
-      default:
-        return 0;
-    }
-  }
-  bool known_key() const { return key_bit() != 0; }
-
-  /// The current object or list, for messages.
+  /// The current object or array, for messages.
   std::string here() const {
     std::string out;
-    for (const Level& level : levels_) {
-      switch (level.place) {
-        case Place::kInputs:
-          out = "inputs";
-          break;
-        case Place::kInput:
-          out = "inputs[" + std::to_string(document.inputs->size() - 1) + "]";
-          break;
-        case Place::kOutputs:
-          out = "outputs";
-          break;
-        case Place::kOutput:
-          out = "outputs[" + std::to_string(document.outputs->size() - 1) + "]";
-          break;
-        case Place::kParameters:
-          out += out.empty() ? "parameters" : ".parameters";
-          break;
-        case Place::kShape:
-          out += ".shape";
-          break;
-        case Place::kData:
-          if (!out.ends_with(".data")) out += ".data";
-          break;
-        default:
-          break;
-      }
+    for (const Nesting& level : nesting_) {
+      if (level.context == Context::kInputs) out = "inputs";
+      if (level.context == Context::kOutputs) out = "outputs";
+      if (level.context == Context::kInput) out += "[" + std::to_string(document.inputs->size() - 1) + "]";
+      if (level.context == Context::kOutput) out += "[" + std::to_string(document.outputs->size() - 1) + "]";
+      if (level.context == Context::kParameters) out += out.empty() ? "parameters" : ".parameters";
+      if (level.context == Context::kShape) out += ".shape";
+      if (level.context == Context::kData && !out.ends_with(".data")) out += ".data";
     }
     return out.empty() ? "the request" : out;
   }
 
-  std::string wrong_kind(std::string_view what) const {
-    std::string_view wanted = "a string";
-    if (key_ == "parameters") wanted = "an object";
-    if (key_ == "inputs" || key_ == "outputs" || key_ == "shape" || key_ == "data") wanted = "an array";
-    return "'" + std::string(key_, 0, kMaxShownName) + "' in " + here() + " is " + std::string(what) +
-           "; it must be " + std::string(wanted);
-  }
-
-  static std::string_view kind_of(const Scalar& value) {
-    switch (value.index()) {
-      case 0:
-        return "null";
-      case 1:
-        return "a boolean";
-      case 5:
-        return "a string";
-      default:
-        return "a number";
+  bool begin_known_array(json::error_code& code) {
+    if (known_->name == "inputs") {
+      document.inputs.emplace(memory_);
+      return enter(Context::kInputs);
     }
+    if (known_->name == "outputs") {
+      document.outputs.emplace(memory_);
+      return enter(Context::kOutputs);
+    }
+    if (known_->name == "shape") {
+      input().shape.emplace(memory_);
+      return enter(Context::kShape);
+    }
+    input().data.emplace();
+    leaf_depth_.reset();
+    data_depth_ = 0;
+    return begin_data(code);
   }
 
   bool begin_data(json::error_code& code) {
@@ -311,7 +267,7 @@ class Builder {
     if (leaf_depth_ && data_depth_ >= *leaf_depth_)
       return fail(code, here() + " is ragged: numbers beside arrays");
     if (++data_depth_ > nesting.size()) nesting.push_back(kOpen);
-    return enter(Place::kData);
+    return enter(Context::kData);
   }
 
   bool data_scalar(const Scalar& value, json::error_code& code) {
@@ -321,79 +277,74 @@ class Builder {
     if (++numbers_ > limits_.data_elements)
       return fail(code, here() + ": the tensors hold more than " + std::to_string(limits_.data_elements) +
                             " elements, all that the model takes");
-    if (const auto* number = std::get_if<std::int64_t>(&value))
-      data.numbers.emplace_back(*number);
-    else if (const auto* large = std::get_if<std::uint64_t>(&value))
-      data.numbers.emplace_back(*large);
-    else if (const auto* real = std::get_if<double>(&value))
-      data.numbers.emplace_back(*real);
-    else if (const auto* truth = std::get_if<bool>(&value))
-      data.numbers.emplace_back(*truth);
-    else
-      return fail(code, here() + "[" + std::to_string(data.numbers.size()) + "] is " +
-                            std::string(kind_of(value)) + "; it takes numbers");
-    return true;
+    const auto take = [&](auto element) {
+      if constexpr (std::is_constructible_v<Number, decltype(element)>) data.numbers.emplace_back(element);
+      return std::is_constructible_v<Number, decltype(element)>;
+    };
+    return std::visit(take, value) ||
+           fail(code, here() + "[" + std::to_string(data.numbers.size()) + "] is " +
+                          std::string(kind_of(value)) + "; it takes numbers");
   }
 
   bool scalar(const Scalar& value, json::error_code& code) {
-    if (place() == Place::kData) return data_scalar(value, code);
+    if (context() == Context::kData) return data_scalar(value, code);
     if (!count(code)) return false;
-    switch (place()) {
-      case Place::kDocument:
+    switch (context()) {
+      case Context::kDocument:
         return fail(code, "the request is " + std::string(kind_of(value)) + "; it must be an object");
-      case Place::kInputs:
-      case Place::kOutputs:
+      case Context::kInputs:
+      case Context::kOutputs:
         return fail(code, here() + " holds " + std::string(kind_of(value)) + "; it takes objects");
-      case Place::kRoot:
-        return key_ == "id" ? take_text(document.id, value, code) : skip_unknown(value, code);
-      case Place::kInput:
-        if (key_ == "name") return take_text(input().name.emplace(memory_), value, code);
-        if (key_ == "datatype") return take_text(input().datatype.emplace(memory_), value, code);
-        return skip_unknown(value, code);
-      case Place::kOutput:
-        return key_ == "name" ? take_text(output().name.emplace(memory_), value, code)
-                              : skip_unknown(value, code);
-      case Place::kShape: {
+      case Context::kShape: {
         const auto* dim = std::get_if<std::int64_t>(&value);
         if (dim == nullptr || *dim < 0) return fail(code, here() + " takes whole numbers of at least 0");
         input().shape->push_back(*dim);
         return true;
       }
-      case Place::kParameters:
+      case Context::kParameters:
         add_parameter(value);
         return true;
-      default:
+      case Context::kSkipped:
         return true;
+      default:
+        return known_ == nullptr || take_text(value, code);
     }
   }
 
-  bool take_text(std::pmr::string& to, const Scalar& value, json::error_code& code) {
+  bool take_text(const Scalar& value, json::error_code& code) {
     const auto* text = std::get_if<std::string_view>(&value);
-    if (text == nullptr) return fail(code, wrong_kind(kind_of(value)));
+    if (text == nullptr || known_->kind != Kind::kText) return wrong_kind(code, kind_of(value));
+    std::pmr::string& to = context() == Context::kRoot     ? document.id
+                           : context() == Context::kOutput ? output().name.emplace(memory_)
+                           : known_->name == "name"        ? input().name.emplace(memory_)
+                                                           : input().datatype.emplace(memory_);
     to = *text;
     return true;
   }
 
-  bool skip_unknown(const Scalar& value, json::error_code& code) {
-    return known_key() ? fail(code, wrong_kind(kind_of(value))) : true;
-  }
-
-  void add_parameter(const Scalar& value) {
-    Parameter parameter{std::pmr::string(key_, memory_), {}};
-    if (const auto* truth = std::get_if<bool>(&value)) parameter.value = *truth;
-    if (const auto* number = std::get_if<std::int64_t>(&value)) parameter.value = *number;
-    if (const auto* large = std::get_if<std::uint64_t>(&value)) parameter.value = *large;
-    if (const auto* real = std::get_if<double>(&value)) parameter.value = *real;
-    if (const auto* text = std::get_if<std::string_view>(&value))
-      parameter.value = std::pmr::string(*text, memory_);
-    parameters().push_back(std::move(parameter));
+  /// To the object around the parameters. Objects, arrays and null have no value.
+  void add_parameter(const Scalar& value = {}) {
+    const Context around = nesting_[nesting_.size() - 2].context;
+    Parameters& to = around == Context::kInput    ? input().parameters
+                     : around == Context::kOutput ? output().parameters
+                                                  : document.parameters;
+    Parameter& parameter = to.emplace_back(Parameter{std::pmr::string(key_, memory_), {}});
+    std::visit(
+        [&](auto scalar) {
+          if constexpr (std::is_same_v<decltype(scalar), std::string_view>)
+            parameter.value = std::pmr::string(scalar, memory_);
+          else
+            parameter.value = scalar;
+        },
+        value);
   }
 
   const InferLimits limits_;
   Memory* const memory_;
-  std::pmr::vector<Level> levels_;
-  std::pmr::string key_;   // the last key of the innermost object
-  std::pmr::string text_;  // a string, key or number that arrives in parts
+  std::pmr::vector<Nesting> nesting_;
+  std::pmr::string key_;        // the last key of the innermost object
+  const Key* known_ = nullptr;  // the same among kKeys; null: it is skipped
+  std::pmr::string text_;       // a string, key or number that arrives in parts
   std::size_t values_ = 0, numbers_ = 0;
   std::size_t data_depth_ = 0;             // arrays open inside the current data
   std::optional<std::size_t> leaf_depth_;  // depth at which the current data's numbers stand
@@ -402,7 +353,7 @@ class Builder {
 }  // namespace
 
 Result<InferDocument> parse_infer_json(std::string_view text, const InferLimits& limits, Memory* memory) {
-  json::basic_parser<Builder> parser(json::parse_options{}, limits, memory);
+  json::basic_parser<DocumentReader> parser(json::parse_options{}, limits, memory);
   json::error_code code;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), code);
   if (!parser.handler().error.empty()) return Error(ErrorCode::kInvalidInput, parser.handler().error);

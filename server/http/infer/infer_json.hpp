@@ -1,7 +1,8 @@
-// The JSON part of an infer request as it was written: structure checked, nothing compared with a model yet.
+// The JSON part of an infer request as it was written. Its structure is checked; nothing is compared with a model
+// yet.
 //
-// Read in one pass without a document tree: tensor data go straight into a list of numbers, everything
-// unknown is skipped, and memory stays in proportion to what the limits allow, whatever the text holds.
+// It is read in one pass without a document tree: tensor data go straight into a list of numbers, and what is
+// unknown is skipped. So memory is bounded by the limits, whatever the text holds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace millrace::server::http {
 
-/// A JSON number as written (integers stay exact), or a JSON boolean.
+/// A JSON number as it was written (integers stay exact), or a JSON boolean.
 using Number = std::variant<std::int64_t, std::uint64_t, double, bool>;
 
 struct NumberList {
@@ -24,13 +25,13 @@ struct NumberList {
   std::vector<std::size_t> nesting;  // length of the arrays at each level: {n} for a flat list
 };
 
-// The document lives in the memory given to parse_infer_json(), tensor data aside: a request's own is a few
-// hundred bytes, for which a caller on the hot path has room on its stack.
+// Except for tensor data, the document lives in the memory given to parse_infer_json(): a few hundred bytes, which
+// the hot path has on its stack.
 using Memory = std::pmr::memory_resource;
 
 struct Parameter {
   std::pmr::string name;
-  // monostate: anything else
+  // monostate: null, an object or an array
   std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::pmr::string> value;
 };
 using Parameters = std::pmr::vector<Parameter>;
@@ -62,9 +63,8 @@ struct InferLimits {
   std::size_t values = 10'000;    // JSON values outside tensor data
 };
 
-/// Unknown keys are skipped (clients may send more than we know); a known key or parameter twice, or a key
-/// with a value of the wrong kind, is refused. kInvalidInput, naming the field. `memory` must outlive the
-/// document.
+/// Unknown keys are skipped, because clients may send more than we know. kInvalidInput, naming the field, if a known
+/// key or parameter occurs twice or has a value of the wrong kind. `memory` must outlive the document.
 Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits, Memory* memory);
 
 }  // namespace millrace::server::http

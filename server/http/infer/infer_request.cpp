@@ -21,7 +21,7 @@ Error bad(std::string message) {
 }
 
 constexpr std::size_t kMaxShown = 64;
-constexpr std::size_t kRoom = 4'096;  // on the stack, for the JSON of a usual request
+constexpr std::size_t kStackBytes = 4'096;  // for the JSON of a usual request
 
 std::string shown(std::string_view text) {
   return "'" + std::string(clipped(text, kMaxShown)) + (text.size() > kMaxShown ? "…'" : "'");
@@ -42,7 +42,7 @@ std::string names_of(const Signatures& signatures) {
   return out;
 }
 
-/// A place in the request, for messages; put into words only where one is needed.
+/// Where in the request a fault is. text() is called for messages only.
 struct Where {
   std::string_view list;  // empty: the request itself
   std::size_t index = 0;
@@ -61,9 +61,6 @@ std::optional<std::size_t> index_of(const std::vector<TensorSignature>& signatur
     if (signatures[i].name == name) return i;
   return std::nullopt;
 }
-
-// Parameters.
-// --------------------------------------------------------------------------------------------------------
 
 Result<bool> as_bool(const Parameter& parameter, const Where& where) {
   if (const auto* value = std::get_if<bool>(&parameter.value)) return *value;
@@ -125,11 +122,8 @@ Error no_shared_memory(const Where& where) {
                where.text() + ": shared memory is not offered; send the tensor in the request");
 }
 
-// Inputs.
-// ------------------------------------------------------------------------------------------------------------
-
-/// The type an input came in: the model's own, or the integers it becomes first.
-struct Accepted {
+/// The type that an input came in: the model's own, or the integers that the model first makes of it.
+struct InputType {
   const TensorSignature& signature;
   std::string_view datatype;
   const runtime::plan::QuantisedInput* quantised;  // null: the model's own
@@ -141,8 +135,8 @@ const runtime::plan::QuantisedInput* quantised_at(QuantisedInputs all, std::size
   return index < all.size() && all[index] ? &*all[index] : nullptr;
 }
 
-Result<Accepted> check_signature(const InputDocument& input, const TensorSignature& signature,
-                                 const runtime::plan::QuantisedInput* quantised, const Where& where) {
+Result<InputType> check_signature(const InputDocument& input, const TensorSignature& signature,
+                                  const runtime::plan::QuantisedInput* quantised, const Where& where) {
   if (!input.datatype) return bad(where.text() + " lacks 'datatype'");
   const std::string_view datatype = *input.datatype;
   if (!parse_datatype(datatype)) return bad(where.text() + ": unknown datatype " + shown(datatype));
@@ -161,13 +155,12 @@ Result<Accepted> check_signature(const InputDocument& input, const TensorSignatu
                shape_text(signature.shape) +
                (batch ? "; batches are not offered: send a request a frame" : ""));
   }
-  return Accepted{signature, integers ? std::string_view(quantised->datatype) : signature.datatype,
-                  integers ? quantised : nullptr};
+  return InputType{signature, integers ? std::string_view(quantised->datatype) : signature.datatype,
+                   integers ? quantised : nullptr};
 }
 
-Result<std::vector<std::byte>> json_input(const NumberList& data, const Accepted& accepted,
-                                          const Where& where) {
-  const TensorSignature& signature = accepted.signature;
+Result<std::vector<std::byte>> json_input(const NumberList& data, const InputType& type, const Where& where) {
+  const TensorSignature& signature = type.signature;
   const std::uint64_t expected = elements_of(signature);
   if (data.numbers.size() != expected)
     return bad(where.text() + ".data holds " + std::to_string(data.numbers.size()) + " elements; shape " +
@@ -178,21 +171,21 @@ Result<std::vector<std::byte>> json_input(const NumberList& data, const Accepted
                   [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }))
     return bad(where.text() + ".data is nested differently from shape " + shape_text(signature.shape) +
                "; write it flat or nested exactly so");
-  return bytes_of_numbers(*parse_datatype(accepted.datatype), data.numbers, where.text());
+  return bytes_of_numbers(*parse_datatype(type.datatype), data.numbers, where.text());
 }
 
-/// Takes tensors from the bytes behind the JSON, in the order the inputs are named.
-class BinaryTail {
+/// The binary tensors behind the JSON, taken in the order in which the inputs are named.
+class BinaryTensors {
  public:
-  explicit BinaryTail(std::span<const std::byte> bytes) : rest_(bytes) {}
+  explicit BinaryTensors(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-  Result<std::span<const std::byte>> take(std::uint64_t announced, const Accepted& accepted,
+  Result<std::span<const std::byte>> take(std::uint64_t announced, const InputType& type,
                                           const Where& where) {
-    const std::uint64_t expected = accepted.bytes();
+    const std::uint64_t expected = type.bytes();
     if (announced != expected)
       return bad(where.text() + ": binary_data_size " + std::to_string(announced) + "; " +
-                 std::string(accepted.datatype) + " of shape " + shape_text(accepted.signature.shape) +
-                 " takes " + std::to_string(expected) + " bytes");
+                 std::string(type.datatype) + " of shape " + shape_text(type.signature.shape) + " takes " +
+                 std::to_string(expected) + " bytes");
     if (rest_.size() < announced)
       return bad(where.text() + ": the body ends " + std::to_string(announced - rest_.size()) +
                  " bytes before the end of this tensor");
@@ -206,7 +199,7 @@ class BinaryTail {
   std::span<const std::byte> rest_;
 };
 
-/// Integers become the reals they stand for: the model makes the same integers of them again.
+/// Converts integers to the reals they stand for. The model makes the same integers of them again.
 Result<std::span<const std::byte>> as_reals(const runtime::plan::QuantisedInput& from,
                                             std::span<const std::byte> integers, InferRequest& request,
                                             const Where& where) {
@@ -220,7 +213,7 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
   if (!document.inputs) return bad("the request lacks 'inputs'");
   request.inputs.resize(model.inputs.size());
   std::pmr::vector<bool> given(model.inputs.size(), false, memory);
-  BinaryTail binary(tail);
+  BinaryTensors binary(tail);
   for (std::size_t i = 0; i < document.inputs->size(); ++i) {
     const InputDocument& input = (*document.inputs)[i];
     Where where{"inputs", i, {}};
@@ -231,7 +224,7 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
     if (given[*index]) return bad(where.text() + " occurs twice");
     given[*index] = true;
     const TensorSignature& signature = model.inputs[*index];
-    MILLRACE_ASSIGN(const Accepted accepted,
+    MILLRACE_ASSIGN(const InputType type,
                     check_signature(input, signature, quantised_at(quantised, *index), where));
 
     std::optional<std::uint64_t> binary_size;
@@ -244,16 +237,16 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
     if (binary_size && input.data)
       return bad(where.text() + " has both 'data' and binary_data_size; send one");
     if (binary_size) {
-      MILLRACE_ASSIGN(request.inputs[*index], binary.take(*binary_size, accepted, where));
+      MILLRACE_ASSIGN(request.inputs[*index], binary.take(*binary_size, type, where));
     } else if (input.data) {
-      MILLRACE_ASSIGN(auto bytes, json_input(*input.data, accepted, where));
+      MILLRACE_ASSIGN(auto bytes, json_input(*input.data, type, where));
       request.inputs[*index] = request.converted.emplace_back(std::move(bytes));
     } else {
       return bad(where.text() + " lacks 'data' (or parameters.binary_data_size and bytes behind the JSON)");
     }
-    if (accepted.quantised != nullptr) {
+    if (type.quantised != nullptr) {
       MILLRACE_ASSIGN(request.inputs[*index],
-                      as_reals(*accepted.quantised, request.inputs[*index], request, where));
+                      as_reals(*type.quantised, request.inputs[*index], request, where));
     }
   }
   for (std::size_t i = 0; i < given.size(); ++i)
@@ -263,9 +256,6 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
                " bytes behind the last tensor that no input names");
   return {};
 }
-
-// Outputs.
-// -----------------------------------------------------------------------------------------------------------
 
 Result<RequestedOutput> take_output(const OutputDocument& output, const TensorSignature& signature,
                                     std::size_t index, bool binary, const Where& where) {
@@ -320,7 +310,7 @@ Status raw_request(const ModelInfo& model, std::span<const std::byte> body, Infe
   if (body.size() == bytes_of(signature)) {
     request.inputs.push_back(body);
   } else if (integers != nullptr &&
-             body.size() == Accepted{signature, integers->datatype, integers}.bytes()) {
+             body.size() == InputType{signature, integers->datatype, integers}.bytes()) {
     MILLRACE_ASSIGN(const auto reals, as_reals(*integers, body, request, {"inputs", 0, signature.name}));
     request.inputs.push_back(reals);
   } else {
@@ -333,7 +323,7 @@ Status raw_request(const ModelInfo& model, std::span<const std::byte> body, Infe
 }
 
 /// Whether `text` holds bytes that no JSON text holds (RFC 8259): it is not UTF-8, or it has control
-/// characters beside white space.
+/// characters other than white space.
 bool is_binary(std::string_view text) {
   return !is_utf8(text) || std::any_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\n' && c != '\r';
@@ -343,33 +333,21 @@ bool is_binary(std::string_view text) {
 /// Added to a JSON error if the body looks binary and the header that announces binary data is missing.
 std::string_view binary_hint(std::string_view body) {
   if (!is_binary(body)) return "";
-  return ". Binary data needs the header Inference-Header-Content-Length: 0 where the body is the tensor "
-         "alone, else "
-         "the bytes of JSON before the tensors";
+  return ". Binary data needs the header Inference-Header-Content-Length: 0 if the body is the tensor alone, "
+         "otherwise the number of bytes of JSON before the tensors";
 }
 
-void forget(InferRequest& request) {
+}  // namespace
+
+Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> body,
+                           std::optional<std::string_view> header_length, InferRequest& request,
+                           QuantisedInputs quantised) {
   request.id.clear();
   request.timeout.reset();
   request.priority = runtime::pipeline::kUsualPriority;
   request.inputs.clear();
   request.outputs.clear();
   request.converted.clear();
-}
-
-}  // namespace
-
-Result<InferRequest> parse_infer_request(const ModelInfo& model, std::span<const std::byte> body,
-                                         std::optional<std::string_view> header_length) {
-  InferRequest request;
-  MILLRACE_TRY(parse_infer_request(model, body, header_length, request));
-  return request;
-}
-
-Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> body,
-                           std::optional<std::string_view> header_length, InferRequest& request,
-                           QuantisedInputs quantised) {
-  forget(request);
   std::size_t json_bytes = body.size();
   if (header_length) {
     const char* end = header_length->data() + header_length->size();
@@ -385,8 +363,8 @@ Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> bo
   InferLimits limits;
   for (const auto& signature : model.inputs) limits.data_elements += elements_of(signature);
   const std::string_view json(reinterpret_cast<const char*>(body.data()), json_bytes);
-  std::array<std::byte, kRoom> room;
-  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
+  std::array<std::byte, kStackBytes> stack;
+  std::pmr::monotonic_buffer_resource memory(stack.data(), stack.size());
   auto parsed = parse_infer_json(json, limits, &memory);
   if (!parsed) return bad(parsed.error().message() + std::string(header_length ? "" : binary_hint(json)));
   const InferDocument document = std::move(parsed).value();

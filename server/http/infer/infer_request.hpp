@@ -1,5 +1,5 @@
-// An infer request made ready for one model: every tensor checked against the model's signature, in the
-// model's order. Pure functions over bytes.
+// An infer request for one model: every tensor is checked against the model's signature and stands in the model's
+// order. Pure functions over bytes.
 #pragma once
 
 #include <chrono>
@@ -21,34 +21,30 @@ namespace millrace::server::http {
 struct RequestedOutput {
   std::size_t index = 0;  // in model.outputs
   bool binary = false;
-  // > 0: not the tensor but its so many largest elements, as the classification extension has it
+  // > 0: return this many of the largest elements instead of the tensor (Triton's classification extension)
   std::uint32_t classes = 0;
 };
 
-/// Can be filled again: its memory stays.
+/// Can be filled again and keeps its memory.
 struct InferRequest {
   std::string id;
   std::optional<std::chrono::microseconds> timeout;  // > 0 where set
   std::uint8_t priority = runtime::pipeline::kUsualPriority;
-  // model.inputs order; views into the body or into `converted`
+  // in model.inputs order; views into the body or into `converted`
   std::vector<std::span<const std::byte>> inputs;
-  std::vector<RequestedOutput> outputs;           // in the order asked for, else model.outputs order
+  std::vector<RequestedOutput> outputs;           // in the order of the request, or all in the model's order
   std::vector<std::vector<std::byte>> converted;  // tensors that came as JSON
 };
 
-/// `header_length` is the text of Inference-Header-Content-Length, where the request had it: the body is that
-/// many bytes of JSON and then the binary tensors; "0" is raw mode. kInvalidInput naming the field,
-/// kUnsupported for what is understood and not offered (sequences, shared memory). The result views `body`.
-Result<InferRequest> parse_infer_request(const runtime::plan::ModelInfo& model,
-                                         std::span<const std::byte> body,
-                                         std::optional<std::string_view> header_length);
-
-/// What may come instead of an input's own type, in model.inputs order; empty: nothing.
+/// The integers that may come instead of an input's own type, in model.inputs order. Empty: none.
 using QuantisedInputs = std::span<const std::optional<runtime::plan::QuantisedInput>>;
 
-/// The same into `request`, whose old contents are forgotten. Allocates nothing where `request` has room
-/// already and tensors come as binary data of the model's own types. After an error `request` holds nothing
-/// of use.
+/// Reads `body` into `request`, whose old contents go and which views the body. `header_length` is the text of
+/// Inference-Header-Content-Length, if the request had it: the body is that many bytes of JSON and then the binary
+/// tensors; "0" is raw mode. kInvalidInput naming the field; kUnsupported for what is known and not offered
+/// (sequences, shared memory); then the contents of `request` mean nothing.
+///
+/// Allocates nothing if `request` has room already and tensors come as binary data of the model's own types.
 Status parse_infer_request(const runtime::plan::ModelInfo& model, std::span<const std::byte> body,
                            std::optional<std::string_view> header_length, InferRequest& request,
                            QuantisedInputs quantised = {});

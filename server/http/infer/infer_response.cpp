@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <type_traits>
 
 #include "server/http/infer/datatype.hpp"
 #include "server/http/infer/json_tensor.hpp"
@@ -14,43 +15,27 @@ namespace {
 
 using runtime::plan::TensorSignature;
 
-/// Bytes of JSON in an answer with binary outputs, mostly: one allocation instead of one for each doubling.
+/// Bytes of JSON in most answers with binary outputs: one allocation instead of one for each doubling.
 constexpr std::size_t kUsualJson = 384;
 
-template <class T>
-std::vector<double> read_as(std::span<const std::byte> bytes) {
-  std::vector<double> values(bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T value{};
-    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    values[i] = static_cast<double>(value);
-  }
-  return values;
-}
-
+/// The elements as reals; not for BOOL, nor for integers of 64 bits, which a double does not hold exactly.
 Result<std::vector<double>> read_values(const TensorSignature& signature, std::span<const std::byte> bytes) {
-  const auto type = parse_datatype(signature.datatype);
-  switch (type.value_or(Datatype::kBytes)) {
-    case Datatype::kUint8:
-      return read_as<std::uint8_t>(bytes);
-    case Datatype::kUint16:
-      return read_as<std::uint16_t>(bytes);
-    case Datatype::kUint32:
-      return read_as<std::uint32_t>(bytes);
-    case Datatype::kInt8:
-      return read_as<std::int8_t>(bytes);
-    case Datatype::kInt16:
-      return read_as<std::int16_t>(bytes);
-    case Datatype::kInt32:
-      return read_as<std::int32_t>(bytes);
-    case Datatype::kFp32:
-      return read_as<float>(bytes);
-    case Datatype::kFp64:
-      return read_as<double>(bytes);
-    default:
+  const auto read = [&](auto element) -> Result<std::vector<double>> {
+    using T = decltype(element);
+    if constexpr (std::is_floating_point_v<T> ||
+                  (std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < 8)) {
+      std::vector<double> values(bytes.size() / sizeof(T));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        std::memcpy(&element, bytes.data() + i * sizeof(T), sizeof(T));
+        values[i] = static_cast<double>(element);
+      }
+      return values;
+    } else {
       return Error(ErrorCode::kUnsupported, "output '" + signature.name + "': classification of " +
                                                 signature.datatype + " is not offered");
-  }
+    }
+  };
+  return std::visit(read, element_of(parse_datatype(signature.datatype).value_or(Datatype::kBytes)));
 }
 
 std::vector<std::byte> as_bytes_tensor(const std::vector<std::string>& strings) {
@@ -89,7 +74,7 @@ void append_binary(Response& response, std::span<const std::byte> bytes) {
 
 Status append_classes(Response& response, const std::vector<std::string>& classes, bool binary,
                       std::vector<std::vector<std::byte>>& scratch) {
-  // No batch axis: Triton gives one to models that batch only, and the configuration says max_batch_size 0.
+  // No batch axis: Triton adds one only for models that batch, and our configuration says max_batch_size 0.
   append_shape(response.body, {static_cast<std::int64_t>(classes.size())});
   if (binary) {
     append_binary(response, scratch.emplace_back(as_bytes_tensor(classes)));

@@ -35,8 +35,7 @@ void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, 
 Status Inference::start(void (*done)(void*), void* context) {
   done_ = done;
   done_context_ = context;
-  // Counted before the frame is given away: afterwards it may be complete, and this object gone, at any
-  // moment.
+  // Count it before the frame is given away: from then on it may be complete, and this object gone, at any moment.
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
   const Status status = model->submit(frame_, passage_);
@@ -71,7 +70,7 @@ Response Inference::finish() {
   return std::move(response).value();
 }
 
-void Inference::let_go() {
+void Inference::recycle() {
   model_.reset();
   passage_ = {};
   frame_.status = {};
@@ -95,7 +94,7 @@ InferencePool::Lease InferencePool::take() {
 
 void InferencePool::give_back(Inference* inference) {
   std::unique_ptr<Inference> owned(inference);
-  owned->let_go();
+  owned->recycle();
   const std::size_t bytes = owned->kept_bytes();
   if (free_.size() == kMost || free_bytes_ + bytes > kMostBytes) return;
   free_bytes_ += bytes;

@@ -1,5 +1,4 @@
-// One infer request on its way through a pipeline: the checked request, the frame, the buffers of the
-// outputs.
+// One infer request on its way through a pipeline: the checked request, its frame, and the buffers of the outputs.
 #pragma once
 
 #include <chrono>
@@ -15,11 +14,10 @@
 
 namespace millrace::server::http {
 
-/// Not movable: the pipeline holds the frame's address from start() until `done`. What the request views (the
-/// body) must live as long as the inference works on it. All is called by one thread, `done` comes from a
-/// pipeline's.
+/// Not movable: the pipeline holds the frame's address from start() until it calls `done`. The body that the request
+/// views must live until then. One thread calls all functions; a thread of the pipeline calls `done`.
 ///
-///   request() filled ─▶ prepare() ─▶ start() ─▶ `done` ─▶ finish() ─▶ keep() ─▶ let_go(), and again
+///   request() filled ─▶ prepare() ─▶ start() ─▶ `done` ─▶ finish() ─▶ keep() ─▶ recycle(), and again
 class Inference {
  public:
   using Clock = runtime::pipeline::Clock;
@@ -31,52 +29,51 @@ class Inference {
   /// To be filled by parse_infer_request().
   InferRequest& request() { return request_; }
 
-  /// `any_version`: where another version of the model takes its place meanwhile, that one may answer.
-  /// `client`: whose frame it is, among those that wait.
-  /// Allocates nothing where an earlier request had as many and as large outputs.
+  /// `any_version`: if another version replaces the model meanwhile, that one may answer. `client`: Request::client.
+  /// Allocates nothing if an earlier request had as many and as large outputs.
   void prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
                Clock::time_point arrival, Clock::time_point deadline);
 
-  /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this
-  /// returns; it must not block. An error: the frame was not taken, `done` will not be called.
+  /// Gives the frame to the pipeline, which then calls `done(context)` exactly once, perhaps before this returns;
+  /// `done` must not block. After an error the pipeline has not taken the frame and will not call `done`.
   Status start(void (*done)(void*), void* context);
 
-  /// The client went away: takes the frame back if it still waits. After start() and before finish().
+  /// Takes the frame back if it still waits, because the client went away. Between start() and finish().
   void cancel();
 
-  /// The answer, once `done` was called; it views this inference's buffers. Counts the request in the model's
-  /// metrics.
+  /// After `done` was called: returns the answer, which views this object's buffers, and counts the request in the
+  /// model's metrics.
   Response finish();
 
-  /// The answer is written: its memory is for the next request's.
+  /// After the answer was written: keeps its memory for the next answer.
   void keep(Response answer) { answer_ = std::move(answer); }
 
-  /// Lets the model go, and what depends on the request; memory stays.
-  void let_go();
+  /// Releases the model and what depends on the request. Memory stays.
+  void recycle();
 
-  /// Memory it keeps.
+  /// How much memory stays.
   std::size_t kept_bytes() const;
 
   models::Model& model() const { return *model_; }
-  /// The version that has the frame: model(), or the one that took its place.
+  /// The version that has the frame: model(), or the one that replaced it.
   const models::Model& served() const { return *passage_.model; }
 
  private:
   static void completed(runtime::pipeline::Frame& frame, void* context);
 
-  std::shared_ptr<models::Model> model_;  // it was sent to
-  models::Passage passage_;               // and who answers it
+  std::shared_ptr<models::Model> model_;  // the request was sent to it
+  models::Passage passage_;               // and this one answers
   InferRequest request_;
   Clock::time_point arrival_;
   std::vector<std::vector<std::byte>> outputs_, scratch_;
   runtime::pipeline::Frame frame_;
-  Response answer_;  // its memory
+  Response answer_;  // an earlier one, for its memory
   void (*done_)(void*) = nullptr;
   void* done_context_ = nullptr;
 };
 
-/// Inferences that wait for the next request, so that a warm server allocates none. Of one thread; outlives
-/// what it gave.
+/// Inferences that wait for the next request, so that a warm server allocates none. For one thread. Outlives those
+/// that it gave.
 class InferencePool {
  public:
   struct GiveBack {
@@ -92,7 +89,7 @@ class InferencePool {
   Lease take();
 
  private:
-  // What is beyond these is freed: a burst's memory is not kept for ever.
+  // More than this is freed, so that the memory of a burst is not kept for ever.
   static constexpr std::size_t kMost = 64;
   static constexpr std::size_t kMostBytes = 16U << 20U;
 

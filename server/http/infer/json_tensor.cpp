@@ -26,7 +26,7 @@ std::string text_of(const Number& number) {
   return out;
 }
 
-/// False where T does not take the number.
+/// Returns false if T does not hold the number.
 template <class T>
 bool convert(const Number& number, T& out) {
   return std::visit(
@@ -92,70 +92,26 @@ Status append_all(std::string& out, std::span<const std::byte> bytes, const std:
 
 Result<std::vector<std::byte>> bytes_of_numbers(Datatype type, const std::vector<Number>& numbers,
                                                 const std::string& where) {
-  switch (type) {
-    case Datatype::kBool:
-      return convert_all<bool>(type, numbers, where);
-    case Datatype::kUint8:
-      return convert_all<std::uint8_t>(type, numbers, where);
-    case Datatype::kUint16:
-      return convert_all<std::uint16_t>(type, numbers, where);
-    case Datatype::kUint32:
-      return convert_all<std::uint32_t>(type, numbers, where);
-    case Datatype::kUint64:
-      return convert_all<std::uint64_t>(type, numbers, where);
-    case Datatype::kInt8:
-      return convert_all<std::int8_t>(type, numbers, where);
-    case Datatype::kInt16:
-      return convert_all<std::int16_t>(type, numbers, where);
-    case Datatype::kInt32:
-      return convert_all<std::int32_t>(type, numbers, where);
-    case Datatype::kInt64:
-      return convert_all<std::int64_t>(type, numbers, where);
-    case Datatype::kFp32:
-      return convert_all<float>(type, numbers, where);
-    case Datatype::kFp64:
-      return convert_all<double>(type, numbers, where);
-    case Datatype::kFp16:
-    case Datatype::kBf16:
-    case Datatype::kBytes:
-      break;
-  }
-  return Error(ErrorCode::kInvalidInput, where + ".data: " + std::string(to_string(type)) +
-                                             " travels as binary data, not as JSON numbers");
+  const auto convert = [&](auto element) -> Result<std::vector<std::byte>> {
+    if constexpr (std::is_same_v<decltype(element), std::monostate>)
+      return Error(ErrorCode::kInvalidInput, where + ".data: " + std::string(to_string(type)) +
+                                                 " travels as binary data, not as JSON numbers");
+    else
+      return convert_all<decltype(element)>(type, numbers, where);
+  };
+  return std::visit(convert, element_of(type));
 }
 
 Status append_numbers(std::string& out, Datatype type, std::span<const std::byte> bytes,
                       const std::string& where) {
-  switch (type) {
-    case Datatype::kBool:
-      return append_all<bool>(out, bytes, where);
-    case Datatype::kUint8:
-      return append_all<std::uint8_t>(out, bytes, where);
-    case Datatype::kUint16:
-      return append_all<std::uint16_t>(out, bytes, where);
-    case Datatype::kUint32:
-      return append_all<std::uint32_t>(out, bytes, where);
-    case Datatype::kUint64:
-      return append_all<std::uint64_t>(out, bytes, where);
-    case Datatype::kInt8:
-      return append_all<std::int8_t>(out, bytes, where);
-    case Datatype::kInt16:
-      return append_all<std::int16_t>(out, bytes, where);
-    case Datatype::kInt32:
-      return append_all<std::int32_t>(out, bytes, where);
-    case Datatype::kInt64:
-      return append_all<std::int64_t>(out, bytes, where);
-    case Datatype::kFp32:
-      return append_all<float>(out, bytes, where);
-    case Datatype::kFp64:
-      return append_all<double>(out, bytes, where);
-    case Datatype::kFp16:
-    case Datatype::kBf16:
-    case Datatype::kBytes:
-      break;
-  }
-  return Error(ErrorCode::kUnsupported,
-               where + ": " + std::string(to_string(type)) + " has no JSON form; ask for binary_data");
+  const auto append = [&](auto element) -> Status {
+    if constexpr (std::is_same_v<decltype(element), std::monostate>)
+      return Error(ErrorCode::kUnsupported,
+                   where + ": " + std::string(to_string(type)) + " has no JSON form; ask for binary_data");
+    else
+      return append_all<decltype(element)>(out, bytes, where);
+  };
+  return std::visit(append, element_of(type));
 }
 
 }  // namespace millrace::server::http

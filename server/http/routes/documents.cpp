@@ -25,7 +25,7 @@ json::array tensors(const std::vector<TensorSignature>& signatures) {
   return out;
 }
 
-/// Inputs say which integers may be sent instead: q stands for (q - zero_point) * scale.
+/// The inputs, each with the integers that may be sent instead: q stands for (q - zero_point) * scale.
 json::array inputs_of(const models::Model& model) {
   json::array out = tensors(model.info().inputs);
   for (std::size_t i = 0; i < out.size(); ++i)

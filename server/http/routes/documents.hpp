@@ -1,4 +1,4 @@
-// The JSON documents about the server and its models. Formats: README.md. Not for the hot path.
+// The JSON documents about the server and its models. README.md has the formats.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace millrace::server::http {
 
-/// `repository`: models can be loaded and unloaded.
+/// `repository`: whether models can be loaded and unloaded.
 std::string server_metadata(const std::string& server_version, bool repository);
 
 /// `versions` are all served versions of the model's name.
@@ -16,7 +16,7 @@ std::string model_metadata(const models::Model& model, const models::Snapshot::V
 std::string model_config(const models::Model& model);
 std::string model_statistics(const std::vector<std::shared_ptr<models::Model>>& models);
 
-/// What a client needs to turn a picture into the input and the output into words.
+/// What a client needs to make the input from a picture and to name the outputs.
 std::string model_description(const models::Model& model);
 
 }  // namespace millrace::server::http

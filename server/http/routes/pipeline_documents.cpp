@@ -19,58 +19,41 @@ namespace plan = runtime::plan;
 constexpr std::chrono::seconds kLately{10};  // of the latencies in a status
 
 std::string_view to_string(pipeline::CardState state) {
-  switch (state) {
-    case pipeline::CardState::kLoading:
-      return "loading";
-    case pipeline::CardState::kUp:
-      return "up";
-    case pipeline::CardState::kLost:
-      return "lost";
-  }
-  return "lost";
+  static constexpr std::string_view kNames[] = {"loading", "up", "lost"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 std::string_view to_string(plan::PartitionKind kind) {
-  switch (kind) {
-    case plan::PartitionKind::kHost:
-      return "host";
-    case plan::PartitionKind::kDataflow:
-      return "dataflow";
-    case plan::PartitionKind::kAie:
-      return "aie";
-  }
-  return "host";
+  static constexpr std::string_view kNames[] = {"host", "dataflow", "aie"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string_view to_string(plan::Transport transport) {
-  switch (transport) {
-    case plan::Transport::kHost:
-      return "host";
-    case plan::Transport::kAurora:
-      return "aurora";
-    case plan::Transport::kUdp:
-      return "udp";
-    case plan::Transport::kMpi:
-      return "mpi";
-  }
-  return "host";
+  static constexpr std::string_view kNames[] = {"host", "aurora", "udp", "mpi"};
+  return kNames[static_cast<std::size_t>(transport)];
 }
 
 json::value or_null(const std::optional<double>& value) {
   return value ? json::value(*value) : json::value(nullptr);
 }
 
-json::array texts(const std::vector<std::string>& values) {
+template <class Values, class Describe>
+json::array list(const Values& values, Describe describe) {
   json::array out;
-  for (const auto& value : values) out.emplace_back(value);
+  for (const auto& value : values) out.emplace_back(describe(value));
   return out;
+}
+
+template <class Values>
+json::array list(const Values& values) {
+  return list(values, [](const auto& value) { return json::value(value); });
 }
 
 double microseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-/// What may be no UTF-8 (a client's target, a text that was cut) as text that JSON can carry.
+/// A text that may not be UTF-8 (a client's target, a text that was cut) as one that JSON can carry.
 std::string shown(const std::string& text) {
   if (is_utf8(text)) return printable(text);
   std::string out = text;
@@ -85,15 +68,11 @@ json::object named(const models::Model& model) {
 
 template <class Describe>
 std::string of_every_model(const models::Snapshot& snapshot, Describe describe) {
-  json::array out;
-  for (const auto& model : snapshot.all()) out.push_back(describe(*model));
-  return json::serialize(json::object{{"schema", 1}, {"models", std::move(out)}});
+  return json::serialize(json::object{
+      {"schema", 1}, {"models", list(snapshot.all(), [&](const auto& model) { return describe(*model); })}});
 }
 
-// Status.
-// ------------------------------------------------------------------------------------------------------------
-
-/// From submission to the outputs' last byte, of the frames that came to their end lately.
+/// From submission to the last output byte, over the frames that ended in the last kLately.
 json::object latencies(pipeline::Pipeline& of) {
   const auto since = pipeline::Clock::now() - kLately;
   std::vector<double> times;
@@ -107,39 +86,40 @@ json::object latencies(pipeline::Pipeline& of) {
   return {{"frames", times.size()}, {"p50", at(0.5)}, {"p99", at(0.99)}};
 }
 
+double busy_ratio(const pipeline::CardStatus& card, models::Model& model) {
+  return model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now());
+}
+
 json::array cards_of(const pipeline::PipelineStatus& status, models::Model& model) {
-  json::array out;
-  for (const auto& card : status.cards)
-    out.push_back(json::object{
-        {"endpoint", card.endpoint},
-        {"card", card.card},
-        {"image", card.image},
-        {"replica", card.replica},
-        {"state", to_string(card.state)},
-        {"answers", card.answers},
-        {"restarts", card.restarts},
-        {"programmed", card.programmed},
-        {"frames", card.frames},
-        {"busy_seconds", card.busy_seconds},
-        {"busy_ratio", model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now())},
-        {"temperature_celsius", or_null(card.sensors.temperature_celsius)},
-        {"power_watts", or_null(card.sensors.power_watts)}});
-  return out;
+  return list(status.cards, [&](const auto& card) {
+    return json::object{{"endpoint", card.endpoint},
+                        {"card", card.card},
+                        {"image", card.image},
+                        {"replica", card.replica},
+                        {"state", to_string(card.state)},
+                        {"answers", card.answers},
+                        {"restarts", card.restarts},
+                        {"programmed", card.programmed},
+                        {"frames", card.frames},
+                        {"busy_seconds", card.busy_seconds},
+                        {"busy_ratio", busy_ratio(card, model)},
+                        {"temperature_celsius", or_null(card.sensors.temperature_celsius)},
+                        {"power_watts", or_null(card.sensors.power_watts)}};
+  });
 }
 
 json::array links_of(const pipeline::PipelineStatus& status) {
-  json::array out;
-  for (const auto& link : status.links)
-    out.push_back(json::object{{"channel", link.channel},
-                               {"producer", link.producer_card},
-                               {"consumer", link.consumer_card},
-                               {"replica", link.replica},
-                               {"up", link.up},
-                               {"packets", link.packets},
-                               {"bytes", link.bytes},
-                               {"stalls", link.stalls},
-                               {"errors", link.errors}});
-  return out;
+  return list(status.links, [](const auto& link) {
+    return json::object{{"channel", link.channel},
+                        {"producer", link.producer_card},
+                        {"consumer", link.consumer_card},
+                        {"replica", link.replica},
+                        {"up", link.up},
+                        {"packets", link.packets},
+                        {"bytes", link.bytes},
+                        {"stalls", link.stalls},
+                        {"errors", link.errors}};
+  });
 }
 
 json::object status_of(models::Model& model) {
@@ -163,22 +143,19 @@ json::object status_of(models::Model& model) {
   return out;
 }
 
-// Partitions.
-// --------------------------------------------------------------------------------------------------------
-
 json::object partition_of(const plan::Partition& partition, const pipeline::PipelineStatus& status,
                           models::Model& model) {
   json::object out{{"name", partition.name},
                    {"kind", to_string(partition.kind)},
                    {"endpoint", partition.endpoint},
-                   {"nodes", texts(partition.nodes)},
+                   {"nodes", list(partition.nodes)},
                    {"multiply_accumulates", partition.prediction.multiply_accumulates}};
   json::array cards;
   for (const auto& card : status.cards) {
     if (card.endpoint != partition.endpoint) continue;
     json::object on{{"card", card.card}, {"image", card.image}, {"state", to_string(card.state)}};
     on["frames"] = card.frames;
-    on["busy_ratio"] = model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now());
+    on["busy_ratio"] = busy_ratio(card, model);
     if (cards.empty()) out.insert(on.begin(), on.end());
     on["replica"] = card.replica;
     cards.push_back(std::move(on));
@@ -190,27 +167,18 @@ json::object partition_of(const plan::Partition& partition, const pipeline::Pipe
 json::object partitions_of(models::Model& model) {
   const auto status = model.pipeline().status();
   json::object out = named(model);
-  json::array partitions;
-  for (const auto& partition : model.deployment().partitions)
-    partitions.push_back(partition_of(partition, status, model));
-  out["partitions"] = std::move(partitions);
+  out["partitions"] = list(model.deployment().partitions,
+                           [&](const auto& partition) { return partition_of(partition, status, model); });
   return out;
 }
 
-// Deployment.
-// --------------------------------------------------------------------------------------------------------
-
 json::array ports_of(const std::vector<plan::Port>& ports) {
-  json::array out;
-  for (const auto& port : ports) {
-    json::array shape;
-    for (const auto axis : port.shape) shape.push_back(axis);
-    out.push_back(json::object{{"name", port.name},
-                               {"tensor", port.tensor},
-                               {"shape", std::move(shape)},
-                               {"bytes", port.storage_bytes()}});
-  }
-  return out;
+  return list(ports, [](const auto& port) {
+    return json::object{{"name", port.name},
+                        {"tensor", port.tensor},
+                        {"shape", list(port.shape)},
+                        {"bytes", port.storage_bytes()}};
+  });
 }
 
 json::object end_of(const plan::PortRef& end) {
@@ -219,55 +187,51 @@ json::object end_of(const plan::PortRef& end) {
 
 json::object deployment_of(models::Model& model) {
   const plan::Deployment& of = model.deployment();
-  json::array endpoints, images, partitions, channels;
-  for (const auto& endpoint : of.endpoints)
-    endpoints.push_back(json::object{{"name", endpoint.name},
-                                     {"host", endpoint.host},
-                                     {"device", endpoint.device},
-                                     {"image", endpoint.image}});
-  for (const auto& image : of.images)
-    images.push_back(json::object{{"name", image.name},
-                                  {"uuid", image.uuid},
-                                  {"content_digest", image.content_digest},
-                                  {"device", image.device},
-                                  {"partitions", texts(image.partitions)}});
-  for (const auto& partition : of.partitions)
-    partitions.push_back(json::object{{"name", partition.name},
-                                      {"kind", to_string(partition.kind)},
-                                      {"endpoint", partition.endpoint},
-                                      {"image", partition.image},
-                                      {"nodes", texts(partition.nodes)},
-                                      {"program_digest", partition.program_digest},
-                                      {"multiply_accumulates", partition.prediction.multiply_accumulates},
-                                      {"inputs", ports_of(partition.inputs)},
-                                      {"outputs", ports_of(partition.outputs)}});
-  for (const auto& channel : of.channels)
-    channels.push_back(json::object{{"id", channel.id},
-                                    {"name", channel.name},
-                                    {"transport", to_string(channel.transport)},
-                                    {"producer", end_of(channel.producer)},
-                                    {"consumer", end_of(channel.consumer)},
-                                    {"frame_bytes", channel.frame_bytes},
-                                    {"packet_bytes", channel.packet_bytes},
-                                    {"credits", channel.credits}});
   json::object out = named(model);
   out["digest"] = of.digest;
   out["generator"] = of.generator;
-  out["endpoints"] = std::move(endpoints);
-  out["images"] = std::move(images);
-  out["partitions"] = std::move(partitions);
-  out["channels"] = std::move(channels);
+  out["endpoints"] = list(of.endpoints, [](const auto& endpoint) {
+    return json::object{{"name", endpoint.name},
+                        {"host", endpoint.host},
+                        {"device", endpoint.device},
+                        {"image", endpoint.image}};
+  });
+  out["images"] = list(of.images, [](const auto& image) {
+    return json::object{{"name", image.name},
+                        {"uuid", image.uuid},
+                        {"content_digest", image.content_digest},
+                        {"device", image.device},
+                        {"partitions", list(image.partitions)}};
+  });
+  out["partitions"] = list(of.partitions, [](const auto& partition) {
+    return json::object{{"name", partition.name},
+                        {"kind", to_string(partition.kind)},
+                        {"endpoint", partition.endpoint},
+                        {"image", partition.image},
+                        {"nodes", list(partition.nodes)},
+                        {"program_digest", partition.program_digest},
+                        {"multiply_accumulates", partition.prediction.multiply_accumulates},
+                        {"inputs", ports_of(partition.inputs)},
+                        {"outputs", ports_of(partition.outputs)}};
+  });
+  out["channels"] = list(of.channels, [](const auto& channel) {
+    return json::object{{"id", channel.id},
+                        {"name", channel.name},
+                        {"transport", to_string(channel.transport)},
+                        {"producer", end_of(channel.producer)},
+                        {"consumer", end_of(channel.consumer)},
+                        {"frame_bytes", channel.frame_bytes},
+                        {"packet_bytes", channel.packet_bytes},
+                        {"credits", channel.credits}};
+  });
   return out;
 }
 
-// Trace.
-// -------------------------------------------------------------------------------------------------------------
-
-/// Events of one model: a process. A row (thread) a slot, with one frame at a time; waits for a slot overlap,
-/// so they are asynchronous events.
+/// Events of one model, which is a process. Each slot is a row (a thread) with one frame at a time. Waits for a
+/// slot overlap, so they are asynchronous events.
 class ModelTrace {
  public:
-  /// `slots`: of each replica.
+  /// `slots`: how many each replica has.
   ModelTrace(json::array& events, std::size_t process, std::uint32_t slots)
       : events_(events), process_(process), slots_(slots) {}
 

@@ -17,7 +17,7 @@ Error bad(const std::string& why) {
   return Error(ErrorCode::kInvalidInput, why);
 }
 
-/// An object, empty where the body is.
+/// The body as an object; an empty body is an empty object.
 Result<json::object> object_of(std::span<const std::byte> body) {
   if (body.empty()) return json::object();
   if (body.size() > kMostBytes) return bad("the body is over " + std::to_string(kMostBytes) + " bytes");
@@ -31,7 +31,7 @@ Result<json::object> object_of(std::span<const std::byte> body) {
 Result<std::string> version_of(const json::value& value) {
   if (value.is_string()) return std::string(value.as_string());
   if (value.is_int64() && value.as_int64() > 0) return std::to_string(value.as_int64());
-  return bad("parameter 'version' is no positive number");
+  return bad("parameter 'version' is not a positive number");
 }
 
 Status take_bool(std::string_view name, const json::value& value, bool& out) {
@@ -44,12 +44,12 @@ Status take_parameter(std::string_view name, const json::value& value, Repositor
   if (name == "config" || name.starts_with("file:"))
     return Error(ErrorCode::kUnsupported,
                  "parameter '" + std::string(name.substr(0, 100)) +
-                     "': models are loaded as they lie in the repository; configurations and files in the "
+                     "': models are loaded as they are in the repository; configurations and files in the "
                      "request are not offered");
   if (name == "version") {
     MILLRACE_ASSIGN(out.version, version_of(value));
   } else if (name == "policy") {
-    if (!value.is_string()) return bad("parameter 'policy' is no string");
+    if (!value.is_string()) return bad("parameter 'policy' is not a string");
     MILLRACE_ASSIGN(out.policy, models::parse_policy(std::string_view(value.as_string())));
   } else if (name == "wait") {
     return take_bool(name, value, out.wait);
@@ -60,22 +60,22 @@ Status take_parameter(std::string_view name, const json::value& value, Repositor
   } else if (name == "unpin") {
     return take_bool(name, value, out.unpin);
   }
-  return {};  // others, such as unload_dependents, have no meaning here
+  return {};  // others, such as Triton's unload_dependents, are ignored
 }
 
-Status check_together(RepositoryChange change, const RepositoryRequest& request) {
+Status check_combination(RepositoryChange change, const RepositoryRequest& request) {
   if (change != RepositoryChange::kLoad && (request.force || request.pin || request.unpin))
-    return bad("parameters 'force', 'pin' and 'unpin' are of a load");
+    return bad("parameters 'force', 'pin' and 'unpin' belong to a load");
   if (request.unpin && (request.force || request.pin || request.policy || !request.version.empty()))
     return bad(
-        "parameter 'unpin' removes the pin and loads nothing; 'force', 'pin', 'policy' and 'version' belong "
-        "into a load of its own");
+        "parameter 'unpin' removes the pin and loads nothing; send 'force', 'pin', 'policy' and 'version' in "
+        "another load");
   if (request.pin && request.version.empty())
     return bad("parameter 'pin' needs 'version': the one to pin the model to");
   return {};
 }
 
-json::object entry_of(const models::IndexEntry& entry) {
+json::object row_of(const models::IndexEntry& entry) {
   json::object out{{"name", entry.name},
                    {"version", entry.version},
                    {"state", models::to_string(entry.state)},
@@ -102,7 +102,7 @@ Result<RepositoryRequest> parse_repository_request(RepositoryChange change, std:
   if (!parameters->is_object()) return bad("'parameters' is not a JSON object");
   for (const auto& [name, value] : parameters->as_object())
     MILLRACE_TRY(take_parameter({name.data(), name.size()}, value, out));
-  MILLRACE_TRY(check_together(change, out));
+  MILLRACE_TRY(check_combination(change, out));
   return out;
 }
 
@@ -147,7 +147,7 @@ std::string repository_index(const models::Repository* repository, const models:
                              bool ready_only) {
   json::array out;
   const auto add = [&](const models::IndexEntry& entry) {
-    if (!ready_only || entry.state == models::ModelState::kReady) out.push_back(entry_of(entry));
+    if (!ready_only || entry.state == models::ModelState::kReady) out.push_back(row_of(entry));
   };
   if (repository != nullptr) {
     for (const auto& entry : repository->index()) add(entry);

@@ -1,5 +1,4 @@
-// Certificates made for a test: self-signed, on an elliptic curve, valid from, for as long as and for whom it
-// wants.
+// Self-signed certificates on an elliptic curve, made for a test that chooses their names and when they are valid.
 #pragma once
 
 #include <openssl/evp.h>

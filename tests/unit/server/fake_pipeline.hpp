@@ -1,4 +1,4 @@
-// A pipeline without cards: computes outputs from inputs by a rule a test can predict, when the test says so.
+// A pipeline without cards. It computes outputs by a rule that a test can predict, and when the test says so.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace millrace::server::test {
 namespace pipeline = runtime::pipeline;
 namespace plan = runtime::plan;
 
-/// Output byte i is input byte i of the first input (again from its start where it is shorter).
+/// Copies the first input to every output, repeating it if it is shorter.
 inline void echo(pipeline::Frame& frame) {
   const auto in = frame.inputs.front();
   for (auto out : frame.outputs)
@@ -48,7 +48,7 @@ class FakePipeline final : public pipeline::Pipeline {
   }
   ~FakePipeline() override { stop(std::chrono::milliseconds(0)); }
 
-  // What tests set. Before any request, or under no traffic.
+  // Tests set these before any request, or while there is no traffic.
   std::function<void(pipeline::Frame&)> compute = echo;
   std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
 

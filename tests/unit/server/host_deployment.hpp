@@ -12,7 +12,7 @@
 
 namespace millrace::tests {
 
-/// Its output is the input and `constant`. Throws std::runtime_error where it cannot be written.
+/// Its output is the input plus `constant`. Throws std::runtime_error if it cannot be written.
 inline void write_host_deployment(const std::filesystem::path& directory, int constant,
                                   const std::string& output = "y") {
   auto plan = PlanBuilder().input("x").host("h", {"x"}, constant).output(output, "h").build().deployment;

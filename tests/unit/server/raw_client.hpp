@@ -1,4 +1,4 @@
-// tests/support's client, for tests in which an answer that does not come is an answer like others: status 0.
+// The client of tests/support, but an answer that does not come has status 0 instead of being an error.
 #pragma once
 
 #include "tests/support/http.hpp"

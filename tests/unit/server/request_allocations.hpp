@@ -1,5 +1,5 @@
-// How often a warm server allocates for a request, whatever pipeline is behind it, and how often Beast's
-// parser does for the same bytes. For programs that link counted_allocations.
+// Counts the allocations of a warm server for a request, over any pipeline, and those of Beast's parser for the same
+// bytes. For programs that link counted_allocations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace millrace::server::http::test {
 
 inline constexpr int kRequests = 200;
 
-/// To infer with so many bytes of input; `header`: the JSON before them, or nothing.
+/// An infer request with `bytes` of binary input behind the JSON `header`, which may be empty.
 inline std::string request_with(const std::string& model, const std::string& header, std::size_t bytes) {
   return "POST /v2/models/" + model +
          "/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: " + std::to_string(header.size()) +
@@ -28,7 +28,7 @@ inline std::string request_with(const std::string& model, const std::string& hea
          std::string(bytes, 'x');
 }
 
-/// What the parser takes for one request.
+/// The parser's allocations for one request.
 inline double parsers_own(const std::string& request) {
   namespace bhttp = boost::beast::http;
   const std::uint64_t before = tests::allocations_of_this_thread();
@@ -46,8 +46,8 @@ inline double parsers_own(const std::string& request) {
   return static_cast<double>(after - before) / kRequests;
 }
 
-/// What a server over this pipeline takes for one request, all of its threads together: the least of several
-/// batches, because what a pipeline does once in a while is not the request's.
+/// The allocations of all threads of a server over this pipeline for one request. It is the least of several batches,
+/// because what a pipeline allocates once in a while does not belong to the request.
 inline double servers_own(const std::shared_ptr<runtime::pipeline::Pipeline>& pipeline,
                           const std::string& request) {
   constexpr int kBatches = 5;

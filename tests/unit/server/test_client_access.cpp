@@ -1,4 +1,4 @@
-// How the clients get in: over TLS, with tokens, through Unix sockets; and what they say where they do not.
+// How clients reach a server: over TLS, with tokens, through Unix sockets; and their errors if they cannot.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
@@ -29,8 +29,8 @@ using client::Code;
 constexpr long kDay = 86'400;
 constexpr char kTokens[] = "reader read 0123456789abcdef\nasker infer fedcba9876543210\n";
 
-/// Shakes hands in TLS, with whatever certificate, and closes: what a Millrace server with this certificate
-/// would not start with.
+/// A server that completes TLS handshakes with any certificate and closes. A Millrace server does not start with
+/// such certificates.
 class Handshaker {
  public:
   Handshaker(const std::string& certificate, const std::string& key)
@@ -131,7 +131,7 @@ class ClientAccess : public HttpServer {
   std::string url_, message_;
 };
 
-TEST_F(ClientAccess, HttpsIsSpokenWithAServerWhoseCertificateTheCaFileVouchesFor) {
+TEST_F(ClientAccess, TrustsACertificateSignedByTheCaFile) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   ASSERT_TRUE(connect(trusting()).ok());
@@ -143,7 +143,7 @@ TEST_F(ClientAccess, HttpsIsSpokenWithAServerWhoseCertificateTheCaFileVouchesFor
   EXPECT_TRUE(connect(trusting()).ok()) << "by its address as well";
 }
 
-TEST_F(ClientAccess, HttpsWithoutTrustIsRefusedWithTheReasonUnlessToldOtherwise) {
+TEST_F(ClientAccess, RefusesAnUntrustedCertificateUnlessAllowed) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   const client::Status unknown = connect({});
@@ -160,7 +160,7 @@ TEST_F(ClientAccess, HttpsWithoutTrustIsRefusedWithTheReasonUnlessToldOtherwise)
   EXPECT_EQ(python({"--insecure"}).exit_code, 0);
 }
 
-TEST_F(ClientAccess, CertificatesThatExpiredOrNameAnotherHostAreRefusedByName) {
+TEST_F(ClientAccess, RefusesExpiredCertificatesAndOtherHosts) {
   struct Case {
     long begins, ends;
     const char* names;
@@ -183,7 +183,7 @@ TEST_F(ClientAccess, CertificatesThatExpiredOrNameAnotherHostAreRefusedByName) {
   }
 }
 
-TEST_F(ClientAccess, CaFilesThatAreNoneAreNamed) {
+TEST_F(ClientAccess, ErrorNamesABadCaFile) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   client::Options options;
@@ -200,7 +200,7 @@ TEST_F(ClientAccess, CaFilesThatAreNoneAreNamed) {
   EXPECT_NE(run.err.find("holds no certificate"), std::string::npos) << run.err;
 }
 
-TEST(ClientUrl, NamesEveryKindOfUrlThatIsTaken) {
+TEST(ClientUrl, ErrorListsTheAcceptedKinds) {
   for (const char* url : {"127.0.0.1:8001", "ftp://127.0.0.1:8001", "udp:127.0.0.1:8001", ""}) {
     std::unique_ptr<client::Client> none;
     const client::Status refused = client::connect(url, {}, none);
@@ -211,7 +211,7 @@ TEST(ClientUrl, NamesEveryKindOfUrlThatIsTaken) {
   }
 }
 
-TEST_F(ClientAccess, TheWrongSchemeIsSaidToBeThat) {
+TEST_F(ClientAccess, ErrorSaysThatTheSchemeIsWrong) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   url_ = "http" + url_.substr(5);
@@ -221,7 +221,7 @@ TEST_F(ClientAccess, TheWrongSchemeIsSaidToBeThat) {
   EXPECT_NE(bare.message.find("https://"), std::string::npos) << bare.message;
 }
 
-TEST_F(ClientAccess, TlsWithABareListenerIsSaidToBeThat) {
+TEST_F(ClientAccess, ErrorSaysThatTheListenerHasNoTls) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("127.0.0.1:0");
   url_ = "https" + url_.substr(4);
@@ -230,7 +230,7 @@ TEST_F(ClientAccess, TlsWithABareListenerIsSaidToBeThat) {
   EXPECT_NE(s.message.find("http://"), std::string::npos) << s.message;
 }
 
-TEST_F(ClientAccess, TokensLetInAsFarAsTheirScopeReaches) {
+TEST_F(ClientAccess, TokensAllowWhatTheirScopeCovers) {
   serve("127.0.0.1:0");
   want_tokens();
   client::Options options;
@@ -256,7 +256,7 @@ TEST_F(ClientAccess, TokensLetInAsFarAsTheirScopeReaches) {
   EXPECT_NE(denied.err.find("401"), std::string::npos) << denied.err;
 }
 
-TEST_F(ClientAccess, UnixSocketsCarryTheSame) {
+TEST_F(ClientAccess, WorksThroughUnixSockets) {
   serve("unix:" + (directory_.path() / "s").string());
   ASSERT_TRUE(connect({}).ok());
   EXPECT_EQ(infer(), Code::kOk) << message_;
@@ -272,7 +272,7 @@ TEST_F(ClientAccess, UnixSocketsCarryTheSame) {
   EXPECT_NE(python({}).err.find(limit), std::string::npos);
 }
 
-TEST_F(ClientAccess, AServerThatGoesAndComesBackIsFoundAgainOverTls) {
+TEST_F(ClientAccess, ReconnectsOverTlsAfterARestart) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   ASSERT_TRUE(connect(trusting()).ok());
@@ -288,7 +288,7 @@ TEST_F(ClientAccess, AServerThatGoesAndComesBackIsFoundAgainOverTls) {
       << "an answer, by an Api that drains for good: " << message_;
 }
 
-/// A run of `millrace bench`'s load.
+/// A run of the load of `millrace bench`.
 class LoadAccess : public ClientAccess {
  protected:
   load::Tally run(const clients::Access& access) {
@@ -307,7 +307,7 @@ class LoadAccess : public ClientAccess {
   }
 };
 
-TEST_F(LoadAccess, GoesOverTlsWithAToken) {
+TEST_F(LoadAccess, RunsOverTlsWithAToken) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   want_tokens();
@@ -319,7 +319,7 @@ TEST_F(LoadAccess, GoesOverTlsWithAToken) {
   EXPECT_EQ(denied.errors.count("401"), 1U);
 }
 
-TEST_F(LoadAccess, GoesThroughUnixSockets) {
+TEST_F(LoadAccess, RunsThroughUnixSockets) {
   serve("unix:" + (directory_.path() / "s").string());
   const load::Tally tally = run({});
   EXPECT_GT(tally.latency.count(), 0U);

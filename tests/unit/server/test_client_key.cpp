@@ -1,4 +1,4 @@
-// Which connections are one client's where requests wait in turn.
+// Which connections belong to one client: clients that wait for a slot take turns.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(ClientKey, IsTheMachine) {
   }
 }
 
-TEST(ClientKey, OfThisMachineIsWhatIsGiven) {
+TEST(ClientKey, OfThisMachineIsTheGivenKey) {
   for (const char* const local : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "::ffff:127.9.9.9"})
     EXPECT_EQ(key(local), kOtherwise) << local;
   sockaddr_un local{};

@@ -73,7 +73,7 @@ TEST_F(Guarded, EveryScopeOpensItsRoutesAndThoseBelow) {
   }
 }
 
-TEST_F(Guarded, ARefusalSaysWhatIsMissingAndNeverASecret) {
+TEST_F(Guarded, RefusalNamesTheMissingRightAndNoSecret) {
   RawClient to = client();
   const Answer none = to.exchange(post(kInferTarget, kJsonInput));
   EXPECT_EQ(none.headers.at("www-authenticate"), "Bearer realm=\"millrace\"");
@@ -93,7 +93,7 @@ TEST_F(Guarded, ARefusalSaysWhatIsMissingAndNeverASecret) {
   EXPECT_EQ(to.exchange(get("/v2", "authorization: bearer " + std::string(kReader) + "\r\n")).status, 200);
 }
 
-TEST_F(Guarded, ABodyIsNotReadForAClientThatWillBeRefused) {
+TEST_F(Guarded, RefusesAClientBeforeReadingTheBody) {
   RawClient to = client();
   const Answer answer =
       to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n");
@@ -101,7 +101,7 @@ TEST_F(Guarded, ABodyIsNotReadForAClientThatWillBeRefused) {
   EXPECT_EQ(answer.headers.at("connection"), "close");
 }
 
-TEST_F(Guarded, WhatIsRefusedBeforeItsBodyIsReadIsAnsweredAsWhatItIs) {
+TEST_F(Guarded, AnswersHeadAndCorsWhenItRefusesBeforeTheBody) {
   const std::string length = "Content-Length: 60000\r\n",
                     lines = "X-Request-Id: abc-1\r\nOrigin: https://panel.example\r\n";
   const auto post_to = [&](const std::string& target, const std::string& more) {
@@ -155,7 +155,7 @@ TEST_F(Guarded, NewTokensTakeEffectOnOpenConnections) {
   EXPECT_EQ(to.exchange(get("/v2")).status, 200);
 }
 
-TEST(Tokens, WhatIsWrongInTheFileIsNamedByLineAndNeverByItsSecret) {
+TEST(Tokens, FaultsInTheFileAreReportedByLineWithoutSecrets) {
   const struct {
     std::string text, says;
   } cases[] = {{"", "f: holds no token"},
@@ -176,7 +176,7 @@ TEST(Tokens, WhatIsWrongInTheFileIsNamedByLineAndNeverByItsSecret) {
   }
 }
 
-TEST(Tokens, TakeSecretsOf16To512Characters) {
+TEST(Tokens, AcceptSecretsOf16To512Characters) {
   for (const auto& [length, good] :
        std::vector<std::pair<std::size_t, bool>>{{15, false}, {16, true}, {512, true}, {513, false}}) {
     const std::string secret(length, 's');
@@ -188,7 +188,7 @@ TEST(Tokens, TakeSecretsOf16To512Characters) {
   }
 }
 
-TEST(Tokens, EveryByteOfTheDigestCounts) {
+TEST(Tokens, CompareEveryByteOfTheDigest) {
   const std::string digest = sha256_hex(kAsker);
   const auto finds = [](const std::string& hashed) {
     const auto tokens = auth::Tokens::parse("web infer sha256:" + hashed + "\n", "f");
@@ -205,7 +205,7 @@ TEST(Tokens, EveryByteOfTheDigestCounts) {
 
 // Admin routes and pages of other origins.
 
-TEST_F(HttpServer, AdminRoutesAreAnsweredOnTheirOwnListenerWhereThereIsOne) {
+TEST_F(HttpServer, AnswersAdminRoutesOnlyOnTheAdminListenerIfThereIsOne) {
   ServerOptions options;
   options.listen = {{}, {}};
   options.listen[1].admin = true;
@@ -222,7 +222,7 @@ TEST_F(HttpServer, AdminRoutesAreAnsweredOnTheirOwnListenerWhereThereIsOne) {
   EXPECT_EQ(inside.exchange(post(kInferTarget, kJsonInput)).status, 200) << "it answers all else as well";
 }
 
-TEST_F(HttpServer, AdminRoutesWithoutTokensAreForThisMachineOnly) {
+TEST_F(HttpServer, AdminRoutesWithoutTokensAreOpenToThisMachineOnly) {
   ServerOptions options;
   options.listen = {{HostPort{"0.0.0.0", 0}}};
   start(options);
@@ -234,7 +234,7 @@ TEST_F(HttpServer, AdminRoutesWithoutTokensAreForThisMachineOnly) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, APageOfAnotherHostCannotUseAdminRoutes) {
+TEST_F(HttpServer, RefusesAdminRoutesToPagesOfOtherHosts) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(post(kLoad, "", "Origin: http://evil.example\r\n")).status, 403);
@@ -254,7 +254,7 @@ TEST_F(HttpServer, APageOfAnotherHostCannotUseAdminRoutes) {
   EXPECT_EQ(to.exchange("OPTIONS /v2 HTTP/1.1\r\nHost: t\r\nOrigin: http://a\r\n\r\n").status, 405);
 }
 
-TEST_F(HttpServer, TheConsoleCannotBePutIntoAPageOfSomebodyElses) {
+TEST_F(HttpServer, ForbidsOtherPagesToFrameTheConsole) {
   start();
   RawClient to = client();
   for (const char* file : {"/", "/console/main.js"}) {
@@ -293,7 +293,7 @@ TEST_F(HttpServer, PagesOfConfiguredOriginsMayReadAnswers) {
 
 // Listeners.
 
-TEST_F(HttpServer, ServesOnAUnixSocketAndTakesItsFileAway) {
+TEST_F(HttpServer, ServesOnAUnixSocketAndRemovesItsFile) {
   const TemporaryDirectory directory("millrace-unix");
   const std::string path = directory.path() / "http.sock";
   ServerOptions options;
@@ -313,7 +313,7 @@ TEST_F(HttpServer, ServesOnAUnixSocketAndTakesItsFileAway) {
   EXPECT_NE(::stat(path.c_str(), &status), 0) << "left behind";
 }
 
-TEST_F(HttpServer, TakesOverTheFileOfAServerThatWasKilledAndNoOtherFile) {
+TEST_F(HttpServer, ReplacesTheSocketFileOfAKilledServerAndNoOtherFile) {
   const TemporaryDirectory directory("millrace-unix");
   const std::string stale = directory.path() / "stale.sock", file = directory.path() / "file";
   {
@@ -329,7 +329,7 @@ TEST_F(HttpServer, TakesOverTheFileOfAServerThatWasKilledAndNoOtherFile) {
   EXPECT_EQ(read_text_file(file).value(), "precious");
 }
 
-TEST(ListenAddress, TakesEveryFormAndRefusesTheRest) {
+TEST(ListenAddress, AcceptsEveryDocumentedFormAndNoOther) {
   EXPECT_TRUE(parse_listen_address("tls:[::]:8443", "--http")->tls);
   EXPECT_EQ(std::get<UnixPath>(parse_listen_address("unix:/run/a", "--http")->at).path, "/run/a");
   EXPECT_EQ(std::get<Passed>(parse_listen_address("systemd:http", "--http")->at).name, "http");
@@ -345,7 +345,7 @@ TEST(ListenAddress, TakesEveryFormAndRefusesTheRest) {
   }
 }
 
-TEST(ListenAddress, SaysHowLongAUnixSocketsPathMayBe) {
+TEST(ListenAddress, ErrorNamesTheLongestPathOfAUnixSocket) {
   for (const std::string before : {"unix:", "tls:unix:"}) {
     EXPECT_TRUE(parse_listen_address(before + std::string(107, 'a'), "--http").ok());
     const auto parsed = parse_listen_address(before + std::string(108, 'a'), "--http");
@@ -357,7 +357,7 @@ TEST(ListenAddress, SaysHowLongAUnixSocketsPathMayBe) {
   }
 }
 
-TEST_F(HttpServer, ASocketOfTheLongestPathIsListenedOn) {
+TEST_F(HttpServer, ListensOnAUnixSocketWithTheLongestPath) {
   const TemporaryDirectory directory("millrace-unix");
   std::string path = directory.path().string() + "/";
   path.append(107 - path.size(), 's');
@@ -367,7 +367,7 @@ TEST_F(HttpServer, ASocketOfTheLongestPathIsListenedOn) {
   EXPECT_EQ(client().exchange(get("/v2/health/live")).status, 200);
 }
 
-TEST_F(HttpServer, ASocketThatWasNotPassedIsNamed) {
+TEST_F(HttpServer, NamesASocketThatWasNotPassed) {
   ServerOptions options;
   options.listen = {{Passed{"http"}}};
   const auto bound = Server::bind(options, api, registry, *metrics);
@@ -446,7 +446,7 @@ class Tls : public HttpServer {
   std::shared_ptr<TlsIdentity> identity_;
 };
 
-TEST_F(Tls, AnswersInTlsAndRefusesBareHttp) {
+TEST_F(Tls, AnswersOverTlsAndRefusesPlainHttp) {
   start_tls();
   EXPECT_EQ(server->addresses()[0].kind, "https");
   Client to(server->address());
@@ -462,7 +462,7 @@ TEST_F(Tls, AnswersInTlsAndRefusesBareHttp) {
   EXPECT_EQ(error, boost::asio::error::eof) << "a goodbye, not a cut: " << error.message();
 }
 
-TEST_F(Tls, TakesAQueuedRequestBackWhenItsClientSaysGoodbye) {
+TEST_F(Tls, CancelsAQueuedRequestWhenItsClientClosesTls) {
   start_tls();
   pipeline->hold();
   {
@@ -476,7 +476,7 @@ TEST_F(Tls, TakesAQueuedRequestBackWhenItsClientSaysGoodbye) {
   pipeline->release();
 }
 
-TEST_F(Tls, KeepsTheNextRequestThatComesWhileOneIsWorkedOn) {
+TEST_F(Tls, KeepsARequestThatArrivesDuringAnother) {
   start_tls();
   pipeline->hold();
   Client to(server->address());
@@ -490,7 +490,7 @@ TEST_F(Tls, KeepsTheNextRequestThatComesWhileOneIsWorkedOn) {
   EXPECT_TRUE(to.receive().ends_with(R"({"live":true})"));
 }
 
-/// Each of these has an answer of its own, and all are of one length.
+/// Each of these requests has an answer of its own, and all have the same length.
 std::string raw_request(int number) {
   return post(kInferTarget, test::bytes_of_values<std::int32_t>({number, -number, number, number}),
               "Inference-Header-Content-Length: 0\r\n");
@@ -499,7 +499,7 @@ std::string raw_answer(int number) {
   return test::bytes_of_values<std::int32_t>({number, -number, number, number});
 }
 
-TEST_F(Tls, ARequestBehindASlowOneIsNotAnsweredInPlaceOfTheOneAfterIt) {
+TEST_F(Tls, AnswersRequestsBehindASlowOneInOrder) {
   start_tls();
   Client to(server->address());
   to.send(get("/metrics") + raw_request(1));  // the connection is watched while metrics are read
@@ -515,7 +515,7 @@ TEST_F(Tls, ARequestBehindASlowOneIsNotAnsweredInPlaceOfTheOneAfterIt) {
 
 TEST_F(Tls, AnswersPipelinedRequestsInOrder) {
   start_tls();
-  // However many wait behind a slow one, and wherever their bytes are cut.
+  // For any number of requests behind a slow one, and wherever their bytes are cut.
   for (int behind = 1; behind <= 12; ++behind) {
     Client to(server->address());
     std::string all = get("/metrics");
@@ -534,7 +534,7 @@ TEST_F(Tls, AnswersPipelinedRequestsInOrder) {
   }
 }
 
-TEST_F(Tls, KeepsRequestsApartThatWaitBehindAnInferenceThatTakesLong) {
+TEST_F(Tls, KeepsPipelinedRequestsApartBehindALongInference) {
   ServerOptions options;
   options.linger = 20ms;  // deadlines are looked at often, and connections watched
   start_tls(options);
@@ -552,7 +552,7 @@ TEST_F(Tls, KeepsRequestsApartThatWaitBehindAnInferenceThatTakesLong) {
   EXPECT_TRUE(to.exchange(raw_request(4)).ends_with(raw_answer(4)));
 }
 
-TEST_F(Tls, DoesNotKeepAllThatAClientSendsWhileItWaits) {
+TEST_F(Tls, BoundsWhatAWaitingClientMaySendAhead) {
   ServerOptions options;
   options.linger = 20ms;
   start_tls(options);
@@ -560,7 +560,7 @@ TEST_F(Tls, DoesNotKeepAllThatAClientSendsWhileItWaits) {
   Client to(server->address());
   to.send(raw_request(1));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  // More than sockets keep: the rest stays with the client, though the connection is watched all the while.
+  // More than the sockets buffer: the rest stays with the client, although the server watches the connection.
   to.stream.next_layer().set_option(boost::asio::socket_base::send_buffer_size(65'536));
   const std::string much(1U << 20U, 'x');
   bool sent = false;
@@ -571,7 +571,7 @@ TEST_F(Tls, DoesNotKeepAllThatAClientSendsWhileItWaits) {
   pipeline->release();
 }
 
-TEST_F(Tls, CutsOffAHandshakeThatDoesNotCome) {
+TEST_F(Tls, ClosesAConnectionWithoutAHandshake) {
   ServerOptions options;
   options.header_timeout = 100ms;
   start_tls(options);
@@ -579,7 +579,7 @@ TEST_F(Tls, CutsOffAHandshakeThatDoesNotCome) {
   EXPECT_TRUE(silent.closed_by_server());
 }
 
-TEST_F(Tls, NewConnectionsGetTheCertificateThatWasLoadedLast) {
+TEST_F(Tls, NewConnectionsGetTheLatestCertificate) {
   start_tls();
   const auto before = identity_->expires();
   const auto fresh = test::make_certificate(-60, 86'400 * 90);
@@ -595,7 +595,7 @@ TEST_F(Tls, NewConnectionsGetTheCertificateThatWasLoadedLast) {
   EXPECT_EQ(std::chrono::system_clock::from_time_t(::timegm(&parts)), identity_->expires());
 }
 
-TEST_F(Tls, WhatIsWrongWithACertificateIsSaidAndChangesNothing) {
+TEST_F(Tls, RejectsABadCertificateAndKeepsTheOldOne) {
   identity_ = identity(test::make_certificate(-60, 86'400 * 30));
   const auto context = identity_->context();
   const auto expect = [&](const test::Certificate& made, const std::string& says) {
@@ -618,7 +618,7 @@ TEST_F(Tls, WhatIsWrongWithACertificateIsSaidAndChangesNothing) {
 
 // Content codings.
 
-TEST_F(HttpServer, TakesABodyInGzipAndInDeflate) {
+TEST_F(HttpServer, AcceptsBodiesInGzipAndDeflate) {
   start();
   RawClient to = client();
   for (const auto& [name, coding] : {std::pair("gzip", Coding::kGzip), std::pair("deflate", Coding::kDeflate),
@@ -628,7 +628,7 @@ TEST_F(HttpServer, TakesABodyInGzipAndInDeflate) {
     EXPECT_EQ(answer.status, 200) << name << answer.body;
     EXPECT_EQ(answer.headers.count("content-encoding"), 0U);
   }
-  // The header's length counts the bytes as they were (Triton's client).
+  // Inference-Header-Content-Length counts decoded bytes, as Triton's client sends it.
   const std::string json =
       R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","parameters":{"binary_data_size":16}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
@@ -639,7 +639,7 @@ TEST_F(HttpServer, TakesABodyInGzipAndInDeflate) {
   EXPECT_TRUE(binary.body.ends_with(tensor));
 }
 
-TEST_F(HttpServer, ABombIsRefusedAtTheLimitAndDamageIsA400) {
+TEST_F(HttpServer, RefusesADecompressionBombAndDamagedBodies) {
   ServerOptions options;
   options.max_body_bytes = 100'000;
   start(options);
@@ -659,7 +659,7 @@ TEST_F(HttpServer, ABombIsRefusedAtTheLimitAndDamageIsA400) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput, "Content-Encoding: identity\r\n")).status, 200);
 }
 
-TEST_F(HttpServer, ContentCodingsInSeveralLinesAreTheListTheyAre) {
+TEST_F(HttpServer, ReadsContentEncodingInSeveralLinesAsOneList) {
   start();
   RawClient to = client();
   const std::string zipped = coded(Coding::kGzip, kJsonInput);
@@ -680,7 +680,7 @@ TEST_F(HttpServer, ContentCodingsInSeveralLinesAreTheListTheyAre) {
   EXPECT_EQ(to.exchange(post(kInferTarget, zipped, "Content-Encoding: gzip\r\n")).status, 200);
 }
 
-TEST_F(HttpServer, AnswersInTheCodingAClientPrefersWhereThatIsWorthIt) {
+TEST_F(HttpServer, CompressesAnswersInTheCodingTheClientPrefers) {
   start();
   RawClient to = client();
   const Answer page = to.exchange(get("/metrics", "Accept-Encoding: deflate;q=0.5, gzip\r\n"));
@@ -698,7 +698,7 @@ TEST_F(HttpServer, AnswersInTheCodingAClientPrefersWhereThatIsWorthIt) {
       << "too short to be worth it";
 }
 
-TEST(Coding, BothFormsOfDeflateAndSeveralGzipMembersAreTaken) {
+TEST(Coding, AcceptsBothFormsOfDeflateAndSeveralGzipMembers) {
   const std::string text(5000, 'a');
   const std::string zlib = coded(Coding::kDeflate, text), gzip = coded(Coding::kGzip, text);
   const auto back = [&](Coding coding, const std::string& bytes) {

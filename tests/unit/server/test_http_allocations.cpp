@@ -1,5 +1,5 @@
-// What a request costs in allocations once the server is warm, beyond what Beast's parser takes for the same
-// bytes: nothing. Over cards: tests/integration/test_request_allocations.cpp.
+// Once the server is warm, a request costs no allocations but those of Beast's parser for the same bytes.
+// tests/integration/test_request_allocations.cpp checks the same over cards.
 #include <gtest/gtest.h>
 
 #include "request_allocations.hpp"
@@ -35,11 +35,11 @@ const std::string kBinary =
     R"({"inputs":[{"name":"in","datatype":"UINT8","shape":[1,3136],"parameters":{"binary_data_size":3136}}],)"
     R"("parameters":{"binary_data_output":true}})";
 
-TEST(HttpAllocations, OfARawRequestAreTheParsersOwn) {
+TEST(HttpAllocations, OfARawRequestAreOnlyTheParsers) {
   test::expect_none_beyond_the_parsers(std::make_shared<NullPipeline>(),
                                        test::request_with("null", "", kBytes));
 }
-TEST(HttpAllocations, OfABinaryRequestAreTheParsersOwn) {
+TEST(HttpAllocations, OfABinaryRequestAreOnlyTheParsers) {
   test::expect_none_beyond_the_parsers(std::make_shared<NullPipeline>(),
                                        test::request_with("null", kBinary, kBytes));
 }

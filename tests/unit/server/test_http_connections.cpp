@@ -1,4 +1,4 @@
-// Connections of the server: their order, their limits, their end.
+// Connections of the server: the order of answers, limits, start and stop.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -30,14 +30,14 @@ TEST_F(HttpServer, AnswersPipelinedRequestsInOrder) {
   EXPECT_EQ(to.receive().status, 200);
 }
 
-TEST_F(HttpServer, TakesARequestThatComesByteByByte) {
+TEST_F(HttpServer, ReadsARequestThatArrivesByteByByte) {
   start();
   RawClient to = client();
   for (const char byte : post(kInferTarget, kJsonInput)) ASSERT_TRUE(to.send(std::string_view(&byte, 1)));
   EXPECT_EQ(to.receive().status, 200);
 }
 
-TEST_F(HttpServer, ClosesAfterAnAnswerWhereTheClientAsksForIt) {
+TEST_F(HttpServer, ClosesAfterTheAnswerIfTheClientAsksForIt) {
   start();
   RawClient close = client();
   EXPECT_EQ(close.exchange("GET /v2/health/live HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
@@ -77,7 +77,7 @@ TEST_F(HttpServer, GivesEachOfManyClientsItsOwnAnswer) {
   EXPECT_EQ(refused, 0);
 }
 
-TEST_F(HttpServer, TakesAQueuedRequestBackWhenItsClientGoesAway) {
+TEST_F(HttpServer, CancelsAQueuedRequestWhenItsClientGoesAway) {
   start();
   pipeline->hold();
   {
@@ -90,7 +90,7 @@ TEST_F(HttpServer, TakesAQueuedRequestBackWhenItsClientGoesAway) {
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, KeepsAQueuedRequestWhoseClientAlreadySendsTheNext) {
+TEST_F(HttpServer, KeepsAQueuedRequestWhenItsClientSendsTheNext) {
   start();
   pipeline->hold();
   RawClient to = client();
@@ -105,7 +105,7 @@ TEST_F(HttpServer, KeepsAQueuedRequestWhoseClientAlreadySendsTheNext) {
 
 // Limits.
 
-TEST_F(HttpServer, RefusesABodyOverTheLimitBeforeAndWhileItComes) {
+TEST_F(HttpServer, RefusesABodyOverTheLimitBeforeAndWhileItArrives) {
   ServerOptions options;
   options.max_body_bytes = 1000;
   options.linger = 60s;  // for as long as this machine takes to send a body nobody wants
@@ -125,7 +125,7 @@ TEST_F(HttpServer, RefusesABodyOverTheLimitBeforeAndWhileItComes) {
   EXPECT_EQ(sending.receive().status, 413);
 }
 
-TEST_F(HttpServer, RefusesAHeaderOverTheLimitAndWhatIsNotHttp) {
+TEST_F(HttpServer, RefusesAHeaderOverTheLimitAndMalformedHttp) {
   ServerOptions options;
   options.max_header_bytes = 1000;
   start(options);
@@ -146,9 +146,9 @@ TEST_F(HttpServer, RefusesAHeaderOverTheLimitAndWhatIsNotHttp) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
-/// Where two readers may see two ends, or two headers, none of them is right: a second request could hide
-/// there.
-TEST_F(HttpServer, RefusesARequestWhoseEndCouldBeToldInTwoWays) {
+/// If a proxy and the server find different ends of a request, a second request can hide in it (request
+/// smuggling).
+TEST_F(HttpServer, RefusesARequestWithAnAmbiguousEnd) {
   start();
   const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\n";
   const std::string chunked = head + "Transfer-Encoding: chunked\r\n\r\n";
@@ -190,7 +190,7 @@ TEST_F(HttpServer, RefusesARequestWhoseEndCouldBeToldInTwoWays) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
-TEST_F(HttpServer, WantsExactlyOneHostOfARequestAndOneThatCanBeOne) {
+TEST_F(HttpServer, RequiresExactlyOneValidHost) {
   start();
   const auto status_with = [this](const std::string& version, const std::string& lines) {
     RawClient to = client();
@@ -224,7 +224,7 @@ TEST_F(HttpServer, RefusesARequestWithoutAHostBeforeItsBodyIsSent) {
   EXPECT_EQ(answer.body, R"({"error":"malformed HTTP: a request over HTTP/1.1 needs the header Host"})");
 }
 
-TEST_F(HttpServer, RefusesChunkExtensionsAndTrailersOverTheLimitInsteadOfKeepingThem) {
+TEST_F(HttpServer, RefusesChunkExtensionsAndTrailersOverTheLimit) {
   ServerOptions options;
   options.max_header_bytes = 4096;
   options.linger = 60s;
@@ -246,7 +246,7 @@ TEST_F(HttpServer, RefusesChunkExtensionsAndTrailersOverTheLimitInsteadOfKeeping
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200) << "the connection goes on";
 }
 
-TEST_F(HttpServer, DoesNotTakeTheBodyOfARequestInAnUnknownTransferCodingForTheNextRequest) {
+TEST_F(HttpServer, NeverReadsABodyInAnUnknownTransferCodingAsARequest) {
   start();
   for (const std::string coding : {"gzip", "gzip, chunked", "chunked, gzip", "identity", "chunked, chunked",
                                    "chunked\r\nTransfer-Encoding: gzip", "x"}) {
@@ -266,7 +266,7 @@ TEST_F(HttpServer, DoesNotTakeTheBodyOfARequestInAnUnknownTransferCodingForTheNe
       << "of its body";
 }
 
-TEST_F(HttpServer, ClosesAConnectionOnWhichNothingComes) {
+TEST_F(HttpServer, ClosesAnIdleConnection) {
   ServerOptions options;
   options.idle_timeout = 100ms;
   start(options);
@@ -274,7 +274,7 @@ TEST_F(HttpServer, ClosesAConnectionOnWhichNothingComes) {
   EXPECT_TRUE(idle.closed_by_server());
 }
 
-TEST_F(HttpServer, CutsOffAHeaderThatComesSlowly) {
+TEST_F(HttpServer, TimesOutASlowHeader) {
   ServerOptions options;
   options.header_timeout = 100ms;
   start(options);
@@ -283,7 +283,7 @@ TEST_F(HttpServer, CutsOffAHeaderThatComesSlowly) {
   EXPECT_TRUE(header.closed_by_server());
 }
 
-TEST_F(HttpServer, CutsOffABodyThatComesSlowly) {
+TEST_F(HttpServer, TimesOutASlowBody) {
   ServerOptions options;
   options.body_timeout = 100ms;
   start(options);
@@ -294,7 +294,7 @@ TEST_F(HttpServer, CutsOffABodyThatComesSlowly) {
   EXPECT_TRUE(body.closed_by_server());
 }
 
-TEST_F(HttpServer, ADeadlineOnReadingDoesNotCutOffALongInference) {
+TEST_F(HttpServer, ReadTimeoutsDoNotEndALongInference) {
   ServerOptions options;
   options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = 500ms;
   start(options);
@@ -307,7 +307,7 @@ TEST_F(HttpServer, ADeadlineOnReadingDoesNotCutOffALongInference) {
   EXPECT_EQ(to.receive().status, 200);
 }
 
-TEST_F(HttpServer, RefusesConnectionsOverTheLimitAndTakesNewOnesWhenSomeClose) {
+TEST_F(HttpServer, RefusesConnectionsOverTheLimitUntilOthersClose) {
   ServerOptions options;
   options.max_connections = 2;
   start(options);
@@ -327,7 +327,7 @@ TEST_F(HttpServer, RefusesConnectionsOverTheLimitAndTakesNewOnesWhenSomeClose) {
   EXPECT_EQ(answer.status, 200);
 }
 
-TEST_F(HttpServer, BodiesOfAllConnectionsTogetherAreBounded) {
+TEST_F(HttpServer, BoundsTheBodiesOfAllConnectionsTogether) {
   ServerOptions options;
   options.max_held_bytes = 100'000;
   start(options);
@@ -367,7 +367,7 @@ TEST_F(HttpServer, BodiesOfAllConnectionsTogetherAreBounded) {
   EXPECT_EQ(answer.status, 400) << "what clients gave up is given back";
 }
 
-/// As many frames as make a trace of more than `bytes`.
+/// Enough frames for a trace of more than `bytes`.
 std::vector<runtime::pipeline::FrameRecord> frames_for(std::size_t bytes) {
   const auto at = [](int microseconds) {
     return runtime::pipeline::Clock::time_point(std::chrono::microseconds(microseconds));
@@ -376,7 +376,7 @@ std::vector<runtime::pipeline::FrameRecord> frames_for(std::size_t bytes) {
                                                      {7, 1, 3, at(0), at(5), at(7), at(20), at(21)});
 }
 
-TEST_F(HttpServer, AnswersThatDoNotFitBesideWhatIsHeldAreRefusedAndSmallOnesAreNot) {
+TEST_F(HttpServer, RefusesLargeAnswersOverTheBoundOnHeldBytes) {
   ServerOptions options;
   options.max_held_bytes = 500'000;
   options.compress_from_bytes = 0;
@@ -408,7 +408,7 @@ TEST_F(HttpServer, AnswersThatDoNotFitBesideWhatIsHeldAreRefusedAndSmallOnesAreN
   EXPECT_EQ(client().exchange(get("/v2/millrace/trace")).body, trace.body) << "what was held is given back";
 }
 
-TEST_F(HttpServer, AConnectionThatWaitsKeepsNeitherTheBodyNorTheAnswerOfItsLastRequest) {
+TEST_F(HttpServer, AnIdleConnectionKeepsNoBodyAndNoAnswer) {
   ServerOptions options;
   options.compress_from_bytes = 0;
   start(options);
@@ -437,7 +437,7 @@ TEST_F(HttpServer, AConnectionThatWaitsKeepsNeitherTheBodyNorTheAnswerOfItsLastR
   EXPECT_LT(in_use(), after_bodies + 2'000'000) << "answers, of 3 MB together at the least";
 }
 
-TEST_F(HttpServer, AScrapeDoesNotWaitForDocumentsAndThoseThatWaitAreBounded) {
+TEST_F(HttpServer, ScrapesDoNotWaitForDocumentsWhoseQueueIsBounded) {
   start();
   std::atomic<bool> hanging{true};
   std::atomic<int> asked{0};
@@ -473,7 +473,7 @@ TEST_F(HttpServer, AScrapeDoesNotWaitForDocumentsAndThoseThatWaitAreBounded) {
   EXPECT_EQ(probe.exchange(get("/v2/millrace/trace")).status, 200);
 }
 
-TEST_F(HttpServer, HealthIsAnsweredWhileACardThatHangsKeepsAScrapeWaiting) {
+TEST_F(HttpServer, AnswersHealthWhileAHangingCardDelaysAScrape) {
   start();
   std::atomic<bool> hanging{true};
   std::atomic<int> asked{0};
@@ -509,7 +509,7 @@ TEST_F(HttpServer, AnswersExceptionsOfARequestAndGoesOn) {
   EXPECT_EQ(to.exchange(get("/v2/millrace/status")).status, 200) << "the connection goes on";
 }
 
-TEST_F(HttpServer, AnErrorAboutANameThatIsNotUtf8IsStillJson) {
+TEST_F(HttpServer, ErrorsAboutInvalidUtf8AreValidJson) {
   start();
   const Answer answer = client().exchange(get("/v2/models/%ff%fe"));
   EXPECT_EQ(answer.status, 404);
@@ -519,7 +519,7 @@ TEST_F(HttpServer, AnErrorAboutANameThatIsNotUtf8IsStillJson) {
 
 // Start and stop.
 
-TEST_F(HttpServer, SaysSoWhenThePortIsInUse) {
+TEST_F(HttpServer, ErrorSaysThatThePortIsInUse) {
   start();
   ServerOptions options;
   options.listen = {parse_listen_address(server->address(), "--http").value()};
@@ -530,7 +530,7 @@ TEST_F(HttpServer, SaysSoWhenThePortIsInUse) {
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "the first goes on";
 }
 
-TEST_F(HttpServer, HoldsItsPortFromBindOnAndTakesClientsFromStartOn) {
+TEST_F(HttpServer, HoldsItsPortFromBindAndServesFromStart) {
   auto bound = Server::bind({}, api, registry, *metrics);
   ASSERT_TRUE(bound.ok()) << bound.error().message();
   EXPECT_FALSE(RawClient(bound.value()->address()).connected());
@@ -540,7 +540,7 @@ TEST_F(HttpServer, HoldsItsPortFromBindOnAndTakesClientsFromStartOn) {
   EXPECT_TRUE(unused.ok());
 }
 
-TEST_F(HttpServer, ListensOnIpv6WhereTheMachineHasIt) {
+TEST_F(HttpServer, ListensOnIpv6IfTheMachineHasIt) {
   ServerOptions options;
   options.listen = {{HostPort{"::1", 0}}};
   const auto opened = Server::open(options, api, registry, *metrics);
@@ -572,7 +572,7 @@ TEST_F(HttpServer, DrainsAcceptedRequestsAndRefusesNewOnes) {
   EXPECT_FALSE(client().connected());
 }
 
-TEST_F(HttpServer, AfterNoticeServesOnOverNewConnectionsAndIsNotReady) {
+TEST_F(HttpServer, ServesAfterNoticeButIsNotReady) {
   start();
   pipeline->hold();
   RawClient accepted = client(), probe = client();
@@ -593,7 +593,7 @@ TEST_F(HttpServer, AfterNoticeServesOnOverNewConnectionsAndIsNotReady) {
   EXPECT_EQ(probe.exchange(get("/v2/health/live")).status, 200);
 }
 
-TEST_F(HttpServer, StopWithABoundThatPassesAnswers503ToWhatStillWaits) {
+TEST_F(HttpServer, StopAnswers503ToRequestsThatOutlastItsBound) {
   start();
   pipeline->hold();
   RawClient stuck = client();
@@ -603,7 +603,7 @@ TEST_F(HttpServer, StopWithABoundThatPassesAnswers503ToWhatStillWaits) {
   EXPECT_EQ(stuck.receive().status, 503);
 }
 
-TEST_F(HttpServer, StopsUnderLoadWithEveryRequestAnsweredOrItsConnectionClosed) {
+TEST_F(HttpServer, StopUnderLoadAnswersEveryRequestOrClosesItsConnection) {
   ServerOptions options;
   options.io_threads = 2;
   start(options);
@@ -629,7 +629,7 @@ TEST_F(HttpServer, StopsUnderLoadWithEveryRequestAnsweredOrItsConnectionClosed) 
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(HostPort, TakesWhatNamesAnAddressAndRefusesTheRest) {
+TEST(HostPort, AcceptsAddressesAndNothingElse) {
   EXPECT_EQ(parse_host_port("[::1]:80", "--http").value().host, "::1");
   EXPECT_EQ(parse_host_port("localhost:0", "--http").value().port, 0);
   for (const char* bad : {"", "localhost", "localhost:", ":80", "localhost:65536", "localhost:-1",

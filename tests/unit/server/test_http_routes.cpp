@@ -1,4 +1,4 @@
-// What a request's target names, text that is not UTF-8, and how much is taken.
+// Targets and the routes they match, JSON of text that is not UTF-8, and limits.
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include "server/http/json_text.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/routes/api.hpp"
-#include "server/http/routes/routes.hpp"
+#include "server/http/routes/pattern.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace millrace::server::http {
@@ -19,7 +19,7 @@ runtime::plan::ModelInfo model_of(std::vector<std::int64_t> shape) {
   return model;
 }
 
-TEST(Routes, MatchTargetsWithNamesDecodedAndQueriesIgnored) {
+TEST(Routes, MatchDecodesNamesAndIgnoresQueries) {
   struct Case {
     std::string_view target, pattern, model, version;
   };
@@ -55,16 +55,16 @@ TEST(Routes, MatchTargetsWithNamesDecodedAndQueriesIgnored) {
       {"/console/main.js", "/console/{file}", "", ""},
   };
   for (const Case& one : cases) {
-    const Api::Found found = Api::find_route(one.target);
+    const FoundRoute found = find_route(one.target);
     ASSERT_NE(found.route, nullptr) << one.target;
     EXPECT_EQ(found.route->pattern, one.pattern) << one.target;
     EXPECT_EQ(found.names.model, one.model) << one.target;
     EXPECT_EQ(found.names.version, one.version) << one.target;
   }
-  EXPECT_EQ(Api::find_route("/console/main.js").names.file, "main.js");
+  EXPECT_EQ(find_route("/console/main.js").names.file, "main.js");
 }
 
-TEST(Routes, RefuseTargetsThatNameNone) {
+TEST(Routes, UnknownTargetsMatchNoRoute) {
   for (const std::string_view unknown : {"",
                                          "v2",
                                          "/v1",
@@ -87,13 +87,13 @@ TEST(Routes, RefuseTargetsThatNameNone) {
                                          "/console/a/b",
                                          "/v2/a/b/c/d/e/f/g/h/i",
                                          "ftp://host/v2"})
-    EXPECT_EQ(Api::find_route(unknown).route, nullptr) << unknown;
+    EXPECT_EQ(find_route(unknown).route, nullptr) << unknown;
 }
 
 TEST(Routes, StandInTheReadme) {
   auto page = read_text_file(std::string(tests::source_dir()) + "/server/http/README.md");
   ASSERT_TRUE(page.ok()) << page.error().message();
-  for (const Api::Route& route : Api::routes()) {
+  for (const Route& route : routes()) {
     const std::string method = route.method == Method::kGet    ? "GET"
                                : route.method == Method::kPost ? "POST"
                                                                : "any";
@@ -103,7 +103,7 @@ TEST(Routes, StandInTheReadme) {
   }
 }
 
-TEST(Routes, FindPlainInferTargetsWithoutACopy) {
+TEST(Routes, PlainInferTargetsAreViews) {
   for (const auto& [target, model, version] :
        std::vector<std::tuple<std::string_view, std::string_view, std::string_view>>{
            {"/v2/models/m/infer", "m", ""},
@@ -114,7 +114,7 @@ TEST(Routes, FindPlainInferTargetsWithoutACopy) {
     ASSERT_TRUE(found.has_value()) << target;
     EXPECT_EQ(found->model, model) << target;
     EXPECT_EQ(found->version, version) << target;
-    const Api::Found slow = Api::find_route(target);
+    const FoundRoute slow = find_route(target);
     ASSERT_NE(slow.route, nullptr);
     EXPECT_EQ(slow.route->pattern, "/v2/models/{model}[/versions/{version}]/infer") << "both ways agree";
     EXPECT_EQ(slow.names.model, model);
@@ -128,7 +128,7 @@ TEST(Routes, FindPlainInferTargetsWithoutACopy) {
     EXPECT_FALSE(plain_infer_target(other).has_value()) << other;
 }
 
-TEST(JsonText, ReplacesWhatIsNotUtf8) {
+TEST(JsonText, ReplacesInvalidUtf8) {
   const std::string bad = "\xEF\xBF\xBD";
   const std::pair<std::string, std::string> cases[] = {
       {"plain", "plain"},

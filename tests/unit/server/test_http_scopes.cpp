@@ -1,5 +1,5 @@
-// Every route of the server against every scope. The scopes stand here a second time, written by hand, so that a
-// mistake in the server's table does not pass.
+// Every route of the server with every scope. This file states the scopes a second time, written by hand, so that a
+// mistake in the server's table is found.
 
 #include <array>
 #include <set>
@@ -63,15 +63,15 @@ const std::vector<Expected> kExpected = {
     {"", Scope::kNone, false, {"/nothing/here"}},
 };
 
-TEST(Routes, HaveAnExpectedScopeEach) {
+TEST(Routes, EachHasAnExpectedScope) {
   std::set<std::string_view> expected, routes;
   for (const Expected& one : kExpected)
     if (!one.pattern.empty()) expected.insert(one.pattern);
-  for (const Api::Route& route : Api::routes()) routes.insert(route.pattern);
+  for (const Route& route : routes()) routes.insert(route.pattern);
   EXPECT_EQ(routes, expected) << "decide the scope of a new route in kExpected too";
 }
 
-TEST_F(HttpServer, OpensEachRouteToItsScopeAndThoseAboveAndToNobodyElse) {
+TEST_F(HttpServer, OpensEachRouteToItsScopeAndHigherOnesOnly) {
   struct Client {
     std::string token;
     Scope scope;
@@ -89,7 +89,7 @@ TEST_F(HttpServer, OpensEachRouteToItsScopeAndThoseAboveAndToNobodyElse) {
   start();
   for (const Expected& route : kExpected) {
     for (const std::string& target : route.targets) {
-      const Api::Found found = Api::find_route(target);
+      const FoundRoute found = find_route(target);
       ASSERT_EQ(found.route == nullptr ? "" : found.route->pattern, route.pattern) << target;
       for (const Client& one : clients) {
         RawClient to = client();

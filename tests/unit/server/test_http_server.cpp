@@ -11,14 +11,14 @@
 
 #include "http_server_fixture.hpp"
 #include "runtime/base/log.hpp"
-#include "server/http/connection/date.hpp"
+#include "server/http/connection/response_head.hpp"
 
 namespace millrace::server::http {
 namespace {
 
 // Transcripts.
 
-/// An answer's head but for its Date, which differs from run to run.
+/// The head of an answer without its Date, which differs from run to run.
 std::string without_date(const Answer& answer) {
   std::string head = answer.head;
   const auto begin = head.find("Date: ");
@@ -26,7 +26,7 @@ std::string without_date(const Answer& answer) {
   return head;
 }
 
-TEST(DateHeader, IsWrittenAsRfc9110Has) {
+TEST(DateHeader, HasTheFormatOfRfc9110) {
   using std::chrono::seconds;
   const auto text = [](long time) {
     const auto date = imf_fixdate(std::chrono::sys_seconds(seconds(time)));
@@ -56,7 +56,7 @@ TEST_F(HttpServer, DatesEveryAnswer) {
   }
 }
 
-TEST_F(HttpServer, AnswersAJsonInferenceWithTheKeysInTheProtocolsOrder) {
+TEST_F(HttpServer, AnswersAJsonInferenceWithKeysInTheProtocolsOrder) {
   start();
   const Answer answer = client().exchange(post(kInferTarget, kJsonInput));
   EXPECT_EQ(without_date(answer), "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
@@ -65,7 +65,7 @@ TEST_F(HttpServer, AnswersAJsonInferenceWithTheKeysInTheProtocolsOrder) {
                          R"({"name":"y","datatype":"FP32","shape":[1,4],"data":[1.5,-2,0.1,300]}]})");
 }
 
-TEST_F(HttpServer, AnswersABinaryInferenceAsTritonsPythonClientSendsIt) {
+TEST_F(HttpServer, AnswersABinaryInferenceOfTritonsPythonClient) {
   start();
   const std::string json =
       R"({"id":"req-7","inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","parameters":{"binary_data_size":16}}],)"
@@ -87,7 +87,7 @@ TEST_F(HttpServer, AnswersABinaryInferenceAsTritonsPythonClientSendsIt) {
   EXPECT_EQ(answer.body, expected + tensor);
 }
 
-TEST_F(HttpServer, ShowsRequestsThatNoPipelineTookApartFromFailedFrames) {
+TEST_F(HttpServer, CountsRefusedRequestsApartFromFailedFrames) {
   start();
   pipeline->on_submit = [] { return Status(Error(ErrorCode::kUnavailable, "card0 is lost")); };
   RawClient to = client();
@@ -102,7 +102,7 @@ TEST_F(HttpServer, ShowsRequestsThatNoPipelineTookApartFromFailedFrames) {
       << page;
 }
 
-TEST_F(HttpServer, TakesARawTensorAndAnswersInBinary) {
+TEST_F(HttpServer, AnswersARawTensorInBinary) {
   start();
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
   const Answer answer =
@@ -112,7 +112,7 @@ TEST_F(HttpServer, TakesARawTensorAndAnswersInBinary) {
   EXPECT_EQ(answer.body.substr(json), tensor);
 }
 
-TEST_F(HttpServer, RefusesASecondLengthOfTheJsonWhateverItSays) {
+TEST_F(HttpServer, RefusesASecondInferenceHeaderLength) {
   start();
   RawClient to = client();
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
@@ -125,7 +125,7 @@ TEST_F(HttpServer, RefusesASecondLengthOfTheJsonWhateverItSays) {
   EXPECT_EQ(to.exchange(post(kInferTarget, tensor, one)).status, 200);
 }
 
-TEST_F(HttpServer, TakesAChunkedRequestAndAFormContentType) {
+TEST_F(HttpServer, AcceptsChunkedRequestsAndAFormContentType) {
   start();
   const Answer answer =
       client().exchange("POST " + kInferTarget +
@@ -142,7 +142,7 @@ TEST_F(HttpServer, TakesAChunkedRequestAndAFormContentType) {
   EXPECT_EQ(answer.status, 200) << answer.body;
 }
 
-TEST_F(HttpServer, Sends100ContinueToAClientThatWaitsForIt) {
+TEST_F(HttpServer, Sends100ContinueOnRequest) {
   start();
   RawClient to = client();
   to.send("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: " +
@@ -199,7 +199,7 @@ TEST_F(HttpServer, CountsInferencesInTritonsStatistics) {
   EXPECT_EQ(to.exchange(get("/v2/models/stats")).body, body);
 }
 
-TEST_F(HttpServer, TracesAFramesWayAndSaysHowLongFramesTook) {
+TEST_F(HttpServer, ReportsTracesAndLatencies) {
   start();
   const auto now = runtime::pipeline::Clock::now();
   const auto at = [&](int us) { return now + std::chrono::microseconds(us); };
@@ -218,7 +218,7 @@ TEST_F(HttpServer, TracesAFramesWayAndSaysHowLongFramesTook) {
             std::string::npos);
 }
 
-TEST_F(HttpServer, RemembersWhatFailedAndWhatTheLogSaid) {
+TEST_F(HttpServer, ReportsRecentFailuresAndLogWarnings) {
   start();
   pipeline->on_submit = [] { return Error(ErrorCode::kResourceExhausted, "the queue is \"full\""); };
   log::warning("test", "something \xff odd");
@@ -238,7 +238,7 @@ TEST_F(HttpServer, RemembersWhatFailedAndWhatTheLogSaid) {
 
 // Status codes.
 
-TEST_F(HttpServer, GivesTheStatusOfTheTableAndKeepsTheConnection) {
+TEST_F(HttpServer, AnswersTheDocumentedStatusAndKeepsTheConnection) {
   start();
   RawClient to = client();
   struct Case {
@@ -278,7 +278,7 @@ TEST_F(HttpServer, GivesTheStatusOfTheTableAndKeepsTheConnection) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, AnswersHeadAsGetWithoutTheBodyAndTheNextRequestWithOne) {
+TEST_F(HttpServer, AnswersHeadWithoutABody) {
   ServerOptions options;
   options.max_body_bytes = 100;
   start(options);
@@ -300,7 +300,7 @@ TEST_F(HttpServer, AnswersHeadAsGetWithoutTheBodyAndTheNextRequestWithOne) {
   EXPECT_NE(refused.body, "");
 }
 
-TEST_F(HttpServer, AnswersCarryTheIdUnderWhichTheLogSpeaksOfTheRequest) {
+TEST_F(HttpServer, AnswersCarryTheRequestIdOfTheLog) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(get("/nowhere", "X-Request-Id: my-id.7\r\n")).headers.at("x-request-id"), "my-id.7");
@@ -313,7 +313,7 @@ TEST_F(HttpServer, AnswersCarryTheIdUnderWhichTheLogSpeaksOfTheRequest) {
   EXPECT_EQ(to.exchange(get("/v2", "X-Request-Id: two words\r\n")).headers.count("x-request-id"), 0U);
 }
 
-TEST_F(HttpServer, MapsThePipelinesRefusalsAndFailures) {
+TEST_F(HttpServer, MapsPipelineErrorsToStatusCodes) {
   start();
   RawClient to = client();
   struct Case {
@@ -345,7 +345,7 @@ TEST_F(HttpServer, MapsThePipelinesRefusalsAndFailures) {
   }
 }
 
-TEST_F(HttpServer, RetryAfterIsThePipelinesWordInWholeSecondsAndBounded) {
+TEST_F(HttpServer, RetryAfterIsThePipelinesEstimateInWholeSeconds) {
   start();
   RawClient to = client();
   using std::chrono::milliseconds;
@@ -389,7 +389,7 @@ TEST_F(HttpServer, Answers429WhenTheQueueIsFull) {
   for (RawClient& one : waiting) EXPECT_EQ(one.receive().status, 200);
 }
 
-TEST_F(HttpServer, Answers504WhenTheRequestsTimeoutPassesInTheQueue) {
+TEST_F(HttpServer, Answers504WhenATimeoutPassesInTheQueue) {
   start();
   pipeline->hold();
   RawClient to = client();
@@ -404,7 +404,7 @@ TEST_F(HttpServer, Answers504WhenTheRequestsTimeoutPassesInTheQueue) {
     EXPECT_EQ(line.message.find("deadline"), std::string::npos) << "a client's own deadline is no warning";
 }
 
-TEST_F(HttpServer, SaysNotReadyWhileACardIsLostAndStaysLive) {
+TEST_F(HttpServer, IsLiveButNotReadyWhileACardIsLost) {
   start();
   RawClient to = client();
   pipeline->set_ready(false);
@@ -417,7 +417,7 @@ TEST_F(HttpServer, SaysNotReadyWhileACardIsLostAndStaysLive) {
   EXPECT_EQ(to.exchange(get("/v2/health/ready")).status, 200);
 }
 
-TEST_F(HttpServer, BeatsOnlyWhileEveryIoThreadAnswers) {
+TEST_F(HttpServer, BeatFailsWhileAnIoThreadHangs) {
   ServerOptions options;
   options.io_threads = 3;
   start(options);

@@ -1,4 +1,4 @@
-// Integers sent in place of a float32 input that becomes these integers first.
+// Integers that clients send instead of a float32 input, if the model quantises that input first.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace runtime::plan;
 using kernels::ElementType;
 
-/// x (float32) -> [permuted] -> quantised with these -> y, on the host.
+/// A host deployment: x (float32) -> [permuted] -> quantised with these parameters -> y.
 Deployment quantising(ElementType type, std::vector<float> scale, std::int32_t zero_point,
                       bool permuted = false) {
   Deployment out;
@@ -42,7 +42,7 @@ Deployment quantising(ElementType type, std::vector<float> scale, std::int32_t z
 
 const ElementType kInt8{ElementType::Kind::kSigned, 8}, kUint4{ElementType::Kind::kUnsigned, 4};
 
-TEST(QuantisedInputs, AreFoundWhereAFloatInputBecomesIntegersFirst) {
+TEST(QuantisedInputs, AreFoundIfTheModelQuantisesItsInputFirst) {
   for (const bool permuted : {false, true}) {
     const auto found = quantised_inputs(quantising(kInt8, {0.0078125F}, -3, permuted));
     ASSERT_EQ(found.size(), 1U);
@@ -56,7 +56,7 @@ TEST(QuantisedInputs, AreFoundWhereAFloatInputBecomesIntegersFirst) {
   EXPECT_EQ(quantised_inputs(quantising(kUint4, {0.3F}, 2))[0]->highest, 15);
 }
 
-TEST(QuantisedInputs, AreNotOfferedWhereSomethingElseHappensOrIntegersWouldNotComeBack) {
+TEST(QuantisedInputs, AreNotOfferedIfIntegersWouldChange) {
   EXPECT_FALSE(quantised_inputs(quantising(kInt8, {0.1F, 0.2F}, 0))[0]) << "a scale a channel";
   EXPECT_FALSE(quantised_inputs(quantising(kInt8, {3e38F}, 0))[0]) << "too large";
   auto also_read = quantising(kInt8, {0.1F}, 0);
@@ -68,7 +68,7 @@ TEST(QuantisedInputs, AreNotOfferedWhereSomethingElseHappensOrIntegersWouldNotCo
   EXPECT_FALSE(quantised_inputs(quantising({ElementType::Kind::kBipolar, 1}, {1.F}, 0))[0]);
 }
 
-TEST(QuantisedInputs, EveryIntegerComesBackFromItsRealNumber) {
+TEST(QuantisedInputs, RoundTripEveryInteger) {
   for (const float scale : {0.1F, 0.0039215689F, 7.3F, 1.F}) {
     const auto input = *quantised_inputs(quantising(kInt8, {scale}, 5))[0];
     for (int q = -128; q <= 127; ++q) {
@@ -96,7 +96,7 @@ class Quantised : public HttpServer {
   }
 };
 
-TEST_F(Quantised, IntegersAreTakenInJsonInBinaryAndRawAndAnnounced) {
+TEST_F(Quantised, AcceptsIntegersInJsonBinaryAndRawMode) {
   serve(quantising(kInt8, {0.5F}, 1));
   RawClient to = client();
   const std::string reals = R"("data":[-64.5,0,0.5,63]}]})";  // of -128, 1, 2, 127
@@ -121,7 +121,7 @@ TEST_F(Quantised, IntegersAreTakenInJsonInBinaryAndRawAndAnnounced) {
   EXPECT_NE(to.exchange(get("/v2/millrace/models/small")).body.find(announced), std::string::npos);
 }
 
-TEST_F(Quantised, WhatDoesNotFitIsA400ThatNamesIt) {
+TEST_F(Quantised, RefusesMismatchedIntegersByName) {
   serve(quantising(kUint4, {0.5F}, 0));
   RawClient to = client();
   const auto expect = [&](const std::string& input, const std::string& says) {

@@ -1,8 +1,6 @@
-// What Triton's Python client (tritonclient.http over geventhttpclient) puts on the wire, and what it reads
-// of the answers: header lines and their order, compact JSON with the keys in its order, bodies it sends
-// where none is needed. Taken from the wire: tritonclient's repository at 58a44ca over
-// geventhttpclient 2.3.8. The client itself is in no Debian or npm package; tools/triton-client drives it from
-// its source.
+// The requests of Triton's Python client (tritonclient.http over geventhttpclient), byte for byte, and what it reads
+// of the answers. They were recorded from tritonclient's repository at 58a44ca over geventhttpclient 2.3.8. No Debian
+// or npm package holds the client; tools/triton-client runs it from its source.
 
 #include <gtest/gtest.h>
 
@@ -78,14 +76,14 @@ std::string length_header(const std::string& header) {
   return "Inference-Header-Content-Length: " + std::to_string(header.size()) + "\r\n";
 }
 
-TEST_F(TritonClient, HealthIsTheStatusAlone) {
+TEST_F(TritonClient, ReadsHealthFromTheStatusAlone) {
   for (const char* path : {"/v2/health/live", "/v2/health/ready", "/v2/models/small/ready",
                            "/v2/models/small/versions/1/ready", "/v2/health/live?verbose=1"})
     EXPECT_EQ(get_as_client(path).status, 200) << path;
   EXPECT_NE(get_as_client("/v2/models/other/ready").status, 200);
 }
 
-TEST_F(TritonClient, MetadataAndConfigurationHaveTheKeysItLooksFor) {
+TEST_F(TritonClient, FindsItsKeysInMetadataAndConfiguration) {
   const json::value server_metadata = json::parse(get_as_client("/v2").body);
   for (const char* key : {"name", "version", "extensions"})
     EXPECT_TRUE(server_metadata.as_object().contains(key)) << key;
@@ -99,7 +97,7 @@ TEST_F(TritonClient, MetadataAndConfigurationHaveTheKeysItLooksFor) {
   EXPECT_EQ(config.at("output").at(0).at("name").as_string(), "y");
 }
 
-TEST_F(TritonClient, StatisticsAreThereForOneAndForAll) {
+TEST_F(TritonClient, ReadsStatisticsOfOneModelAndOfAll) {
   for (const char* path :
        {"/v2/models/stats", "/v2/models/small/stats", "/v2/models/small/versions/1/stats"}) {
     const json::value stats = json::parse(get_as_client(path).body);
@@ -113,7 +111,7 @@ TEST_F(TritonClient, StatisticsAreThereForOneAndForAll) {
   }
 }
 
-TEST_F(TritonClient, TheIndexIsAListWhateverBodyAsksForIt) {
+TEST_F(TritonClient, ReadsTheIndexAsAList) {
   const Answer without_length = connection().exchange(head("POST /v2/repository/index") + "\r\n");
   EXPECT_EQ(without_length.status, 200);
   const Answer empty = post_as_client("/v2/repository/index", "");
@@ -123,7 +121,7 @@ TEST_F(TritonClient, TheIndexIsAListWhateverBodyAsksForIt) {
   EXPECT_TRUE(list.at(0).as_object().contains("reason"));
 }
 
-TEST_F(TritonClient, LoadAndUnloadAreUnderstoodWithTheBodiesItSends) {
+TEST_F(TritonClient, LoadsAndUnloads) {
   for (const auto& [path, body] :
        {std::pair("/v2/repository/models/small/load", "{}"),
         std::pair("/v2/repository/models/small/load", R"({"parameters":{"config":"{}"}})"),
@@ -136,7 +134,7 @@ TEST_F(TritonClient, LoadAndUnloadAreUnderstoodWithTheBodiesItSends) {
   }
 }
 
-TEST_F(TritonClient, ABinaryInferenceWithoutNamedOutputs) {
+TEST_F(TritonClient, InfersInBinaryWithoutNamedOutputs) {
   const std::string header = R"({"inputs":[)" + kInput + R"(],"parameters":{"binary_data_output":true}})";
   const Answer answer = post_as_client("/v2/models/small/infer", header + kTensor, length_header(header));
   ASSERT_EQ(answer.status, 200) << answer.body;
@@ -148,7 +146,7 @@ TEST_F(TritonClient, ABinaryInferenceWithoutNamedOutputs) {
   EXPECT_EQ(result.tensors, kTensor);
 }
 
-TEST_F(TritonClient, AnInferenceWithIdPriorityTimeoutAndNamedOutputs) {
+TEST_F(TritonClient, InfersWithIdPriorityTimeoutAndNamedOutputs) {
   const std::string header =
       R"({"id":"my_request_id","inputs":[)" + kInput +
       R"(],"outputs":[{"name":"y","parameters":{"binary_data":true}}],"parameters":{"priority":1,"timeout":1000000,"mine":"x"}})";
@@ -161,7 +159,7 @@ TEST_F(TritonClient, AnInferenceWithIdPriorityTimeoutAndNamedOutputs) {
   EXPECT_EQ(result.tensors, kTensor);
 }
 
-TEST_F(TritonClient, AnInferenceInJson) {
+TEST_F(TritonClient, InfersInJson) {
   const std::string body =
       R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1.5,-2.0,0.25,300.0]}],"outputs":[{"name":"y","parameters":{"binary_data":false}}]})";
   const Answer answer = post_as_client("/v2/models/small/infer", body);
@@ -172,7 +170,7 @@ TEST_F(TritonClient, AnInferenceInJson) {
   EXPECT_EQ(result.document.at("outputs").at(0).at("data").at(3).to_number<double>(), 300);
 }
 
-TEST_F(TritonClient, AClassificationComesAsBytesWithTheirLengths) {
+TEST_F(TritonClient, ReadsAClassificationAsBytesWithLengths) {
   const std::string header =
       R"({"inputs":[)" + kInput +
       R"(],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":true}}]})";
@@ -192,7 +190,7 @@ TEST_F(TritonClient, AClassificationComesAsBytesWithTheirLengths) {
   EXPECT_EQ(classes, (std::vector<std::string>{"300.000000:3:three", "1.500000:0:zero"}));
 }
 
-TEST_F(TritonClient, CompressionBothWaysInBothCodings) {
+TEST_F(TritonClient, CompressesBothWaysInBothCodings) {
   const std::string header = R"({"inputs":[)" + kInput + R"(],"parameters":{"binary_data_output":true}})";
   for (const auto& [name, coding] :
        {std::pair("gzip", Coding::kGzip), std::pair("deflate", Coding::kDeflate)}) {
@@ -209,7 +207,7 @@ TEST_F(TritonClient, CompressionBothWaysInBothCodings) {
   }
 }
 
-TEST_F(TritonClient, AnInferenceWithEverythingItCanBeGiven) {
+TEST_F(TritonClient, InfersWithEveryOption) {
   const std::string header =
       R"({"id":"r1","inputs":[)" + kInput +
       R"(],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":true}}],"parameters":{"priority":1,"timeout":1000000,"mine":"x"}})";
@@ -219,8 +217,8 @@ TEST_F(TritonClient, AnInferenceWithEverythingItCanBeGiven) {
   EXPECT_EQ(read(answer).document.at("id").as_string(), "r1");
 }
 
-/// tritonclient.http.aio, over aiohttp.
-TEST_F(TritonClient, AnInferenceOfTheAsynchronousClient) {
+/// As tritonclient.http.aio sends it over aiohttp.
+TEST_F(TritonClient, InfersWithTheAsynchronousClient) {
   const std::string header =
       R"({"inputs":[)" + kInput + R"(],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
   const std::string body = header + kTensor;
@@ -233,7 +231,7 @@ TEST_F(TritonClient, AnInferenceOfTheAsynchronousClient) {
   EXPECT_EQ(read(answer).tensors, kTensor);
 }
 
-TEST_F(TritonClient, ErrorsHaveTheBodyItReadsItsMessageFrom) {
+TEST_F(TritonClient, ReadsTheMessageOfErrors) {
   for (const auto& [path, body] :
        {std::pair("/v2/models/none/infer", "{}"), std::pair("/v2/models/small/infer", "{}"),
         std::pair("/v2/models/small/infer", R"({"inputs":[],"parameters":{"sequence_id":1}})"),

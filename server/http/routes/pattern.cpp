@@ -1,19 +1,13 @@
-#include "server/http/routes/routes.hpp"
+#include "server/http/routes/pattern.hpp"
 
-#include <optional>
+#include <charconv>
+#include <cstdint>
 #include <utility>
 
 namespace millrace::server::http {
 namespace {
 
 constexpr std::size_t kMaxSegments = 8;
-
-std::optional<unsigned> hex_digit(char c) {
-  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
-  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
-  return std::nullopt;
-}
 
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string out;
@@ -23,15 +17,17 @@ std::optional<std::string> percent_decoded(std::string_view text) {
       continue;
     }
     if (i + 2 >= text.size()) return std::nullopt;
-    const auto high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
-    if (!high || !low || (*high == 0 && *low == 0)) return std::nullopt;
-    out += static_cast<char>((*high << 4U) | *low);
+    std::uint8_t byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const auto [end, code] = std::from_chars(digits, digits + 2, byte, 16);
+    if (code != std::errc() || end != digits + 2 || byte == 0) return std::nullopt;
+    out += static_cast<char>(byte);
     i += 2;
   }
   return out;
 }
 
-/// The text before the next slash, which is taken off `rest` together with the slash.
+/// Removes the text before the next slash, and that slash, from `rest` and returns the text.
 std::string_view take_segment(std::string_view& rest) {
   const auto slash = rest.find('/');
   const std::string_view segment = rest.substr(0, slash);

@@ -1,0 +1,571 @@
+#include "server/http/connection/connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <memory_resource>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+#include "server/http/connection/coding.hpp"
+#include "server/http/connection/coroutine.hpp"
+#include "server/http/connection/incoming.hpp"
+#include "server/http/connection/transport.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+namespace net = boost::asio;
+using boost::beast::http::verb;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kFirstChunk = Incoming::kFirstChunk;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What the connection does. run() alone decides what comes next; the I/O thread reads it to keep deadlines.
+enum class Phase {
+  kHandshake,  // of TLS
+  kReading,    // waits for a request, or is in the middle of one
+  kWorking,    // a pipeline or another thread works on the request
+  kWriting,
+  kLingering,  // nothing more is answered; the client's bytes are read, so that it is not reset
+};
+
+/// A request and its answer.
+struct Exchange {
+  bool keep_alive = true, client_gone = false;
+  std::optional<Clock::time_point> arrival;  // when the request was complete
+  std::vector<std::byte> decoded;            // the body, if it came in a content coding
+  std::string cors_headers;
+  std::string admin;  // who used an admin route; empty: it is none
+  Counted answering;
+  InferencePool::Lease inference;
+  Response response;
+  Coding coding = Coding::kIdentity;  // of the response
+};
+
+/// A view, because Asio copies a sequence of buffers several times, and a vector would allocate anew each time.
+using BufferView = std::span<const net::const_buffer>;
+
+Response busy(std::string_view why) {
+  Response response = error_response(503, why);
+  response.retry_after_seconds = 1;
+  return response;
+}
+
+Response held_too_much() {
+  return busy("the server holds as many bytes of requests and answers as it may");
+}
+
+/// The answer to a request that threw: the only place that turns an exception into one. If there is not even
+/// enough memory for that answer, std::bad_alloc ends the process.
+Response answer_to(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return error_response(503, "out of memory for this request");
+  log::error("http", std::string("request failed by a bug of ours: ") + error.what());
+  return error_response(500, "internal error; the server's log says more");
+}
+
+class HttpConnection final : public Connection, public std::enable_shared_from_this<HttpConnection> {
+ public:
+  HttpConnection(Socket socket, ThreadState& thread, Accepted accepted)
+      : transport_(std::move(socket), std::move(accepted.tls)),
+        access_(accepted.access),
+        refuse_(accepted.refuse),
+        passed_(accepted.to_hand_over != nullptr),
+        counted_(std::move(accepted.connection)),
+        to_hand_over_(std::move(accepted.to_hand_over)),
+        thread_(thread),
+        server_(thread.server),
+        incoming_(server_.options) {
+    position_ = thread_.connections.insert(thread_.connections.end(), this);
+    server_.metrics.connection_opened();
+    error_code ignored;
+    transport_.socket().set_option(net::ip::tcp::no_delay(true), ignored);
+    transport_.socket().non_blocking(true, ignored);
+    peer_ = transport_.socket().remote_endpoint(ignored);
+    client_ = client_of(transport_.socket(), reinterpret_cast<std::uintptr_t>(this));
+  }
+  ~HttpConnection() {
+    release();
+    thread_.connections.erase(position_);
+    server_.metrics.connection_closed();
+  }
+
+  /// Keeps the connection while a coroutine serves it, and closes it at the end.
+  class Open {
+   public:
+    explicit Open(std::shared_ptr<HttpConnection> connection) : connection_(std::move(connection)) {}
+    Open(Open&&) = default;
+    ~Open() {
+      if (connection_) connection_->close();
+    }
+
+   private:
+    std::shared_ptr<HttpConnection> connection_;
+  };
+
+  /// The connection's life. It ends with co_return, or when the I/O context destroys the operation it waits for.
+  Detached run(Open open);
+
+  void check_deadline(Clock::time_point now) override {
+    // Mostly a frame is back long before this: to watch from its start would cost each request a system call.
+    if (phase_ == Phase::kWorking) return watch();
+    if (now < deadline_) return;
+    if (phase_ == Phase::kReading && incoming_.begun()) return transport_.cancel();  // run() answers 408
+    transport_.close();
+  }
+
+  void close_when_answered() override {
+    exchange_->keep_alive = false;
+    if (phase_ != Phase::kWorking && phase_ != Phase::kWriting) transport_.close();
+  }
+
+  void dismiss() override {
+    if (!passed_ || phase_ != Phase::kReading || incoming_.begun()) return;
+    error_code error;
+    if (transport_.socket().available(error) > 0) return;
+    // The read that waits goes on, and ends when the client closes.
+    begin_lingering();
+    transport_.socket().shutdown(Socket::shutdown_send, error);
+    if (error) transport_.close();
+  }
+
+ private:
+  Detached linger(Open open);
+
+  template <class Start>
+  static Operation<Start> operation(Start start) {
+    return Operation<Start>(start);
+  }
+  /// Waits for another thread: `start` sees to it that come_back() is called once, or returns false.
+  template <class Start>
+  UntilResumed<Start> until_back(Start start) {
+    return UntilResumed<Start>(waiting_, start);
+  }
+
+  /// Counts what the connection holds against the bound of all; false if they are over it.
+  bool hold(std::uint64_t bytes) {
+    held_ += bytes;
+    return server_.held_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <=
+           server_.options.max_held_bytes;
+  }
+  void release() { server_.held_bytes.fetch_sub(std::exchange(held_, 0), std::memory_order_relaxed); }
+  std::uint64_t room_to_hold() const {
+    const std::uint64_t held = server_.held_bytes.load(std::memory_order_relaxed);
+    return server_.options.max_held_bytes - std::min(held, server_.options.max_held_bytes);
+  }
+
+  // A request comes in.
+
+  void begin_exchange() {
+    phase_ = Phase::kReading;
+    if (!reading_ahead_) incoming_.shrink();
+    incoming_.begin();
+    deadline_ = Clock::now() + server_.options.idle_timeout;
+  }
+
+  /// Parses what is buffered. Returns the answer if the request is refused.
+  std::optional<Response> parse() {
+    const bool begun = incoming_.begun();
+    if (auto fault = incoming_.parse()) return fault;
+    if (!begun && incoming_.begun()) deadline_ = Clock::now() + server_.options.header_timeout;
+    const std::uint64_t body_bytes = incoming_.body().size();
+    if (body_bytes > held_ && !hold(body_bytes - held_)) return held_too_much();
+    if (incoming_.done() || !incoming_.take_header()) return std::nullopt;
+    deadline_ = Clock::now() + server_.options.body_timeout;
+    // What will be refused anyway is refused before its body is sent.
+    if (auto no = server_.api.refusal(incoming_.request(access_), thread_.workspace)) return no;
+    if (incoming_.announced() > body_bytes + room_to_hold()) return held_too_much();
+    return std::nullopt;
+  }
+
+  /// Whether check_deadline() cancelled the read, and did not close the connection.
+  bool timed_out(const IoResult& read) const {
+    return read.error == net::error::operation_aborted && transport_.is_open();
+  }
+
+  /// A request that was not read to its end: what follows on the connection has no meaning.
+  void give_up_request() {
+    exchange_->keep_alive = false;
+    drop_body();  // not kept while the answer is written
+    if (incoming_.has_header())
+      exchange_->cors_headers = server_.api.cors_headers(incoming_.request(access_));
+  }
+
+  void drop_body() {
+    incoming_.drop_body();
+    std::vector<std::byte>().swap(exchange_->decoded);
+    release();
+  }
+
+  // It is answered.
+
+  Outcome handle() {
+    const auto arrival = Clock::now();
+    exchange_->arrival = arrival;
+    exchange_->keep_alive = incoming_.keep_alive() && !thread_.closing;
+    exchange_->answering = count_in(server_.answering);
+    Request request = incoming_.request(access_);
+    request.client = client_;
+    request.body = std::as_bytes(incoming_.body());
+    exchange_->cors_headers = server_.api.cors_headers(request);
+    if (auto no = incoming_.take_inference_header_length(request)) return std::move(*no);
+    if (const auto coding = incoming_.content_coding(); !coding.empty())
+      if (auto no = decode(coding, request)) return std::move(*no);
+    Outcome outcome = server_.api.handle(request, thread_.workspace, arrival);
+    exchange_->admin.swap(thread_.workspace.admin);
+    return outcome;
+  }
+
+  /// Takes the content coding off the request's body. Returns the answer if that cannot be done.
+  std::optional<Response> decode(std::string_view name, Request& request) {
+    if (auto no = server_.api.refusal(request, thread_.workspace)) return no;
+    const auto coding = parse_coding(name);
+    if (!coding)
+      return error_response(501, "Content-Encoding '" + std::string(name.substr(0, 64)) +
+                                     "' is not offered; gzip and deflate are");
+    if (*coding == Coding::kIdentity) return std::nullopt;
+    auto body = decoded(*coding, request.body, server_.options.max_body_bytes);
+    if (!body) {
+      const bool too_long = body.error().code() == ErrorCode::kResourceExhausted;
+      return error_response(too_long ? 413 : 400, body.error().message());
+    }
+    if (!hold(body->size())) return held_too_much();
+    exchange_->decoded = std::move(body).value();
+    request.body = exchange_->decoded;
+    return std::nullopt;
+  }
+
+  // Each starts the work on a request. If it returns false, the response is there already.
+
+  bool start_inference(InferencePool::Lease lease) {
+    exchange_->inference = std::move(lease);
+    Inference& inference = *exchange_->inference;
+    phase_ = Phase::kWorking;
+    const Status started = inference.start(
+        [](void* connection) { static_cast<HttpConnection*>(connection)->come_back(); }, this);
+    if (!started.ok())
+      exchange_->response = error_response(started.error(), inference.model().pipeline().retry_after());
+    return started.ok();
+  }
+
+  bool start_control(ControlJob job) {
+    ControlThread& thread = job.scrape ? server_.scrapes : server_.control;
+    Counted counted(&thread.jobs);
+    if (thread.jobs.fetch_add(1) >= ControlThread::kMostJobs) {
+      exchange_->response = busy("too many requests wait for documents of the server");
+      return false;
+    }
+    phase_ = Phase::kWorking;
+    // The connection's thread leaves the exchange alone until it is called.
+    net::post(thread.pool, [this, run = std::move(job.run), counted = std::move(counted)]() mutable {
+      try {
+        exchange_->response = run();
+        compress();
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      run = nullptr;
+      counted.reset();
+      come_back();
+    });
+    watch();
+    return true;
+  }
+
+  bool start_deferred(const DeferredJob& job) {
+    phase_ = Phase::kWorking;
+    job.start([this](Response response) {
+      exchange_->response = std::move(response);
+      come_back();
+    });
+    watch();
+    return true;
+  }
+
+  /// Resumes run() on the connection's thread. On any thread; the connection may be gone when it returns.
+  void come_back() {
+    handler_memory_.release();
+    net::post(thread_.context->get_executor(),
+              net::bind_allocator(std::pmr::polymorphic_allocator<>(&handler_memory_),
+                                  [waiting = std::move(waiting_)]() mutable { waiting.resume(); }));
+  }
+
+  // The client may go away meanwhile.
+
+  /// Notices a client that goes away while its request is worked on. One wait is outstanding at most. It may
+  /// outlive the request; then it completes with the next request's bytes, or with the socket.
+  ///
+  /// In TLS only a read tells whether bytes are a request or the end.
+  void watch() noexcept {
+    if (transport_.secure()) return read_ahead();
+    if (std::exchange(watching_, true)) return;
+    transport_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](error_code error) {
+      self->watching_ = false;
+      if (self->phase_ == Phase::kWorking) self->on_readable(error);
+    });
+  }
+
+  void on_readable(error_code error) {
+    if (!error) {
+      char byte = 0;
+      const std::size_t got = transport_.socket().receive(net::buffer(&byte, 1), Socket::message_peek, error);
+      if (!error && got > 0) return;  // the next request, early
+      if (error == net::error::would_block) return watch();
+    }
+    client_went();
+  }
+
+  /// Reads the next request, early, while one is worked on. Not straight into the buffer: run() may parse what
+  /// lies there, and empty the buffer, before this read is back.
+  void read_ahead() {
+    if (reading_ahead_ || incoming_.full()) return;
+    reading_ahead_ = true;
+    ahead_.resize(kFirstChunk);
+    transport_.async_read_some(
+        net::buffer(ahead_), [self = shared_from_this()](error_code error, std::size_t bytes) {
+          self->reading_ahead_ = false;
+          net::buffer_copy(self->incoming_.room(bytes), net::buffer(self->ahead_, bytes));
+          self->incoming_.commit(bytes);
+          std::vector<std::byte>().swap(self->ahead_);
+          self->ahead_error_ = error;
+          if (error && self->phase_ == Phase::kWorking) self->client_went();
+          if (self->waits_for_ahead_) self->waiting_.resume();
+        });
+  }
+
+  void client_went() {
+    exchange_->client_gone = true;
+    if (exchange_->inference) exchange_->inference->cancel();
+  }
+
+  // The answer goes out.
+
+  void compress() {
+    const ServerOptions& options = server_.options;
+    if (options.compress_from_bytes == 0 || exchange_->coding != Coding::kIdentity ||
+        !incoming_.has_header() || incoming_.is(verb::head))
+      return;
+    const auto accepts = incoming_.find("Accept-Encoding");
+    if (!accepts.empty())
+      exchange_->coding =
+          compressed(exchange_->response, preferred_coding(accepts), options.compress_from_bytes);
+  }
+
+  /// The bytes to write. Logs and counts the answer.
+  BufferView prepare_answer() {
+    phase_ = Phase::kWriting;
+    deadline_ = Clock::now() + server_.options.write_timeout;
+    // A client that is told to close sends its next request elsewhere instead of on a connection that is cut.
+    // Probes of this server's own sockets keep their connection, to see that it is not ready.
+    if (server_.api.leaving() && (passed_ || incoming_.is(verb::post))) exchange_->keep_alive = false;
+    const Response& response = exchange_->response;
+    HeadOptions head;
+    head.content_length = body_bytes(response);
+    head.coding = exchange_->coding;
+    head.http_1_0 = incoming_.http_1_0();
+    head.keep_alive = exchange_->keep_alive;
+    head.varies = server_.options.compress_from_bytes != 0 && incoming_.is(verb::get);
+    head.more_headers = exchange_->cors_headers;
+    head.request_id = log_request();
+    head.date = thread_.date.now();
+    write_response_head(head_, response, head);
+    server_.metrics.http_answered(response.status);
+    if (response.status >= 429 && incoming_.is(verb::post))
+      server_.api.note_failure(incoming_.target(), response);
+    buffers_ = {net::buffer(head_)};
+    if (!incoming_.is(verb::head)) {
+      buffers_.push_back(net::buffer(response.body));
+      for (const auto part : response.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
+    }
+    return buffers_;
+  }
+
+  /// Counts the answer against the bound. One that finds no room is given up and refused; not a small one, which costs no more
+  /// than an idle connection.
+  void hold_answer() {
+    if (incoming_.is(verb::head)) return;
+    const std::uint64_t bytes = body_bytes(exchange_->response);
+    if (hold(bytes) || bytes <= kFirstChunk) return;
+    exchange_->response = held_too_much();
+    exchange_->inference.reset();
+    exchange_->coding = Coding::kIdentity;
+    exchange_->keep_alive = false;
+    drop_body();
+  }
+
+  /// Returns the id for the answer; good until the parser goes.
+  std::string_view log_request() {
+    Asked about{"a request", "that was not read", {}, exchange_->admin, peer_.data(), {}, exchange_->arrival};
+    if (exchange_->inference) about.version = exchange_->inference->served().version();
+    if (incoming_.has_header()) {
+      about.method = incoming_.method();
+      about.target = incoming_.target();
+      about.id = incoming_.find("X-Request-Id");
+    }
+    return thread_.requests.record(exchange_->response, about);
+  }
+
+  /// Frees what the request and its answer took. Returns whether the connection goes on.
+  bool end_exchange() {
+    if (exchange_->inference) exchange_->inference->keep(std::move(exchange_->response));
+    const bool keep_alive = exchange_->keep_alive;
+    exchange_.emplace();
+    incoming_.end();
+    release();
+    return keep_alive;
+  }
+
+  void begin_lingering() {
+    phase_ = Phase::kLingering;
+    to_hand_over_.reset();
+    deadline_ = Clock::now() + server_.options.linger;
+  }
+
+  void close() {
+    phase_ = Phase::kLingering;
+    to_hand_over_.reset();
+    transport_.close();
+  }
+
+  Transport transport_;
+  const Access access_;
+  const bool refuse_;
+  const bool passed_;  // through the service manager's socket
+  const Counted counted_;
+  Counted to_hand_over_;
+  ThreadState& thread_;
+  ServerState& server_;
+  std::list<Connection*>::iterator position_;
+  Socket::endpoint_type peer_;
+  std::uint64_t client_ = 0;
+
+  Phase phase_ = Phase::kHandshake;
+  Clock::time_point deadline_ = Clock::time_point::max();
+  Incoming incoming_;
+  std::optional<Exchange> exchange_{std::in_place};
+  std::uint64_t held_ = 0;  // counted in server_.held_bytes
+  std::string head_;
+  std::vector<net::const_buffer> buffers_;
+
+  Suspended waiting_;           // run(), for come_back() or a read ahead
+  std::exception_ptr failure_;  // of a control job
+  // So that a warm server allocates nothing for the way back to the connection's thread.
+  std::array<std::byte, 256> handler_bytes_;
+  std::pmr::monotonic_buffer_resource handler_memory_{handler_bytes_.data(), handler_bytes_.size()};
+
+  bool watching_ = false, reading_ahead_ = false, waits_for_ahead_ = false;
+  std::vector<std::byte> ahead_;
+  error_code ahead_error_;
+};
+
+Detached HttpConnection::run(Open open) {
+  if (refuse_) server_.metrics.connection_refused();
+  if (transport_.secure()) {
+    if (refuse_) co_return;  // to say why would take a handshake
+    deadline_ = Clock::now() + server_.options.header_timeout;
+    const IoResult shaken =
+        co_await operation([&](auto done) { transport_.async_handshake(std::move(done)); });
+    if (shaken.error) co_return;
+  }
+  bool goes_on = true;
+  while (goes_on) {
+    if (thread_.closing) co_return;
+    begin_exchange();
+    try {
+      std::optional<Response> refused;
+      if (refuse_)
+        refused = busy("the server's limit of connections is reached");
+      else
+        refused = parse();
+      while (!refused && !incoming_.done()) {
+        if (incoming_.take_continue()) {
+          const IoResult sent = co_await operation(
+              [&](auto done) { transport_.async_write(net::buffer(kContinue), std::move(done)); });
+          if (sent.error) co_return;
+        }
+        IoResult read;
+        if (reading_ahead_) {
+          co_await until_back([&] { return waits_for_ahead_ = true; });
+          waits_for_ahead_ = false;
+          read.error = ahead_error_;
+        } else {
+          read = co_await operation(
+              [&](auto done) { transport_.async_read_some(incoming_.room(), std::move(done)); });
+          incoming_.commit(read.bytes);
+        }
+        if (timed_out(read)) {
+          refused = error_response(408, "the request did not arrive in time");
+        } else {
+          if (read.error || phase_ != Phase::kReading) co_return;
+          refused = parse();
+        }
+      }
+      if (refused) {
+        give_up_request();
+        exchange_->response = std::move(*refused);
+      } else {
+        Outcome outcome = handle();
+        if (auto* lease = std::get_if<InferencePool::Lease>(&outcome)) {
+          const bool done = co_await until_back([&] { return start_inference(std::move(*lease)); });
+          if (done) exchange_->response = exchange_->inference->finish();
+        } else if (auto* job = std::get_if<ControlJob>(&outcome)) {
+          co_await until_back([&] { return start_control(std::move(*job)); });
+          if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+        } else if (auto* deferred = std::get_if<DeferredJob>(&outcome)) {
+          co_await until_back([&] { return start_deferred(*deferred); });
+        } else {
+          exchange_->response = std::move(std::get<Response>(outcome));
+        }
+      }
+      compress();
+      hold_answer();
+    } catch (const std::exception& error) {
+      if (!incoming_.done()) exchange_->keep_alive = false;  // the rest of it must not pass for a request
+      exchange_->response = answer_to(error);
+      exchange_->coding = Coding::kIdentity;
+    }
+    if (exchange_->client_gone) {
+      if (!exchange_->admin.empty()) log_request();  // it is done all the same
+      co_return;
+    }
+    const BufferView bytes = prepare_answer();
+    const IoResult written =
+        co_await operation([&](auto done) { transport_.async_write(bytes, std::move(done)); });
+    goes_on = end_exchange();
+    if (written.error) co_return;
+  }
+  linger(std::move(open));
+}
+
+/// Reads on after the last answer, so that the client gets it instead of a reset.
+Detached HttpConnection::linger(Open) {
+  begin_lingering();
+  if (transport_.secure())  // waits for the client's goodbye, at most until the deadline
+    co_await operation([&](auto done) { transport_.async_shutdown(std::move(done)); });
+  error_code error;
+  transport_.socket().shutdown(Socket::shutdown_send, error);
+  if (error || thread_.closing) co_return;
+  incoming_.discard();
+  std::vector<std::byte> discarded(kFirstChunk);
+  IoResult read;
+  while (!read.error)
+    read = co_await operation(
+        [&](auto done) { transport_.socket().async_read_some(net::buffer(discarded), std::move(done)); });
+}
+
+}  // namespace
+
+void serve_connection(Socket socket, ThreadState& thread, Accepted accepted) {
+  const auto connection = std::make_shared<HttpConnection>(std::move(socket), thread, std::move(accepted));
+  connection->run(HttpConnection::Open(connection));
+}
+
+}  // namespace millrace::server::http
