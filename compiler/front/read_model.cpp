@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "compiler/front/import.hpp"
 #include "compiler/front/model_file.hpp"
 #include "compiler/front/program.hpp"
 #include "compiler/graph/print.hpp"
-#include "compiler/import/import.hpp"
 #include "compiler/operators/operators.hpp"
 #include "compiler/passes/passes.hpp"
 #include "runtime/base/digest.hpp"
@@ -65,9 +65,8 @@ Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model)
                      ": give int2 to int8, or weights and activations apart: w4a8; append -pow2 "
                      "for scales that are powers of two");
   model.source_digest = sha256_hex(bytes);
-  auto imported =
-      import::import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
-                          types ? import::FloatModel::kAccepted : import::FloatModel::kRefused);
+  auto imported = import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
+                              types ? FloatModel::kAccepted : FloatModel::kRefused);
   if (!imported.ok()) return imported.error().within(options.model.string());
   graph::Graph graph = std::move(*imported);
   if (types && is_quantised(graph))

@@ -128,45 +128,6 @@ Trend trend_of_factor(float factor) {
   return factor < 0 ? Trend::kFalling : Trend::kRising;
 }
 
-Step Step::add_integer(std::vector<std::int64_t> addend) {
-  return {.kind = Kind::kAddInteger, .integers = std::move(addend)};
-}
-Step Step::clamp_integer(std::int64_t lowest, std::int64_t highest) {
-  return {.kind = Kind::kClampInteger, .lowest = lowest, .highest = highest};
-}
-Step Step::to_float() {
-  return {};
-}
-Step Step::dequantise(std::vector<float> scale, std::int64_t zero_point) {
-  return {.kind = Kind::kDequantise, .floats = std::move(scale), .integers = {zero_point}};
-}
-Step Step::multiply(std::vector<float> factor) {
-  return {.kind = Kind::kMultiply, .floats = std::move(factor)};
-}
-Step Step::add(std::vector<float> addend) {
-  return {.kind = Kind::kAdd, .floats = std::move(addend)};
-}
-Step Step::divide(std::vector<float> divisor) {
-  return {.kind = Kind::kDivide, .floats = std::move(divisor)};
-}
-Step Step::relu() {
-  return {.kind = Kind::kRelu};
-}
-Step Step::clip(float low, float high) {
-  return {.kind = Kind::kClip, .low = low, .high = high};
-}
-Step Step::apply(const Function& function, float low, float high) {
-  return {.kind = Kind::kFunction, .low = low, .high = high, .function = &function};
-}
-Step Step::quantise(std::vector<float> scale, std::int64_t zero_point, std::int64_t lowest,
-                    std::int64_t highest) {
-  return {.kind = Kind::kQuantise,
-          .floats = std::move(scale),
-          .integers = {zero_point},
-          .lowest = lowest,
-          .highest = highest};
-}
-
 Number Chain::evaluate(Number x, std::size_t channel) const {
   for (const Step& s : steps) x = apply(s, x, channel);
   return x;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace millrace::compiler::graph {
@@ -59,18 +60,32 @@ struct Step {
   bool accumulator = false;
   bool operator==(const Step&) const = default;
 
-  static Step add_integer(std::vector<std::int64_t> addend);
-  static Step clamp_integer(std::int64_t lowest, std::int64_t highest);
-  static Step to_float();
-  static Step dequantise(std::vector<float> scale, std::int64_t zero_point);
-  static Step multiply(std::vector<float> factor);
-  static Step add(std::vector<float> addend);
-  static Step divide(std::vector<float> divisor);
-  static Step relu();
-  static Step clip(float low, float high);
-  static Step apply(const Function& function, float low = 0, float high = 0);
-  static Step quantise(std::vector<float> scale, std::int64_t zero_point, std::int64_t lowest,
-                       std::int64_t highest);
+  using Floats = std::vector<float>;
+  using Integers = std::vector<std::int64_t>;
+  static Step add_integer(Integers addend) {
+    return {.kind = Kind::kAddInteger, .integers = std::move(addend)};
+  }
+  static Step clamp_integer(std::int64_t lowest, std::int64_t highest) {
+    return {.kind = Kind::kClampInteger, .lowest = lowest, .highest = highest};
+  }
+  static Step to_float() { return {}; }
+  static Step dequantise(Floats scale, std::int64_t zero_point) {
+    return {.kind = Kind::kDequantise, .floats = std::move(scale), .integers = {zero_point}};
+  }
+  static Step multiply(Floats factor) { return {.kind = Kind::kMultiply, .floats = std::move(factor)}; }
+  static Step add(Floats addend) { return {.kind = Kind::kAdd, .floats = std::move(addend)}; }
+  static Step divide(Floats divisor) { return {.kind = Kind::kDivide, .floats = std::move(divisor)}; }
+  static Step relu() { return {.kind = Kind::kRelu}; }
+  static Step clip(float low, float high) { return {.kind = Kind::kClip, .low = low, .high = high}; }
+  static Step apply(const Function& function, float low = 0, float high = 0) {
+    return {.kind = Kind::kFunction, .low = low, .high = high, .function = &function};
+  }
+  static Step quantise(Floats scale, std::int64_t zero_point, std::int64_t lowest, std::int64_t highest) {
+    Step s{.kind = Kind::kQuantise, .floats = std::move(scale), .integers = {zero_point}};
+    s.lowest = lowest;
+    s.highest = highest;
+    return s;
+  }
 };
 
 /// An intermediate result of a chain.

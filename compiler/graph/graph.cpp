@@ -95,37 +95,6 @@ AlongAxis::AlongAxis(const Shape& shape, std::size_t axis)
           elements({shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end()}))),
       extent(static_cast<std::size_t>(shape[axis])) {}
 
-namespace {
-
-template <class T>
-const T* find_attribute(const OnnxOperator& op, const std::string& name) {
-  const auto it = op.attributes.find(name);
-  return it == op.attributes.end() ? nullptr : std::get_if<T>(&it->second);
-}
-
-}  // namespace
-
-std::int64_t OnnxOperator::integer(const std::string& name, std::int64_t otherwise) const {
-  const auto* value = find_attribute<std::int64_t>(*this, name);
-  return value == nullptr ? otherwise : *value;
-}
-
-float OnnxOperator::real(const std::string& name, float otherwise) const {
-  const auto* value = find_attribute<float>(*this, name);
-  return value == nullptr ? otherwise : *value;
-}
-
-std::string OnnxOperator::text(const std::string& name, const std::string& otherwise) const {
-  const auto* value = find_attribute<std::string>(*this, name);
-  return value == nullptr ? otherwise : *value;
-}
-
-std::vector<std::int64_t> OnnxOperator::integers(const std::string& name,
-                                                 std::vector<std::int64_t> otherwise) const {
-  const auto* value = find_attribute<std::vector<std::int64_t>>(*this, name);
-  return value == nullptr ? std::move(otherwise) : *value;
-}
-
 std::string operation_name(const Operation& operation) {
   struct Namer {
     std::string operator()(const OnnxOperator& o) const {

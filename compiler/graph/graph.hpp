@@ -95,11 +95,20 @@ struct OnnxOperator {
   std::int64_t opset = 0;
   std::map<std::string, Attribute> attributes;
 
-  std::int64_t integer(const std::string& name, std::int64_t otherwise) const;
-  float real(const std::string& name, float otherwise) const;
-  std::string text(const std::string& name, const std::string& otherwise) const;
-  std::vector<std::int64_t> integers(const std::string& name, std::vector<std::int64_t> otherwise) const;
   bool has(const std::string& name) const { return attributes.contains(name); }
+  /// An attribute, or `otherwise` if the operator does not have it with this type.
+  template <class T>
+  T get(const std::string& name, T otherwise) const {
+    const auto it = attributes.find(name);
+    const T* value = it == attributes.end() ? nullptr : std::get_if<T>(&it->second);
+    return value == nullptr ? otherwise : *value;
+  }
+  std::int64_t integer(const std::string& name, std::int64_t otherwise) const { return get(name, otherwise); }
+  float real(const std::string& name, float otherwise) const { return get(name, otherwise); }
+  std::string text(const std::string& name, std::string otherwise) const { return get(name, otherwise); }
+  std::vector<std::int64_t> integers(const std::string& name, std::vector<std::int64_t> otherwise) const {
+    return get(name, std::move(otherwise));
+  }
 };
 
 /// A window over the last two axes of [1, C, H, W].

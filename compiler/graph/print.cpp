@@ -7,13 +7,14 @@ namespace {
 
 std::string attribute_text(const Attribute& attribute) {
   std::ostringstream out;
+  const auto list = [&out](const auto& values) {
+    for (std::size_t k = 0; k < values.size(); ++k) out << (k == 0 ? "" : ",") << values[k];
+  };
   if (const auto* i = std::get_if<std::int64_t>(&attribute)) out << *i;
   if (const auto* f = std::get_if<float>(&attribute)) out << *f;
   if (const auto* s = std::get_if<std::string>(&attribute)) out << '"' << *s << '"';
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&attribute))
-    for (std::size_t k = 0; k < list->size(); ++k) out << (k == 0 ? "" : ",") << (*list)[k];
-  if (const auto* list = std::get_if<std::vector<float>>(&attribute))
-    for (std::size_t k = 0; k < list->size(); ++k) out << (k == 0 ? "" : ",") << (*list)[k];
+  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) list(*integers);
+  if (const auto* floats = std::get_if<std::vector<float>>(&attribute)) list(*floats);
   return out.str();
 }
 

@@ -10,17 +10,9 @@ namespace {
 bool is_allowed(const Operation& operation, Level level) {
   const bool onnx = std::holds_alternative<OnnxOperator>(operation);
   const bool kernel = std::holds_alternative<kernels::Operation>(operation);
-  switch (level) {
-    case Level::kImported:
-      return onnx;
-    case Level::kMixed:
-      return !kernel;
-    case Level::kInteger:
-      return !onnx && !kernel;
-    case Level::kLowered:
-      return kernel;
-  }
-  return false;
+  if (level == Level::kImported) return onnx;
+  if (level == Level::kLowered) return kernel;
+  return !kernel && (level == Level::kMixed || !onnx);
 }
 
 /// Checks one node. The returned sentence says what is wrong; it is empty if nothing is.
@@ -162,17 +154,8 @@ Status verify_values(const Graph& graph) {
 }  // namespace
 
 const char* to_string(Level level) {
-  switch (level) {
-    case Level::kImported:
-      return "imported";
-    case Level::kMixed:
-      return "mixed";
-    case Level::kInteger:
-      return "integer";
-    case Level::kLowered:
-      return "lowered";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"imported", "mixed", "integer", "lowered"};
+  return kNames[static_cast<std::size_t>(level)];
 }
 
 Status verify(const Graph& graph, Level level) {

@@ -129,7 +129,7 @@ Outcome lower_softmax(Site& site) {
     for (std::size_t i = *axis + 1; i < x.size(); ++i) extent *= x[i];
   const bool whole = extent == elements(x) && (x.size() != 4 || extent == x[1]);
   if (!whole && !(x.size() == 4 && *axis == 1 && !joins_axes))
-    return "softmax of " + to_string(x) + " along axis " + std::to_string(*axis) + " is not taken";
+    return "softmax of " + to_string(x) + " along axis " + std::to_string(*axis) + " is not supported";
   return site.give(graph::Softmax{}, {site.node.inputs[0]});
 }
 

@@ -107,9 +107,9 @@ Outcome lower_with_constant(Site& site) {
   const Type data = site.in(known->data).type;
   Chain chain;
   if (!data.is_float()) {
-    if (data != Type::integer(32)) return type + " of " + to_string(data) + " is not taken";
+    if (data != Type::integer(32)) return type + " of " + to_string(data) + " is not supported";
     if (type != "Add" && (type != "Sub" || constant_first))
-      return type + " of integers with a constant is not taken";
+      return type + " of integers with a constant is not supported";
     chain.steps = {Step::add_integer(type == "Add" ? integers : negated(integers))};
   } else if (type == "Add") {
     chain.steps = {Step::add(floats)};
@@ -122,7 +122,7 @@ Outcome lower_with_constant(Site& site) {
   } else if (!constant_first) {
     chain.steps = {Step::divide(floats)};
   } else {
-    return "divides a constant by data, which is not taken";
+    return "divides a constant by data, which is not supported";
   }
   return site.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1},
                    {site.node.inputs[known->data]});
@@ -203,7 +203,7 @@ Outcome lower_qlinear_add(Site& site) {
 std::string infer_cast(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
   const auto type = type_of(c.op.integer("to", 0));
-  if (!type || type->bits < 8) return "casts to a type that is not taken";
+  if (!type || type->bits < 8) return "casts to a type that is not supported";
   c.type = *type;
   return {};
 }
@@ -233,7 +233,7 @@ Outcome lower_cast(Site& site) {
       from.is_integer() && to.is_integer() && to.lowest() <= from.lowest() && to.highest() >= from.highest();
   const bool to_float = from.is_integer() && to == Type::float32();
   if (!widens && !to_float)
-    return "casts " + to_string(from) + " to " + to_string(to) + ", which is not taken";
+    return "casts " + to_string(from) + " to " + to_string(to) + ", which is not supported";
   return site.give(Elementwise{{{to_float ? Step::to_float() : Step::add_integer({0})}}, -1},
                    {site.node.inputs[0]});
 }

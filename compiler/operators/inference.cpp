@@ -51,11 +51,11 @@ std::string check_parameters(const Inference& c, std::size_t data, std::optional
     if (n == 1 || (channels > 1 && n == channels)) return {};
     return "has " + std::to_string(n) + " " + what + " for its input '" + c.in(data).name + "' (input " +
            std::to_string(i + 1) + "); " +
-           (channels > 1 ? "one, or one for each of " + std::to_string(channels) + " channels is taken"
-                         : "one is taken");
+           (channels > 1 ? "one, or one for each of " + std::to_string(channels) + " channels, is expected"
+                         : "one is expected");
   };
   if (scale) {
-    if (!c.in(*scale).type.is_float()) return "has a scale that is no float";
+    if (!c.in(*scale).type.is_float()) return "has a scale that is not a float";
     if (std::string why = count_of(*scale, "scales"); !why.empty()) return why;
   }
   if (!c.has(zero)) return {};
@@ -65,7 +65,7 @@ std::string check_parameters(const Inference& c, std::size_t data, std::optional
 }
 
 std::string check_result(const Inference& c, std::size_t scale, std::size_t zero) {
-  if (!c.in(scale).type.is_float()) return "has a scale that is no float";
+  if (!c.in(scale).type.is_float()) return "has a scale that is not a float";
   if (elements(c.shape_of(scale)) != 1 || (c.has(zero) && elements(c.shape_of(zero)) != 1))
     return "has an output scale or zero point that is not one number";
   return c.type.is_integer() ? "" : "quantises to " + to_string(c.type);

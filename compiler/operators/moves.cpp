@@ -134,7 +134,7 @@ std::string infer_transpose(Inference& c) {
   Shape shape;
   for (const std::int64_t p : perm) {
     if (p < 0 || p >= static_cast<std::int64_t>(perm.size()) || seen[static_cast<std::size_t>(p)])
-      return "has a perm that is no permutation";
+      return "has a perm that is not a permutation";
     seen[static_cast<std::size_t>(p)] = true;
     shape.push_back(c.shape[static_cast<std::size_t>(p)]);
   }
@@ -203,7 +203,7 @@ std::int64_t concat_axis(const Site& site) {
 
 Outcome lower_concat(Site& site) {
   for (const ValueId v : site.node.inputs)
-    if (site.graph.value(v).constant != nullptr) return "joins a constant, which is not taken";
+    if (site.graph.value(v).constant != nullptr) return "joins a constant, which is not supported";
   return site.give(graph::Concat{concat_axis(site)}, site.node.inputs);
 }
 
@@ -252,7 +252,7 @@ std::string infer_gather(Inference& c) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   const auto axis = axis_in(c.op.integer("axis", 0), c.rank(0));
   if (!axis || !c.in(1).type.is_integer())
-    return "has an axis outside its input, or indices that are no integers";
+    return "has an axis outside its input, or indices that are not integers";
   const Shape& data = c.shape_of(0);
   c.type = c.in(0).type;
   c.shape.assign(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(*axis));
@@ -290,7 +290,7 @@ std::string infer_slice(Inference& c) {
   if (const auto given = integers_of(c, 3, "axes")) axes = *given;
   if (const auto steps = integers_of(c, 4, "steps"))
     for (const std::int64_t s : *steps)
-      if (s != 1) return "has a step other than 1, which is not taken";
+      if (s != 1) return "has a step other than 1, which is not supported";
   if (axes.size() != starts->size()) return "has axes of the wrong length";
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = axis_in(axes[i], c.shape.size());

@@ -59,9 +59,10 @@ bool is_sound(const OnnxOperator& op, const std::string& attribute, float number
 
 /// Why well-known operators are not supported.
 const char* known_reason(const std::string& type) {
-  constexpr const char* kDialect = "the QONNX and FINN dialects are not taken yet; export the model as QDQ";
+  constexpr const char* kDialect =
+      "the QONNX and FINN dialects are not supported yet; export the model as QDQ";
   constexpr const char* kControl = "control flow cannot become a dataflow pipeline";
-  constexpr const char* kRecurrent = "recurrent operators are not taken";
+  constexpr const char* kRecurrent = "recurrent operators are not supported";
   static const std::map<std::string, const char*> kReasons = {
       {"DynamicQuantizeLinear",
        "its scale depends on the data of each frame; quantise the model statically (QDQ or QOperator)"},
@@ -75,7 +76,7 @@ const char* known_reason(const std::string& type) {
       {"LSTM", kRecurrent},
       {"GRU", kRecurrent},
       {"RNN", kRecurrent},
-      {"QLinearSoftmax", "not taken; end the model before the softmax, or compute it in float32"}};
+      {"QLinearSoftmax", "not supported; end the model before the softmax, or compute it in float32"}};
   const auto it = kReasons.find(type);
   return it == kReasons.end() ? nullptr : it->second;
 }
@@ -94,7 +95,7 @@ std::string why_unsupported(const OnnxOperator& op) {
   if (const char* reason = known_reason(op.type)) return reason;
   if (!op.domain.empty() && op.domain != domain_name(Domain::kMicrosoft))
     return "the operator domain '" + op.domain + "' is not known";
-  return "not taken";
+  return "not supported";
 }
 
 std::string supported_operators() {

@@ -1,5 +1,5 @@
 // The table of the ONNX operators that the compiler supports. A row says which type and shape an operator
-// gives, how constants are folded, and how the operator becomes integer arithmetic. compiler/import and
+// gives, how constants are folded, and how the operator becomes integer arithmetic. compiler/front and
 // compiler/passes look operators up here and know no operator by themselves.
 #pragma once
 

@@ -19,7 +19,8 @@ std::string infer_pool(Inference& c) {
   const std::vector<std::int64_t> kernel = c.op.integers("kernel_shape", {});
   if (kernel.empty()) return "has no kernel_shape";
   for (const char* attribute : {"storage_order", "channels_last"})
-    if (c.op.integer(attribute, 0) != 0) return std::string("has ") + attribute + " 1, which is not taken";
+    if (c.op.integer(attribute, 0) != 0)
+      return std::string("has ") + attribute + " 1, which is not supported";
   std::string why;
   const auto window = graph::resolve_window(c.op, c.shape, kernel, why);
   if (!window) return why;
@@ -32,7 +33,7 @@ std::string infer_pool(Inference& c) {
 std::string infer_global_pool(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
   if (c.shape.size() < 3) return "takes [N, C, spatial axes], its input is " + to_string(c.shape);
-  if (c.op.integer("channels_last", 0) != 0) return "has channels_last 1, which is not taken";
+  if (c.op.integer("channels_last", 0) != 0) return "has channels_last 1, which is not supported";
   std::fill(c.shape.begin() + 2, c.shape.end(), 1);
   return {};
 }
@@ -49,7 +50,7 @@ std::optional<ResolvedWindow> window_of(const Site& site, bool global, std::stri
 
 Outcome lower_max(Site& site, bool global) {
   const Shape x = site.in(0).shape;
-  if (x.size() != 3 && x.size() != 4) return "only one or two spatial axes are taken";
+  if (x.size() != 3 && x.size() != 4) return "only one or two spatial axes are supported";
   if (x[0] != 1) return "its batch is " + std::to_string(x[0]) + ", not 1";
   std::string why;
   const auto window = window_of(site, global, why);
@@ -76,13 +77,13 @@ Outcome lower_max(Site& site, bool global) {
 std::optional<Geometry> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (x.size() != 4 || x[0] != 1) {
-    why = "only [1, C, H, W] is taken";
+    why = "only [1, C, H, W] is supported";
     return std::nullopt;
   }
   const auto window = window_of(site, global, why);
   if (!window) return std::nullopt;
   if (window->padded && site.op.integer("count_include_pad", 0) == 0) {
-    why = "padding that is not counted is not taken; set count_include_pad to 1, or pads to 0";
+    why = "padding that is not counted is not supported; set count_include_pad to 1, or pads to 0";
     return std::nullopt;
   }
   const Geometry& g = window->geometry;

@@ -48,7 +48,7 @@ std::string convolve(Inference& c, std::size_t x, std::size_t w) {
 std::string multiply_matrices(Inference& c, std::size_t a, std::size_t b) {
   Shape x = c.shape_of(a), y = c.shape_of(b);
   if (x.empty() || y.size() < 2)
-    return "multiplies " + to_string(x) + " by " + to_string(y) + ", which is not taken";
+    return "multiplies " + to_string(x) + " by " + to_string(y) + ", which is not supported";
   if (x.back() != y[y.size() - 2]) return do_not_fit(x, y);
   const bool vector = x.size() == 1;
   if (vector) x.insert(x.begin(), 1);
@@ -139,9 +139,9 @@ std::string check(const Site& site, const Product& p, std::int64_t channels) {
   const Value& x = site.graph.value(p.x);
   if (x.constant != nullptr) return "its data input is a constant";
   if (!x.type.is_integer() || x.type.bits > 16)
-    return "its input is " + to_string(x.type) + "; at most 16 bits are taken";
+    return "its input is " + to_string(x.type) + "; at most 16 bits are supported";
   if (!w.type.is_integer() || w.type.bits > 16)
-    return "its weights are " + to_string(w.type) + "; at most 16 bits are taken";
+    return "its weights are " + to_string(w.type) + "; at most 16 bits are supported";
   const auto one_or_all = [channels](std::size_t n) {
     return n == 1 || static_cast<std::int64_t>(n) == channels;
   };
@@ -228,7 +228,7 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (w.constant == nullptr) return "its weights are not constant";
   if (w.shape.size() < 2 || elements({w.shape.begin(), w.shape.end() - 2}) != 1)
-    return "its weights are no matrix";
+    return "its weights are not a matrix";
   const std::int64_t channels = matrix_channels(w, transposed);
   if (std::string why = check(site, p, channels); !why.empty()) return why;
   const std::int64_t k = elements(w.shape) / channels;
@@ -281,9 +281,9 @@ Outcome lower_matmul(Site& site) {
 
 Outcome lower_gemm(Site& site) {
   const bool transposed = site.op.integer("transB", 0) != 0;
-  if (site.op.integer("transA", 0) != 0) return "transA is not taken";
+  if (site.op.integer("transA", 0) != 0) return "transA is not supported";
   if (site.op.real("alpha", 1.0F) != 1.0F || (site.has(2) && site.op.real("beta", 1.0F) != 1.0F))
-    return "alpha and beta other than 1 are not taken";
+    return "alpha and beta other than 1 are not supported";
   std::string why;
   std::vector<float> scale;
   auto p = qdq_operands(site, transposed ? 0 : 1, scale, why);
@@ -347,7 +347,7 @@ Outcome lower_qgemm(Site& site) {
   Parameters read(site);
   Product p = integer_operands(site, read, 3, 2, 5);
   p.bias = read.bias(6);
-  if (site.op.integer("transA", 0) != 0) return "transA is not taken";
+  if (site.op.integer("transA", 0) != 0) return "transA is not supported";
   const bool transposed = site.op.integer("transB", 0) != 0;
   const auto channels = static_cast<std::size_t>(matrix_channels(site.graph.value(p.weights), transposed));
   if (p.bias.size() == 1) p.bias.assign(channels, p.bias[0]);

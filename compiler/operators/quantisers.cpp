@@ -11,10 +11,10 @@ namespace {
 /// Checks scale and zero point (inputs 1 and 2): scalars, or one entry per index along the axis.
 std::string check_quantiser(const Inference& c) {
   if (std::string why = need(c, 2); !why.empty()) return why;
-  if (!c.in(1).type.is_float()) return "has a scale that is no float";
+  if (!c.in(1).type.is_float()) return "has a scale that is not a float";
   if (c.rank(1) > 1)
-    return "has a scale of rank " + std::to_string(c.rank(1)) + " (blocked quantisation is not taken)";
-  if (c.op.integer("block_size", 0) != 0) return "is quantised in blocks, which is not taken";
+    return "has a scale of rank " + std::to_string(c.rank(1)) + " (blocked quantisation is not supported)";
+  if (c.op.integer("block_size", 0) != 0) return "is quantised in blocks, which is not supported";
   const std::int64_t scales = elements(c.shape_of(1));
   if (scales < 1) return "has an empty scale";
   if (scales > 1) {
@@ -30,11 +30,11 @@ std::string check_quantiser(const Inference& c) {
 
 std::string infer_quantise(Inference& c) {
   if (std::string why = check_quantiser(c); !why.empty()) return why;
-  if (!c.in(0).type.is_float()) return "quantises what is no float";
+  if (!c.in(0).type.is_float()) return "quantises an input that is not a float";
   c.shape = c.shape_of(0);
   const std::int64_t number = c.op.integer("output_dtype", 0);
   const auto type = c.has(2) ? c.in(2).type : number == 0 ? Type::natural(8) : type_of(number);
-  if (!type) return "quantises to a type that is not taken";
+  if (!type) return "quantises to a type that is not supported";
   c.type = *type;
   return c.type.is_integer() && c.type.bits <= 16 ? "" : "quantises to " + to_string(c.type);
 }

@@ -102,7 +102,7 @@ Result<kernels::Add> make_add(const Combine& c, Type a, Type b, Type output) {
   if (!output.is_integer()) return unsupported("its result is not quantised: put a QuantizeLinear behind it");
   if (a.bits > 8 || b.bits > 8)
     return unsupported("its operands are " + to_string(a) + " and " + to_string(b) +
-                       "; at most 8 bits are taken: quantise them");
+                       "; at most 8 bits are supported: quantise them");
   if (output.lowest() < std::numeric_limits<std::int16_t>::min() ||
       output.highest() > std::numeric_limits<std::int16_t>::max())
     return unsupported("its result is " + to_string(output));

@@ -79,7 +79,7 @@ Result<Trend> prove_trend(const Chain& chain, Range range, std::size_t channel) 
   const std::string step = graph::operator_name(chain.steps[found.step]);
   return unsupported(
       step +
-      " is not taken between a sum and its quantiser, and a further quantiser between them changes "
+      " is not supported between a sum and its quantiser, and a further quantiser between them changes "
       "nothing: thresholds on the sum stand for both, so the result must only rise, or only fall, "
       "as the sum grows. Replace " +
       step + " by a function that only rises, such as Relu");
@@ -241,7 +241,7 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
   c.groups = static_cast<std::uint32_t>(a.groups);
   c.weight_type = element_type(weight_type(f.weights));
   if (c.weight_type.bits > 16)
-    return unsupported("its weights need more than 16 bits once their zero point is taken off");
+    return unsupported("its weights need more than 16 bits once their zero point is subtracted");
   c.weights = std::vector<std::int16_t>(f.weights.begin(), f.weights.end());
   for (const std::int64_t b : f.bias)
     if (b != saturate32(b)) return unsupported("its bias needs more than 32 bits");
@@ -249,7 +249,7 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
     c.bias.assign(f.bias.begin(), f.bias.end());
   const Type accumulator = Type::holding(sums.partial.lowest, sums.partial.highest);
   if (accumulator.bits > 32)
-    return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
+    return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are supported");
   c.accumulator = element_type(accumulator);
   if (chain.steps.empty()) return c;
   if (only_clamps(chain)) {
@@ -273,7 +273,7 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type
   const Type accumulator =
       Type::holding(std::min<std::int64_t>(range.lowest, 0), std::max<std::int64_t>(range.highest, 0));
   if (accumulator.bits > 32)
-    return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
+    return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are supported");
   p.accumulator = element_type(accumulator);
   const Chain chain = s.chain.contracted();
   const std::int64_t zeros = taps * s.zero;

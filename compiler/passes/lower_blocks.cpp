@@ -56,7 +56,7 @@ class Lowering {
       const Value& input = old_value(v);
       if (input.type.is_float() ? input.type.bits != 32 : !input.type.is_integer() || input.type.bits > 32)
         return Error(ErrorCode::kUnsupported, "input '" + input.name + "' is " + to_string(input.type) +
-                                                  "; float32 and integers up to 32 bits are taken");
+                                                  "; float32 and integers up to 32 bits are supported");
       lower_input(v);
     }
     for (Node& n : old_.nodes) {
@@ -288,7 +288,7 @@ class Lowering {
     if (e.chain.channels() == 1) return e.chain;
     if (is_plane(shape)) {
       if (e.axis != 1)
-        why = "has constants along axis " + std::to_string(e.axis) + "; only channels are taken";
+        why = "has constants along axis " + std::to_string(e.axis) + "; only channels are supported";
       return e.chain;
     }
     const graph::AlongAxis along(shape, static_cast<std::size_t>(e.axis));

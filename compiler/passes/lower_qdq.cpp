@@ -40,7 +40,7 @@ Result<Graph> lower_qdq(Graph graph) {
     if (skipped[n.outputs[0]]) continue;
     const operators::Operator* row = operators::find(*op);
     operators::Outcome outcome(
-        "computes with data of the frame; it is taken with constants only, as in computing a shape");
+        "computes with data of the frame; it is supported with constants only, as in computing a shape");
     if (row != nullptr && row->lower_qdq != nullptr) {
       operators::Site site{graph, uses, out, absorbed, n, *op};
       outcome = row->lower_qdq(site);

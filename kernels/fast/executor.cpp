@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/fast/level.hpp"
 #include "kernels/fast/plan.hpp"
 
 namespace millrace::kernels::fast {

@@ -1,6 +1,7 @@
-#include "kernels/fast/level.hpp"
-
+// The levels of instructions, and which of them this CPU has.
 #include <cstdlib>
+
+#include "kernels/fast/plan.hpp"
 
 namespace millrace::kernels::fast {
 

@@ -8,10 +8,14 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/fast/executor.hpp"
 #include "kernels/fast/kernels.hpp"
 #include "kernels/program/program.hpp"
 
 namespace millrace::kernels::fast {
+
+/// The kernels of `level` if this CPU can run them, otherwise the baseline kernels.
+const Kernels& kernels_of(SimdLevel level);
 
 /// Zeroed memory, aligned to cache lines, with slack behind each piece. It lives as long as its executor.
 class Arena {

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 /// Models that the importer does not accept yet, with words of the error message.
 const std::map<std::string, std::string> kRefused = {
-    {"jet_qkeras6b.qonnx", "the QONNX and FINN dialects are not taken yet"},
+    {"jet_qkeras6b.qonnx", "the QONNX and FINN dialects are not supported yet"},
     {"micro_kws_m_static_qoperator", "QLinearSoftmax"},
 };
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "compiler/front/import.hpp"
 #include "compiler/front/program.hpp"
-#include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/paths/paths.hpp"
@@ -66,7 +66,7 @@ kernels::Program program_of(const fs::path& onnx) {
     if (!result.ok()) throw std::runtime_error(result.error().message());
     return std::move(*result);
   };
-  auto graph = value(compiler::import::import_onnx(onnx));
+  auto graph = value(compiler::import_onnx(onnx));
   graph = value(compiler::passes::run_standard_passes(std::move(graph)));
   return value(compiler::build_program(graph));
 }

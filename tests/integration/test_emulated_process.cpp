@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "compiler/front/import.hpp"
 #include "compiler/front/program.hpp"
-#include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "emulated_host.hpp"
 #include "kernels/reference/reference.hpp"
@@ -102,7 +102,7 @@ TEST(EmulatedProcess, RunsAFrameThroughThreeCardsWithXrtAlone) {
 
 /// The integer part of a model file, between its quantiser and its dequantiser.
 kernels::Program integers_of(const std::filesystem::path& model) {
-  auto graph = compiler::import::import_onnx(model);
+  auto graph = compiler::import_onnx(model);
   if (!graph.ok()) throw std::runtime_error(graph.error().message());
   auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
   if (!lowered.ok()) throw std::runtime_error(lowered.error().message());

@@ -7,8 +7,8 @@
 #include <exception>
 #include <stdexcept>
 
+#include "compiler/front/import.hpp"
 #include "compiler/front/program.hpp"
-#include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/integration/program_deployment.hpp"
@@ -26,7 +26,7 @@ T must(Result<T> result) {
 void run(char** arguments) {
   const std::filesystem::path model = arguments[1];
   const auto bytes = must(read_file(model, 1U << 30U));
-  auto graph = must(compiler::import::import_onnx(bytes, model.stem().string(), model.parent_path()));
+  auto graph = must(compiler::import_onnx(bytes, model.stem().string(), model.parent_path()));
   graph = must(compiler::passes::run_standard_passes(std::move(graph), {}));
   auto program = must(compiler::build_program(graph));
   program.name = model.stem().string();

@@ -1,6 +1,6 @@
 #include "onnx_model.hpp"
 
-#include "compiler/import/import.hpp"
+#include "compiler/front/import.hpp"
 
 namespace millrace::tests {
 
@@ -127,7 +127,7 @@ std::string OnnxModel::weights(const std::string& name, const std::vector<std::i
 
 Result<compiler::graph::Graph> import_bytes(const std::string& bytes) {
   const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
-  return compiler::import::import_onnx(std::vector(first, first + bytes.size()), "test");
+  return compiler::import_onnx(std::vector(first, first + bytes.size()), "test");
 }
 
 Result<compiler::graph::Graph> import_model(const OnnxModel& model) {

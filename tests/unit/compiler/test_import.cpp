@@ -12,7 +12,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "compiler/import/import.hpp"
+#include "compiler/front/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "import_models.hpp"
 #include "runtime/base/file.hpp"
@@ -92,9 +92,9 @@ TEST(Import, TellsEmptyForeignAndTruncatedFilesApart) {
 
 TEST(Import, RefusesMissingFilesAndDirectoriesByPath) {
   const TemporaryDirectory directory("millrace-import");
-  const auto missing = compiler::import::import_onnx(directory.path() / "missing.onnx");
+  const auto missing = compiler::import_onnx(directory.path() / "missing.onnx");
   expect_refused(missing, ErrorCode::kNotFound, {"missing.onnx"});
-  expect_refused(compiler::import::import_onnx(directory.path()), ErrorCode::kInvalidInput, {"directory"});
+  expect_refused(compiler::import_onnx(directory.path()), ErrorCode::kInvalidInput, {"directory"});
 }
 
 TEST(Import, ListsAllUnsupportedOperatorsWithTheirReasons) {
@@ -146,7 +146,7 @@ TEST(Import, ReadsExternalWeightsOnlyFromBelowTheModelsFolder) {
   auto* location = make_external(m);
   const auto import = [&] {
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
-    return compiler::import::import_onnx(directory.path() / "m.onnx");
+    return compiler::import_onnx(directory.path() / "m.onnx");
   };
   expect_refused(import(), ErrorCode::kNotFound, {"'w_q'", "weights.bin", "missing"});
   std::ofstream(directory.path() / "weights.bin", std::ios::binary) << std::string(53, '\1');
@@ -172,7 +172,7 @@ TEST(Import, RefusesExternalWeightsBehindALinkToOutsideTheModelsFolder) {
   const auto import = [&](const char* name) {
     location->set_value(name);
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
-    return compiler::import::import_onnx(directory.path() / "m.onnx");
+    return compiler::import_onnx(directory.path() / "m.onnx");
   };
   for (const char* name : {"link", "folder/weights.bin"})
     expect_refused(import(name), ErrorCode::kInvalidInput, {"'w_q'", name, "leads outside"});
@@ -244,7 +244,7 @@ TEST(Import, RefusesExternalWeightsInADeviceWithoutReadingIt) {
   if (::mknod(zero.c_str(), S_IFCHR | 0600, kZero) != 0)
     GTEST_SKIP() << "only root may make a device: " << std::strerror(errno);
   ::alarm(20);  // the import reads without end: the test dies instead of hanging
-  expect_refused(compiler::import::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
+  expect_refused(compiler::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
                  {"'w_q'", zero + ": is a pipe, device or socket"});
   ::alarm(0);
 }
@@ -261,7 +261,7 @@ TEST(Import, RefusesExternalWeightsInAPipeOrFolderWithoutBlocking) {
     location->set_value(name);
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
     const std::string path = (directory.path() / name).string();
-    expect_refused(compiler::import::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
+    expect_refused(compiler::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
                    {"'w_q'", path, ": is a "});
   }
   ::alarm(0);
@@ -279,7 +279,7 @@ TEST(Import, ListsTheFirstTenUnsupportedNodesAndCountsTheRest) {
   for (int i = 0; i < 25; ++i) m.node("Loop", {"y"}, "loop" + std::to_string(i));
   const auto refused = import_model(m);
   expect_refused(refused, ErrorCode::kUnsupported,
-                 {"25 nodes are", "'loop9'", "and 15 more\nOperators that are taken: Add, AveragePool, "});
+                 {"25 nodes are", "'loop9'", "and 15 more\nSupported operators: Add, AveragePool, "});
   EXPECT_EQ(refused.error().message().find("'loop10'"), std::string::npos) << refused.error().message();
 }
 

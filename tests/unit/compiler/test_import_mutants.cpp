@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <random>
 
+#include "compiler/front/import.hpp"
 #include "compiler/front/program.hpp"
-#include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "import_models.hpp"
 

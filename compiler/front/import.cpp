@@ -1,4 +1,4 @@
-#include "compiler/import/import.hpp"
+#include "compiler/front/import.hpp"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -10,13 +10,13 @@
 #include <optional>
 #include <unordered_map>
 
+#include "compiler/front/tensor.hpp"
 #include "compiler/graph/verify.hpp"
-#include "compiler/import/tensor.hpp"
 #include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
 
-namespace millrace::compiler::import {
+namespace millrace::compiler {
 namespace {
 
 using graph::Graph;
@@ -137,7 +137,7 @@ class Importer {
       if (ids_.contains(input.name())) continue;  // an initialiser with a declared type
       MILLRACE_ASSIGN(const ValueId id, declare(input.name(), "a graph input"));
       const std::string here = "input '" + input.name() + "'";
-      if (!input.type().has_tensor_type()) return unsupported(here + " is no tensor");
+      if (!input.type().has_tensor_type()) return unsupported(here + " is not a tensor");
       const auto& tensor = input.type().tensor_type();
       auto type = element_type(tensor.elem_type());
       if (!type.ok()) return type.error().within(here);
@@ -219,7 +219,7 @@ class Importer {
     else if (a.name() == "value_floats")
       c.floats.assign(a.floats().begin(), a.floats().end());
     else
-      return unsupported(here + " has the attribute '" + a.name() + "', which is not taken");
+      return unsupported(here + " has the attribute '" + a.name() + "', which is not supported");
     if (a.name().find("float") != std::string::npos) value.type = Type::float32();
     if (a.name().back() == 's') value.shape = {static_cast<std::int64_t>(c.size())};
     value.constant = std::make_shared<const graph::Constant>(std::move(c));
@@ -241,7 +241,7 @@ class Importer {
       if (!add_attribute(op, a)) {
         if (operators::find(op) != nullptr)
           return invalid(here + ": attribute '" + a.name() +
-                         "' has a type that is not taken, or stands twice");
+                         "' has a type that is not supported, or stands twice");
       }
     }
     for (const std::string& input : proto.input()) {
@@ -328,7 +328,7 @@ class Importer {
     if (count > 0)
       return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
                          " not supported:" + list +
-                         "\nOperators that are taken: " + operators::supported_operators());
+                         "\nSupported operators: " + operators::supported_operators());
     if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
           "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "
@@ -389,7 +389,7 @@ class Importer {
         for (const auto& output : proto_.output()) wanted = wanted || output.name() == graph_.value(v).name;
         if (wanted)
           return unsupported(operation_name(n.operation) + " '" + n.name + "': its output '" +
-                             graph_.value(v).name + "' is used; only the first output is taken");
+                             graph_.value(v).name + "' is used; only the first output is supported");
       }
       n.outputs.resize(1);
     }
@@ -457,4 +457,4 @@ Result<Graph> import_onnx(const std::filesystem::path& path) {
   return result;
 }
 
-}  // namespace millrace::compiler::import
+}  // namespace millrace::compiler

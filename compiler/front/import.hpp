@@ -9,7 +9,7 @@
 #include "compiler/graph/graph.hpp"
 #include "runtime/base/result.hpp"
 
-namespace millrace::compiler::import {
+namespace millrace::compiler {
 
 /// Reads and checks a model and infers all shapes. The graph is at Level::kImported. If the first axis of an input
 /// is symbolic or unknown, it is the batch and counts as 1. Weights in external files beside the model are read.
@@ -25,4 +25,4 @@ Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string
                                  const std::filesystem::path& directory = {},
                                  FloatModel unquantised = FloatModel::kRefused);
 
-}  // namespace millrace::compiler::import
+}  // namespace millrace::compiler

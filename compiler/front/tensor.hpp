@@ -1,4 +1,4 @@
-// Reads and checks a TensorProto. Private to compiler/import.
+// Reads and checks a TensorProto. Private to compiler/front.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -8,7 +8,7 @@
 #include "compiler/graph/graph.hpp"
 #include "runtime/base/result.hpp"
 
-namespace millrace::compiler::import {
+namespace millrace::compiler {
 
 struct TensorData {
   graph::Type type;
@@ -22,4 +22,4 @@ Result<graph::Type> element_type(std::int32_t onnx_type);
 /// Errors do not name the tensor, so the caller must.
 Result<TensorData> read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory);
 
-}  // namespace millrace::compiler::import
+}  // namespace millrace::compiler

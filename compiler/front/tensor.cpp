@@ -1,12 +1,13 @@
-#include "compiler/import/tensor.hpp"
+#include "compiler/front/tensor.hpp"
 
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::compiler::import {
+namespace millrace::compiler {
 namespace {
 
 using graph::Constant;
@@ -32,7 +33,7 @@ Result<std::uint64_t> parse_number(const std::string& text, const std::string& k
   std::uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size())
-    return invalid("external data '" + key + "' is no number");
+    return invalid("external data '" + key + "' is not a number");
   return value;
 }
 
@@ -123,29 +124,28 @@ void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c)
 }
 
 Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count, Constant& c) {
-  const auto wrong = [count](int have) {
-    return invalid("has " + std::to_string(have) + " elements of data, its shape needs " +
-                   std::to_string(count));
+  const bool halves = type.bits == 4;  // two elements per entry
+  const auto copy = [&](const auto& field, auto& out) -> Status {
+    const auto have = static_cast<std::size_t>(field.size());
+    if (have != (halves ? (count + 1) / 2 : count))
+      return invalid("has " + std::to_string(halves ? have * 2 : have) +
+                     " elements of data, its shape needs " + std::to_string(count));
+    out.assign(field.begin(), field.end());
+    return {};
   };
-  if (type.is_float()) {
-    if (static_cast<std::size_t>(tensor.float_data_size()) != count) return wrong(tensor.float_data_size());
-    c.floats.assign(tensor.float_data().begin(), tensor.float_data().end());
-  } else if (type.bits == 64) {
-    if (static_cast<std::size_t>(tensor.int64_data_size()) != count) return wrong(tensor.int64_data_size());
-    c.integers.assign(tensor.int64_data().begin(), tensor.int64_data().end());
-  } else if (type.bits == 4) {
-    if (static_cast<std::size_t>(tensor.int32_data_size()) != (count + 1) / 2)
-      return wrong(tensor.int32_data_size() * 2);
-    std::string raw;
-    for (const std::int32_t v : tensor.int32_data()) raw += static_cast<char>(v & 255);
-    from_raw(raw, type, count, c);
+  if (type.is_float()) return copy(tensor.float_data(), c.floats);
+  if (type.bits == 64) {
+    MILLRACE_TRY(copy(tensor.int64_data(), c.integers));
   } else if (type == Type::natural(32)) {
-    if (static_cast<std::size_t>(tensor.uint64_data_size()) != count) return wrong(tensor.uint64_data_size());
-    for (const std::uint64_t v : tensor.uint64_data())
-      c.integers.push_back(static_cast<std::int64_t>(v & 0xFFFFFFFFU));
+    MILLRACE_TRY(copy(tensor.uint64_data(), c.integers));
+    for (std::int64_t& v : c.integers) v &= 0xFFFFFFFF;
   } else {
-    if (static_cast<std::size_t>(tensor.int32_data_size()) != count) return wrong(tensor.int32_data_size());
-    c.integers.assign(tensor.int32_data().begin(), tensor.int32_data().end());
+    MILLRACE_TRY(copy(tensor.int32_data(), c.integers));
+  }
+  if (halves) {
+    std::string raw;
+    for (const std::int64_t v : std::exchange(c.integers, {})) raw += static_cast<char>(v & 255);
+    from_raw(raw, type, count, c);
   }
   for (const std::int64_t v : c.integers)
     if (v < type.lowest() || v > type.highest())
@@ -189,4 +189,4 @@ Result<TensorData> read_tensor(const onnx::TensorProto& tensor, const std::files
   return result;
 }
 
-}  // namespace millrace::compiler::import
+}  // namespace millrace::compiler
