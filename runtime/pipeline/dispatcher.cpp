@@ -129,11 +129,15 @@ Status Dispatcher::queue(Lock& lock, FrameQueue& in, Frame& frame, Clock::time_p
   return {};
 }
 
+/// Offers waiting frames to the replicas. If no replica is ready, the frames fail.
 void Dispatcher::give_out(Lock& lock) {
   while (!queue_.empty()) {
     const FrameQueue::Entry next = queue_.front();
     auto taken = replicas_.offer(*next.frame, next.submitted);
-    if (!taken) return;
+    if (!taken) {
+      if (!replicas_.any_ready()) fail_waiting(lock, replicas_.why_unavailable());
+      return;
+    }
     static_cast<void>(pop());
     if (taken->ok()) continue;
     lock.unlock();
@@ -157,7 +161,6 @@ void Dispatcher::changed() {
   if (waiting_.load() == 0) return;
   Lock lock(mutex_);
   give_out(lock);
-  if (!queue_.empty() && !replicas_.any_ready()) fail_waiting(lock, replicas_.why_unavailable());
 }
 // The way of a frame, end.
 

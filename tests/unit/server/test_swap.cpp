@@ -26,7 +26,7 @@ using test::FakePipeline;
 using Loaded = runtime::plan::LoadedDeployment;
 using namespace std::chrono_literals;
 
-// What waits at a door that stays closed because of a bug fails after this.
+// If a bug leaves frames held, they fail after this time.
 constexpr auto kPatience = 10s;
 
 /// So many places for pipelines; opening fails as often as it is told.

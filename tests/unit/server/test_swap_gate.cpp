@@ -186,7 +186,7 @@ TEST_F(SwapGateTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsI
   std::jthread swap([&] { hand_over(one.model, two.model); });
   ASSERT_TRUE(two.pipeline->wait_for_queued(4));
   one.model->pipeline().cancel(gone.frame);
-  // A door that is just handing it on does not find it.
+  // While the frame is being handed over, cancel() does not find it.
   while (!gone.done()) one.model->pipeline().cancel(gone.frame);
   EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
   if (in_time.ok()) {
@@ -249,7 +249,7 @@ TEST_F(SwapGateTest, AClientThatGoesAwayTakesItsWaitingFrameWithIt) {
   EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
   two.pipeline->hold();
   hand_over(one.model, two.model);
-  one.model->pipeline().cancel(stays.frame);  // it waits behind the other door by now
+  one.model->pipeline().cancel(stays.frame);  // it waits with the next version by now
   EXPECT_EQ(stays.wait().error().code(), ErrorCode::kCancelled);
 }
 
