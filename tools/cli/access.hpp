@@ -1,4 +1,4 @@
-// What the commands that talk to a server do alike to be let in.
+// Credentials of the commands that talk to a server.
 #pragma once
 
 #include "runtime/base/result.hpp"
@@ -7,8 +7,8 @@
 
 namespace millrace::cli {
 
-/// With the token out of its file, or of $MILLRACE_TOKEN. kInvalidInput where the file is empty or holds no
-/// token, kNotFound where it is not there.
+/// Reads the token from the file that `given` names or, without a file, from $MILLRACE_TOKEN. kInvalidInput
+/// if the file holds no token, kNotFound if the file does not exist.
 Result<clients::Access> access_of(const ServerAccess& given);
 
 }  // namespace millrace::cli

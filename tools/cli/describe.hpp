@@ -1,4 +1,4 @@
-// What a deployment or an xclbin holds, for people (an aligned table) and for programs (JSON, schema 1:
+// Describes the content of a deployment or an xclbin, as aligned tables or as JSON (schema 1, specified in
 // compiler/README.md).
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace millrace::cli {
 
-/// The sums of a convolution or fully connected block.
+/// The accumulator of a convolution or fully connected block.
 struct Accumulator {
-  std::string block, type;  // type: "int20", the smallest that holds every sum that can occur
+  std::string block, type;  // type: for example "int20", the smallest that holds every possible sum
 };
 
-/// What a program costs to hold and to run.
+/// The size of a program and the work of running it.
 struct ProgramSummary {
-  std::string partition, place;  // place: endpoint, or region in an xclbin
+  std::string partition, place;  // place: the endpoint; in an xclbin, the region
   std::string device;            // empty on the host
   std::uint64_t layers = 0;      // convolutions and fully connected blocks
   std::uint64_t multiply_accumulates = 0;
@@ -30,26 +30,26 @@ struct ProgramSummary {
   std::vector<Accumulator> accumulators;
 };
 
-/// A deployment with its images read; the programs of card partitions come from there.
+/// A deployment and a summary of its programs. The programs of card partitions are read from the images.
 struct Description {
   runtime::plan::Deployment plan;
-  std::vector<ProgramSummary> partitions;  // the plan's order
-  std::vector<std::uint64_t> image_bytes;  // the plan's order
+  std::vector<ProgramSummary> partitions;  // in the plan's order
+  std::vector<std::uint64_t> image_bytes;  // in the plan's order
 };
 
-/// Reads and checks every image. Errors name the file.
+/// Reads and checks every image. An error names the file.
 Result<Description> describe(const runtime::plan::LoadedDeployment& deployment);
 
-/// `extra` are members to add at the end: ",\"key\":value", empty for none.
+/// `extra` is appended to the JSON object's members: ",\"key\":value", or empty.
 void print_table(const Description& description, std::ostream& out);
 void print_json(const Description& description, const std::string& extra, std::ostream& out);
 
-/// The same for one image: `bytes` are those of the xclbin.
+/// The description of one xclbin.
 struct ImageDescription {
-  runtime::plan::XclbinView view;  // into the bytes given
-  bool ours = false;               // has a record; else only the container is described
+  runtime::plan::XclbinView view;  // refers to the bytes given to describe_image()
+  bool ours = false;  // the xclbin has a Millrace record; if not, only its sections are described
   runtime::plan::ImageRecord record;
-  std::vector<ProgramSummary> partitions;  // empty where there is no EMULATION_DATA
+  std::vector<ProgramSummary> partitions;  // empty if the xclbin has no EMULATION_DATA
 };
 Result<ImageDescription> describe_image(std::span<const std::byte> bytes);
 void print_table(const ImageDescription& description, std::ostream& out);

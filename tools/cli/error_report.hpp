@@ -1,4 +1,4 @@
-// How a command says on standard error that it failed, for people and, with --json, for programs.
+// Reports a failed command on standard error, as text or, with --json, as JSON.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace millrace::cli {
 
 struct Failure {
   std::string command;  // the sub-command; empty: none was recognised
-  std::string message;  // what happened, and the remedy; control characters are taken out
+  std::string message;  // what happened, and the remedy; control characters are removed
   int exit_code = 0;
 };
 

@@ -1,4 +1,4 @@
-// The command line as data. The only implementation file behind it is also the only one that sees CLI11.
+// Turns the command line into one of the structs of commands.hpp. Only parse.cpp includes CLI11.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ using Command =
 
 struct Parsed {
   std::string name;                // of the sub-command
-  std::optional<Command> command;  // empty: help or version was asked for, or the usage was wrong
-  int exit_code = 0;               // where command is empty: 0 for help, 2 for wrong usage
-  std::string message;             // where command is empty: the help, or what is wrong with the usage
-  bool json = false;               // --json was given, whatever else is wrong
+  std::optional<Command> command;  // empty: the user asked for help or the version, or the usage is wrong
+  int exit_code = 0;               // if command is empty: 0 for help, 2 for wrong usage
+  std::string message;             // if command is empty: the help, or the usage error
+  bool json = false;               // --json was given; also set if the usage is wrong
 };
 
-/// argv as main() has it. Never exits, never prints.
+/// Takes main()'s arguments. Never exits, never prints.
 Parsed parse(int argc, const char* const* argv);
 
 const Common& common_of(const Command& command);

@@ -1,4 +1,4 @@
-// What `plan` and `compile` take alike, as the compiler's options.
+// Converts the options that `plan` and `compile` share into the compiler's options.
 #pragma once
 
 #include "compiler/planning/plan.hpp"
@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/// kInvalidInput: an objective or a utilisation that is none.
+/// kInvalidInput if the objective or a utilisation is not valid.
 Status fill(const PlanWhat& what, compiler::PlanOptions& options);
 
 }  // namespace millrace::cli

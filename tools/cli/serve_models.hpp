@@ -1,5 +1,5 @@
-// What `millrace serve` makes of its settings for the models: where pipelines come from, how versions are
-// swapped, what the repository is.
+// Converts the settings of `millrace serve` into the options of server/models: the source of pipelines, the
+// swap policy and the repository.
 #pragma once
 
 #include "runtime/base/result.hpp"
@@ -11,23 +11,23 @@
 
 namespace millrace::cli {
 
-/// Whether emulated cards simulate their SystemVerilog.
+/// Whether the emulated cards simulate the generated SystemVerilog.
 bool is_rtl(const server::config::Settings& settings);
 
-/// Pipelines over the cards of the cluster; `metrics` must outlive them.
+/// Makes pipelines on the cards of the cluster. `metrics` must outlive them.
 server::models::PipelineSource pipeline_source(const server::config::Settings& settings,
                                                const runtime::plan::Cluster& cluster,
                                                server::metrics::Metrics& metrics);
 
-/// Whether the cluster has cards for so many pipelines of the deployment, before it has any other. Touches
-/// none.
+/// Checks that the cluster, with all its cards free, has room for `copies` pipelines of the deployment.
+/// Touches no card.
 Status check_cards(const server::config::Settings& settings, const runtime::plan::Cluster& cluster,
                    const runtime::plan::LoadedDeployment& deployment, std::uint32_t copies);
 
 server::models::SwapOptions swap_options_from(const server::config::Settings& settings);
 
-/// Opens the cache of compiled models where there is a repository, and reads what compilations depend on.
-/// kEnvironment, kNotFound where that cannot be had.
+/// If there is a repository, opens the cache of compiled models and reads the files that compilations depend
+/// on. kEnvironment or kNotFound if that fails.
 Result<server::models::RepositoryOptions> repository_options_from(const server::config::Settings& settings);
 
 }  // namespace millrace::cli

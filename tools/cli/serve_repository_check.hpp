@@ -1,4 +1,4 @@
-// What `serve --check-config` finds in a repository: which version of each model a start would serve.
+// Tells for `serve --check-config` which version of each model in the repository a start would serve.
 #pragma once
 
 #include "runtime/base/result.hpp"
@@ -7,11 +7,12 @@
 
 namespace millrace::cli {
 
-/// Reads every version that a start would try, until one of each model loads; the log says which that is, and
-/// why others would be passed over. Compiles nothing: of a model.onnx it says that it would be compiled. Each
-/// model is held against the cards alone. An error, with the code of the first, where a version that should
-/// be served does not load, also where an older one would be served in its place. Models that a deployment of
-/// the settings replaces are left out, as a start leaves them out.
+/// For each model, reads its versions in the order in which a start would try them, until one loads. Logs
+/// that version and why earlier ones would be skipped. Compiles nothing: for a model.onnx, logs that a start
+/// would compile it. Checks each model against the whole cluster, as if no other model used cards. Skips
+/// models that a deployment of the settings replaces, as a start does.
+/// Fails with the first error if a version that should be served does not load, even if an older version
+/// would be served instead.
 Status check_repository(const LiveSettings& live, const Deployments& deployments,
                         const runtime::plan::Cluster& cluster);
 

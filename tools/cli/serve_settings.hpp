@@ -1,4 +1,4 @@
-// The settings of `millrace serve`, from all their sources, and how they change while it runs.
+// The settings of `millrace serve`, read from all their sources, and their reload while the server runs.
 #pragma once
 
 #include <atomic>
@@ -18,57 +18,57 @@
 
 namespace millrace::cli {
 
-/// What became of the last reload, for the metrics. Any thread.
+/// The result of the last reload, for the metrics. Any thread may read it.
 struct ReloadState {
   std::atomic<bool> successful{true};
-  /// Of the last reload that was taken, or of the start.
+  /// When a reload last succeeded; before the first reload, the time of the start.
   std::atomic<std::chrono::system_clock::time_point> succeeded{std::chrono::system_clock::now()};
-  /// Settings whose value in the sources is not what the server runs with.
+  /// The number of settings whose new value takes effect only at a restart.
   std::atomic<std::size_t> wait_for_restart{0};
 };
 
-/// Used by one thread.
+/// The settings in force. Not thread-safe.
 class LiveSettings {
  public:
-  /// Reads and checks the sources, and sets the log up as they say. Before other threads exist.
+  /// Reads and checks the sources, and configures the log. Call it before other threads exist.
   static Result<LiveSettings> load(const ServeCommand& command);
 
-  /// What the server runs with: as the sources said at the start, the live ones as at the last reload.
+  /// The settings in force: live settings as of the last reload, all others as of the start.
   const server::config::Settings& settings() const { return loaded_.settings; }
 
-  /// Where settings can come from, in words for the log: the file's name, or that there is none.
+  /// Text for the log: the name of the settings file, or that there is none.
   std::string sources() const;
 
-  /// What opens a message about a setting (Loaded::named).
+  /// The setting's name and source, with which a message about it begins (Loaded::named).
   std::string named(std::string_view key) const { return loaded_.named(key); }
 
-  /// A file that was read again, and holds what it should.
+  /// A file that a reload has read and found valid, but not yet applied.
   struct Prepared {
-    std::string_view key;         // of the setting that names the file
-    std::string in_force;         // what it holds, in words for the log: "2 tokens"; empty: there is no file
-    std::function<bool()> apply;  // puts it in force; false where it holds what was in force before
+    std::string_view key;         // the setting that names the file
+    std::string in_force;         // the content for the log, such as "2 tokens"; empty: there is no file
+    std::function<bool()> apply;  // puts the content in force; false if nothing changed
   };
-  /// Called at every reload with the settings to come, all checked. The reload is refused as a whole where
-  /// one returns an error; else all are applied.
+  /// Every reload calls each Prepare with the new, checked settings. If one returns an error, the whole reload
+  /// is refused; otherwise all are applied.
   using Prepare = std::function<Result<Prepared>(const server::config::Settings&)>;
   void on_reload(Prepare prepare) { files_.push_back(std::move(prepare)); }
 
-  /// Asked at every reload what is to be said against settings that hold each for itself: `now` is what would
-  /// be. An error keeps all as it is.
+  /// Every reload calls each Check with the new settings, `now`, to find settings that are valid one by one
+  /// but conflict with each other. An error refuses the reload.
   using Check = std::function<Status(const LiveSettings& now)>;
   void check_on_reload(Check check) { checks_.push_back(std::move(check)); }
 
-  /// A live setting that nothing here uses, so that a change of it waits for a restart.
+  /// Makes a change of this live setting wait for a restart, because nothing in this process can apply it.
   void wait_for_restart(std::string key) { waiting_.insert(std::move(key)); }
 
-  /// Reads the sources again, and compares them with what runs. What does not hold changes nothing and is
-  /// logged. What only a restart changes is logged at every reload until it is restarted or taken back. An
-  /// error where the reload was refused.
+  /// Reads the sources again and applies what changed. If anything is invalid, changes nothing, logs the
+  /// reason and returns the error. Logs each changed setting that needs a restart, at every reload until the
+  /// server restarts or the change is undone.
   Status reload();
 
   std::shared_ptr<const ReloadState> reload_state() const { return state_; }
 
-  /// Every setting with its value and origin, as text or JSON.
+  /// Prints every setting with its value and origin, as text or JSON.
   void print(std::ostream& out) const;
 
  private:

@@ -1,4 +1,4 @@
-// The signals that `millrace serve` lives by.
+// The signals that control `millrace serve`.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@ namespace millrace::cli {
 
 enum class Signal : char { kStop = 's', kReload = 'r' };
 
-/// SIGTERM, SIGINT and SIGHUP as bytes of a pipe, for as long as it lives; one at a time. A handler and not a
-/// blocked mask: card processes that are started meanwhile would inherit the mask.
+/// Delivers SIGTERM, SIGINT and SIGHUP through a pipe during this object's lifetime. Only one object may exist
+/// at a time. Uses a handler rather than a blocked mask, because card processes would inherit the mask.
 class Signals {
  public:
   Signals();
@@ -19,10 +19,10 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  /// False where there were no descriptors for it.
+  /// False if the pipe could not be made because the process is out of descriptors.
   bool ready() const { return read_ >= 0; }
 
-  /// The next signal, where one comes within `bound` (negative: without end).
+  /// Waits at most `bound` (negative: forever) for the next signal.
   std::optional<Signal> wait(std::chrono::milliseconds bound);
 
  private:

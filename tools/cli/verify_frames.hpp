@@ -1,4 +1,4 @@
-// The frames `verify` runs, and what comparing them with kernels/reference found: the same at every fidelity.
+// The frames that `verify` runs, and their comparison with kernels/reference, at every fidelity.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace millrace::cli {
 
-using FrameData = std::vector<Buffer>;  // by the model's inputs or outputs
+using FrameData = std::vector<Buffer>;  // one buffer for each input or output of the model
 
 struct VerifyFrames {
   std::vector<FrameData> inputs;
-  std::vector<Buffer> expected;  // of the first output, where --expect was given
+  std::vector<Buffer> expected;  // the first output of each frame; empty without --expect
 };
 
-/// As --inputs, --expect and --frames say; without --inputs random ones by --seed, `random_frames` of them
-/// unless --frames is given. kInvalidInput and kNotFound name file and tensor.
+/// Reads the frames of --inputs and --expect, at most --frames. Without --inputs, draws random frames from
+/// --seed: --frames of them, or `random_frames`. kInvalidInput and kNotFound name the file and the tensor.
 Result<VerifyFrames> make_frames(const VerifyCommand& command, const runtime::plan::ModelInfo& model,
                                  std::uint32_t random_frames);
 
@@ -37,12 +37,12 @@ struct Findings {
 
 std::uint64_t differing_bytes(const Buffer& a, const Buffer& b);
 
-/// One frame's outputs, in the order of the model's.
+/// Compares one frame's outputs, in the model's order, with `wanted` and adds the result to `findings`.
 void compare_frame(const ReferenceModel& reference, const runtime::plan::ModelInfo& model,
                    const VerifyCommand& command, const VerifyFrames& frames, std::uint64_t index,
                    const FrameData& outputs, const FrameData& wanted, Findings& findings);
 
-/// kDoesNotFit where something differs, naming it.
+/// kDoesNotFit if anything differs; the message names the first difference.
 Status verdict(const Findings& findings);
 
 }  // namespace millrace::cli

@@ -1,21 +1,22 @@
-// What `verify --fidelity rtl` prints besides the bytes.
+// Prints the results of `verify --fidelity rtl` other than output bytes.
 //
-// JSON, added to verify's own:
-//   seed, stall, clock_mhz (of the simulated clock: the fastest card's), cycles (of the whole run)
-//   measured, predicted: initiation_interval_cycles, latency_cycles, first_output_cycles (null where
-//   unknown);
-//     measured also frames_per_second and latency_us. predicted.latency_is_bound: the deployment
-//     does not say how long a frame takes over its cards, so it is one partition after the other, an upper
-//     bound.
-//   partitions[]: name, clock_mhz, measured and predicted (of its own clock), streams[]: name, depth,
-//     high_water, predicted_high_water, wasteful; layers[], those that multiply in DSP slices: name,
-//     multiply_accumulates, dsp (predicted), busy_cycles (counted: of a frame, those in which its multipliers
-//     took operands), predicted_busy_cycles, macs_per_dsp_cycle: interval (over the measured one), busy (over
-//     the counted cycles; null where unknown); macs_per_dsp_cycle over all those layers
+// JSON keys that are added to those of `verify`; an unknown figure is null:
+//   seed, stall, clock_mhz (the simulated clock, which is the fastest card's), cycles (of the whole run)
+//   measured, predicted: initiation_interval_cycles, latency_cycles, first_output_cycles
+//     measured also has frames_per_second and latency_us
+//     predicted also has latency_is_bound: true if the deployment has no latency of the whole pipeline; the
+//     predicted latency is then the sum over partitions and cables, an upper bound
+//   partitions[]: name, clock_mhz, measured and predicted (in cycles of the partition's clock), streams[],
+//     layers[] (those that multiply in DSP slices), macs_per_dsp_cycle (over all these layers)
+//     streams[]: name, depth, high_water, predicted_high_water, wasteful
+//     layers[]: name, multiply_accumulates, dsp (predicted), busy_cycles (cycles per frame in which the
+//       multipliers took operands), predicted_busy_cycles, macs_per_dsp_cycle
+//     macs_per_dsp_cycle: interval (averaged over the measured interval), busy (averaged over busy_cycles)
 //   links[]: channel, cable, packets, bits, starved_cycles, cable_busy (0..1)
-//   fifos: streams, sufficient (null with stalls), wasteful (names)
+//   fifos: streams, sufficient (null if stalls were injected), wasteful (names)
 //   standstill: null, or cycle and streams (names)
-// Intervals are between the last output beats of successive frames; the latency is the first frame's.
+// An interval is the time between the last output beats of successive frames. The latency is that of the
+// first frame.
 #pragma once
 
 #include <iosfwd>
@@ -30,8 +31,8 @@ namespace millrace::cli {
 void add_json(const RtlFindings& findings, boost::json::object& document);
 void print_text(const RtlFindings& findings, std::ostream& out);
 
-/// kDoesNotFit where the simulation stood still, naming the streams, or is slower than predicted (more than
-/// 1 %; with stalls, or too few frames to tell, nothing is expected).
+/// kDoesNotFit if the simulation stood still (the message names the streams) or was more than 1 % slower than
+/// predicted. Speed is not judged if stalls were injected or there were too few frames.
 Status verdict(const RtlFindings& findings);
 
 }  // namespace millrace::cli
