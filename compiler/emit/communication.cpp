@@ -83,9 +83,9 @@ class Planner {
     return (end.partition.empty() ? "model" : end.partition) + "." + end.port;
   }
 
-  /// Two frames, so that one arrives while the other is read: a packet's credit is back when all of it is
-  /// read, and packets need not be equal. Where branches meet again, the shorter one must hold what the
-  /// longer one still computes: a frame for each partition it is shorter by, and one more.
+  /// Credits for two frames let one arrive while the other is read: a packet's credit returns once all of it
+  /// is read, and packets need not be equal. Where branches meet again, the shorter one must also hold the
+  /// frames that the longer one still computes: one for each partition it is shorter by, and one more.
   void set_credits() {
     std::map<std::string, std::uint32_t> depth;  // longest way from the model's inputs, in partitions
     for (const auto& partition : d_.partitions) {
@@ -121,7 +121,7 @@ class Planner {
   std::map<std::string, const Port*> port_;
 };
 
-/// What the cables between two cards carry one way.
+/// The load of the cables between two cards, in one direction.
 struct Way {
   std::uint64_t channels = 0;
   std::vector<std::uint64_t> loads;  // of its channels, bytes a frame on the wire
@@ -166,12 +166,12 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
                                                std::to_string(cables) + " cable(s) carry " +
                                                std::to_string(cables * abi::kMaxTags) +
                                                " each way; cut elsewhere (--partitions) or add a cable");
-    // A channel takes the cable that carries least so far.
+    // A channel takes the cable with the least load so far.
     std::vector<std::uint64_t> carried(cables, 0);
     for (const auto load : way.loads) *std::min_element(carried.begin(), carried.end()) += load;
     const double needed = frames_per_second.value_or(0) * 8e-9 *
                           static_cast<double>(*std::max_element(carried.begin(), carried.end()));
-    // A rate that a cable bounds fills it but for rounding.
+    // If a cable limits the frame rate, its load equals its capacity but for rounding.
     if (needed > slowest * (1 + 1e-6))
       return Error(ErrorCode::kDoesNotFit,
                    "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) +

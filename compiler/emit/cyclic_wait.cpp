@@ -1,5 +1,5 @@
-// The communication plan, run with packets for numbers. A plan in which three frames pass under the worst
-// behaviour find_cyclic_wait() states passes any number: a fourth frame meets the state the second one met.
+// Runs the communication plan with counts of packets. If three frames pass under the worst behaviour (see
+// find_cyclic_wait()), any number passes: a fourth frame meets the same state as the second one.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -23,7 +23,7 @@ struct Wire {
 
 struct PortState {
   const PortPlan* plan = nullptr;
-  std::vector<Wire*> wires;  // a step each
+  std::vector<Wire*> wires;  // one a step
   std::uint64_t packets_a_frame = 0;
   std::uint64_t moved = 0;  // packets of the current frame
 };
@@ -31,7 +31,7 @@ struct PortState {
 struct Node {
   const Partition* partition = nullptr;
   std::vector<PortState> inputs, outputs;
-  std::uint64_t ticks = 0;  // a frame's inputs are taken in that many lock-steps
+  std::uint64_t ticks = 0;  // lock-steps in which a frame's inputs are taken
   std::uint64_t tick = 0;
   std::uint32_t frame = 0;
 };
@@ -46,7 +46,7 @@ class Simulation {
           std::max<std::uint64_t>(channel.packet_bytes == 0 ? channel.frame_bytes : channel.packet_bytes, 1);
       wire.packets_a_frame = std::max<std::uint64_t>((channel.frame_bytes + packet - 1) / packet, 1);
       if (channel.producer.partition.empty())
-        wire.sent = wire.packets_a_frame * kFrames;  // clients never make it wait
+        wire.sent = wire.packets_a_frame * kFrames;  // a client sends at once
     }
     for (const auto& partition : d.partitions) {
       Node node;
@@ -79,7 +79,7 @@ class Simulation {
   }
 
  private:
-  /// The wire that packet number `moved` of a frame goes by: steps in order.
+  /// The wire of packet number `moved` of a frame: a port works through its steps in order.
   static Wire& wire_at(const PortState& port, std::uint64_t moved) {
     for (Wire* wire : port.wires) {
       if (moved < wire->packets_a_frame) return *wire;

@@ -1,4 +1,5 @@
-// From a partitioned program to everything a deployment holds: the plan and the images. No decisions, no I/O.
+// Makes the contents of a deployment, the plan and the images, from a partitioned program. No decisions, no
+// I/O.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +23,20 @@ namespace millrace::compiler::emit {
 struct Artifacts {
   runtime::plan::Deployment plan;
   std::map<std::string, std::vector<std::byte>> files;  // path inside the deployment -> content
-  Binding binding;                                      // the cards explore had in mind; serve binds anew
+  Binding binding;                                      // the cards it was planned for; serve binds anew
 };
 
-/// Each part becomes a partition, named as by partition_programs(). One on the host has its program in the
-/// plan. One on a card stands on endpoint "card<place>", in image "image<place>" and the device's first
-/// region; if it has a design, its SystemVerilog is written below "rtl/<partition>/". `program` names its
-/// inputs and outputs as `model` does. The plan returned is valid and its communication checked, at the rate
-/// of one replica where it is known.
+/// Each part becomes a partition, named as by partition_programs(). The program of a partition on the host is
+/// in the plan. A partition on a card has endpoint "card<place>", image "image<place>" and the device's first
+/// region; if it has a design, its SystemVerilog is below "rtl/<partition>/". `program` names its inputs and
+/// outputs as `model` does. The plan returned is valid and its communication is checked, at the rate of one
+/// replica if that is known.
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
                                    const runtime::plan::Cluster& cluster,
                                    const runtime::plan::ModelInfo& model, const Designs& designs = {},
                                    std::optional<double> frames_per_second = {});
 
-/// Writes it, whole or not at all.
+/// Writes the deployment to disk, completely or not at all.
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory);
 
 }  // namespace millrace::compiler::emit

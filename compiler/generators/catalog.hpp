@@ -1,8 +1,6 @@
-// The catalogue of the hardware library: what Yosys made of each module, as coefficients of a cost model, and
-// how well the timing model does.
-//
-// kernels/catalog.yaml, written by tools/calibrate from its measurements and embedded in the binary. cost.hpp
-// says what the figures mean.
+// The catalogue of the hardware library: coefficients of the cost model, fitted to what Yosys made of each
+// module, and the errors of both models. tools/calibrate writes kernels/catalog.yaml, which is embedded in
+// the binary.
 #pragma once
 
 #include <filesystem>
@@ -15,55 +13,56 @@
 
 namespace millrace::compiler::generators {
 
-/// How far a fit was off on measurements it was not made from, as fractions (0.05 is 5 %).
+/// The errors of a fit on measurements that it was not made from, as fractions (0.05 is 5 %).
 struct FitError {
   double mean = 0, worst = 0;
   std::size_t rows = 0;  // measurements in all
   bool operator==(const FitError&) const = default;
 };
 
-/// One figure of one module as a sum over terms: coefficient times the term's amount (see module.hpp).
+/// One figure of one module: the sum of its terms (module.hpp), each times a coefficient.
 struct Fit {
   std::map<std::string, double, std::less<>> coefficients;
   FitError held_out;
   bool operator==(const Fit&) const = default;
 };
 
-/// How far timing.hpp's model of a module is off the SystemVerilog's cycles; nothing of it is fitted.
+/// The difference between a module's timing model and the cycles of its SystemVerilog. Nothing of it is
+/// fitted.
 struct CycleErrors {
   FitError latency, interval;
   bool operator==(const CycleErrors&) const = default;
 };
 
 struct ModuleModel {
-  Fit lut;  // LUTs that are logic; those used as memory are exact and not in here
+  Fit lut;  // LUTs of logic; those used as memory are counted exactly elsewhere
   Fit ff;
-  std::optional<CycleErrors> cycles;  // none where there is no model, or none was compared
+  std::optional<CycleErrors> cycles;  // none if there is no timing model, or it was not compared
   bool operator==(const ModuleModel&) const = default;
 };
 
-/// What an operation of kernels/fast takes on the host: a block, and each multiplication in it (of those that
-/// multiply nothing, each element of the larger side).
+/// The time of an operation of kernels/fast on the host: of a block, and of each multiplication in it.
+/// Operations that multiply nothing count the elements of their larger side instead.
 struct HostTime {
   double block_ns = 0, unit_ns = 0;
   bool operator==(const HostTime&) const = default;
 };
 
 struct Catalog {
-  std::string tool;  // what was measured: "Yosys 0.23 …"
+  std::string tool;  // that measured the modules: "Yosys 0.23 …"
   std::map<std::string, ModuleModel, std::less<>> modules;
   std::string host_machine;                           // on which the host's times were measured
   std::map<std::string, HostTime, std::less<>> host;  // by kernels::operation_name()
   bool operator==(const Catalog&) const = default;
 };
 
-/// Reads a catalogue; with an empty path the one embedded in the binary. Errors name file, line and key.
+/// Reads a catalogue; an empty path means the one in the binary. Errors name file, line and key.
 Result<Catalog> load_catalog(const std::filesystem::path& file = {});
 
-/// As load_catalog() of a file with this text. `name` opens messages.
+/// As load_catalog(), from a text. Messages begin with `name`.
 Result<Catalog> parse_catalog(const std::string& text, const std::string& name);
 
-/// The file's text for a catalogue: what parse_catalog() reads back equal.
+/// The text of a catalogue's file, which parse_catalog() reads back.
 std::string print_catalog(const Catalog& catalog);
 
 }  // namespace millrace::compiler::generators

@@ -14,7 +14,8 @@ constexpr std::uint64_t kLeastStreamedBytes = 4096;
 
 }  // namespace
 
-/// Matrices hardly worth a memory on the chip are not: every window reads them anew.
+/// The least weights that are streamed. Smaller matrices fit into memory on the chip, and every window would
+/// read them again.
 bool can_stream(const kernels::Block& block) {
   const auto* layer = std::get_if<Convolution>(&block.operation);
   return layer != nullptr && layer->groups == 1 && layer->requantise.has_value() &&
@@ -42,7 +43,7 @@ ConvolutionBlock::ConvolutionBlock(const kernels::Program& program, std::uint32_
 }
 
 std::int64_t ConvolutionBlock::weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const {
-  const std::uint32_t channels = in_.c / layer_.groups;  // of a group
+  const std::uint32_t channels = in_.c / layer_.groups;  // of one group
   if (depthwise_) return layer_.weights[o * taps_ + column];
   if (matrices(folding) > 1) return layer_.weights[std::size_t{o} * taps_ * channels + column];
   const std::uint32_t tap = column / in_.c, c = column % in_.c;
@@ -52,15 +53,15 @@ std::int64_t ConvolutionBlock::weight(const Folding& folding, std::uint32_t o, s
 
 namespace {
 
-/// Of some weights: the sums of the positive and of the negative ones, the extremes (0 at least, and at
-/// most), and how many are 0.
+/// Statistics of some weights: the sums of the positive and of the negative ones, the largest (at least 0)
+/// and the smallest (at most 0), and the number of zeros.
 struct Sums {
   std::int64_t above = 0, below = 0, least = 0, most = 0;
   std::uint64_t zeros = 0;
 };
 
-/// Plans read all weights of a net time and again: without branches and in narrow types, each loop is one
-/// that compilers vectorise. No chunk's sum leaves 32 bits.
+/// Planning reads all weights of a net many times, so each loop has no branches and narrow types, and
+/// compilers vectorise it. The sum of a chunk fits 32 bits.
 Sums sums_of(const std::int16_t* weights, std::size_t count) {
   constexpr std::size_t kChunk = 8192;
   Sums sums;
@@ -88,8 +89,8 @@ Sums sums_of(const std::int16_t* weights, std::size_t count) {
 
 }  // namespace
 
-/// Widths come from the values that are there: the sums they can reach, whatever the input. Where others will
-/// be loaded, from the accumulator's type, which all of them fit.
+/// Sums are as wide as these weights can make them, whatever the input. If other weights will be loaded, sums
+/// are as wide as the accumulator's type.
 void ConvolutionBlock::read_weights() {
   any_bias_ = std::any_of(layer_.bias.begin(), layer_.bias.end(), [](auto b) { return b != 0; });
   const std::int64_t most_negative = layer_.weight_type.lowest();
@@ -113,7 +114,7 @@ void ConvolutionBlock::read_weights() {
   acc_bits_ = layer_.accumulator.bits;
 }
 
-/// The matrix as it stands, where it is small enough to be built as such.
+/// Collects the matrix of constants, if it is small enough to be unrolled.
 void ConvolutionBlock::collect_constants() {
   if (loaded() || layer_.groups > 1 || nonzero_ > kMostUnrolled || largest_ > kLargestConstant) return;
   const std::uint32_t inputs = taps_ * in_.c;

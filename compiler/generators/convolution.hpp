@@ -1,5 +1,4 @@
-// A convolution, depthwise or grouped or neither, or a fully connected layer as hardware. Private to
-// compiler/generators.
+// The generator for convolutions of all kinds and for fully connected layers. Private to compiler/generators.
 #pragma once
 
 #include <cstdint>
@@ -28,31 +27,32 @@ class ConvolutionBlock : public FoldedBlock {
   std::vector<std::uint64_t> all_intervals() const override;
 
  private:
-  // ---- what the layer is, and what can be built of it: convolution.cpp
+  // The layer, and the implementations that are possible for it: convolution.cpp.
   void read_weights();
   void collect_constants();
-  /// Of output channel `o` of all.
+  /// The weight of output channel `o`, counted over all groups.
   std::int64_t weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const;
   Status check_window(const Folding& folding) const;
   Status check_unrolled(const Folding& folding) const;
-  std::uint32_t windows(const Folding& folding) const;  // side by side
-  /// Of a kernel over an image.
+  std::uint32_t windows(const Folding& folding) const;  // in parallel
+  /// Pixels of the image from a kernel's first tap to its last.
   static std::uint32_t reach(std::uint32_t kernel, std::uint32_t dilation) {
     return (kernel - 1) * dilation + 1;
   }
-  /// Matrices side by side: a group each, where beats hold one pixel's channels. Behind a parallel window a
-  /// group's lanes are not together; there other groups' weights are zeros of one matrix.
+  /// Matrices in parallel: one a group, if beats hold the channels of one pixel. Behind a parallel window the
+  /// lanes of a group are not adjacent, so there is one matrix, in which the weights of other groups are
+  /// zeros.
   std::uint32_t matrices(const Folding& folding) const {
     return depthwise_ || folding.window == WindowStyle::kParallel ? 1 : layer_.groups;
   }
-  std::uint32_t rows(const Folding& folding) const {  // of one
+  std::uint32_t rows(const Folding& folding) const {  // of one matrix
     return depthwise_ ? in_.c : out_.c / matrices(folding);
   }
   std::uint32_t columns(const Folding& folding) const {
     return depthwise_ ? taps_ : taps_ * in_.c / matrices(folding);
   }
   bool bias_in_sum() const { return any_bias_ && (!step_ || !step_->takes_bias()); }
-  /// Whether its weights are read from memory as they are used. What cannot be is loaded.
+  /// Whether its weights are read from memory as they are used.
   bool streams() const { return block_.placement == Placement::kStreamed && can_stream(block_); }
   std::uint64_t cycles_a_line(std::uint32_t pe, std::uint32_t simd) const {
     return streams() ? weight_line_cycles(std::uint64_t{pe} * simd * layer_.weight_type.bits) : 1;
@@ -64,18 +64,18 @@ class ConvolutionBlock : public FoldedBlock {
   }
   bool unrolls() const { return constants_.has_value(); }
 
-  // ---- the foldings worth weighing: convolution_foldings.cpp
+  // The foldings worth considering: convolution_foldings.cpp.
   std::uint64_t scan_cycles(std::uint32_t pixels) const;
   std::vector<Folding> window_styles(std::uint64_t interval_cycles) const;
   void add_foldings(const Folding& window, std::uint64_t interval_cycles, std::vector<Folding>& found) const;
 
-  // ---- the units and the contents of their memories: convolution_units.cpp
+  // The units and the contents of their memories: convolution_units.cpp.
   TableStyle style(const Folding& folding, std::uint64_t depth) const;
-  /// What ends the names of the units side by side.
+  /// The endings of the names of parallel units.
   std::vector<std::string> copies(const Folding& folding, const char* unit) const;
-  /// A unit's shape, and the types it multiplies and adds.
+  /// Adds the types of the operands to the parameters of a unit's shape.
   Parameters with_operands(Parameters shape, const Folding& folding) const;
-  /// LOADED for a unit that multiplies, or the files it reads.
+  /// Sets LOADED of a unit that multiplies, or returns the files it reads.
   std::vector<std::pair<std::string, std::string>> place(Parameters& parameters, const std::string& prefix,
                                                          const std::string& constants) const;
   StreamIndex window(const Folding& folding, NetlistBuilder& netlist) const;
@@ -90,7 +90,8 @@ class ConvolutionBlock : public FoldedBlock {
   void write_files(const Folding& folding, NetlistBuilder& netlist) const;
   void write_matrix(const Folding& folding, NetlistBuilder& netlist, std::uint32_t number,
                     const std::string& constants) const;
-  /// The weights of a matrix whose rows begin with output channel `first`, in the order its unit reads them.
+  /// The weights of a matrix whose first row is output channel `first`, in the order in which its unit reads
+  /// them.
   std::string weight_lines(const Folding& folding, std::uint32_t first, std::uint64_t line_bits) const;
 
   const kernels::Convolution& layer_;
@@ -100,9 +101,9 @@ class ConvolutionBlock : public FoldedBlock {
   bool depthwise_ = false, windowless_ = false, has_most_negative_ = false, any_bias_ = false;
   unsigned acc_bits_ = 1;
   std::optional<StepFunction> step_;
-  std::uint64_t nonzero_ = 0;                // weights
-  std::int64_t largest_ = 0;                 // of their sizes
-  std::optional<ConstantMatrix> constants_;  // where it can be unrolled
+  std::uint64_t nonzero_ = 0;                // weights that are not 0
+  std::int64_t largest_ = 0;                 // absolute value of a weight
+  std::optional<ConstantMatrix> constants_;  // if it can be unrolled
 };
 
 }  // namespace millrace::compiler::generators

@@ -1,4 +1,4 @@
-// Which foldings of a convolution are worth weighing, and which intervals they can have.
+// The foldings of a convolution that are worth considering, and their intervals.
 #include <algorithm>
 
 #include "compiler/generators/convolution.hpp"
@@ -8,12 +8,12 @@ namespace {
 
 using kernels::ElementType;
 
-constexpr std::uint64_t kMostProposed = 4096;  // weights that are not zero unrolled, without being asked
-constexpr std::uint64_t kFewCycles = 64;       // a frame: where slower ones will do, folding is cheaper
+constexpr std::uint64_t kMostProposed = 4096;  // nonzero weights of a layer for which unrolling is proposed
+constexpr std::uint64_t kFewCycles = 64;       // cycles of a frame; folding is cheaper if more are allowed
 
 }  // namespace
 
-/// Interval of mr_swu_par with that many pixels a cycle.
+/// The interval of mr_swu_par with so many pixels a cycle.
 std::uint64_t ConvolutionBlock::scan_cycles(std::uint32_t pixels) const {
   const auto& w = layer_.window;
   const std::uint32_t side_by_side = pixels > w.stride_w ? pixels / w.stride_w : 1;
@@ -26,7 +26,7 @@ std::uint64_t ConvolutionBlock::scan_cycles(std::uint32_t pixels) const {
   return std::uint64_t{in_.h + std::max(w.pad_top, w.pad_bottom)} * (blocks + std::max(left, right));
 }
 
-/// The window makers that keep up with an interval, each in its smallest form.
+/// The window units that reach an interval, each in its smallest form.
 std::vector<Folding> ConvolutionBlock::window_styles(std::uint64_t interval_cycles) const {
   std::vector<Folding> found;
   Folding folding;
@@ -76,9 +76,9 @@ void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interva
       fit.push_back(window);
       fit.back().pe = pe;
       fit.back().simd = simd;
-      break;  // wider is dearer and no better
+      break;  // a wider one costs more and is no better
     }
-  // Signs alone are counted more cheaply than added.
+  // Products of signs are cheaper to count than to add.
   const bool signs = input().type.kind == ElementType::Kind::kBipolar;
   if (unrolls() && !signs && nonzero_ <= kMostProposed && interval_cycles <= kFewCycles &&
       vectors + gaps.cost(1, 1) <= interval_cycles) {

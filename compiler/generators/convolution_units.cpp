@@ -8,7 +8,7 @@ namespace {
 
 using kernels::ElementType;
 
-/// Deeper tables of constants cost more in LUTs than in block RAM.
+/// The depth from which a table of constants costs more in LUTs than in block RAM.
 constexpr std::uint64_t kLogicTableDepth = 128;
 
 }  // namespace
@@ -75,7 +75,8 @@ Parameters ConvolutionBlock::with_operands(Parameters shape, const Folding& fold
   return shape;
 }
 
-/// A matrix-vector unit over one stream of vectors. `copy` ends the names, `constants` those of its files.
+/// Adds a matrix-vector unit for one stream of vectors. Names end with `copy`, names of its files with
+/// `constants`.
 StreamIndex ConvolutionBlock::matrix(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
                                      const std::string& copy, const std::string& constants) const {
   const std::uint32_t nf = rows(folding) / folding.pe, sf = columns(folding) / folding.simd;
@@ -99,7 +100,8 @@ StreamIndex ConvolutionBlock::multiply(const Folding& folding, NetlistBuilder& n
   return step_ ? step_->add(netlist, "requant" + copy, from) : from;
 }
 
-/// A unit a group over its part of each beat's channels; their sums side by side are a pixel's again.
+/// Adds a unit for each group, which takes its part of each beat's channels. The joined sums are a pixel
+/// again.
 StreamIndex ConvolutionBlock::multiply_groups(const Folding& folding, NetlistBuilder& netlist,
                                               StreamIndex from) const {
   const std::uint32_t groups = matrices(folding);
@@ -112,7 +114,7 @@ StreamIndex ConvolutionBlock::multiply_groups(const Folding& folding, NetlistBui
   return step_ ? step_->add(netlist, "requant", from) : from;
 }
 
-/// A line of weights a cycle, and a pass over all of them a vector.
+/// Adds a unit that reads a line of weights a cycle, and all of them for each vector.
 StreamIndex ConvolutionBlock::multiply_streamed(const Folding& folding, NetlistBuilder& netlist,
                                                 StreamIndex from) const {
   constexpr int kShort = 16, kLong = 32;  // words a burst; two bursts are read ahead
@@ -187,7 +189,7 @@ Netlist ConvolutionBlock::construct(const Folding& folding, NetlistBuilder& netl
                                ? netlist.input(folding.pixels * in_.c, bits, in_.elements())
                                : window(folding, netlist);
   if (side_by_side == 1) return netlist.finish(multiply(folding, netlist, from, ""));
-  // A unit a window; each gathers its pixel's channels, so that the pixels lie side by side again.
+  // A unit for each window, which gathers the channels of its pixel, so that whole pixels are joined again.
   std::vector<StreamIndex> parts = netlist.split("split", from, side_by_side);
   for (std::uint32_t m = 0; m < side_by_side; ++m) {
     const std::string copy = std::to_string(m);
@@ -221,7 +223,7 @@ std::string ConvolutionBlock::weight_lines(const Folding& folding, std::uint32_t
         const std::uint32_t o = first + n * pe + p;
         std::int64_t w = weight(folding, o, s * simd + x);
         if (bipolar) w = w > 0 ? 1 : 0;
-        // The odd one of a pair takes back what the even one's product borrows from it.
+        // The odd weight of a pair compensates the borrow from the even one's product.
         if (paired && p % 2 == 1 && weight(folding, o - 1, s * simd + x) < 0) --w;
         lines.put(static_cast<std::uint64_t>(w), bits);
       }

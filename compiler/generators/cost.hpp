@@ -1,8 +1,8 @@
-// What an instance of a module of kernels/rtl takes of an FPGA.
+// The FPGA resources of an instance of a hardware module.
 //
 // DSP slices, block RAM and LUTs used as memory are exact: they follow the mapping rules of Yosys 0.23's
 // synth_xilinx for UltraScale. LUTs of logic and flip-flops are fitted sums (catalog.hpp). All is as Yosys
-// leaves it, which packs neither adders nor registers into DSP48E2; Vivado would need fewer LUTs and FFs.
+// leaves it, which packs neither adders nor registers into DSP48E2. Vivado would need fewer LUTs and FFs.
 #pragma once
 
 #include <compare>

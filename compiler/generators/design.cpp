@@ -20,7 +20,7 @@ using kernels::TensorIndex;
 
 constexpr std::uint64_t kLeastDepth = 2;  // of mr_fifo
 
-/// A place where a tensor is read: a block's input, or (block < 0) an output of the partition.
+/// A reader of a tensor: a block's input, or (block < 0) an output of the partition.
 struct Reader {
   std::int32_t block = -1;
   std::size_t port = 0;
@@ -31,7 +31,7 @@ class Assembler {
   Assembler(const Program& program, const std::vector<Folding>& foldings, const AssembleOptions& options)
       : program_(program), foldings_(foldings), options_(options) {}
 
-  /// Of the blocks, in their order; they refer to the program.
+  /// One a block, in the order of the blocks. They refer to the program.
   const std::vector<std::unique_ptr<Generator>>& generators() const { return generators_; }
 
   Result<Design> run() {
@@ -82,7 +82,7 @@ class Assembler {
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) names_.insert("out" + std::to_string(i));
   }
 
-  /// Where a block stands; ports are with the shell, in the first region.
+  /// The region of a block. Ports are with the shell, in the first region.
   std::uint32_t region(std::int32_t block) const {
     return block < 0 || options_.regions.empty() ? 0 : options_.regions[static_cast<std::size_t>(block)];
   }
@@ -92,7 +92,7 @@ class Assembler {
     return static_cast<StreamIndex>(design_.netlist.streams.size() - 1);
   }
 
-  /// Every block's piece, its streams already in the design's netlist, its names unique.
+  /// Builds the netlist of every block, and adds its streams to the design under unique names.
   Status build_blocks() {
     for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
       const auto& block = program_.blocks[b];
@@ -127,7 +127,7 @@ class Assembler {
         for (auto& unit : table.units) rename(unit);
         design_.netlist.loads.push_back(std::move(table));
       }
-      // All names of what was written for a block begin with the block's, in the text too.
+      // All names in a module that was written for a block begin with the block's name, in its text too.
       for (auto& source : piece.sources) {
         const std::string before = source.module;
         rename(source.module);
@@ -182,8 +182,8 @@ class Assembler {
                                      -1});
   }
 
-  /// From the stream that makes a tensor to all who read it: a fork where they are several, a FIFO each, an
-  /// adapter where they want other lanes.
+  /// Connects the stream of a tensor to all its readers: a fork if there are several, and for each a FIFO,
+  /// and an adapter if its lanes differ.
   void connect(TensorIndex tensor, const std::string& base, StreamIndex from, std::uint32_t here) {
     const auto& readers = readers_[tensor];
     std::vector<StreamIndex> branches = {from};
@@ -205,7 +205,8 @@ class Assembler {
     }
   }
 
-  /// A register slice in each region from the writer's to the reader's, into the stream `behind`.
+  /// Adds a register slice in each region from the writer's to the reader's; the last one feeds the stream
+  /// `behind`.
   void cross(const std::string& name, std::uint32_t from, std::uint32_t to, StreamIndex before,
              StreamIndex behind) {
     for (std::uint32_t at = from;; at += from < to ? 1U : -1U) {
@@ -276,11 +277,12 @@ void set_depth(Design& design, FifoDesign& fifo, std::uint64_t depth) {
     if (name == "DEPTH") value = static_cast<std::int64_t>(fifo.depth);
 }
 
-/// Finds depths that keep the interval of FIFOs without end, and keeps what is ever filled.
+/// Finds FIFO depths that give the same interval as unlimited FIFOs, and then removes depth that is never
+/// filled.
 ///
-/// Played with the input spread over the interval, the FIFOs fill to what the skew between blocks needs. A
-/// dataflow that starts every beat as early as it can, with FIFOs that deep, is no slower than that run, in
-/// which none was ever full.
+/// In a simulation with unlimited FIFOs and the input spread over the interval, the FIFOs fill as far as the
+/// skew between blocks demands. A dataflow with FIFOs of these depths that starts every beat as early as it
+/// can is no slower than that run, in which no FIFO was ever full.
 class FifoSizing {
  public:
   explicit FifoSizing(Design& design) : design_(design) {}
@@ -324,7 +326,8 @@ class FifoSizing {
     return simulate(design_.netlist, options);
   }
 
-  /// Each deep FIFO as shallow as interval and latency allow, the largest first. Whether there was one.
+  /// Makes each deep FIFO as shallow as interval and latency allow, the largest first. Returns whether there
+  /// was one.
   bool shrink() {
     if (interval_ * kFrames > kMostCycles) return false;
     std::vector<FifoDesign*> deep;
@@ -340,7 +343,7 @@ class FifoSizing {
       while (enough - too_small > std::max<std::uint64_t>(1, enough / 16)) {
         const std::uint64_t middle = too_small + (enough - too_small) / 2;
         set_depth(design_, *fifo, middle);
-        const auto timing = play(latency_ + latency_ / 100);  // fails where it stands still, too
+        const auto timing = play(latency_ + latency_ / 100);  // also fails if it deadlocks
         const bool holds = timing.ok() && timing->interval_cycles <= interval_;
         (holds ? enough : too_small) = middle;
       }
@@ -361,7 +364,7 @@ Result<std::vector<Cost>> region_costs(const Catalog& catalog, const Design& des
     costs.front() = design.cost;
     return costs;
   }
-  // What loads constants and reads weights stands with the shell.
+  // The units that load constants and read weights are with the shell.
   Netlist alone;
   alone.loads = design.netlist.loads;
   alone.readers = design.netlist.readers;

@@ -11,7 +11,7 @@ namespace {
 
 using kernels::ElementType;
 
-/// A block whose foldings are only how many elements a beat has.
+/// A block whose only choice is the number of elements a beat.
 class LanesBlock : public FoldedBlock {
  public:
   LanesBlock(const kernels::Program& program, std::uint32_t block)
@@ -63,7 +63,7 @@ class RescaleBlock : public LanesBlock {
     const Stream in = netlist.stream(at);
     unsigned bits = in.bits;
     if (kind(input().type) == 0) {
-      // The units behind take signed numbers.
+      // The units that follow take signed numbers.
       at = netlist.wires(Wiring::kZeroExtend, "signed", at, {in.lanes, ++bits, in.beats});
     }
     step_.write_files(netlist, lanes, bits, {"requant"});
@@ -74,7 +74,7 @@ class RescaleBlock : public LanesBlock {
   StepFunction step_;
 };
 
-/// Index of a table counted from the lowest value: the sign bit turned over.
+/// The bits to invert in a table's index so that line 0 is the lowest value: the sign bit.
 std::int64_t flip(ElementType type) {
   return kind(type) == 1 ? std::int64_t{1} << (type.bits - 1) : 0;
 }
@@ -134,7 +134,7 @@ class AddBlock : public LanesBlock {
   }
 
  private:
-  /// Of each operand in a line's number.
+  /// Bits of each operand in the index of a line.
   unsigned table_bits() const { return std::max(input(0).type.bits, input(1).type.bits); }
 
   StreamIndex sum(std::uint32_t lanes, StreamIndex a, StreamIndex b, NetlistBuilder& netlist) const {
@@ -148,7 +148,7 @@ class AddBlock : public LanesBlock {
         std::min({pa.first, pb.first, pa.first + pb.first, pa.first + pb.first + add_.offset});
     const std::int64_t high =
         std::max({pa.second, pb.second, pa.second + pb.second, pa.second + pb.second + add_.offset});
-    // The module compares in these bits too, and multiplies by factors held in them.
+    // The module also compares in these bits and holds its factors in them.
     const unsigned bits = std::max({signed_bits(std::min({low, std::int64_t{add_.lowest}, add_.offset}),
                                                 std::max({high, std::int64_t{add_.highest}, add_.offset})),
                                     signed_bits(std::min(add_.multiplier_a, add_.multiplier_b),
@@ -254,10 +254,10 @@ class ConcatBlock : public LanesBlock {
   }
 
  private:
-  std::uint32_t shared_ = 0;  // what divides every input's channels
+  std::uint32_t shared_ = 0;  // the greatest common divisor of the inputs' channels
 };
 
-/// Elements that stay in their order: another name for the same stream.
+/// A block that keeps the order of elements, so the stream stays as it is.
 class ReshapeBlock : public LanesBlock {
  public:
   using LanesBlock::LanesBlock;

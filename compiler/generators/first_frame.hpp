@@ -1,5 +1,5 @@
-// A frame's way through partitions on several cards, played clock by clock: when each gives out its last
-// beat, with what the cables between them take.
+// Simulates the way of one frame through partitions on several cards, clock by clock, the cables between them
+// included.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace millrace::compiler::generators {
 
-/// A partition, or a part of the model on the host, which takes whole tensors.
+/// A partition, or a part of the model on the host, which works on whole tensors.
 struct Stage {
   const Design* design = nullptr;  // null: the host
   double clock_hz = 0;             // of its card
   std::uint32_t card = 0;
-  std::vector<std::string> inputs, outputs;  // tensors; of a partition its design's ports count
+  std::vector<std::string> inputs, outputs;  // tensors; ignored for a partition, whose design has ports
   double host_seconds = 0;                   // on the host, from its last input to its outputs
 };
 
@@ -33,10 +33,10 @@ struct Passage {
   double first_output = 0, last_output = 0;
 };
 
-/// Of each stage. `stages` are in topological order; what none of them makes is the model's input and there
-/// from the beginning. Packets are those of the communication plan: of at most 1,024 bytes, sent once they
-/// are whole, channels of a cable in the order in which their packets are. No beat waits for room behind a
-/// cable. kInternal: a tensor's cards are not joined; others as simulate().
+/// The passage of each stage. `stages` are in topological order. A tensor that none of them makes is an input
+/// of the model and present from the start. Packets have at most 1,024 bytes, as in the communication plan. A
+/// packet is sent once it is complete, and a cable carries packets in the order of their completion. The
+/// receiver always has room. kInternal if no cable joins the cards of a tensor; other errors as simulate().
 Result<std::vector<Passage>> play_first_frame(const std::vector<Stage>& stages, const Links& links);
 
 }  // namespace millrace::compiler::generators

@@ -18,9 +18,9 @@ constexpr std::array<BlockShape, 6> kHalf = {
 constexpr std::array<BlockShape, 7> kFull = {
     {{72, 512}, {36, 1024}, {18, 2048}, {9, 4096}, {4, 8192}, {2, 16384}, {1, 32768}}};
 
-// memory_libmap's own prices: a RAMB18 129, a RAMB36 257; in LUTRAM 16 a primitive, by the share of its width
-// that is used; logic a 64th of a table's bits, rounded down, where block RAM costs a table 2 more than its
-// primitives; a bit of an address multiplexer's input somewhere around 0.4.
+// The prices of Yosys' memory_libmap. A RAMB18 costs 129, a RAMB36 257. A LUTRAM primitive costs 16, times
+// the share of its width that is used. A table in logic costs a 64th of its bits, rounded down; in block RAM
+// it costs 2 more than the primitives. A bit of an address multiplexer's input costs about 0.4.
 constexpr std::int64_t kHalfPrice = 129, kFullPrice = 257, kLogicBits = 64, kTablePrice = 2;
 constexpr double kLutramPrice = 16, kSelectPrice = 0.4;
 
@@ -33,8 +33,8 @@ double select_price(std::int64_t width, std::int64_t copies) {
   return kSelectPrice * static_cast<double>((copies - 1) * width);
 }
 
-/// Words beyond a block's depth stand beside the first ones: columns of all copies are packed together, whole
-/// bytes (of 9 bits) where they are written one copy at a time.
+/// A memory deeper than a block needs several copies. Their columns are packed together; if copies are
+/// written one at a time, in whole bytes of 9 bits.
 Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
   Mapping best;
   const auto consider = [&](const BlockShape& shape, bool full) {
@@ -56,7 +56,7 @@ Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
   return best;
 }
 
-/// RAM32M16 gives 14 bits of 32 words, RAM64M8 7 bits of 64 words, both in 8 LUTs.
+/// RAM32M16 holds 32 words of 14 bits, RAM64M8 64 words of 7 bits; each takes 8 LUTs.
 Mapping distributed_mapping(std::int64_t width, std::int64_t depth) {
   const auto mapping = [&](std::int64_t bits, std::int64_t words) {
     const std::int64_t copies = ceil_div(depth, words);
@@ -81,8 +81,8 @@ Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style)
 }
 
 Cost read_modify_write(std::int64_t width, std::int64_t depth) {
-  // One port reads and writes: RAM32M16 gives it 16 bits of 32 words, RAMnX1S one bit of 64, 128
-  // or 256 words.
+  // One port reads and writes. For that RAM32M16 holds 32 words of 16 bits, and RAMnX1S 64, 128 or 256 of one
+  // bit.
   constexpr double kSelect = 0.75;
   struct Shape {
     std::int64_t words, bits;
@@ -130,8 +130,8 @@ std::uint64_t slices_as_they_stand(std::int64_t a, std::int64_t b, std::int64_t 
 }  // namespace
 
 std::uint64_t product_slices(std::int64_t a_bits, std::int64_t b_bits, std::int64_t product_bits) {
-  // mul2dsp: products of at most 8 bits and one-bit operands stay in LUTs; the longer operand is cut into
-  // pieces of 17 bits where it exceeds 27, then the other one where it exceeds 18.
+  // As Yosys' mul2dsp does: products of at most 8 bits and one-bit operands stay in LUTs. A longer operand
+  // above 27 bits is cut into pieces of 17 bits, then the other one if it exceeds 18.
   return slices_as_they_stand(std::max(a_bits, b_bits), std::min(a_bits, b_bits), product_bits);
 }
 

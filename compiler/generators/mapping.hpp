@@ -1,5 +1,5 @@
-// The rules by which Yosys 0.23 (synth_xilinx, UltraScale) maps memories and multiplications, for memories
-// and products as kernels/rtl writes them. Found by experiment (tools/calibrate --mapping compares them).
+// The rules by which Yosys 0.23 (synth_xilinx, UltraScale) maps memories and products as kernels/rtl writes
+// them. Found by experiment; test_compiler_calibration compares them with every measurement.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style)
 /// A memory with one write port and one read port whose output is not registered (partial results).
 Cost read_modify_write(std::int64_t width, std::int64_t depth);
 
-/// A table of constants behind a register: in block RAM, or (all zero) in logic.
+/// A table of constants behind a register. All zero if it is mapped to logic instead of block RAM.
 Cost constant_table(std::int64_t width, std::int64_t depth, MemoryStyle style);
 
 /// DSP48E2 of one signed product.

@@ -1,6 +1,6 @@
-// A hardware module as the compiler knows it. modules/<name>.cpp describes one module in a function `Module <name>()`;
-// CMake collects these files, so a new module needs no entry in any list. Parameters and their defaults are read
-// from the module's SystemVerilog in kernels/rtl.
+// A hardware module as the compiler knows it. modules/<name>.cpp describes one module in a function `Module
+// <name>()`; CMake collects these files, so a new module needs no entry in any list. Parameters and their
+// defaults are read from the module's SystemVerilog in kernels/rtl.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ struct Beats {
   std::vector<std::int64_t> in, out;  // a stream each
 };
 
-/// A part of a line of constants, low bits first: `normal_bits` of a normal distribution, or, where that is 0,
-/// uniform between two bounds.
+/// A part of a line of constants, low bits first: `normal_bits` of a normal distribution, or, where that is
+/// 0, uniform between two bounds.
 struct ConstantField {
   std::int64_t bits = 1, normal_bits = 0, lowest = 0, highest = 0;
 };
@@ -62,7 +62,8 @@ struct Module {
   std::string_view name;  // "mr_mvu"
   /// In the order of declaration. Empty: those that kernels/rtl/*/<name>.sv declares.
   std::vector<std::pair<std::string_view, std::int64_t>> parameters = {};
-  /// Parameters that may have any value. All others are sizes: at least 1, and bounded so that no count overflows.
+  /// Parameters that may have any value. All others are sizes: at least 1, and bounded so that no count
+  /// overflows.
   std::vector<std::string_view> any_value = {};
   /// Pairs of parameters of which the second divides the first.
   std::vector<std::pair<std::string_view, std::string_view>> divides = {};
@@ -74,7 +75,8 @@ struct Module {
   /// Adds what an instance takes: exact counts, and terms whose coefficients are in kernels/catalog.yaml.
   void (*cost)(const Values&, Features&) = nullptr;
 
-  // Timing, of modules that stand in a dataflow. `play` is exact; the other two are estimates for exploration.
+  // Timing, of modules that stand in a dataflow. `play` is exact; the other two are estimates for
+  // exploration.
   std::unique_ptr<TimingUnit> (*play)(const PlayedInstance&, const Values&) = nullptr;
   std::uint64_t (*latency)(const Values&) = nullptr;  // from the beat that completes an output to it; null: 1
   /// Cycles of a frame of so many beats; null: the larger of the two.

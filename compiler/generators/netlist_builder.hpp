@@ -1,4 +1,4 @@
-// Puts a block's units together. Private to compiler/generators.
+// Builds the netlist of a block. Private to compiler/generators.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace millrace::compiler::generators {
 
-/// Lines of $readmemh, a field at a time from the low bits up.
+/// Lines for $readmemh, written a field at a time from the low bits up.
 class HexLines {
  public:
   /// Lines of `width` bits.
@@ -33,7 +33,7 @@ class NetlistBuilder {
   NetlistBuilder(std::string prefix, std::int32_t block, bool memories)
       : prefix_(std::move(prefix)), block_(block), memories_(memories) {}
 
-  /// Whether memory files are wanted: their content is only then worth making.
+  /// Whether memory files are wanted. If not, their content need not be made.
   bool memories() const { return memories_; }
   const std::string& prefix() const { return prefix_; }
 
@@ -48,24 +48,24 @@ class NetlistBuilder {
   StreamIndex add(const char* module, const std::string& suffix, Parameters parameters,
                   const std::vector<StreamIndex>& inputs, Output output,
                   std::vector<std::pair<std::string, std::string>> files = {});
-  /// As add(), of the module `source` that is written here; `model` is what the cost model calls it.
+  /// As add(), with a module `source` that is written for this block; `model` is its name in the cost model.
   StreamIndex add_written(const char* model, const std::string& suffix, std::string source,
                           Parameters parameters, const std::vector<StreamIndex>& inputs, Output output);
   void reader(WeightReader made) { netlist_.readers.push_back(std::move(made)); }
   void source(std::string module, std::string text) {
     netlist_.sources.push_back({std::move(module), std::move(text)});
   }
-  /// mr_split: `parts` streams of an equal share of the lanes each.
+  /// Splits a stream into `parts` streams with equal shares of its lanes.
   std::vector<StreamIndex> split(const std::string& suffix, StreamIndex from, std::uint32_t parts);
   StreamIndex join(const std::string& suffix, const std::vector<StreamIndex>& from);
-  /// The stream with `lanes` a beat: through a width adapter, or itself.
+  /// The stream with `lanes` a beat; adds a width adapter if it has another number.
   StreamIndex adapt(const std::string& suffix, StreamIndex from, std::uint32_t lanes);
   StreamIndex wires(Wiring wiring, const std::string& suffix, StreamIndex from, Output output);
   void file(std::string name, std::string content) {
     netlist_.files.push_back({std::move(name), std::move(content)});
   }
-  /// Lines for the units `<prefix>_<suffix>` of these suffixes, named `<prefix>_<what>_load`. `lines` may be
-  /// empty where memories are not wanted.
+  /// Adds a table `<prefix>_<what>_load` of lines for the units `<prefix>_<suffix>`. `content` may be empty
+  /// if memories are not wanted.
   void load(const std::string& what, const std::vector<std::string>& suffixes, std::uint64_t bits,
             std::uint64_t lines, std::string content);
   Netlist finish(StreamIndex output);
@@ -79,10 +79,10 @@ class NetlistBuilder {
   Netlist netlist_;
 };
 
-/// mr_width_adapter's parameters between two lane counts of `bits`.
+/// The parameters of an mr_width_adapter between two lane counts.
 Parameters adapter_parameters(std::uint32_t from_lanes, std::uint32_t to_lanes, std::uint32_t bits);
 
-/// Bits of the smallest two's complement number that holds both.
+/// Bits of the smallest two's complement number that can hold both.
 unsigned signed_bits(std::int64_t lowest, std::int64_t highest);
 
 }  // namespace millrace::compiler::generators

@@ -19,13 +19,13 @@ namespace json = boost::json;
 using kernels::ElementType;
 
 constexpr std::int64_t kSchema = 1;
-constexpr std::size_t kMostCandidates = 64;  // of a block
+constexpr std::size_t kMostCandidates = 64;  // for a block
 constexpr std::size_t kMostFiles = 1000;
 constexpr std::int64_t kMostLanes = 65536;
 constexpr std::int64_t kMostCycles = 1'000'000'000'000;
 constexpr std::int64_t kMostResources = 100'000'000;
 
-// ---- what a plugin is told
+// The questions to a plugin.
 
 template <class T>
 json::array numbers(const std::vector<T>& values) {
@@ -71,7 +71,7 @@ json::object described(const kernels::Requantise& r) {
           {"highest", r.highest}};
 }
 
-/// What the operation is, without what training made of it.
+/// Adds the structure of an operation, without its trained constants.
 struct Structure {
   json::object& out;
   void operator()(const kernels::Convolution& c) const {
@@ -119,23 +119,23 @@ json::object described(const kernels::Program& program, const kernels::Block& bl
   return made;
 }
 
-/// One stream in, one out, integers: what a plugin's module can stand in for.
+/// Whether a plugin's module can implement the block: one stream in, one out, integers.
 bool is_for_plugins(const kernels::Program& program, const kernels::Block& block) {
   return block.inputs.size() == 1 && block.outputs.size() == 1 && !kernels::is_host_only(program, block) &&
          program.tensors[block.inputs[0]].shape.size() <= 3 &&
          program.tensors[block.outputs[0]].shape.size() <= 3;
 }
 
-// ---- what it answers
+// The answers of a plugin.
 
-/// A member of an answer, with the way to it for messages.
+/// A value in an answer, with its path for messages.
 class Field {
  public:
   Field(const json::value& value, std::string path) : value_(value), path_(std::move(path)) {}
 
   Error error(const std::string& what) const { return Error(ErrorCode::kInvalidInput, path_ + ": " + what); }
 
-  /// An object with no other members than these.
+  /// Refuses anything but an object whose members are all among `known`.
   Status object(const std::set<std::string_view>& known) const {
     if (!value_.is_object()) return error("not an object");
     for (const auto& [key, unused] : value_.get_object())

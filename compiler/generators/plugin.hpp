@@ -1,5 +1,5 @@
-// A generator outside of Millrace: a program that is asked for candidates, and for SystemVerilog, in JSON.
-// Its candidates are weighed like any other's. The protocol is described in README.md.
+// An external generator: a program that is asked in JSON for candidates and for SystemVerilog. Exploration
+// treats its candidates like our own. README.md describes the protocol.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace millrace::compiler::generators {
 
-/// What the cost model calls a plugin's module; its parameters are what the plugin promised.
+/// The name of a plugin's module in the cost model; its parameters are the figures that the plugin promised.
 inline constexpr const char* kPluginModule = "plugin";
 
 struct PluginCandidate {
@@ -29,28 +29,29 @@ struct PluginCandidate {
   Cost cost;
 };
 
-/// Files of a module a plugin wrote: its own first; all names begin with the module's.
+/// The files of a module that a plugin wrote. The first is the module itself, and all names begin with its
+/// name.
 struct PluginModule {
   std::vector<Source> sources;
   std::vector<MemoryFile> files;
 };
 
-/// Every call of the program ends: it has `time_limit`, and so many bytes to answer with; then it is killed,
-/// with all it started. What it writes to its standard error is in the error's message. Any thread.
+/// Every call of the program is bounded in time (`time_limit`) and in the size of its answer. Beyond that the
+/// program and all processes it started are killed. Errors quote its standard error. Any thread.
 class Plugin {
  public:
-  /// kInvalidInput where `program` cannot be run.
+  /// kInvalidInput if `program` is not executable.
   static Result<std::shared_ptr<Plugin>> open(
       const std::filesystem::path& program, std::chrono::milliseconds time_limit = std::chrono::seconds(30));
 
-  /// Asks for the candidates of all blocks not asked for yet, in one call. kInvalidInput where it does not
-  /// answer as README.md says: the message names plugin, block and field.
+  /// Asks for the candidates of all blocks that were not asked for yet, in one call. kInvalidInput if the
+  /// answer violates the protocol: the message names plugin, block and field.
   Status prepare(const kernels::Program& program);
 
-  /// What it offered for such a block; empty where nothing, or where it was not asked.
+  /// The candidates for such a block; empty if there are none, or if it was not asked.
   std::vector<PluginCandidate> offered(const kernels::Program& program, const kernels::Block& block) const;
 
-  /// The module of a candidate. kUnsupported where the plugin is for plans only.
+  /// The module of a candidate. kUnsupported if the plugin only makes candidates.
   Result<PluginModule> build(const kernels::Program& program, const kernels::Block& block,
                              const std::string& candidate, const std::string& module) const;
 
@@ -71,7 +72,7 @@ class Plugin {
   bool builds_ = false;
 };
 
-/// A block's ways of its own generator (null: none) and of the plugin's together; the plugin outlives it.
+/// A generator that offers the candidates of `own` (null: none) and of the plugin. The plugin outlives it.
 std::unique_ptr<Generator> with_plugin(std::unique_ptr<Generator> own, const Plugin& plugin,
                                        const kernels::Program& program, std::uint32_t block);
 

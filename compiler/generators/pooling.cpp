@@ -1,5 +1,5 @@
-// Maximum and sum pooling: in one pass where windows neither overlap nor are padded, else behind a sliding
-// window; a sum is requantised.
+// Maximum and sum pooling. If windows neither overlap nor have padding, one unit does it; otherwise a sliding
+// window comes first. Sums are requantised.
 #include <algorithm>
 #include <optional>
 
@@ -67,7 +67,7 @@ class PoolingBlock : public FoldedBlock {
     return windowless() ? in : std::max(in, out_.elements() / folding.simd * taps());
   }
   int operation() const { return step_ ? 1 : 0; }
-  /// Largest compares bipolar fields as unsigned ones.
+  /// The maximum of bipolar elements compares them as unsigned ones.
   int lane_kind() const { return kind(input().type) == 1 ? 1 : 0; }
 
   Image in_, out_;

@@ -1,5 +1,5 @@
-// The shell that emit/rtl writes around a partition's dataflow: what is always the same in it, and what it
-// takes. The planner reckons with it before there is a top.
+// The shell that emit/rtl writes around a partition's dataflow: its constants, and its cost, which the
+// planner needs before the shell is written.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace millrace::compiler::generators {
 
 inline constexpr unsigned kDataBytes = 64;  // of an AXI4 port
 inline constexpr unsigned kBurst = 16;      // words of it
-inline constexpr unsigned kTags = 16;       // frames in a partition at once
+inline constexpr unsigned kTags = 16;       // most frames in a partition at once
 inline constexpr unsigned kTagBits = 160;
 inline constexpr unsigned kLinkBytes = 8;      // of a word on a connector
 inline constexpr unsigned kLinkPacket = 1024;  // bytes, at most
 inline constexpr unsigned kLeastLinkCredits = 2;
 
-/// Where a stream of the dataflow meets the host, through the card's memory, or a cable.
+/// A connection of the dataflow to the host (through the card's memory) or to a cable.
 struct ShellPort {
   bool input = false;
   bool link = false;
@@ -28,18 +28,18 @@ struct ShellPort {
   kernels::ElementType type = {};
 };
 
-/// Of the shell of one partition: registers, supervisor, tags and ports. What loads constants is not among it
-/// (loader_cost()), nor are a connector's cable core and the gates between instances. Of a link the beats are
-/// taken to be words of the cable, and the buffer to hold two packets of the largest size. `connectors`: of
-/// the device. Errors as cost()'s.
+/// The cost of one partition's shell: registers, supervisor, tags and ports. It contains neither
+/// loader_cost() nor a connector's cable core nor the gates between instances. Links are assumed to have
+/// beats as wide as words of the cable, and buffers for two packets of the largest size. `connectors` is the
+/// device's number of them. Errors as cost()'s.
 Result<Cost> shell_cost(const Catalog& catalog, const std::vector<ShellPort>& ports, double clock_mhz,
                         std::uint32_t connectors);
 
-/// The unit of one port to the host: mr_ingress or mr_egress. Its name is empty.
+/// The instance for one port to the host: mr_ingress or mr_egress, without a name.
 Instance host_port(const ShellPort& port);
 
-/// Of one port to the host, with the FIFO of tags that an output has: less than shell_cost() of it by what
-/// every shell has.
+/// The cost of one port to the host, with the FIFO of tags of an output, and without the parts that every
+/// shell has.
 Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port);
 
 }  // namespace millrace::compiler::generators

@@ -22,7 +22,7 @@ bool all_equal(const std::vector<T>& values) {
   return std::all_of(values.begin(), values.end(), [&](const T& v) { return v == values.front(); });
 }
 
-/// The signed bits that hold all of them; 0 where all are `none`.
+/// The signed bits that can hold all values; 0 if all are `none`.
 unsigned bits_for(const std::vector<std::int64_t>& values, std::int64_t none) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return *low == none && *high == none
@@ -47,7 +47,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
       highest_(step.highest),
       loaded_(loaded) {
   if (form_ == Requantise::Form::kThresholds) {
-    // A bipolar output's one step is written twice, from -1 to +1.
+    // The one step of a bipolar output, from -1 to +1, is written twice.
     const std::size_t given = static_cast<std::size_t>(highest_ - lowest_);
     const bool bipolar = output.kind == ElementType::Kind::kBipolar;
     steps_ = (std::size_t{1} << output.bits) - 1;
@@ -70,7 +70,8 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   }
   const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
                      std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
-  // Scales that are powers of two need neither multiplier nor adder here: the sum takes the bias for nothing.
+  // Scales that are powers of two need neither multiplier nor adder here, so the sum adds the bias at no
+  // cost.
   takes_bias_ = !plain || take_bias;
   if (takes_bias_ && !bias.empty())
     for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];
@@ -88,7 +89,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   uniform_ = all_equal(multiplier_) && all_equal(offset_) && all_equal(shift_);
 }
 
-/// To widths that other constants of the same kind are likely to have: a sign and whole bytes.
+/// Rounds widths up to a sign and whole bytes, so that other constants of the same kind fit.
 void StepFunction::round_up() {
   if (mbits_ != 0) mbits_ = (mbits_ - 1 + 7) / 8 * 8 + 1;
   offbits_ = std::min((offbits_ + 7) / 8 * 8, 64U);
@@ -149,7 +150,7 @@ void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
     netlist.file(netlist.prefix() + "_requant.hex", lines.take());
 }
 
-/// One that reads its constants from a file, or has them loaded.
+/// Adds a unit that reads its constants from a file, or has them loaded.
 StreamIndex StepFunction::add_unit(NetlistBuilder& netlist, const char* module, const std::string& suffix,
                                    Parameters parameters, StreamIndex from,
                                    std::pair<std::string, std::string> file) const {
@@ -176,8 +177,7 @@ StreamIndex StepFunction::add_thresholds(NetlistBuilder& netlist, const std::str
                   {"TFILE", netlist.prefix() + "_thresholds"});
 }
 
-/// Level l of lane p has the nodes of the search tree's level: threshold (2k+1) * 2^(bits-1-l) - 1 in place
-/// k.
+/// Line k of level l holds the node k of that level of the search tree: threshold (2k+1) * 2^(bits-1-l) - 1.
 void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                                     const std::vector<std::string>& suffixes) const {
   const std::int64_t highest = (std::int64_t{1} << acc_bits) - 1;  // above every accumulator

@@ -12,21 +12,20 @@ namespace millrace::compiler::generators {
 
 class StepFunction {
  public:
-  /// `bias`: added to the argument before; empty for zeros. A channel's constants are folded here, once. Of a
-  /// function that is `loaded`, widths are rounded up and the shift is not fixed, so that others fit its
-  /// units. `take_bias`: whatever that costs, because the block before cannot add it.
+  /// `bias` is added to the argument first; empty: none. If the constants are `loaded`, widths are rounded up
+  /// and the shift is not fixed, so that other constants fit the same units. `take_bias` forces the bias into
+  /// this function, because the block before cannot add it.
   StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
                const std::vector<std::int32_t>& bias, bool loaded, bool take_bias = false);
 
-  /// Whether it takes the bias in; where not, the block before must add it.
+  /// Whether it adds the bias. If not, the block before must add it.
   bool takes_bias() const { return takes_bias_; }
 
-  /// Appends `<prefix>_<suffix>` behind `from`, whose lanes are consecutive channels (or whole pixels of
-  /// them).
+  /// Appends a unit `<prefix>_<suffix>` behind `from`, whose lanes are consecutive channels or whole pixels.
   StreamIndex add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
 
-  /// Writes the memory files all units of this function share, or, where it is loaded, the lines for the
-  /// units of these suffixes.
+  /// Writes the memory files that all units of this function share or, if it is loaded, the lines for the
+  /// units with these suffixes.
   void write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                    const std::vector<std::string>& suffixes) const;
 
@@ -41,7 +40,7 @@ class StepFunction {
                       const std::vector<std::string>& suffixes) const;
   void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                         const std::vector<std::string>& suffixes) const;
-  /// CHANNELS of a unit with that many lanes: whole pixels side by side repeat the channels.
+  /// CHANNELS of a unit with so many lanes. Several whole pixels a beat repeat the channels.
   std::uint32_t cycle(std::uint32_t lanes) const { return lanes > channels_ ? lanes : channels_; }
 
   kernels::ElementType output_;
@@ -51,12 +50,12 @@ class StepFunction {
   bool takes_bias_ = true;
   bool uniform_ = false;
   bool loaded_ = false;
-  // mr_requant, a channel each
+  // Of mr_requant, one a channel.
   std::vector<std::int64_t> multiplier_, offset_;
   std::vector<std::uint8_t> shift_;
   unsigned mbits_ = 0, offbits_ = 0, sbits_ = 1;
   std::int64_t fixed_shift_ = -1;
-  // mr_threshold: 2^bits - 1 a channel
+  // Of mr_threshold, 2^bits - 1 a channel.
   std::vector<std::int64_t> thresholds_;
   std::size_t steps_ = 0;
 };

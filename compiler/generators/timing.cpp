@@ -10,7 +10,7 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// Offers an input's beats: at once, spread evenly over each frame's interval, or as they arrive.
+/// Offers the beats of an input: all at once, spread evenly over each frame's interval, or at given times.
 class Source {
  public:
   Source(Wire& wire, std::uint64_t beats, std::uint32_t frames, std::uint64_t frame_interval,
@@ -48,7 +48,7 @@ class Source {
 struct Sink {
   const Wire* wire = nullptr;
   std::uint64_t beats = 0, taken = 0;
-  std::vector<std::uint64_t> times;  // where arrivals were given
+  std::vector<std::uint64_t> times;  // kept if arrivals were given
 };
 
 class Player {
@@ -104,7 +104,7 @@ class Player {
     return module->play(instance, values);
   }
 
-  /// One clock; whether a beat came in or went out, or one waits for its time.
+  /// Plays one clock. Returns whether a beat came in or went out, or one waits for its time.
   bool clock() {
     for (auto& source : sources_) source.offer(now_);
     for (auto* unit : combinational_) unit->offer();
@@ -142,7 +142,7 @@ class Player {
       done_.push_back(now_);
   }
 
-  /// The same interval three times is the steady state of something that repeats.
+  /// Three equal intervals in a row are the steady state.
   bool steady() const {
     const std::size_t n = done_.size();
     if (n < 5 || options_.frame_interval != 0) return false;
@@ -182,7 +182,8 @@ class Player {
   std::vector<Sink> sinks_;
   std::vector<std::uint64_t> done_;
   std::uint64_t now_ = 0, first_in_ = 0, first_out_ = 0;
-  std::uint64_t patience_ = 1000;  // clocks without a beat in or out: more than all units take for a frame
+  std::uint64_t patience_ =
+      1000;  // most clocks without a beat in or out: more than a frame takes in all units
   bool started_ = false, first_out_set_ = false, taken_ = false;
 };
 

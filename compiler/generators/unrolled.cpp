@@ -18,12 +18,12 @@ std::int64_t trailing_zeros(std::int64_t n) {
   return std::countr_zero(static_cast<std::uint64_t>(n));
 }
 
-/// The lowest signed digit of an odd number, where no two digits stand side by side.
+/// The lowest signed digit of an odd number in the form without two adjacent digits.
 std::int64_t digit(std::int64_t odd) {
   return (odd & 3) == 3 ? -1 : 1;
 }
 
-/// An odd number's two lowest signed digits, as a number; the number itself where it has no more.
+/// The number that an odd number's two lowest signed digits form; the number itself if it has no more.
 std::int64_t low_pair(std::int64_t odd) {
   const std::int64_t rest = odd - digit(odd);
   if (rest == 0) return odd;
@@ -31,13 +31,12 @@ std::int64_t low_pair(std::int64_t odd) {
   return digit(odd) + digit(rest >> zeros) * (std::int64_t{1} << zeros);
 }
 
-/// The stage in which a multiple by an odd number is there: 0 for the input itself.
+/// The stage that computes a multiple by an odd number; 0 for the input itself.
 unsigned stage_of(std::int64_t odd) {
   return odd == 1 ? 0 : low_pair(odd) == odd ? 1 : 2;
 }
 
-/// A value that is there: its signal holds it without `zeros` low bits. With `minus`, what is meant is the
-/// negative of it.
+/// A computed value. Its signal omits `zeros` low bits. With `minus` the value counts as negative.
 struct Node {
   std::string name;
   std::int64_t low = 0, high = 0;  // its range
@@ -83,7 +82,8 @@ class Unroller {
   }
   std::int64_t bias(std::uint32_t o) const { return matrix_.biases.empty() ? 0 : matrix_.biases[o]; }
 
-  /// Stages of multiples, levels of the deepest tree, and whether there is a last clock of its own.
+  /// Finds the number of stages for multiples, the levels of the deepest tree, and whether a last clock is
+  /// needed.
   void plan() {
     for (std::uint32_t o = 0; o < matrix_.rows; ++o) {
       std::size_t terms = 0;
@@ -102,14 +102,14 @@ class Unroller {
     last_ = last_ || stages_ + levels_ == 0;
   }
 
-  // ---- text and counts
+  // Text and counts.
 
   static std::string declared(const Node& node) {
     return std::string(node.low < 0 ? "signed " : "") +
            (node.bits() > 1 ? "[" + number(node.bits() - 1) + ":0] " : "") + node.name;
   }
 
-  /// The node's signal in `bits` bits, shifted such that `zeros` low bits are left out.
+  /// The node's signal in `bits` bits, without `zeros` low bits.
   static std::string operand(const Node& node, std::int64_t bits, std::int64_t zeros) {
     const std::string wide = node.bits() == bits ? node.name
                              : node.low < 0      ? number(bits) + "'($signed(" + node.name + "))"
@@ -124,7 +124,7 @@ class Unroller {
     body_ += "    " + node.name + " <= " + value + ";\n";
   }
 
-  /// What comes in one clock later.
+  /// The same value one clock later.
   Node later(const Node& from, std::string name) {
     Node node = from;
     node.name = std::move(name);
@@ -132,7 +132,8 @@ class Unroller {
     return node;
   }
 
-  /// a + b, signs included, one clock later. `multiple`: of one input, so that its range is known better.
+  /// a + b, signs included, one clock later. `multiple`: the sum is a multiple of one input and has that
+  /// range.
   Node sum(const Node& a, const Node& b, std::string name, const Node* multiple = nullptr) {
     const bool same = a.minus == b.minus;
     const Node &left = same || !a.minus ? a : b, &right = same || !a.minus ? b : a;
@@ -156,8 +157,8 @@ class Unroller {
     return node;
   }
 
-  /// Bits of a sum in which both operands have some: elsewhere one passes through the carry chain. (Where
-  /// something is subtracted, inverters stand instead, but below its own lowest bit.)
+  /// The bits of a sum in which both operands have bits. Elsewhere one operand just passes through the carry
+  /// chain, or, in a subtraction, through inverters above its own lowest bit.
   static std::int64_t overlap(const Node& left, const Node& right, const Node& sum) {
     const auto top = [&](const Node& n) {
       return n.low < 0 ? sum.bits() + sum.zeros : std::min(n.bits() + n.zeros, sum.bits() + sum.zeros);
@@ -173,7 +174,7 @@ class Unroller {
     return node;
   }
 
-  // ---- multiples of one input
+  // The multiples of one input.
 
   void add_column(std::uint32_t i) {
     std::set<std::int64_t> used, first;
@@ -236,7 +237,7 @@ class Unroller {
     return sum(scaled(first.at(rest / shift), shift), low, name, &range);
   }
 
-  // ---- the tree of one row
+  // The adder tree of one row.
 
   void add_row(std::uint32_t o) {
     std::vector<Node> nodes;
@@ -254,7 +255,7 @@ class Unroller {
     for (unsigned level = 1; level <= levels_; ++level) {
       std::vector<Node> next;
       for (std::size_t n = 0; n < nodes.size(); n += 2) {
-        std::string name;  // only where it is read
+        std::string name;  // empty if no text is wanted
         if (wanted_) name = row + number(level) + "_" + number(static_cast<std::int64_t>(n / 2));
         next.push_back(n + 1 < nodes.size() ? sum(nodes[n], nodes[n + 1], name) : later(nodes[n], name));
       }
@@ -291,8 +292,7 @@ class Unroller {
       assigns_ += "  assign " + place + " = " + value + ";\n";
   }
 
-  /// The last node in all bits of a sum; a range known to be narrower may be written wider, never the
-  /// reverse.
+  /// The last node in all bits of a sum. Its known range may be narrower than the sum, never wider.
   std::string operand_of_result(const Node& node) const {
     const auto bits = static_cast<std::int64_t>(matrix_.acc_bits);
     const std::string wide =
@@ -301,7 +301,7 @@ class Unroller {
   }
 
   void open() { mark_ = body_.size(); }
-  /// What was stored since then, in a process of its own.
+  /// Puts everything stored since open() into a process of its own.
   void close() {
     if (body_.size() == mark_) return;
     body_.insert(mark_, "  always_ff @(posedge clk) if (en) begin\n");

@@ -50,7 +50,7 @@ Result<Sources> sources_of(const std::string& module, const Sources& library) {
       return Error(ErrorCode::kInvalidInput, "the hardware library has no " + name + ".sv");
     }
     if (!found.insert(*source).second) continue;
-    // Every word mr_… that is a module's: comments may name some in vain, which costs nothing.
+    // Every word mr_… that names a module. A module that only a comment names does no harm.
     const std::string& text = source->second;
     for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
       std::size_t end = at;

@@ -1,5 +1,5 @@
-// The SystemVerilog a measurement was made with: committed rows carry its digest, and tests say which rows
-// are of another. tools/calibrate/sources.py makes the same digests.
+// Digests of the SystemVerilog that a measurement was made with. Committed rows carry them, so tests find
+// rows of older sources. tools/calibrate/sources.py makes the same digests.
 #pragma once
 
 #include <map>
@@ -12,17 +12,16 @@ namespace millrace::compiler::synth {
 /// File name -> text, as "mr_mvu.sv".
 using Sources = std::map<std::string, std::string>;
 
-/// kernels/rtl as this program was built with it.
+/// kernels/rtl as it was when this program was built.
 const Sources& library();
 
-/// Of `library`, what `module` needs of it, itself included. kInvalidInput where it or a module below is
-/// missing.
+/// The files of `library` that `module` consists of. kInvalidInput if one is missing.
 Result<Sources> sources_of(const std::string& module, const Sources& library);
 
-/// The beginning of a digest of what a text says: comments, trailing blanks and empty lines count nothing.
+/// The first digits of a digest of a text without comments, trailing blanks and empty lines.
 std::string digest_of(const std::string& text);
 
-/// The same of a module with all below it. Errors as sources_of().
+/// The same for a module and all modules below it. Errors as sources_of().
 Result<std::string> digest_of(const std::string& module, const Sources& library);
 
 }  // namespace millrace::compiler::synth

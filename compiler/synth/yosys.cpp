@@ -21,7 +21,7 @@ constexpr const char* kCells = "cells.txt";  // of a run
 constexpr const char* kCost = "cost.txt";    // of an entry
 constexpr std::string_view kNumber = "Number of cells:";
 
-/// LUTs that one memory primitive of UltraScale occupies (UG974).
+/// The LUTs that one memory primitive of UltraScale occupies (UG974).
 const std::map<std::string, std::uint64_t, std::less<>>& memory_luts() {
   static const std::map<std::string, std::uint64_t, std::less<>> luts = {
       {"RAM32M", 4},      {"RAM32M16", 8}, {"RAM64M", 4},    {"RAM64M8", 8},   {"RAM64X8SW", 8},
@@ -61,7 +61,7 @@ std::string actual_parameters(const SynthesisJob& job,
   std::string text;
   const auto separate = [&] { text += text.empty() ? "" : ", "; };
   for (const auto& [name, value] : job.parameters) {
-    // 64 bits where 32 do not hold it (mr_add's OFFSET is that wide).
+    // 64 bits if 32 are too few (mr_add's OFFSET is that wide).
     const bool wide = value > INT32_MAX || value < INT32_MIN;
     const auto size = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
     separate();
@@ -74,7 +74,7 @@ std::string actual_parameters(const SynthesisJob& job,
   return text;
 }
 
-/// Files by names that say nothing of the layer, so that equal instances are equal.
+/// Memory files with neutral names, so that equal instances of different layers are equal.
 struct Neutral {
   std::map<std::string, std::string> names;     // as the job has them -> short
   std::map<std::string, std::string> memories;  // short file name -> content
@@ -93,8 +93,8 @@ Neutral neutral(const SynthesisJob& job, const std::string& prefix) {
   return result;
 }
 
-/// Each instance in a module of its own. Without `keep` everything nobody reads would go; without
-/// `keep_hierarchy` its unconnected inputs would be constants to it.
+/// Wraps each instance in a module of its own. Without `keep` Yosys would remove everything that nobody
+/// reads; without `keep_hierarchy` it would take unconnected inputs for constants.
 std::string wrappers(const std::vector<const SynthesisJob*>& jobs) {
   std::string text, top = "module " + std::string(kTop) + " ();\n";
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -130,7 +130,7 @@ Error disk_full(const fs::path& folder) {
   return Error(ErrorCode::kResourceExhausted, "the disk under " + folder.string() + " is full");
 }
 
-/// Runs Yosys over the jobs in `folder`; its statistics.
+/// Runs Yosys over the jobs in `folder` and returns its statistics.
 Result<std::string> run_yosys(const Yosys& yosys, const std::vector<const SynthesisJob*>& jobs,
                               const fs::path& folder) {
   std::set<std::string> sources;
@@ -264,7 +264,8 @@ Result<std::vector<Cost>> synthesise(const Yosys& yosys, const Cache& cache,
   if (!missing.empty()) {
     MILLRACE_ASSIGN(const CacheFolder folder, cache.folder(kCacheKind));
     MILLRACE_ASSIGN(const std::string statistics, run_yosys(yosys, missing, folder.path()));
-    // All of them before the first is kept: Yosys ends well where its statistics find no room on the disk.
+    // Check all of them before keeping the first: on a full disk Yosys reports success with statistics cut
+    // off.
     for (std::size_t i = 0; i < missing.size(); ++i) {
       const auto counted = count_cells(statistics, wrapper_name(i));
       if (!counted.ok()) return is_disk_full(folder.path()) ? disk_full(folder.path()) : counted.error();

@@ -14,7 +14,7 @@ using namespace compiler::generators;
 struct Row {
   std::map<std::string, double> terms;
   double measured = 0;
-  double known = 0;  // the part that is not fitted here: its tables
+  double known = 0;  // the part of its tables, which is not fitted here
 };
 
 using Coefficients = std::map<std::string, double, std::less<>>;
@@ -33,7 +33,7 @@ double relative_error(double predicted, double measured) {
 }
 
 /// Weighted non-negative least squares by coordinate descent on the normal equations, which are small. A
-/// touch of weight on the coefficients themselves decides between terms that the rows do not tell apart.
+/// small weight on the coefficients themselves decides between terms that the rows cannot distinguish.
 Coefficients solve(const std::vector<const Row*>& rows) {
   std::vector<std::string> names;
   for (const Row* row : rows) {
@@ -102,8 +102,8 @@ Fit fit_rows(const std::vector<Row>& rows) {
   return result;
 }
 
-/// What deep tables in logic have beyond the others, whose coefficients stay as they are: there are few of
-/// them in any design, and all other modules' figures build on the others'.
+/// Fits the additional cost of deep tables in logic. The coefficients of the other tables stay as they are,
+/// because designs have few deep tables, and the fits of all modules depend on the other ones.
 void fit_deep_rows(Fit& fit, std::vector<Row> rows) {
   if (rows.empty()) return;
   for (Row& row : rows) {

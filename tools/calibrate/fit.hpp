@@ -1,6 +1,6 @@
-// From measurements to a catalogue: for each module, LUTs of logic and flip-flops as sums of the terms that
-// compiler/generators/module.hpp gives, with coefficients that are not negative and make the squared
-// relative errors least.
+// Fits a catalogue to measurements. For each module, LUTs of logic and flip-flops are sums of its terms
+// (compiler/generators/module.hpp). The coefficients are not negative and minimise the squared relative
+// errors.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,10 @@
 
 namespace millrace::tools::calibrate {
 
-/// Errors are relative to the measurement, or to this many where there are fewer: a skid's two LUTs more are
-/// no 40 % of anything that matters.
+/// Errors are relative to the measurement, but at least to this count: two LUTs more in a skid do not matter.
 inline constexpr double kLeastCount = 100;
 
-/// Where what cost() says is exact is not what was measured.
+/// A measurement that differs from the exact part of cost().
 struct Inexact {
   Measurement measurement;
   compiler::generators::Cost predicted;
@@ -26,9 +25,9 @@ struct Fitted {
   std::vector<Inexact> inexact;
 };
 
-/// Deterministic. Tables come first, the deep ones of them last and with nothing but their own term free. The
-/// held-out error of a fit: ten times, every tenth measurement is predicted from a fit to the others.
-/// kInvalidInput where a measurement has no features.
+/// Deterministic. Tables are fitted first, and of these the deep ones last with only their own term free. For
+/// the held-out errors, every tenth measurement in turn is predicted from a fit to the others. kInvalidInput
+/// if a measurement has no features.
 Result<Fitted> fit(const Measurements& measurements);
 
 }  // namespace millrace::tools::calibrate

@@ -1,4 +1,4 @@
-// What operations take on this machine's processor, measured with kernels/fast.
+// Measures the time of operations of kernels/fast on this machine's processor.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ struct HostTimes {
   std::map<std::string, compiler::generators::HostTime, std::less<>> operations;
 };
 
-/// Every operation at two sizes, one thread, the shortest of many runs each: some seconds.
+/// Runs every operation at two sizes in one thread, and takes the shortest of many runs. Takes some seconds.
 HostTimes measure_host();
 
 }  // namespace millrace::tools::calibrate

@@ -1,11 +1,11 @@
-// What was measured: one instance of a module a row, as kernels/catalog.csv keeps it.
+// The measurements in kernels/catalog.csv: one instance of a module a row.
 //
 //   # Yosys 0.23 (git sha1 …), synth_xilinx -family xcu …
 //   module,parameters,sources,lut,lutram,ff,dsp,ramb18,ramb36,uram
 //   mr_skid,WIDTH=8,0f3a9c21,12,0,18,0,0,0,0
 //
-// `parameters`: NAME=value, separated by spaces; `sources`: digest of the SystemVerilog it was measured
-// with (compiler/synth/sources.hpp).
+// `parameters` are NAME=value, separated by spaces. `sources` is the digest of the SystemVerilog that was
+// measured (compiler/synth/sources.hpp).
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ struct Measurement {
 std::string print_parameters(const compiler::generators::Parameters& parameters);
 
 struct Measurements {
-  std::string tool;  // what measured: the first line
+  std::string tool;  // the first line
   std::vector<Measurement> rows;
 };
 
 std::string print_measurements(const Measurements& measurements);
 
-/// kInvalidInput with line and field where a row is not as above.
+/// kInvalidInput, with line and field, if a row is not as above.
 Result<Measurements> parse_measurements(const std::string& text, const std::string& name);
 
 }  // namespace millrace::tools::calibrate

@@ -18,8 +18,8 @@ struct Sample {
 
 inline constexpr const char* kWritten = "written";
 
-/// The instances of a module that are measured: the rows of kernels/catalog.csv, whether they have figures or not; of
-/// mr_unrolled, matrices drawn from a fixed seed.
+/// The instances of a module that are measured: the rows of kernels/catalog.csv, whether they have figures or
+/// not; of mr_unrolled, matrices drawn from a fixed seed.
 std::vector<Sample> sample_of(const std::string& module, const Measurements& rows);
 
 /// Matrices whose weights are about normally distributed over their range, a share of them zero.
@@ -30,8 +30,8 @@ struct Memories {
   std::map<std::string, std::string> files;                // content
 };
 
-/// Contents as trained models have them, drawn by the fields of the module's ConstantFiles. The same parameters give
-/// the same bytes. Errors as cost().
+/// Contents as trained models have them, drawn by the fields of the module's ConstantFiles. The same
+/// parameters give the same bytes. Errors as cost().
 Result<Memories> memories_of(const std::string& module, const compiler::generators::Parameters& parameters);
 
 }  // namespace millrace::tools::calibrate

@@ -19,7 +19,7 @@ using compiler::generators::Cost;
 using compiler::synth::InstanceCost;
 using compiler::synth::PartitionCost;
 
-/// A deployment's rtl/<partition> folders by name, or the one folder that is given.
+/// The rtl/<partition> folders of a deployment, sorted by name; or `target` itself, if it is such a folder.
 Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
   std::error_code code;
   if (!fs::is_directory(target, code)) {
@@ -42,7 +42,7 @@ Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
   return folders;
 }
 
-/// A bar that is drawn over on a terminal, a line a step elsewhere.
+/// Shows progress: a bar on a terminal, otherwise a line for each step.
 class Progress {
  public:
   explicit Progress(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}

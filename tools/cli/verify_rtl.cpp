@@ -30,7 +30,7 @@ Buffer packed_form(kernels::ElementType type, std::uint64_t elements, const Buff
   return packed;
 }
 
-/// One verification: the simulated system, and the host that feeds it and computes what is the host's.
+/// One verification: the simulated system, and the host that feeds it and computes the host partitions.
 class Run {
  public:
   Run(const VerifyCommand& command, const plan::LoadedDeployment& deployment, const ReferenceModel& reference,
@@ -147,14 +147,14 @@ class Run {
                           {channel.packet_bytes, channel.credits});
       linked_.insert(consumer);
       slowest_channel_ = std::max(slowest_channel_, cycles_of(channel, cable));
-      // A cycle until the last packet goes, and one until its last beat is offered.
+      // One cycle until the last packet starts, and one until its last beat is offered.
       hops_ += std::ceil(cycles_of(channel, cable) + cable.latency_ns * system_.clock_mhz() / 1000) + 2;
       return {};
     }
     return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
   }
 
-  /// What a frame takes of the cable.
+  /// Cycles of the cable that a frame occupies.
   double cycles_of(const plan::Channel& channel, const plan::Cable& cable) const {
     const std::uint64_t bytes = plan::frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes);
     return static_cast<double>(bytes) * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
@@ -162,7 +162,7 @@ class Run {
 
   // The host.
 
-  /// Whatever the values that are there allow: host partitions, and what they feed.
+  /// Runs every host partition whose inputs are complete, and feeds the results to the cards.
   void compute_on_host(std::uint64_t frame) {
     auto& values = values_[frame];
     for (const plan::Partition& partition : plan_.partitions) {
@@ -190,7 +190,7 @@ class Run {
     }
   }
 
-  /// What a partition gave out: compared, and used as a card's frame would be.
+  /// Compares an output frame of a partition, and passes it on as the host would.
   void take(End end, std::uint64_t frame, const Buffer& packed) {
     if (frame >= frames_.inputs.size()) return;
     ++given_;
@@ -236,7 +236,8 @@ class Run {
     return count;
   }
 
-  /// Between the ends of successive frames, over the later half of them; `last` picks the clock.
+  /// Cycles between the ends of successive frames, averaged over their later half; `last` returns the end of
+  /// a frame.
   template <class Last>
   std::optional<double> interval(const std::vector<rtl::FramePassage>& passages, Last last) const {
     const std::size_t n = std::min<std::size_t>(passages.size(), frames_.inputs.size());
@@ -285,7 +286,7 @@ class Run {
     return out;
   }
 
-  /// From what the host feeds to what the host reads.
+  /// The latency from the host's inputs to the host's outputs.
   void measure_system() {
     if (system_.standstill().has_value()) return;
     std::optional<std::uint64_t> begin;

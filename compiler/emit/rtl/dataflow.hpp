@@ -11,7 +11,7 @@ namespace millrace::compiler::emit {
 std::string dataflow_text(const generators::Design& design, const kernels::Program& program,
                           const RtlOptions& options);
 
-/// Of all that is read as it is used, one reader's behind the other's.
+/// Bytes of all streamed weights; those of each reader follow those of the one before.
 std::uint64_t streamed_bytes(const generators::Netlist& netlist);
 
 }  // namespace millrace::compiler::emit

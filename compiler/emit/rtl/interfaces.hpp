@@ -1,4 +1,4 @@
-// The ports of a partition's top: emit/rtl writes them, emit/vitis makes a kernel around them.
+// The ports of a partition's top module. emit/rtl writes them; emit/vitis wraps them in a kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace millrace::compiler::emit {
 
-/// A signal of a bus, with its direction as the top has it.
+/// A signal of a bus; the direction is the top's.
 struct Signal {
   const char* name;
   bool input;
@@ -39,7 +39,7 @@ inline constexpr Signal kAxiWrite[] = {{"awvalid", false, 1},
                                        {"bvalid", true, 1},
                                        {"bready", false, 1},
                                        {"bresp", true, 2}};
-/// A connector for a cable: whether its core is up, and an AXI-Stream each way.
+/// The ports of a connector for a cable: a flag that its core is up, and an AXI-Stream in each direction.
 inline constexpr Signal kConnector[] = {{"up", true, 1},
                                         {"tx_tvalid", false, 1},
                                         {"tx_tready", true, 1},
@@ -59,7 +59,7 @@ struct TopUnit {
   Master master = Master::kNone;  // an AXI4 master, <name>_axi_, that reads or writes memory
 };
 
-/// All ports of a top beside clk, rst and error, in their order.
+/// All ports of a top except clk, rst and error, in their order.
 struct TopInterface {
   std::vector<TopUnit> units;
   std::uint32_t connectors = 0;  // link<k>_, behind the units

@@ -14,14 +14,14 @@
 namespace millrace::compiler::emit {
 namespace {
 
-/// What a file of constants is good for is in the module that reads it; the folder as a whole is identified.
+/// Identifies the whole folder, constants included.
 std::string digest_of(const std::map<std::string, std::string>& files) {
   std::string lines;
   for (const auto& [path, content] : files) lines += sha256_hex(content) + "  " + path + "\n";
   return sha256_hex(lines);
 }
 
-/// The words of one line, low ones first.
+/// Appends the words of one line, the low ones first.
 void append_words(std::string_view digits, std::uint32_t bits, std::vector<std::byte>& out) {
   constexpr std::size_t kDigits = 16;  // of a word
   for (std::uint32_t word = 0; word < (bits + 63) / 64; ++word) {
@@ -48,7 +48,7 @@ std::vector<std::byte> load_stream(const generators::Netlist& netlist) {
   return out;
 }
 
-/// Line behind line at its pitch, each pass on whole words.
+/// The lines of each reader at their pitch, padded to whole words.
 std::vector<std::byte> streamed_section(const generators::Netlist& netlist) {
   std::vector<std::byte> out;
   for (const auto& reader : netlist.readers) {

@@ -9,7 +9,7 @@
 
 namespace millrace::compiler::emit {
 
-/// Modules of the library a top may use.
+/// The library modules that a top may use.
 std::set<std::string> top_modules();
 
 struct TopModule {

@@ -11,8 +11,8 @@ std::string port(bool input, unsigned width, const std::string& name) {
   return std::string(",\n  ") + (input ? "input  wire " : "output wire ") + range(width) + name;
 }
 
-/// A signal of an AXI4 address channel that the top does not drive: all bursts increment and are of full
-/// words.
+/// A signal of an AXI4 address channel that the top does not drive, because it is constant: all bursts
+/// increment and consist of full words.
 struct Constant {
   const char* name;
   unsigned width;
@@ -21,7 +21,7 @@ struct Constant {
 constexpr Constant kAddressConstants[] = {
     {"size", 3, "3'd6"}, {"burst", 2, "2'b01"}, {"cache", 4, "4'b0011"}, {"prot", 3, "3'b000"}};
 
-/// Of the signals that go down to the windows, only valid and ready differ from window to window.
+/// Whether a slave signal differs from window to window: only valid and ready do, of those to the windows.
 bool is_shared(const Signal& signal) {
   return signal.input && signal.width > 1;
 }
@@ -36,7 +36,7 @@ std::string connection(const std::string& port, const std::string& wire) {
   return "." + port + "(" + wire + ")";
 }
 
-/// `words` with commas between, in lines that can be read; lines but the first begin with `indent`.
+/// `words` separated by commas, in lines of readable length; all lines but the first begin with `indent`.
 std::string filled(const std::vector<std::string>& words, const std::string& indent) {
   constexpr std::size_t kColumns = 100;  // of the words; what stands around them has room up to 140
   std::string text;
@@ -87,14 +87,14 @@ KernelPorts kernel_ports(const TopInterface& top) {
   }
   for_each_connector_signal(
       top, [&](const std::string& name, const Signal& s) { out.ports += port(s.input, s.width, name); });
-  // A cable's core cannot wait, so the top has no ready for what the core brings. AXI-Stream wants one.
+  // A cable's core cannot wait, so the top has no ready for its words, but AXI-Stream needs one.
   for (std::uint32_t k = 0; k < top.connectors; ++k)
     drive(1, "link" + std::to_string(k) + "_rx_tready", "1'b1");
   return out;
 }
 
-/// The unit that splits the kernel's slave into windows side by side, window 0 in the low bits. Addresses and
-/// data go to all of them.
+/// The unit that splits the kernel's slave into windows, window 0 in the low bits. Addresses and data go to
+/// all windows.
 std::string splitter(std::size_t windows) {
   std::string wires;
   std::vector<std::string> split = {connection("clk", "ap_clk"), connection("rst", "rst")};

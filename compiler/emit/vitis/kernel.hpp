@@ -1,5 +1,5 @@
-// The RTL kernel around a partition's top: one AXI4-Lite slave whose windows are the top's register slaves,
-// and full AXI4 masters. Private to compiler/emit/vitis.
+// The RTL kernel around a partition's top. It has one AXI4-Lite slave, whose windows are the register slaves
+// of the top, and full AXI4 masters. Private to compiler/emit/vitis.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ std::vector<std::string> master_names(const TopInterface& top);
 /// "link0_tx", "link0_rx", …: two AXI-Streams a connector.
 std::vector<std::string> stream_names(const TopInterface& top);
 
-/// The kernel around module `module`, in Verilog-2001: AMD's packager takes no SystemVerilog top (UG1118,
-/// "Top-Level HDL Requirements").
+/// The text of the kernel around `module`. It is Verilog-2001, because AMD's packager takes no SystemVerilog
+/// top (UG1118, "Top-Level HDL Requirements").
 std::string kernel_text(const TopInterface& top, const std::string& kernel, const std::string& module);
 
 }  // namespace millrace::compiler::emit

@@ -1,6 +1,6 @@
-// What a machine with Vivado and Vitis needs to build an image: for each image on a device with a platform a
-// folder vitis/<image>/, and a Makefile above them. Text only. README.md says what the files are; none of it
-// has ever met the vendor's tools.
+// Writes the files for building images with Vivado and Vitis: a folder vitis/<image>/ for each image on a
+// device with a platform, and a Makefile above them. README.md describes the files. The vendor's tools have
+// never read them.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace millrace::compiler::emit {
 
-/// Instances of a dataflow module that stand in one region.
+/// The instances of a dataflow module in one region.
 struct PlacedInstances {
   std::string region;  // of the device: "SLR1"
   std::vector<std::string> instances;
@@ -23,10 +23,10 @@ struct PlacedInstances {
 struct VitisImage {
   std::string image;      // "image0"
   std::string partition;  // the one it holds: rtl/<partition>/
-  std::string region;     // of the device, "all" where there are none
+  std::string region;     // of the device; "all" if it has none
   const runtime::plan::Device* device = nullptr;
   std::optional<TopInterface> top;           // of module <partition>_top; none: no hardware was generated
-  std::vector<PlacedInstances> placed = {};  // where it spans regions; empty: it is in `region` only
+  std::vector<PlacedInstances> placed = {};  // if it spans regions; empty: it is in `region` only
 };
 
 /// Files below the deployment ("vitis/image0/link.cfg" …). An image with link ports is joined to a kernel

@@ -5,16 +5,16 @@
 
 namespace millrace::compiler::generators {
 
-/// A tree that adds `leaves` values pairwise, level by level. Every level is registered, and so is a value without a
-/// partner. Widths grow by `grow` bits a level.
+/// A tree that adds `leaves` values pairwise, level by level. Every level is registered, and so is a value
+/// without a partner. Widths grow by `grow` bits a level.
 struct AdderTree {
   double adder_bits = 0;     // of all adders' results
   double register_bits = 0;  // of all levels, the leaves' own registers included
 };
 AdderTree adder_tree(std::int64_t leaves, std::int64_t leaf_bits, std::int64_t grow, std::int64_t levels);
 
-/// The buffer of a vector's inputs, of `width` bits a beat. It holds `held` of them if `buffered`: further outputs
-/// read them again.
+/// The buffer of a vector's inputs, of `width` bits a beat. It holds `held` of them if `buffered`: further
+/// outputs read them again.
 void add_input_buffer(Features& f, std::int64_t width, std::int64_t held, bool buffered);
 
 /// `count` dot products of SIMD elements.

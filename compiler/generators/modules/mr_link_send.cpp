@@ -13,8 +13,8 @@ void cost(const Values& v, Features& f) {
   f.add_lut("one", 1);
   f.add_lut("bus", port.bits);
   f.add_lut("counter", counters);
-  // Zeros fill a frame's last word. Where beats are words, that is logic before the memory; an adapter's registers
-  // have it anyway.
+  // Zeros fill a frame's last word. Where beats are words, that is logic before the memory; an adapter's
+  // registers have it anyway.
   f.add_lut("fill", port.beat == port.bits ? port.bits : 0);
   f.add_ff("one", 1);
   f.add_ff("counter", counters + 4 * clog2(depth));

@@ -16,8 +16,9 @@ std::uint64_t latency(const Values& v) {
          (v["ROUND_HALF_EVEN"] != 0 ? 1U : 0U);
 }
 
-/// Constants that are loaded are not known beforehand: every shift is possible, and so is every bit of a line. The terms
-/// that are fitted to such rows have names of their own, so that neither kind moves the other's figures.
+/// Constants that are loaded are not known beforehand: every shift is possible, and so is every bit of a
+/// line. The terms that are fitted to such rows have names of their own, so that neither kind moves the
+/// other's figures.
 void loaded_cost(const Values& v, Features& f) {
   const std::int64_t pe = v["PE"], nf = lines(v);
   const std::int64_t acc = v["ACCBITS"], mbits = v["MBITS"], offbits = v["OFFBITS"], obits = v["OBITS"];

@@ -33,12 +33,12 @@ void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t
 /// The condition under which mr_fifo, mr_mvu, mr_swu and mr_swu_par put a buffer into block RAM.
 bool wants_block(std::int64_t width, std::int64_t depth);
 
-/// A memory with one write port and one clocked read port: block RAM where `block`. Its output register is a part of
-/// a block RAM, and separate from LUTRAM.
+/// A memory with one write port and one clocked read port: block RAM where `block`. Its output register is a
+/// part of a block RAM, and separate from LUTRAM.
 void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block);
 
-/// An mr_width_adapter inside another module; nothing where both sides are alike. Of every `of` bits that come in,
-/// `own` are no copies of others, as those of an extended sign are.
+/// An mr_width_adapter inside another module; nothing where both sides are alike. Of every `of` bits that
+/// come in, `own` are no copies of others, as those of an extended sign are.
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own = 1, std::int64_t of = 1);
 

@@ -1,8 +1,9 @@
 // The handshake and the counters of a module, without data. Private to compiler/generators.
 //
-// A clock has two phases. First, valids that pass through combinationally (offer(), in topological order). Then, from
-// the outputs back, each unit's readies and its clock edge (step()): a unit reads its input wires and writes its
-// output wires, and its readers went before it. A unit's registers are its members; names are the modules'.
+// A clock has two phases. First, valids that pass through combinationally (offer(), in topological order).
+// Then, from the outputs back, each unit's readies and its clock edge (step()): a unit reads its input wires
+// and writes its output wires, and its readers went before it. A unit's registers are its members; names are
+// the modules'.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +73,8 @@ struct PlayedInstance {
   }
 };
 
-/// `s_ready = en`, and a beat leaves `delay` enabled clocks after it was taken (1: only m_valid is a register).
+/// `s_ready = en`, and a beat leaves `delay` enabled clocks after it was taken (1: only m_valid is a
+/// register).
 class Pipeline {
  public:
   Pipeline(Wire& in, Wire& out, std::uint64_t delay) : in_(in), out_(out), stages_(delay - 1) {}

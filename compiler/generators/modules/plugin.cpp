@@ -8,8 +8,9 @@
 namespace millrace::compiler::generators::modules {
 namespace {
 
-/// A module that keeps the plugin's promise. It takes beats no faster than a frame in INTERVAL. Its first output beat
-/// belongs to the LEADth of the input and its last to the last; each leaves LATENCY later. It holds a frame.
+/// A module that keeps the plugin's promise. It takes beats no faster than a frame in INTERVAL. Its first
+/// output beat belongs to the LEADth of the input and its last to the last; each leaves LATENCY later. It
+/// holds a frame.
 class Promised {
  public:
   Promised(Wire& in, Wire& out, const Values& v, std::uint64_t beats_in, std::uint64_t beats_out)

@@ -1,6 +1,6 @@
-/// CRC-32 of IEEE 802.3 over one more word: reflected, polynomial 0xedb88320, the first byte in the low bits.
+/// Extends a CRC-32 of IEEE 802.3 by one word: reflected, polynomial 0xedb88320, the first byte in the low bits.
 ///
-/// Start from ones and invert the result, as Ethernet does. Combinational.
+/// As in Ethernet, start with all ones and invert the result. Combinational.
 `default_nettype none
 module mr_crc32 #(
   parameter integer BYTES = 8

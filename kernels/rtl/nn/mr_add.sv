@@ -1,7 +1,7 @@
 /// Sum of two tensors: q = clamp((a * A_FACTOR + b * B_FACTOR + OFFSET) >> SHIFT, LOWEST, HIGHEST), lane by lane.
 ///
-/// The inputs are joined inside: a beat of each makes a beat out. ZBITS holds the sum before the shift.
-/// Latency 3, interval 1 beat a cycle. Registered: products, sum, result. An input's ready depends on the other's valid.
+/// One beat of each input makes one output beat. ZBITS must be enough for the sum before the shift. Latency 3, interval 1 beat per cycle.
+/// Registered: products, sum, result. The ready of each input depends on the valid of the other.
 `default_nettype none
 module mr_add #(
   parameter integer SIMD     = 1,

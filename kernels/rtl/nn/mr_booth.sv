@@ -1,7 +1,7 @@
-/// Signed product in LUTs, radix-4 Booth: the cheapest soft multiplier for 3- to 9-bit weights on UltraScale.
+/// Signed product in LUTs by radix-4 Booth recoding: the cheapest soft multiplier for weights of 3 to 9 bits on UltraScale.
 ///
-/// p = a * w, both two's complement. Combinational: a digit select, then (WBITS+1)/2 - 1 adders in series. The adders keep their
-/// hierarchy: merged into one compressor tree they cost more.
+/// p = a * w, both in two's complement. Combinational: the choice of a digit, then (WBITS+1)/2 - 1 adders in series. The adders keep their
+/// hierarchy, because synthesis would otherwise merge them into a compressor tree, which costs more.
 `default_nettype none
 module mr_booth #(
   parameter integer ABITS = 8,
@@ -16,7 +16,7 @@ module mr_booth #(
   localparam integer SW = ABITS + 3;       // bits of a running sum
   localparam integer PW = ABITS + WBITS;
 
-  logic [2*N:0]    digits;  // w, sign-extended, behind a zero
+  logic [2*N:0]    digits;  // w, sign-extended, with a zero below
   logic [N*RW-1:0] row;     // digit times a, ones' complement where negative
   logic [N-1:0]    negative;
   assign digits = {{(2 * N - WBITS + 1) {w[WBITS-1]}}, w} << 1;
@@ -27,11 +27,11 @@ module mr_booth #(
       logic [RW-1:0] magnitude;
       assign d                  = digits[2*i+:3];
       assign magnitude          = (d == 3'b011 || d == 3'b100) ? {a, 1'b0} : (d[0] ^ d[1]) ? {a[ABITS-1], a} : '0;
-      assign negative[i]        = d[2];  // of digit 111, minus zero, too
+      assign negative[i]        = d[2];  // also of digit 111, which is minus zero
       assign row[i*RW+:RW]      = magnitude ^ {RW{negative[i]}};
     end
 
-    // The last row has no row above it whose empty low bits could carry its +1: it is completed first.
+    // A row's +1 (two's complement) sits in the empty low bits of the row above. The last row has none above, so add its +1 first.
     logic [SW-1:0] top;
     mr_sum #(.WIDTH(SW)) complete (
       .a({{2{row[N*RW-1]}}, row[(N-1)*RW+:RW]}), .b({{(SW - 1) {1'b0}}, negative[N-1]}), .y(top));

@@ -1,8 +1,8 @@
 /// Dot product of SIMD activations and weights: products, then an adder tree with a register behind every level.
 ///
-/// sum = Σ a[i] * w[i], exact. Kinds and MUL as in mr_multiply; bipolar times bipolar counts equal bits instead.
-/// Latency 1 + ceil(log2 SIMD) enabled clocks, one dot product a clock. Registered: products and every level. SIM_FAST (for
-/// simulators only): one sum with the same delay.
+/// sum = Σ a[i] * w[i], exact. Kinds of operands and MUL as in mr_multiply; for bipolar times bipolar, equal bits are counted instead.
+/// Latency 1 + ceil(log2 SIMD) enabled clocks, one dot product per clock. Registered: products and every level. SIM_FAST (only for
+/// simulators) replaces the tree by one sum with the same delay.
 `default_nettype none
 module mr_dot #(
   parameter integer SIMD  = 4,

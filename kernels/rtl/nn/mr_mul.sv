@@ -1,7 +1,7 @@
-/// Product of two tensors, lane by lane, exact: p = a * b. With mr_requant behind it, a multiplication of quantised tensors.
+/// Product of two tensors, lane by lane, exact: p = a * b. mr_requant behind it makes a multiplication of quantised tensors.
 ///
-/// Kinds and MUL as in mr_multiply; lanes of p are PBITS wide, signed. The inputs are joined inside: a beat of each makes a beat out.
-/// Latency 2, interval 1 beat a cycle. Registered: operands, products. An input's ready depends on the other's valid.
+/// Kinds of operands and MUL as in mr_multiply. Lanes of p are signed and PBITS wide. One beat of each input makes one output beat.
+/// Latency 2, interval 1 beat per cycle. Registered: operands, products. The ready of each input depends on the valid of the other.
 `default_nettype none
 module mr_mul #(
   parameter integer SIMD  = 1,

@@ -1,7 +1,7 @@
-/// One product of an activation and a weight of any kind, exact.
+/// The exact product of an activation and a weight of any kind.
 ///
-/// Kinds: 0 unsigned, 1 signed, 2 bipolar (one bit: 1 is +1, 0 is -1). MUL: 0 in LUTs, 1 in a DSP slice. Combinational.
-/// PBITS = bits of both operands as signed numbers together.
+/// Kinds of operands: 0 unsigned, 1 signed, 2 bipolar (one bit: 1 is +1, 0 is -1). MUL: 0 multiplies in LUTs, 1 in a DSP slice.
+/// Combinational. PBITS is the sum of both operands' bits as signed numbers.
 `default_nettype none
 module mr_multiply #(
   parameter integer ABITS = 8,

@@ -1,18 +1,18 @@
 /// Folded matrix-vector unit: the arithmetic of convolutions (behind a sliding window) and of fully connected layers.
 ///
-/// y[o] = bias[o] + Σ over i < MW of x[i] * weight[o][i], for o < MH; exact in ACCBITS (the compiler's business).
+/// y[o] = bias[o] + Σ over i < MW of x[i] * weight[o][i], for o < MH. ACCBITS must be enough for every sum.
 /// Input: SF = MW / SIMD beats, lane s of beat sf is x[sf*SIMD + s]. Output: NF = MH / PE beats, lane p of beat nf is
-/// y[nf*PE + p], ACCBITS wide. Weights: SF * NF lines, line nf*SF + sf, lane p*SIMD + s; bias (BIAS = 1): NF lines of PE lanes.
+/// y[nf*PE + p], ACCBITS wide. Weights: SF * NF lines, line nf*SF + sf, lane p*SIMD + s. Bias (if BIAS = 1): NF lines of PE lanes.
 ///
-/// Kinds: 0 unsigned, 1 signed, 2 bipolar (1 bit). MUL: 0 LUTs, 1 a DSP slice a product, 2 a DSP slice for two (rows 2k and 2k+1
-/// of the PE; lane of the odd one holds weight - (even weight < 0); signed weights without the most negative; a last odd PE
-/// has slices of its own). WSTYLE as in mr_table. LOADED = 1: weights come through l_ once, one line a beat, then
-/// the lines of the bias, in the low bits.
+/// Kinds of operands: 0 unsigned, 1 signed, 2 bipolar (1 bit). MUL: 0 multiplies in LUTs, 1 in a DSP slice per product, 2 in a DSP slice for
+/// two products (rows 2k and 2k+1 of the PE). With MUL = 2 weights are signed and never the most negative value, the lane of the odd row
+/// holds weight - (even weight < 0), and a last odd row has slices of its own. WSTYLE as in mr_table. LOADED = 1: the lines of the weights
+/// come through l_, one a beat, and then the lines of the bias, in the low bits.
 ///
-/// Where NF > 1 the inputs are kept for the later passes in IBUF >= SF words, written while earlier vectors are computed: with 2*SF
-/// (double buffer) a slow source costs nothing. Interval NF * SF cycles. Latency SF + 2 + ceil(log2 SIMD), one more where NF > 1.
-/// Registered: weight, activation, product, every adder level, accumulator (= m_data), m_valid. s_ready depends on m_ready
-/// where NF = 1, else on registers only.
+/// If NF > 1, a buffer of IBUF >= SF words keeps the inputs for the later passes and takes the next vector meanwhile. With IBUF = 2*SF
+/// (double buffer) a slow source costs no time. Interval NF * SF cycles. Latency SF + 2 + ceil(log2 SIMD), one more if NF > 1. Registered:
+/// weight, activation, product, every adder level, accumulator (= m_data), m_valid. s_ready depends on m_ready if NF = 1, otherwise only on
+/// registers.
 `default_nettype none
 module mr_mvu #(
   parameter integer MH      = 4,
@@ -65,7 +65,7 @@ module mr_mvu #(
   localparam logic [NFW-1:0] NF_LAST = NFW'(NF - 1);
   localparam logic [AW-1:0]  A_LAST = AW'(DEPTH - 1);
 
-  // Stage 0: which weights meet which activations
+  // Stage 0: the addresses of weights and activations.
   logic [SFW-1:0] sf;
   logic [NFW-1:0] nf;
   logic [AW-1:0]  waddr;
@@ -114,7 +114,7 @@ module mr_mvu #(
       localparam logic [BW-1:0] B_LAST = BW'(IBUF - 1);
       localparam logic [CW-1:0] ROOM = CW'(IBUF);
       logic [BW-1:0] wp, rp, base;  // base: the first word of the vector being computed
-      logic [CW-1:0] held;          // words not given up: a word is, when the last pass reads it
+      logic [CW-1:0] held;          // words in use: the last pass that reads a word frees it
       logic [CW-1:0] ahead;         // words written that this pass has not read
       logic          write, give, again;
       assign s_ready = (held != ROOM);
@@ -166,7 +166,7 @@ module mr_mvu #(
       last  <= {last[LAT-1:1], sf_end};
     end
 
-  // Bias, where there is one: read so that it is there with the first sum
+  // The bias, read early enough for the first sum.
   logic [PE*ACCBITS-1:0] start;
   generate
     if (BIAS != 0) begin : g_bias
@@ -175,7 +175,7 @@ module mr_mvu #(
       always_ff @(posedge clk)
         if (rst) baddr <= '0;
         else if (en && valid[LAT] && last[LAT]) baddr <= (baddr == NF_LAST) ? '0 : baddr + 1'b1;
-      // Read anew in every clock: the line for the next sum is there one clock after the last one ended.
+      // Read in every clock, so that the line for the next sum is there one clock after the last sum ended.
       logic [PE*ACCBITS-1:0] line;
       logic [NFW-1:0]        next;
       assign next = (valid[LAT] && last[LAT]) ? ((baddr == NF_LAST) ? '0 : baddr + 1'b1) : baddr;
@@ -212,14 +212,14 @@ module mr_mvu #(
         end
       assign m_data[2*p*ACCBITS+:2*ACCBITS] = {acc1, acc0};
       logic unused;
-      assign unused = &{1'b0, with_carry[0], sum0, sum1};  // sums may be wider than what is reachable
+      assign unused = &{1'b0, with_carry[0], sum0, sum1};  // sums may be wider than ACCBITS
     end
     for (genvar p = 2 * PAIRS; p < PE; p = p + 1) begin : g_plain
       logic [PLAINBITS-1:0] sum;
       mr_dot #(.SIMD(SIMD), .ABITS(ABITS), .AKIND(AKIND), .WBITS(WBITS), .WKIND(WKIND), .MUL(MUL == 0 ? 0 : 1)) dot (
         .clk, .en, .a(a1), .w(w1[p*SIMD*WBITS+:SIMD*WBITS]), .sum);
       logic unused;
-      assign unused = &{1'b0, sum};  // may be wider than what is reachable
+      assign unused = &{1'b0, sum};  // may be wider than ACCBITS
       logic [ACCBITS-1:0] acc;
       always_ff @(posedge clk)
         if (en && valid[LAT]) acc <= (first[LAT] ? start[p*ACCBITS+:ACCBITS] : acc) + ACCBITS'($signed(sum));

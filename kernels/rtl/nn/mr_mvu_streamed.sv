@@ -1,13 +1,14 @@
-/// Folded matrix-vector unit whose weights come as a stream, line by line as they are used: from mr_weight_reader.
+/// Folded matrix-vector unit whose weights arrive as a stream from mr_weight_reader, a line at a time as they are used.
 ///
-/// y[o] = Σ over i < MW of x[i] * weight[o][i], for o < MH; exact in ACCBITS (the compiler's business). s0_: SF = MW / SIMD beats, lane s of
-/// beat sf is x[sf*SIMD + s]. s1_: NF * SF lines a vector, NF = MH / PE, line nf*SF + sf, lane p*SIMD + s. m_: NF beats, lane p of beat nf is
-/// y[nf*PE + p], ACCBITS wide. Kinds: 0 unsigned, 1 signed, 2 bipolar (1 bit). MUL: 0 LUTs, 1 a DSP slice a product.
+/// y[o] = Σ over i < MW of x[i] * weight[o][i], for o < MH. ACCBITS must be enough for every sum. s0_ has SF = MW / SIMD beats, lane s of
+/// beat sf is x[sf*SIMD + s]. s1_ has NF * SF lines per vector, NF = MH / PE, line nf*SF + sf, lane p*SIMD + s. m_ has NF beats, lane p of
+/// beat nf is y[nf*PE + p], ACCBITS wide. Kinds of operands: 0 unsigned, 1 signed, 2 bipolar (1 bit). MUL: 0 multiplies in LUTs, 1 in a DSP
+/// slice per product.
 ///
-/// A line that is late holds the unit up, and nothing else. Where NF > 1 the inputs are kept for the later passes in IBUF >= SF words: with
-/// 2*SF (double buffer) a slow source of inputs costs nothing. Interval NF * SF cycles where lines keep up. Latency SF + 2 + ceil(log2
-/// SIMD), one more where NF > 1. Registered: weight, activation, product, every adder level, accumulator (= m_data), m_valid. s0_ready
-/// depends on m_ready and s1_valid where NF = 1, else on registers only; s1_ready on m_ready, and on s0_valid where NF = 1.
+/// A late line stalls only this unit. If NF > 1, a buffer of IBUF >= SF words keeps the inputs for the later passes; with IBUF = 2*SF
+/// (double buffer) a slow source of inputs costs no time. Interval NF * SF cycles if lines keep up. Latency SF + 2 + ceil(log2 SIMD), one
+/// more if NF > 1. Registered: weight, activation, product, every adder level, accumulator (= m_data), m_valid. s0_ready depends on m_ready
+/// and s1_valid if NF = 1, otherwise only on registers. s1_ready depends on m_ready, and on s0_valid if NF = 1.
 `default_nettype none
 module mr_mvu_streamed #(
   parameter integer MH      = 4,
@@ -47,7 +48,7 @@ module mr_mvu_streamed #(
   localparam logic [SFW-1:0] SF_LAST = SFW'(SF - 1);
   localparam logic [NFW-1:0] NF_LAST = NFW'(NF - 1);
 
-  // Stage 0: which line meets which activations
+  // Stage 0: the address of the activations for the next line.
   logic [SFW-1:0] sf;
   logic [NFW-1:0] nf;
   logic           en, have, step, sf_end, nf_end;
@@ -82,7 +83,7 @@ module mr_mvu_streamed #(
       localparam logic [BW-1:0] B_LAST = BW'(IBUF - 1);
       localparam logic [CW-1:0] ROOM = CW'(IBUF);
       logic [BW-1:0] wp, rp, base;  // base: the first word of the vector being computed
-      logic [CW-1:0] held;          // words not given up: a word is, when the last pass reads it
+      logic [CW-1:0] held;          // words in use: the last pass that reads a word frees it
       logic [CW-1:0] ahead;         // words written that this pass has not read
       logic          write, give, again;
       assign s0_ready = (held != ROOM);
@@ -141,7 +142,7 @@ module mr_mvu_streamed #(
       mr_dot #(.SIMD(SIMD), .ABITS(ABITS), .AKIND(AKIND), .WBITS(WBITS), .WKIND(WKIND), .MUL(MUL)) dot (
         .clk, .en, .a(a1), .w(w1[p*SIMD*WBITS+:SIMD*WBITS]), .sum);
       logic unused;
-      assign unused = &{1'b0, sum};  // may be wider than what is reachable
+      assign unused = &{1'b0, sum};  // may be wider than ACCBITS
       logic [ACCBITS-1:0] acc;
       always_ff @(posedge clk)
         if (en && valid[LAT]) acc <= (first[LAT] ? '0 : acc) + ACCBITS'($signed(sum));

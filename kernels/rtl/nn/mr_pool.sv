@@ -1,10 +1,10 @@
-/// Pooling over windows that neither overlap nor are padded (kernel = stride): one pass, no sliding window needed.
+/// Pooling over windows that neither overlap nor have padding (kernel = stride): one pass without a sliding window.
 ///
-/// OP 0: largest, 1: sum of each KH x KW window, channel by channel; rows and columns that fill no window are dropped. Input beats
-/// y, x, fold over H * W * CF; output beats oy, ox, fold, lanes OBITS wide (OP 0: OBITS = ABITS; 1: wide enough for the sum).
-/// PX > 1: a beat holds PX neighbouring pixels of SIMD channels each, left one in the low bits (CF = 1, PX divides KW and W).
-/// Latency ((KH-1)*W + KW-PX)/PX * CF + 1, interval H*W/PX*CF cycles a frame. Registered: partial results (LUTRAM, read
-/// and written in one clock), m_valid, m_data.
+/// OP: 0 takes the largest element, 1 the sum, of each KH x KW window, channel by channel. Rows and columns that fill no window are dropped.
+/// Input beats: y, x, fold over H * W * CF. Output beats: oy, ox, fold. Output lanes are OBITS wide (OP 0: OBITS = ABITS; OP 1: enough for
+/// the sum). PX > 1: a beat holds PX neighbouring pixels of SIMD channels each, the left one in the low bits (CF = 1; PX divides KW and W).
+/// Latency ((KH-1)*W + KW-PX)/PX * CF + 1, interval H*W/PX*CF cycles per frame. Registered: partial results (LUTRAM, read and written in one
+/// clock), m_valid, m_data.
 `default_nettype none
 module mr_pool #(
   parameter integer OP    = 0,
@@ -15,7 +15,7 @@ module mr_pool #(
   parameter integer KH    = 2,
   parameter integer KW    = 2,
   parameter integer ABITS = 8,
-  parameter integer AKIND = 1,  // 0 unsigned (bipolar too: as fields they order alike), 1 signed
+  parameter integer AKIND = 1,  // 0 unsigned (also bipolar, which has the same order), 1 signed
   parameter integer OBITS = 8,
   parameter integer PX    = 1
 ) (
@@ -30,7 +30,7 @@ module mr_pool #(
   input  logic                  m_ready,
   output logic [SIMD*OBITS-1:0] m_data
 );
-  localparam integer WB = W / PX;    // beats a row and fold, a window's
+  localparam integer WB = W / PX;    // beats of a row per fold
   localparam integer KB = KW / PX;
   localparam integer OW = W / KW;
   localparam integer OH = H / KH;
@@ -52,7 +52,7 @@ module mr_pool #(
   logic [YW-1:0]  y;
   logic [KXW-1:0] kx;
   logic [KYW-1:0] ky;
-  logic [AW-1:0]  base, addr;  // base: the window column's first word
+  logic [AW-1:0]  base, addr;  // base: the first word of the column of windows
   logic           en, step, used, first, last, c_end, x_end;
   assign en      = !m_valid || m_ready;
   assign s_ready = en;
@@ -69,7 +69,7 @@ module mr_pool #(
   assign so_far = partial[addr];
   generate
     for (genvar s = 0; s < SIMD; s = s + 1) begin : g_lane
-      logic [PX*OBITS-1:0] beat;  // what the pixels up to this one make
+      logic [PX*OBITS-1:0] beat;  // the result over the pixels up to this one
       for (genvar p = 0; p < PX; p = p + 1) begin : g_pixel
         mr_pool_lane #(.OP(OP), .ABITS(ABITS), .AKIND(AKIND), .OBITS(OBITS)) lane (
           .first(p == 0), .a(s_data[(p*SIMD+s)*ABITS+:ABITS]), .so_far(beat[((p == 0) ? 0 : p - 1)*OBITS+:OBITS]),

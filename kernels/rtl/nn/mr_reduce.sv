@@ -1,7 +1,7 @@
-/// Pooling over TAPS successive beats a channel fold: behind a sliding window (TAPS = KH*KW; padding for "largest" is the type's lowest
-/// value), or over whole frames (global pooling: TAPS = H*W).
+/// Pooling over TAPS successive beats of each channel fold. Behind a sliding window TAPS = KH*KW, and padding for OP 0 is the type's lowest
+/// value. For global pooling TAPS = H*W.
 ///
-/// OP 0: largest, 1: sum. Input beats tap, fold over TAPS * CF; output one beat a fold, lanes OBITS wide.
+/// OP: 0 takes the largest element, 1 the sum. Input beats: tap, fold over TAPS * CF. Output: one beat per fold, lanes OBITS wide.
 /// Latency (TAPS-1)*CF + 1, interval TAPS*CF. Registered: partial results (LUTRAM), m_valid, m_data.
 `default_nettype none
 module mr_reduce #(
@@ -10,7 +10,7 @@ module mr_reduce #(
   parameter integer CF    = 1,
   parameter integer SIMD  = 1,
   parameter integer ABITS = 8,
-  parameter integer AKIND = 1,  // 0 unsigned (bipolar too), 1 signed
+  parameter integer AKIND = 1,  // 0 unsigned (also bipolar), 1 signed
   parameter integer OBITS = 8
 ) (
   input  logic clk,

@@ -1,13 +1,13 @@
-/// Requantise by multiply and shift: q = clamp(((acc * multiplier[c] + offset[c]) >> shift[c]) + ZERO_POINT, LOWEST, HIGHEST).
+/// Requantises by multiply and shift: q = clamp(((acc * multiplier[c] + offset[c]) >> shift[c]) + ZERO_POINT, LOWEST, HIGHEST).
 ///
-/// `>>` is arithmetic (towards minus infinity); with ROUND_HALF_EVEN = 1 the quotient by 2^shift is rounded to the nearest
-/// integer, a half to the even one: kMultiplyShift and kMultiplyShiftHalfEven of kernels/program/program.hpp. Any shift that
-/// SBITS holds is exact. Clamped to a signed or unsigned OBITS field. Channels run nf*PE + p as a matrix-vector unit emits them.
-/// MBITS = 0: the multiplier is 1 and there is no multiplier; OFFBITS = 0: the offset is 0 and there is no adder (scales that are
-/// powers of two). SHIFT >= 0 fixes the shift.
-/// QFILE: CHANNELS / PE lines (UNIFORM = 1: one line for all), lane p = {shift[SBITS], offset[OFFBITS], multiplier[MBITS]},
-/// multiplier and offset signed; SBITS >= 1, and there also where SHIFT is fixed. LOADED = 1: lines come through l_.
-/// Latency 2, +1 where MBITS > 0, +1 where OFFBITS > 0, +1 with ROUND_HALF_EVEN; interval CHANNELS / PE (one beat a cycle).
+/// `>>` is arithmetic (towards minus infinity). With ROUND_HALF_EVEN = 1 the quotient by 2^shift is instead rounded to the nearest integer,
+/// and halves to the even one. These are kMultiplyShift and kMultiplyShiftHalfEven of kernels/program/program.hpp. Every shift that fits
+/// SBITS is exact. The result is clamped to a signed or unsigned field of OBITS. Channels run nf*PE + p, as a matrix-vector unit emits them.
+///
+/// MBITS = 0: the multiplier is 1 and has no hardware. OFFBITS = 0: the offset is 0 and has no hardware. SHIFT >= 0 fixes the shift.
+/// QFILE has CHANNELS / PE lines (UNIFORM = 1: one line for all channels). Lane p is {shift[SBITS], offset[OFFBITS], multiplier[MBITS]} with
+/// signed multiplier and offset; SBITS >= 1, and the field is present even if SHIFT is fixed. LOADED = 1: lines come through l_.
+/// Latency 2, and one more for each of MBITS > 0, OFFBITS > 0 and ROUND_HALF_EVEN. Interval CHANNELS / PE (one beat per cycle).
 /// Registered: table and input, product, sum, rounded sum, result.
 `default_nettype none
 module mr_requant #(
@@ -79,7 +79,7 @@ module mr_requant #(
     for (genvar p = 0; p < PE; p = p + 1) begin : g_lane
       logic signed [ACCBITS-1:0]       acc;
       logic signed [PBITS-1:0]         product;
-      logic        [SBITS+OFFBITS-1:0] rest;  // of the line, beside the product
+      logic        [SBITS+OFFBITS-1:0] rest;  // the rest of the line, which travels with the product
       logic signed [ZBITS-1:0]         sum;
       logic        [SBITS-1:0]         shift, shift_last;
       logic signed [RBITS-1:0]         rounded;
@@ -115,15 +115,15 @@ module mr_requant #(
       end
 
       if (ROUND_HALF_EVEN != 0) begin : g_half_even
-        // sum + 2^(shift-1) - 1 + the bit that stays lowest; nothing with shift 0. Every shift above ZBITS gives 0, as
-        // ZBITS itself does: |sum| is at most half of its 2^ZBITS.
+        // sum + 2^(shift-1) - 1 + the lowest bit that remains; unchanged if shift is 0. Every shift above ZBITS gives 0 like ZBITS
+        // itself, because |sum| is at most half of 2^ZBITS.
         localparam logic [SBITS:0] MOST = (ZBITS < (1 << SBITS)) ? (SBITS+1)'(ZBITS) : (SBITS+1)'((1 << SBITS) - 1);
         logic [SBITS-1:0] by;
         logic [ZBITS:0]   below;
         logic             odd;
         logic signed [RBITS:0] twice;
         assign by    = ({1'b0, shift} > MOST) ? MOST[SBITS-1:0] : shift;
-        assign below = ~({(ZBITS+1){1'b1}} << by);  // the bits that go
+        assign below = ~({(ZBITS+1){1'b1}} << by);  // the bits that are shifted out
         assign odd   = by != '0 && 1'(sum >>> by);
         assign twice = $signed({sum[ZBITS-1], sum, 1'b1}) + $signed({2'b00, below[ZBITS-1:1], odd});
         always_ff @(posedge clk)

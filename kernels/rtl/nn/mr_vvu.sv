@@ -1,8 +1,8 @@
-/// Depthwise convolution behind a sliding window: each channel with its own weights, PE channels a beat.
+/// Depthwise convolution behind a sliding window: each channel has its own weights; PE channels per beat.
 ///
-/// y[c] = bias[c] + Σ over taps of x[tap][c] * weight[c][tap], exact in ACCBITS; c = fold*PE + lane, CF = CHANNELS / PE folds.
-/// Input beats tap, fold; output beats fold. Weights: TAPS * CF lines, line tap*CF + fold, lane p; bias (BIAS = 1): CF lines.
-/// Kinds, MUL (0 or 1), WSTYLE and LOADED as in mr_mvu.
+/// y[c] = bias[c] + Σ over taps of x[tap][c] * weight[c][tap]. ACCBITS must be enough for every sum. c = fold*PE + lane, with CF =
+/// CHANNELS / PE folds. Input beats: tap, fold. Output beats: fold. Weights: TAPS * CF lines, line tap*CF + fold, lane p. Bias (if BIAS = 1):
+/// CF lines. Kinds of operands, MUL (0 or 1), WSTYLE and LOADED as in mr_mvu.
 /// Latency (TAPS-1)*CF + 3, interval TAPS*CF. Registered: operands, products, accumulators (LUTRAM), m_valid, m_data.
 `default_nettype none
 module mr_vvu #(
@@ -130,7 +130,7 @@ module mr_vvu #(
       always_ff @(posedge clk) if (en) product2 <= product;
       assign after[p*ACCBITS+:ACCBITS] = so_far[p*ACCBITS+:ACCBITS] + ACCBITS'($signed(product2));
       logic unused;
-      assign unused = &{1'b0, product2};  // may be wider than what is reachable
+      assign unused = &{1'b0, product2};  // may be wider than ACCBITS
     end
   endgenerate
   always_ff @(posedge clk) begin

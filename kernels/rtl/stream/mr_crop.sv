@@ -1,7 +1,7 @@
 /// Removes the border of each frame.
 ///
-/// Input beats y, x, fold over H * W * CF; output the beats of rows TOP .. H-BOTTOM-1, columns LEFT .. W-RIGHT-1.
-/// Latency 1, initiation interval 1 beat (of the input) a cycle. Registered: m_valid, m_data; s_ready depends on m_ready.
+/// Input beats: y, x, fold over H * W * CF. Output: the beats of rows TOP .. H-BOTTOM-1 and columns LEFT .. W-RIGHT-1.
+/// Latency 1, initiation interval 1 input beat per cycle. Registered: m_valid, m_data. s_ready depends on m_ready.
 `default_nettype none
 module mr_crop #(
   parameter integer H      = 4,
@@ -37,7 +37,7 @@ module mr_crop #(
   logic [CW-1:0] c;
   logic          keep, en;
 
-  // In 32 bits: an index below TOP or LEFT wraps to a huge one.
+  // In 32 bits an index below TOP or LEFT wraps to a huge value, so one comparison is enough.
   assign keep    = (32'(y) - TOP) < 32'(H - TOP - BOTTOM) && (32'(x) - LEFT) < 32'(W - LEFT - RIGHT);
   assign en      = !m_valid || m_ready;
   assign s_ready = en;

@@ -1,8 +1,7 @@
-/// First-in first-out buffer for at least DEPTH beats (one more in the output register).
+/// First-in first-out buffer for at least DEPTH beats (the output register holds one more).
 ///
-/// Output beat i = input beat i. Latency 2 (write, read), initiation interval 1 beat a cycle. Registered: m_valid, m_data,
-/// and everything s_ready depends on. MEMORY: 0 by size (LUTRAM up to 64 deep or 4,096 bits, else block RAM),
-/// 1 LUTRAM, 2 block RAM.
+/// Output beat i = input beat i. Latency 2 (write, read), initiation interval 1 beat per cycle. Registered: m_valid, m_data, and everything
+/// that s_ready depends on. MEMORY: 0 chooses by size (LUTRAM up to a depth of 64 or 4,096 bits, else block RAM), 1 LUTRAM, 2 block RAM.
 `default_nettype none
 module mr_fifo #(
   parameter integer WIDTH  = 8,
@@ -28,7 +27,7 @@ module mr_fifo #(
   localparam logic [CW-1:0] FULL = CW'(DEPTH);
 
   logic [AW-1:0] wp, rp;
-  logic [CW-1:0] count;  // beats in the memory, the output register not counted
+  logic [CW-1:0] count;  // beats in the memory, without the output register
   logic          en, write, read;
 
   assign en      = !m_valid || m_ready;
@@ -69,7 +68,7 @@ module mr_fifo #(
 `ifndef SYNTHESIS
   mr_handshake_check #(.WIDTH(WIDTH)) check (.clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));
 
-  // The most beats held at once since the last reset, the output register included. FIFO depths are judged by it.
+  // The most beats held at once since the last reset, the output register included. Tests compare FIFO depths with it.
   logic [31:0] high_water  /* verilator public_flat_rd */;
   logic [31:0] held;
   assign held = 32'(count) + 32'(m_valid);

@@ -1,7 +1,7 @@
-/// Joins N streams beat by beat: beat i out = the i-th beats of all inputs side by side.
+/// Joins N streams beat by beat: output beat i holds the i-th beat of every input.
 ///
-/// Input k at s_data[k*WIDTH +: WIDTH], m_data = s_data. Latency 0, initiation interval 1 beat a cycle. Nothing is
-/// registered; an input's ready depends on the others' valid: put a skid or FIFO before and behind.
+/// Input k is s_data[k*WIDTH +: WIDTH]; m_data = s_data. Latency 0, initiation interval 1 beat per cycle. Nothing is registered, and the
+/// ready of each input depends on the valids of the others, so put a skid or FIFO before and behind.
 `default_nettype none
 module mr_join #(
   parameter integer WIDTH = 8,

@@ -1,8 +1,8 @@
 /// Surrounds each frame with pixels of one value.
 ///
-/// Input beats y, x, fold over H * W * CF; output beats over (TOP+H+BOTTOM) * (LEFT+W+RIGHT) * CF, lanes of added pixels
-/// = VALUE. A frame's first beat leaves only once its first input beat is there. Latency 1, initiation interval 1 beat
-/// (of the output) a cycle. Registered: m_valid, m_data; s_ready depends on m_ready.
+/// Input beats: y, x, fold over H * W * CF. Output beats: (TOP+H+BOTTOM) * (LEFT+W+RIGHT) * CF; all lanes of added pixels are VALUE. The
+/// first output beat of a frame waits for the frame's first input beat. Latency 1, initiation interval 1 output beat per cycle. Registered:
+/// m_valid, m_data. s_ready depends on m_ready.
 `default_nettype none
 module mr_pad #(
   parameter integer H      = 4,
@@ -43,7 +43,7 @@ module mr_pad #(
   logic [CW-1:0] c;
   logic          in_rows, in_columns, in_frame, first, en, step;
 
-  // In 32 bits: an index below TOP or LEFT wraps to a huge one.
+  // In 32 bits an index below TOP or LEFT wraps to a huge value, so one comparison is enough.
   assign in_rows    = (32'(y) - TOP) < 32'(H);
   assign in_columns = (32'(x) - LEFT) < 32'(W);
   assign in_frame     = in_rows && in_columns;

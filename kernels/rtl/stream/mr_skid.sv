@@ -1,6 +1,6 @@
-/// Two-entry register slice: cuts every combinational path through a stream.
+/// Two-entry register slice, which cuts every combinational path through a stream.
 ///
-/// Output beat i = input beat i. Latency 1, initiation interval 1 beat a cycle. Registered: m_valid, m_data, s_ready.
+/// Output beat i = input beat i. Latency 1, initiation interval 1 beat per cycle. Registered: m_valid, m_data, s_ready.
 `default_nettype none
 module mr_skid #(
   parameter integer WIDTH = 8

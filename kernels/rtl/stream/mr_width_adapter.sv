@@ -1,11 +1,10 @@
-/// Regroups a stream of lanes: S_LANES a beat in, M_LANES a beat out, any ratio, order kept (lane 0 in the low bits).
+/// Regroups the lanes of a stream: S_LANES per input beat, M_LANES per output beat, any ratio. The order stays, lane 0 in the low bits.
 ///
-/// Output lane k = input lane k, counted from reset. A frame must be a whole number of output beats. Use the widest LANE
-/// both sides share: the adapter's size grows with S_LANES * M_LANES where neither divides the other.
+/// Output lane k = input lane k, counted from reset. A frame must be a whole number of output beats. Make LANE as wide as both sides
+/// permit: if neither of S_LANES and M_LANES divides the other, the adapter's size grows with their product.
 ///
-/// Latency 1 after the input beat that completes an output beat. Initiation interval: one beat a cycle on the side with
-/// the narrower beats. Registered: m_valid (ratio 1:n and n:1) or what it depends on, and m_data; s_ready depends on
-/// m_ready. Equal widths are wires.
+/// Latency 1 after the input beat that completes an output beat. Initiation interval: one beat per cycle on the side with the narrower
+/// beats. Registered: m_data, and m_valid (ratio 1:n and n:1) or what it depends on. s_ready depends on m_ready. Equal widths are wires.
 `default_nettype none
 module mr_width_adapter #(
   parameter integer LANE    = 8,
@@ -54,7 +53,7 @@ module mr_width_adapter #(
       localparam integer NW = $clog2(N);
       localparam logic [NW-1:0] LAST = NW'(N - 1);
       logic [SW-1:0] word;
-      logic [NW-1:0] left;  // output beats that wait behind the one at the output
+      logic [NW-1:0] left;  // output beats that wait after the one at the output
       logic          take;
       assign take    = s_valid && s_ready;
       assign s_ready = !m_valid || (m_ready && left == '0);
