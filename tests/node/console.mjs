@@ -23,7 +23,7 @@ const kLooks = [
   {name: 'phone-dark', viewport: {width: 320, height: 640}, colorScheme: 'dark', hasTouch: true, isMobile: true, deviceScaleFactor: 2},
 ];
 
-/** Opens the page and listens for what must not be: errors, and requests that go elsewhere. */
+/** Opens the page and records what must not happen: errors, and requests to other servers. */
 async function open(browser, look) {
   const context = await browser.newContext(look);
   context.setDefaultTimeout(kPatience);
@@ -53,7 +53,7 @@ async function open(browser, look) {
 const textOf = (page, selector) => page.locator(selector).textContent();
 const until = (page, selector, pattern) => page.locator(selector, {hasText: pattern}).waitFor();
 
-/** Not page.waitForFunction, which the page's own policy forbids. */
+/** Polls a condition. The page's Content-Security-Policy forbids page.waitForFunction. */
 async function untilTrue(page, what, condition) {
   const end = Date.now() + kPatience;
   while (!(await page.evaluate(condition))) {
@@ -62,7 +62,7 @@ async function untilTrue(page, what, condition) {
   }
 }
 
-/** A mouse stroke over the pad; points are shares of its width and height. */
+/** Draws a stroke on the pad with the mouse. Points are fractions of its width and height. */
 async function stroke(page, points) {
   await page.locator('.pad').scrollIntoViewIfNeeded();
   const box = await page.locator('.pad').boundingBox();
@@ -99,7 +99,7 @@ async function readsADrawing(page) {
   assert.equal(await page.locator('.answers li').count(), 5);
 }
 
-/** By keys alone: from the top by Tab to the pad, a line down. */
+/** Reaches the pad with the Tab key alone and draws a line down with the arrow keys. */
 async function drawsByKeys(page) {
   await page.getByRole('button', {name: 'Clear'}).click();
   await page.evaluate(() => { document.activeElement.blur(); scrollTo(0, 0); });
@@ -132,7 +132,7 @@ async function administers(page) {
   await until(page, '#admin-result.bad', /Load no-such-model: ./);
 }
 
-/** Puts another version in the place of the one that serves, and says so. */
+/** Loads another version in place of the one that serves, and checks that the page says so. */
 async function swaps(page, version) {
   const row = page.locator('#versions tr', {has: page.getByRole('button', {name: `Load lenet5 version ${version}`})});
   await row.getByRole('button').first().click();
@@ -142,7 +142,7 @@ async function swaps(page, version) {
   await until(page, '#failed', /^0$/);
 }
 
-/** The last version goes: the page says so, and comes back with it. */
+/** Unloads the last version and loads it again: the page says both. */
 async function unloadsAndLoads(page, version) {
   await page.getByRole('button', {name: `Unload lenet5 version ${version}`}).click();
   await until(page, '#connection', 'no model is served');
@@ -153,7 +153,7 @@ async function unloadsAndLoads(page, version) {
   assert.equal(await page.locator('#pipeline > li.card').count(), 3);
 }
 
-/** What is refused for want of a token says so; what no token would open does not. */
+/** A refusal for lack of a token asks for one; a refusal that no token would lift does not. */
 async function asksForATokenWhereOneHelps(page) {
   const wants = await page.evaluate(async (refusals) => {
     const {wantsToken} = await import(new URL('api.js', document.querySelector('script[type=module]').src));

@@ -1,4 +1,4 @@
-// Requests to the server this page came from.
+// Requests to the server that this page came from.
 
 const kToken = 'millrace-token';
 
@@ -14,10 +14,10 @@ export class Refused extends Error {
   }
 }
 
-/** Whether a token would help: not where a route is answered elsewhere only, or the server has no tokens. */
+/** Whether a token would help. It does not if only another listener answers the route, or if the server has no tokens. */
 export const wantsToken = ({status, message}) => (status === 401 || status === 403) && /\btoken\b/.test(message);
 
-/** The JSON of an answer; throws Refused, or another error where nobody answers within `wait` ms. */
+/** Returns the JSON of an answer. Throws Refused, or another error if nobody answers within `wait` ms. */
 export async function ask(method, target, body, headers = {}, wait = 30000) {
   if (token.get()) headers = {...headers, Authorization: `Bearer ${token.get()}`};
   const answer = await fetch(target, {method, body, headers, cache: 'no-store', signal: AbortSignal.timeout(wait)});

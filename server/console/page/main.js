@@ -1,4 +1,4 @@
-// The console: looks at the server once a second and shows what it says.
+// The console: asks the server once a second and shows its answers.
 
 import {get, part, post, token, wantsToken} from './api.js';
 import {Pipeline} from './pipeline.js';
@@ -16,7 +16,7 @@ let partitions = null;
 
 const keyOf = (model) => `${model.name} version ${model.version}`;
 
-// What is looked at.
+// The model that is shown.
 
 function chosen(models) {
   const select = find('model');
@@ -128,7 +128,7 @@ async function showErrors() {
   }));
 }
 
-// Links need the token too: what they lead to is fetched, and kept as a file.
+// A plain link could not send the token, so the page fetches the document and offers it as a file.
 
 async function follow(event) {
   if (!token.get()) return;
@@ -140,7 +140,7 @@ async function follow(event) {
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
-// Going round.
+// Refreshing.
 
 async function round(count) {
   try {

@@ -1,4 +1,4 @@
-// Pictures and numbers to the bytes of a tensor. No page here.
+// Converts pictures and numbers to the bytes of a tensor. Does not touch the page.
 
 export const kTypes = {
   FP32: Float32Array, FP64: Float64Array, UINT8: Uint8Array, INT8: Int8Array, UINT16: Uint16Array, INT16: Int16Array,
@@ -7,7 +7,7 @@ export const kTypes = {
 
 export const elements = (shape) => shape.reduce((a, b) => a * b, 1);
 
-/** {channels, height, width} of an input that takes pictures, else null. */
+/** {channels, height, width} if the input takes pictures, otherwise null. */
 export function picture(input, layout) {
   if (!(input.datatype in kTypes) || (layout !== 'NCHW' && layout !== 'NHWC')) return null;
   const [batch, a, b, c] = input.shape.length === 4 ? input.shape : [1, ...input.shape];
@@ -16,7 +16,7 @@ export function picture(input, layout) {
   return channels === 1 || channels === 3 ? {channels, height, width} : null;
 }
 
-/** Samples 0..255, [height][width][channels], to the input: x = (sample - mean[c]) * scale[c]. */
+/** Converts samples 0..255, [height][width][channels], to the input: x = (sample - mean[c]) * scale[c]. */
 export function preprocess(samples, {channels, height, width}, input, {layout, scale, mean}) {
   const of = (values, channel, none) => values.length === 0 ? none : values[values.length === 1 ? 0 : channel];
   const out = new kTypes[input.datatype](elements(input.shape));
@@ -30,7 +30,7 @@ export function preprocess(samples, {channels, height, width}, input, {layout, s
   return out;
 }
 
-/** RGBA as a canvas has it to samples; grey after ITU-R BT.601. */
+/** Converts the RGBA of a canvas to samples; grey as in ITU-R BT.601. */
 export function samplesOf(rgba, channels) {
   const pixels = rgba.length / 4;
   const out = new Float64Array(pixels * channels);
@@ -63,7 +63,7 @@ export function ink(samples, width, height) {
   return mass === 0 ? null : {x: cx / mass, y: cy / mass, size: Math.max(right - left, bottom - top) + 1};
 }
 
-/** Numbers as a person writes them: commas, blanks or lines between. Throws where one is none. */
+/** Reads numbers as a person writes them, separated by commas, blanks or line ends. Throws if one is not a number. */
 export function numbers(text, input) {
   const words = text.split(/[\s,;[\]]+/).filter((word) => word !== '');
   const wanted = elements(input.shape);

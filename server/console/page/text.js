@@ -1,6 +1,6 @@
-// Elements and numbers for people.
+// Makes page elements and formats numbers for people.
 
-/** An element: make('p', {class: 'x'}, 'text', child…). Texts are never read as HTML. */
+/** Makes an element: make('p', {class: 'x'}, 'text', child…). Texts are never read as HTML. */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes))
@@ -11,7 +11,7 @@ export function make(tag, attributes = {}, ...children) {
 
 export const find = (id) => document.getElementById(id);
 
-/** Sets a text only where it changed, so that a screen reader is not told of nothing. */
+/** Sets a text only if it changed, so that a screen reader announces real changes only. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,4 +1,4 @@
-// An input to try: a drawing or a picture where the model's input is an image, numbers where it is not.
+// The form for an input to try: a drawing or a picture if the model's input is an image, otherwise numbers.
 
 import {get, part, post} from './api.js';
 import {find, make, say} from './text.js';
@@ -17,7 +17,7 @@ export class Try {
     this.cleared = 0;  // times: an answer to what is no longer there is not shown
   }
 
-  /** Asks the server what the model takes, and makes the form for it where that is another one. */
+  /** Asks the server for the model's inputs, and makes a new form if they differ from those of the old one. */
   async show(name, version) {
     const key = `${name}\n${version}`;
     if (key === this.shown) return;
@@ -42,7 +42,7 @@ export class Try {
     else find('try').replaceChildren(make('p', {}, `This page feeds models of one numeric input; ${name} has ${this.model.inputs.map((i) => `${i.name} (${i.datatype})`).join(', ')}.`));
   }
 
-  /** Nothing is served. */
+  /** For when no model is served. */
   hide() {
     this.shown = '';
     find('try').replaceChildren(make('p', {}, 'Nothing is served.'));
@@ -163,7 +163,7 @@ export class Try {
     }
   }
 
-  /** The drawing in the input's own size. */
+  /** The drawing in the size of the input. */
   samples() {
     const {width, height, channels} = this.image;
     const small = new OffscreenCanvas(width, height).getContext('2d', {willReadFrequently: true});
@@ -201,11 +201,11 @@ export class Try {
       make('div', {class: 'buttons'}, run, random));
   }
 
-  // Asking.
+  // Sending.
 
   say(text) { say(this.verdict, text); }
 
-  /** One request at a time; what changes meanwhile is sent after it. */
+  /** Sends one request at a time. If the input changes meanwhile, sends it afterwards. */
   async send() {
     if (this.running) {
       this.again = true;
@@ -238,7 +238,7 @@ export class Try {
     if (cleared === this.cleared) this.showAnswer(answer.outputs[0].data, performance.now() - begin);
   }
 
-  /** `classes` as the classification extension writes them: value:index:label. */
+  /** `classes` are as the classification extension writes them: value:index:label. */
   showAnswer(classes, ms) {
     const rows = classes.map((text) => {
       const [value, index, ...label] = text.split(':');
