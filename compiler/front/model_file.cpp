@@ -42,7 +42,7 @@ Result<std::vector<float>> read_factors(const yaml::Mapping& map, std::string_vi
   MILLRACE_ASSIGN(const std::vector<double> values, map.numbers(key));
   if (values.size() > 1 && static_cast<std::int64_t>(values.size()) != channels)
     return map.error(
-        key, std::to_string(values.size()) + " values; one is expected, or one a channel (" +
+        key, std::to_string(values.size()) + " values; one is expected, or one per channel (" +
                  (channels == 0 ? std::string("none without a layout") : std::to_string(channels)) + ")");
   std::vector<float> floats;
   for (const double value : values) {

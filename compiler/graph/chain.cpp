@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off: one rounding a step.
+// Compiled with -ffp-contract=off: one rounding per step.
 #include "compiler/graph/chain.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // A function of one number, written as the float32 and integer steps in which a model states it: "to float,
 // times 0.00009, Relu, quantise to uint8". Requantisation is proved against this reference.
 //
-// All arithmetic is IEEE float32 with one rounding a step, in the order written (numerics.md). Rounding to an
+// All arithmetic is IEEE float32 with one rounding per step, in the order written (numerics.md). Rounding to an
 // integer is half to even.
 #pragma once
 
@@ -49,8 +49,8 @@ struct Step {
                     // integers[c]
   };
   Kind kind = Kind::kToFloat;
-  std::vector<float> floats{};           // one, or one a channel
-  std::vector<std::int64_t> integers{};  // one, or one a channel
+  std::vector<float> floats{};           // one, or one per channel
+  std::vector<std::int64_t> integers{};  // one, or one per channel
   float low = 0, high = 0;
   std::int64_t lowest = 0, highest = 0;
   const Function* function = nullptr;

@@ -129,9 +129,9 @@ struct Accumulate {
   std::int64_t out_channels = 0;
   Type weight_type;
   std::shared_ptr<const Constant> weights;  // [O][C / groups][kh][kw]; dense: [O][K]
-  std::vector<std::int64_t> weight_zero;    // one, or one an output channel
+  std::vector<std::int64_t> weight_zero;    // one, or one per output channel
   std::int64_t input_zero = 0;
-  std::vector<std::int64_t> bias;  // empty, or one an output channel
+  std::vector<std::int64_t> bias;  // empty, or one per output channel
   Chain chain;
 };
 

@@ -128,7 +128,7 @@ Outcome lower_with_constant(Site& site) {
                    {site.node.inputs[known->data]});
 }
 
-/// Adds or multiplies two tensors. The operands' chains are taken over, whatever follows their dequantisation.
+/// Adds or multiplies two tensors. The element-wise chains of both operands become part of the operation.
 Outcome combine(Site& site, Combine::Kind kind) {
   Combine c;
   c.kind = kind;

@@ -1,5 +1,5 @@
-// What rules for types and shapes share. Private to compiler/operators. A returned text says what is wrong
-// with the node; it is empty if nothing is.
+// Helpers of the rules for types and shapes. Private to compiler/operators. A returned text says what is wrong
+// with the node; it is empty if nothing is wrong.
 #pragma once
 
 #include <cstdint>

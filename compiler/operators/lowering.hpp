@@ -1,4 +1,4 @@
-// What lowering functions share. Private to compiler/operators and the passes that run them.
+// Helpers of the lowering functions. Private to compiler/operators and the passes that call these functions.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// The table of the ONNX operators that the compiler supports. A row says which type and shape an operator
-// gives, how constants are folded, and how the operator becomes integer arithmetic. compiler/front and
-// compiler/passes look operators up here and know no operator by themselves.
+// The table of the ONNX operators that the compiler supports. A row gives the type and shape of an operator's
+// output, the output's value if all inputs are constants, and the integer arithmetic that replaces the operator.
+// compiler/front and compiler/passes look operators up here.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace millrace::compiler::operators {
 struct Inference;  // inference.hpp
 struct Site;       // lowering.hpp
 
-/// What a lowering did with a node.
+/// The result of lowering a node.
 struct Outcome {
   Outcome() = default;                                             // the node is replaced
   Outcome(std::string why) : refusal(std::move(why)) {}            // NOLINT(google-explicit-constructor)
@@ -29,11 +29,11 @@ struct Outcome {
 };
 
 using Lowering = Outcome (*)(Site&);
-using Inputs = std::vector<const graph::Value*>;  // of a node, null where an optional one is left out
+using Inputs = std::vector<const graph::Value*>;  // of a node; null for an optional input that is left out
 
 enum class Domain : std::uint8_t { kOnnx, kMicrosoft };
 
-/// Whether an operator can be computed together with the one that it reads, without a quantiser between.
+/// Whether an operator can be computed together with the one before it, without a quantiser between them.
 enum class Fusion : std::uint8_t { kNever, kAlways, kWithConstant };
 
 struct Operator {
@@ -44,8 +44,8 @@ struct Operator {
   /// The first output, if all inputs are constants; null if the operator is never folded.
   std::optional<graph::Constant> (*fold)(const graph::OnnxOperator&, const Inputs&,
                                          const graph::Value& output) = nullptr;
-  // A supported operator has at least one of these, unless only constants or graphs without data use it. They
-  // run in this order, each in the pass of its name.
+  // The passes of these names call the lowerings, in this order. Shape, Gather and Slice have none, because they
+  // are only folded. Other passes replace Identity, Dropout and BatchNormalization.
   Lowering lower_qoperator = nullptr;    // an operator on integers, with its scales as inputs
   Lowering lower_elementwise = nullptr;  // one element at a time, or moves elements
   Lowering lower_qdq = nullptr;          // sums of floats that were dequantised

@@ -21,7 +21,7 @@ std::string do_not_fit(const Shape& x, const Shape& y) {
   return "multiplies " + to_string(x) + " by " + to_string(y) + ", which do not fit";
 }
 
-/// Each form of a product, with its data at input `x` and its weights at input `w`.
+/// Infers the shape of a product whose data are input `x` and whose weights are input `w`.
 using ProductShape = std::string (*)(Inference& c, std::size_t x, std::size_t w);
 
 std::string convolve(Inference& c, std::size_t x, std::size_t w) {
@@ -124,13 +124,13 @@ std::string infer_qgemm(Inference& c) {
 
 // Lowering.
 
-/// A sum of products and what is done with it, in ONNX's terms.
+/// A sum of products and the steps behind it, in ONNX's terms.
 struct Product {
   ValueId x = graph::kNoValue;
   std::int64_t input_zero = 0;
   ValueId weights = graph::kNoValue;      // a constant
-  std::vector<std::int64_t> weight_zero;  // one, or one an output channel
-  std::vector<std::int64_t> bias{};       // empty, or one an output channel
+  std::vector<std::int64_t> weight_zero;  // one, or one per output channel
+  std::vector<std::int64_t> bias{};       // empty, or one per output channel
   Chain chain{};  // on the accumulator, with constants along the output channels; may be empty
 };
 
@@ -294,7 +294,7 @@ Outcome lower_gemm(Site& site) {
   return emit_matrix_product(site, transposed, *p);
 }
 
-/// The operands of an integer form, whose weights and zero points are at these inputs.
+/// The operands of a product on integers. The arguments say which inputs hold weights and zero points.
 Product integer_operands(Site& site, Parameters& read, std::size_t weights, std::size_t input_zero,
                          std::size_t weight_zero) {
   return {site.node.inputs[0], read.zero(input_zero), site.node.inputs[weights], read.zeros(weight_zero)};

@@ -1,5 +1,5 @@
-// The QDQ form: float operators between dequantisers and quantisers. These functions read what surrounds a
-// node. Private to compiler/operators.
+// Models in QDQ form have float operators between dequantisers and quantisers. These functions read the
+// dequantisers before a node and the quantiser behind it. Private to compiler/operators.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What passes share. Private to compiler/passes.
+// Helpers of the passes. Private to compiler/passes.
 #pragma once
 
 #include <string>

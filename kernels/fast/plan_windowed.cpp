@@ -136,7 +136,7 @@ struct WindowedStep {
   bool staging = false;
   bool reads_natural = false;
   StageArgs stage;
-  std::vector<DenseArgs> dense;          // one a group
+  std::vector<DenseArgs> dense;          // one per group
   std::vector<DepthwiseArgs> depthwise;  // one, or none
 };
 

@@ -22,7 +22,7 @@ T entry(const std::vector<T>& values, std::size_t channel) {
 }
 
 std::string wrong_count(const char* field, std::size_t size, std::uint32_t channels) {
-  return text(field, " has ", size, " entries; give one, or one a channel (", channels, ")");
+  return text(field, " has ", size, " entries; give one, or one per channel (", channels, ")");
 }
 
 std::string multiply_shift(const Requantise& r, Range range, std::uint32_t channels) {

@@ -247,7 +247,7 @@ std::string check(const Permute& p, const Tensor& in, const Tensor& out) {
 
 std::string scales(const std::vector<float>& scale, const Tensor& tensor) {
   if (scale.size() != 1 && scale.size() != tensor.shape.back()) {
-    return text("scale has ", scale.size(), " entries; give one, or one a channel (", tensor.shape.back(),
+    return text("scale has ", scale.size(), " entries; give one, or one per channel (", tensor.shape.back(),
                 ")");
   }
   for (const float s : scale) {

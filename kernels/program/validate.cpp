@@ -46,7 +46,7 @@ std::string check_tensor(const Tensor& tensor) {
     return "shape has an axis of length 0";
   if (tensor.elements() > kMostElements) return text("shape holds more than ", kMostElements, " elements");
   if (tensor.scale.size() > 1 && tensor.scale.size() != tensor.shape.back()) {
-    return text("scale has ", tensor.scale.size(), " entries; give none, one, or one a channel (",
+    return text("scale has ", tensor.scale.size(), " entries; give none, one, or one per channel (",
                 tensor.shape.back(), ")");
   }
   for (const float scale : tensor.scale) {
