@@ -250,14 +250,14 @@ TEST_F(PlanCommand, ATargetIsMetByStreamingWhenThatTakesFewerCardsThanSplitting)
   EXPECT_TRUE(enough.at("splits").as_array().empty());
   EXPECT_EQ(given(enough), Given{"loader"});
   EXPECT_NE(unwrapped(with({"--target-fps", "500"}))
-                .find("among contiguous cuts with room on every card for what loads weights; "),
+                .find("among contiguous cuts with room on every card for the unit that loads weights; "),
             std::string::npos);
   // The gap is stated for the choices that the search was given.
   const json::value split = json::parse(with({"--json"}));
   EXPECT_EQ(split.at("partitions").as_array().size(), 3U);
   EXPECT_EQ(given(split), (Given{"weights", "splits"}));
   EXPECT_NE(unwrapped(with({})).find(
-                "among contiguous cuts with all weights in the images and 'gemm_24' split so; "),
+                "among contiguous cuts with all weights in the images and 'gemm_24' split in the same way; "),
             std::string::npos);
 }
 

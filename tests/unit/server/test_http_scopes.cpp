@@ -64,11 +64,11 @@ const std::vector<Expected> kExpected = {
 };
 
 TEST(Routes, EachHasAnExpectedScope) {
-  std::set<std::string_view> expected, routes;
+  std::set<std::string_view> expected, patterns;
   for (const Expected& one : kExpected)
     if (!one.pattern.empty()) expected.insert(one.pattern);
-  for (const Route& route : routes()) routes.insert(route.pattern);
-  EXPECT_EQ(routes, expected) << "decide the scope of a new route in kExpected too";
+  for (const Route& route : routes()) patterns.insert(route.pattern);
+  EXPECT_EQ(patterns, expected) << "decide the scope of a new route in kExpected too";
 }
 
 TEST_F(HttpServer, OpensEachRouteToItsScopeAndHigherOnesOnly) {
