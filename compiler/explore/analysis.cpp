@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "compiler/explore/placing.hpp"
+#include "compiler/explore/board.hpp"
 
 namespace millrace::compiler::explore {
 namespace {

@@ -1,4 +1,4 @@
-#include "compiler/explore/branch.hpp"
+#include "compiler/explore/search.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "compiler/explore/branch.hpp"
+#include "compiler/explore/board.hpp"
 #include "compiler/explore/format.hpp"
 #include "compiler/explore/partition.hpp"
-#include "compiler/explore/placing.hpp"
+#include "compiler/explore/search.hpp"
 
 namespace millrace::compiler::explore {
 namespace {

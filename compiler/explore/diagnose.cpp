@@ -1,4 +1,4 @@
-#include "compiler/explore/diagnose.hpp"
+#include "compiler/explore/search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/explore/branch.hpp"
 #include "compiler/explore/format.hpp"
-#include "compiler/explore/search.hpp"
 #include "compiler/explore/shortage.hpp"
 
 namespace millrace::compiler::explore {

@@ -1,4 +1,4 @@
-#include "compiler/explore/explain.hpp"
+#include "compiler/explore/analysis.hpp"
 
 #include <algorithm>
 #include <cmath>

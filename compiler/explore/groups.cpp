@@ -4,7 +4,6 @@
 #include <set>
 
 #include "compiler/explore/interval_fit.hpp"
-#include "compiler/explore/replicas.hpp"
 
 namespace millrace::compiler::explore {
 
@@ -32,11 +31,9 @@ bool lay(std::size_t places, std::size_t cards, Cards& at, const Fits& fits, con
 class Packing {
  public:
   Packing(const Groups& groups, const Solution& solution, std::size_t cards, std::size_t most)
-      : groups_(groups),
-        pattern_(solution.card),
-        free_(cards, true),
-        most_(most),
-        joined_(groups.joined(solution)) {}
+      : groups_(groups), pattern_(solution.card), free_(cards, true), most_(most) {
+    for (const Hop& hop : solution.hops) joined_.emplace(hop.from, hop.to);
+  }
 
   std::vector<Cards> run() {
     extend(0);
@@ -96,7 +93,7 @@ class Packing {
   const Cards& pattern_;
   std::vector<bool> free_;
   const std::size_t most_;
-  const std::set<Pair> joined_;  // places, the earlier first
+  std::set<Pair> joined_;  // places between which a tensor goes by cable
   std::size_t steps_ = 0;
   std::vector<Cards> found_, best_;
 };
@@ -115,19 +112,7 @@ Groups::Groups(const Board& board) : board_(board), row_(reads_the_one_before(bo
 }
 
 bool Groups::same_wire(std::uint32_t a, std::uint32_t b, std::uint32_t other_a, std::uint32_t other_b) const {
-  const Wire &one = board_.wire(a, b), &other = board_.wire(other_a, other_b);
-  return one.cables == other.cables && one.bytes_per_second == other.bytes_per_second &&
-         one.latency_seconds == other.latency_seconds;
-}
-
-std::set<Pair> Groups::joined(const Solution& solution) const {
-  std::set<Pair> out;
-  for (const Hop& hop : solution.hops) out.emplace(hop.from, hop.to);
-  if (!solution.implementation.empty()) return out;
-  for (std::uint32_t to = 0; to < solution.card.size(); ++to)
-    for (std::uint32_t from = 0; from < to; ++from)
-      if (board_.wire(solution.card[from], solution.card[to]).cables > 0) out.emplace(from, to);
-  return out;
+  return board_.wire(a, b) == board_.wire(other_a, other_b);
 }
 
 std::size_t Groups::most_copies(const Cards& cards) const {
@@ -185,32 +170,6 @@ std::vector<Cards> Groups::places_for(const Solution& solution, std::size_t most
   std::stable_partition(found.begin(), found.end(),
                         [&](const Cards& group) { return group == solution.card; });
   return found;
-}
-
-std::string check_copies(const Problem& problem, const Solution& solution) {
-  if (solution.copies.empty()) return {};
-  const Board board(problem);
-  const Groups groups(board);
-  std::set<std::uint32_t> used(solution.card.begin(), solution.card.end());
-  for (const Cards& copy : solution.copies) {
-    if (copy.size() != solution.card.size())
-      return "a replica has " + plural(copy.size(), "card") + ", the first one " +
-             std::to_string(solution.card.size());
-    for (std::size_t place = 0; place < copy.size(); ++place) {
-      if (copy[place] >= problem.cards.size()) return "a replica has a card that does not exist";
-      const Card &card = problem.cards[copy[place]], &first = problem.cards[solution.card[place]];
-      if (!used.insert(copy[place]).second) return "card '" + card.name + "' is used twice";
-      if (!groups.same_kind(copy[place], solution.card[place]))
-        return "card '" + card.name + "' (" + card.device + ") stands for '" + first.name + "' (" +
-               first.device + ") in a replica and is not of its kind";
-    }
-    for (const Hop& hop : solution.hops)
-      if (!groups.same_wire(copy[hop.from], copy[hop.to], solution.card[hop.from], solution.card[hop.to]))
-        return "cards '" + problem.cards[copy[hop.from]].name + "' and '" + problem.cards[copy[hop.to]].name +
-               "' of a replica are not cabled as '" + problem.cards[solution.card[hop.from]].name +
-               "' and '" + problem.cards[solution.card[hop.to]].name + "' are";
-  }
-  return {};
 }
 
 }  // namespace millrace::compiler::explore

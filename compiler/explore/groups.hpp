@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/explore/placing.hpp"
+#include "compiler/explore/board.hpp"
 
 namespace millrace::compiler::explore {
 
@@ -27,9 +27,6 @@ class Groups {
   /// Disjoint groups that can stand in for a solution's cards, its own first where it is among them; as many
   /// as there are, at most `most`.
   std::vector<Cards> places_for(const Solution& solution, std::size_t most) const;
-
-  /// Places of a solution between which a tensor goes by cable, or, where nothing is predicted, may go.
-  std::set<std::pair<std::uint32_t, std::uint32_t>> joined(const Solution& solution) const;
 
   bool same_kind(std::uint32_t card, std::uint32_t other) const { return kinds_[card] == kinds_[other]; }
   bool same_wire(std::uint32_t a, std::uint32_t b, std::uint32_t other_a, std::uint32_t other_b) const;

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "compiler/explore/board.hpp"
 #include "compiler/explore/packing.hpp"
-#include "compiler/explore/placing.hpp"
 
 namespace millrace::compiler::explore {
 

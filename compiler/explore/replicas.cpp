@@ -1,4 +1,4 @@
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -39,38 +39,243 @@ class Replicator {
     section_.replicas.reset();
   }
 
-  Result<Solution> so_many(std::size_t copies, bool explain);
+  Result<Solution> so_many(std::size_t copies, bool explain) {
+    const Objective objective = problem_.targets.objective;
+    const bool by_rate = objective != Objective::kLatency;
+    const std::vector<std::uint32_t> counts = sizes(problem_.cards.size() / copies);
+    std::optional<Solution> best;
+    Cards largest;
+    for (const auto cards : counts) {
+      if (best && objective == Objective::kCards) break;
+      for (const Cards& group : groups_.of(cards, copies)) {
+        if (group.size() > largest.size()) largest = group;
+        const double limit = best && by_rate ? best->interval_seconds / kHair : limit_of(copies);
+        auto found = with_copies(group, limit, copies, copies);
+        if (!found || (best && !by_rate && found->latency_seconds >= best->latency_seconds)) continue;
+        best = std::move(found);
+      }
+    }
+    if (best) return with_gap(std::move(*best));
+    if (largest.empty() || !explain) return too_few(copies);
+    cut_out(largest, limit_of(copies));
+    section_.partitions = problem_.partitions;
+    const auto why = solve(section_, true);
+    if (why.ok()) return too_few(copies);
+    return why.error().within("--replicas " + std::to_string(copies) + ", each on " +
+                              plural(largest.size(), "card"));
+  }
 
   /// For throughput: copies, or one pipeline that is quicker than they are. Nothing where copies reach no
   /// rate that will do.
-  std::optional<Solution> most_frames();
+  std::optional<Solution> most_frames() {
+    std::optional<Solution> best;
+    double rate = target();
+    for (const auto cards : sizes(problem_.cards.size() / 2))
+      for (const Cards& group : groups_.of(cards, 2)) {
+        const std::size_t most = std::min<std::size_t>(groups_.most_copies(group), kMostReplicas);
+        const double limit = rate > 0 ? static_cast<double>(most) / rate / (best ? kHair : 1) : kNoLimit;
+        auto found = with_copies(group, limit, most, 2);
+        if (!found || rate_of(*found) * kHair < rate) continue;  // a target may be met to the last bit
+        rate = rate_of(*found);
+        best = std::move(found);
+      }
+    if (!best) return best;
+    if (auto alone = quicker_alone(rate)) best = std::move(alone);
+    return with_gap(std::move(*best));
+  }
 
   /// Copies on fewer cards than one pipeline takes, or as many and quicker. Nothing where there are none.
-  std::optional<Solution> fewest_cards(const Solution* alone);
+  std::optional<Solution> fewest_cards(const Solution* alone) {
+    const std::size_t most = alone != nullptr ? alone->card.size() : problem_.cards.size();
+    for (std::size_t cards = 2; cards <= most; ++cards) {
+      auto best = on_so_many(cards);
+      const bool as_many = alone != nullptr && cards == most;
+      if (as_many && (!best || with_host(rate_of(*best)) <= with_host(rate_of(*alone)))) best = *alone;
+      if (!best) continue;
+      if (alone == nullptr || !alone->exact) allow_alone(cards);
+      return with_gap(std::move(*best));
+    }
+    return std::nullopt;
+  }
 
   /// As few copies as reach the target, of least latency.
-  std::optional<Solution> least_latency();
+  std::optional<Solution> least_latency() {
+    const std::size_t most = std::min<std::size_t>(problem_.cards.size(), kMostReplicas);
+    std::optional<Solution> best;
+    for (std::size_t copies = 2; copies <= most && !best; ++copies)
+      for (const auto cards : sizes(problem_.cards.size() / copies))
+        for (const Cards& group : groups_.of(cards, copies)) {
+          auto found = with_copies(group, limit_of(copies), copies, copies);
+          if (found && (!best || found->latency_seconds < best->latency_seconds)) best = std::move(found);
+        }
+    if (!best) return best;
+    allow_alone(problem_.cards.size());
+    return with_gap(std::move(*best));
+  }
 
   /// One pipeline over any cards, the best of which solve() has found, where there are no copies.
-  Solution beside(Solution alone);
+  Solution beside(Solution alone) {
+    allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
+    return with_gap(std::move(alone));
+  }
 
   /// With its gap above all that is not excluded.
-  Solution with_gap(Solution solution);
+  Solution with_gap(Solution solution) {
+    const Objective objective = problem_.targets.objective;
+    const std::size_t used = solution.card.size() * solution.replicas();
+    if (!groups_.complete()) allow_copies(objective == Objective::kCards ? used : problem_.cards.size());
+    const double by_rate = with_host(ceiling_) / with_host(rate_of(solution)) - 1;
+    const double by_cards = static_cast<double>(used) / static_cast<double>(std::min(used, fewest_)) - 1;
+    solution.gap = std::max(0.0, by_latency() ? solution.latency_seconds / lowest_latency_ - 1
+                                 : objective == Objective::kCards ? std::max(by_rate, by_cards)
+                                                                  : by_rate);
+    if (solution.gap < kProven) solution.gap = 0;
+    solution.exact = solution.gap == 0 && (!by_latency() || (proven_ && groups_.complete())) &&
+                     (objective != Objective::kThroughput || needs_all(used, rate_of(solution)));
+    return solution;
+  }
 
   /// Whether as many frames a second are excluded on fewer cards than `used`.
-  bool needs_all(std::size_t used, double rate);
+  bool needs_all(std::size_t used, double rate) {
+    for (const auto cards : sizes(used - 1)) {
+      const std::size_t copies =
+          problem_.replicas.value_or(std::min<std::size_t>((used - 1) / cards, kMostReplicas));
+      if (copies * cards < used && search_.possible(cards, static_cast<double>(copies) / rate * kHair))
+        return false;
+    }
+    return true;
+  }
 
  private:
-  void cut_out(const Cards& cards, double limit);
-  Attempt one(const Cards& cards, double limit);
+  /// The problem on these cards and no others, all of them used.
+  void cut_out(const Cards& cards, double limit) {
+    std::map<std::uint32_t, std::uint32_t> now;
+    section_.cards.clear();
+    section_.cables.clear();
+    for (const auto card : cards) {
+      now[card] = static_cast<std::uint32_t>(section_.cards.size());
+      section_.cards.push_back(problem_.cards[card]);
+    }
+    for (Cable cable : problem_.cables) {
+      if (!now.contains(cable.a) || !now.contains(cable.b)) continue;
+      cable.a = now.at(cable.a);
+      cable.b = now.at(cable.b);
+      section_.cables.push_back(cable);
+    }
+    section_.partitions = static_cast<std::uint32_t>(cards.size());
+    section_.targets.frames_per_second.reset();
+    if (limit < kNoLimit) section_.targets.frames_per_second = 1 / limit;
+  }
+
+  /// The best pipeline that takes a frame every `limit` seconds or more often.
+  Attempt one(const Cards& cards, double limit) {
+    cut_out(cards, limit);
+    const auto count = static_cast<std::uint32_t>(cards.size());
+    const double longest = std::min(limit, kAnyInterval);
+    Attempt out;
+    const Board board(section_);
+    Search search(board);
+    if (!search.possible(count, longest)) return {std::nullopt, true};
+    out.latency_seconds = latency_bound(search);
+    auto found = solve(section_, false);
+    if (!found.ok()) {
+      out.interval_seconds = search.bound(count, longest);
+      return out;
+    }
+    if (by_latency())
+      out.latency_seconds = found->latency_seconds / (1 + found->gap);
+    else
+      out.interval_seconds = found->interval_seconds / (1 + found->gap);
+    for (auto& card : found->card) card = cards[card];
+    out.found = std::move(*found);
+    return out;
+  }
+
+  /// one(), and copies of it: at least `fewest` pipelines in all.
   std::optional<Solution> with_copies(const Cards& cards, double limit, std::size_t copies,
-                                      std::size_t fewest);
-  std::vector<std::uint32_t> sizes(std::size_t most) const;
-  std::optional<Solution> quicker_alone(double rate);
-  std::optional<Solution> on_so_many(std::size_t cards);
-  void allow_alone(std::size_t most);
-  void allow_copies(std::size_t most);
-  Error too_few(std::size_t copies) const;
+                                      std::size_t fewest) {
+    auto [found, excluded, interval, latency] = one(cards, limit);
+    if (excluded) return std::nullopt;
+    allow(copies * cards.size(), static_cast<double>(copies) / interval, latency);
+    std::vector<Cards> places;
+    if (found) places = groups_.places_for(*found, copies);
+    if (places.size() < fewest) {
+      proven_ = false;
+      return std::nullopt;
+    }
+    found->card = places.front();
+    found->copies.assign(places.begin() + 1, places.end());
+    return std::move(found);
+  }
+
+  /// Numbers of cards one pipeline may have.
+  std::vector<std::uint32_t> sizes(std::size_t most) const {
+    most = std::min({most, problem_.cards.size(), board_.chain.size()});
+    std::vector<std::uint32_t> out;
+    for (std::uint32_t n = 1; n <= most; ++n)
+      if (!problem_.partitions || *problem_.partitions == n) out.push_back(n);
+    return out;
+  }
+
+  /// One pipeline over any cards with more frames a second than `rate`.
+  std::optional<Solution> quicker_alone(double rate) {
+    const double limit = 1 / (rate * kHair);
+    bool possible = false;
+    for (const auto cards : sizes(problem_.cards.size()))
+      if (search_.possible(cards, limit)) {
+        possible = true;
+        allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
+      }
+    if (!possible) return std::nullopt;
+    Problem quicker = problem_;
+    quicker.targets.frames_per_second = 1 / limit;
+    auto found = solve(quicker, false);
+    if (!found.ok()) return std::nullopt;
+    return std::move(*found);
+  }
+
+  /// The quickest copies that take so many cards together.
+  std::optional<Solution> on_so_many(std::size_t cards) {
+    std::optional<Solution> best;
+    for (const auto each : sizes(cards / 2)) {
+      const std::size_t copies = cards / each;
+      if (copies * each != cards || copies > kMostReplicas) continue;
+      for (const Cards& group : groups_.of(each, copies)) {
+        auto found = with_copies(group, limit_of(copies), copies, copies);
+        if (found && (!best || rate_of(*found) > rate_of(*best))) best = std::move(found);
+      }
+    }
+    return best;
+  }
+
+  /// One pipeline on so many cards at most.
+  void allow_alone(std::size_t most) {
+    const double limit = std::min(limit_of(1), kAnyInterval);
+    for (const auto cards : sizes(most)) {
+      if (!search_.possible(cards, limit)) continue;
+      proven_ = false;
+      allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
+    }
+  }
+
+  /// Copies on so many cards at most in all, whatever groups there are.
+  void allow_copies(std::size_t most) {
+    for (const auto cards : sizes(most / 2))
+      for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies) {
+        const double limit = std::min(limit_of(copies), kAnyInterval);
+        if ((problem_.replicas && copies != *problem_.replicas) || !search_.possible(cards, limit)) continue;
+        allow(copies * cards, static_cast<double>(copies) / search_.bound(cards, limit),
+              latency_bound(search_));
+      }
+  }
+
+  Error too_few(std::size_t copies) const {
+    return Error(ErrorCode::kDoesNotFit,
+                 "--replicas " + std::to_string(copies) + ": cluster '" + problem_.cluster + "' has not " +
+                     std::to_string(copies) + " groups of " +
+                     (problem_.partitions ? plural(*problem_.partitions, "card") : std::string("cards")) +
+                     ", alike in kind and cabling, that each hold the model; ask for fewer");
+  }
 
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
   double latency_bound(const Search& search) const { return by_latency() ? search.floor_of_latency() : 0; }
@@ -103,236 +308,6 @@ class Replicator {
   std::size_t fewest_ = std::numeric_limits<std::size_t>::max();
   double ceiling_ = 0, lowest_latency_ = kNoLimit;
 };
-
-/// The problem on these cards and no others, all of them used.
-void Replicator::cut_out(const Cards& cards, double limit) {
-  std::map<std::uint32_t, std::uint32_t> now;
-  section_.cards.clear();
-  section_.cables.clear();
-  for (const auto card : cards) {
-    now[card] = static_cast<std::uint32_t>(section_.cards.size());
-    section_.cards.push_back(problem_.cards[card]);
-  }
-  for (Cable cable : problem_.cables) {
-    if (!now.contains(cable.a) || !now.contains(cable.b)) continue;
-    cable.a = now.at(cable.a);
-    cable.b = now.at(cable.b);
-    section_.cables.push_back(cable);
-  }
-  section_.partitions = static_cast<std::uint32_t>(cards.size());
-  section_.targets.frames_per_second.reset();
-  if (limit < kNoLimit) section_.targets.frames_per_second = 1 / limit;
-}
-
-/// The best pipeline that takes a frame every `limit` seconds or more often.
-Attempt Replicator::one(const Cards& cards, double limit) {
-  cut_out(cards, limit);
-  const auto count = static_cast<std::uint32_t>(cards.size());
-  const double longest = std::min(limit, kAnyInterval);
-  Attempt out;
-  const Board board(section_);
-  Search search(board);
-  if (!search.possible(count, longest)) return {std::nullopt, true};
-  out.latency_seconds = latency_bound(search);
-  auto found = solve(section_, false);
-  if (!found.ok()) {
-    out.interval_seconds = search.bound(count, longest);
-    return out;
-  }
-  if (by_latency())
-    out.latency_seconds = found->latency_seconds / (1 + found->gap);
-  else
-    out.interval_seconds = found->interval_seconds / (1 + found->gap);
-  for (auto& card : found->card) card = cards[card];
-  out.found = std::move(*found);
-  return out;
-}
-
-/// one(), and copies of it: at least `fewest` pipelines in all.
-std::optional<Solution> Replicator::with_copies(const Cards& cards, double limit, std::size_t copies,
-                                                std::size_t fewest) {
-  auto [found, excluded, interval, latency] = one(cards, limit);
-  if (excluded) return std::nullopt;
-  allow(copies * cards.size(), static_cast<double>(copies) / interval, latency);
-  std::vector<Cards> places;
-  if (found) places = groups_.places_for(*found, copies);
-  if (places.size() < fewest) {
-    proven_ = false;
-    return std::nullopt;
-  }
-  found->card = places.front();
-  found->copies.assign(places.begin() + 1, places.end());
-  return std::move(found);
-}
-
-/// Numbers of cards one pipeline may have.
-std::vector<std::uint32_t> Replicator::sizes(std::size_t most) const {
-  most = std::min({most, problem_.cards.size(), board_.chain.size()});
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t n = 1; n <= most; ++n)
-    if (!problem_.partitions || *problem_.partitions == n) out.push_back(n);
-  return out;
-}
-
-/// One pipeline on so many cards at most.
-void Replicator::allow_alone(std::size_t most) {
-  const double limit = std::min(limit_of(1), kAnyInterval);
-  for (const auto cards : sizes(most)) {
-    if (!search_.possible(cards, limit)) continue;
-    proven_ = false;
-    allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
-  }
-}
-
-/// Copies on so many cards at most in all, whatever groups there are.
-void Replicator::allow_copies(std::size_t most) {
-  for (const auto cards : sizes(most / 2))
-    for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies) {
-      const double limit = std::min(limit_of(copies), kAnyInterval);
-      if ((problem_.replicas && copies != *problem_.replicas) || !search_.possible(cards, limit)) continue;
-      allow(copies * cards, static_cast<double>(copies) / search_.bound(cards, limit),
-            latency_bound(search_));
-    }
-}
-
-bool Replicator::needs_all(std::size_t used, double rate) {
-  for (const auto cards : sizes(used - 1)) {
-    const std::size_t copies =
-        problem_.replicas.value_or(std::min<std::size_t>((used - 1) / cards, kMostReplicas));
-    if (copies * cards < used && search_.possible(cards, static_cast<double>(copies) / rate * kHair))
-      return false;
-  }
-  return true;
-}
-
-Solution Replicator::with_gap(Solution solution) {
-  const Objective objective = problem_.targets.objective;
-  const std::size_t used = solution.card.size() * solution.replicas();
-  if (!groups_.complete()) allow_copies(objective == Objective::kCards ? used : problem_.cards.size());
-  const double by_rate = with_host(ceiling_) / with_host(rate_of(solution)) - 1;
-  const double by_cards = static_cast<double>(used) / static_cast<double>(std::min(used, fewest_)) - 1;
-  solution.gap = std::max(0.0, by_latency() ? solution.latency_seconds / lowest_latency_ - 1
-                               : objective == Objective::kCards ? std::max(by_rate, by_cards)
-                                                                : by_rate);
-  if (solution.gap < kProven) solution.gap = 0;
-  solution.exact = solution.gap == 0 && (!by_latency() || (proven_ && groups_.complete())) &&
-                   (objective != Objective::kThroughput || needs_all(used, rate_of(solution)));
-  return solution;
-}
-
-Solution Replicator::beside(Solution alone) {
-  allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
-  return with_gap(std::move(alone));
-}
-
-Error Replicator::too_few(std::size_t copies) const {
-  return Error(ErrorCode::kDoesNotFit,
-               "--replicas " + std::to_string(copies) + ": cluster '" + problem_.cluster + "' has not " +
-                   std::to_string(copies) + " groups of " +
-                   (problem_.partitions ? plural(*problem_.partitions, "card") : std::string("cards")) +
-                   ", alike in kind and cabling, that each hold the model; ask for fewer");
-}
-
-Result<Solution> Replicator::so_many(std::size_t copies, bool explain) {
-  const Objective objective = problem_.targets.objective;
-  const bool by_rate = objective != Objective::kLatency;
-  const std::vector<std::uint32_t> counts = sizes(problem_.cards.size() / copies);
-  std::optional<Solution> best;
-  Cards largest;
-  for (const auto cards : counts) {
-    if (best && objective == Objective::kCards) break;
-    for (const Cards& group : groups_.of(cards, copies)) {
-      if (group.size() > largest.size()) largest = group;
-      const double limit = best && by_rate ? best->interval_seconds / kHair : limit_of(copies);
-      auto found = with_copies(group, limit, copies, copies);
-      if (!found || (best && !by_rate && found->latency_seconds >= best->latency_seconds)) continue;
-      best = std::move(found);
-    }
-  }
-  if (best) return with_gap(std::move(*best));
-  if (largest.empty() || !explain) return too_few(copies);
-  cut_out(largest, limit_of(copies));
-  section_.partitions = problem_.partitions;
-  const auto why = solve(section_, true);
-  if (why.ok()) return too_few(copies);
-  return why.error().within("--replicas " + std::to_string(copies) + ", each on " +
-                            plural(largest.size(), "card"));
-}
-
-/// One pipeline over any cards with more frames a second than `rate`.
-std::optional<Solution> Replicator::quicker_alone(double rate) {
-  const double limit = 1 / (rate * kHair);
-  bool possible = false;
-  for (const auto cards : sizes(problem_.cards.size()))
-    if (search_.possible(cards, limit)) {
-      possible = true;
-      allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
-    }
-  if (!possible) return std::nullopt;
-  Problem quicker = problem_;
-  quicker.targets.frames_per_second = 1 / limit;
-  auto found = solve(quicker, false);
-  if (!found.ok()) return std::nullopt;
-  return std::move(*found);
-}
-
-std::optional<Solution> Replicator::most_frames() {
-  std::optional<Solution> best;
-  double rate = target();
-  for (const auto cards : sizes(problem_.cards.size() / 2))
-    for (const Cards& group : groups_.of(cards, 2)) {
-      const std::size_t most = std::min<std::size_t>(groups_.most_copies(group), kMostReplicas);
-      const double limit = rate > 0 ? static_cast<double>(most) / rate / (best ? kHair : 1) : kNoLimit;
-      auto found = with_copies(group, limit, most, 2);
-      if (!found || rate_of(*found) * kHair < rate) continue;  // a target may be met to the last bit
-      rate = rate_of(*found);
-      best = std::move(found);
-    }
-  if (!best) return best;
-  if (auto alone = quicker_alone(rate)) best = std::move(alone);
-  return with_gap(std::move(*best));
-}
-
-/// The quickest copies that take so many cards together.
-std::optional<Solution> Replicator::on_so_many(std::size_t cards) {
-  std::optional<Solution> best;
-  for (const auto each : sizes(cards / 2)) {
-    const std::size_t copies = cards / each;
-    if (copies * each != cards || copies > kMostReplicas) continue;
-    for (const Cards& group : groups_.of(each, copies)) {
-      auto found = with_copies(group, limit_of(copies), copies, copies);
-      if (found && (!best || rate_of(*found) > rate_of(*best))) best = std::move(found);
-    }
-  }
-  return best;
-}
-
-std::optional<Solution> Replicator::fewest_cards(const Solution* alone) {
-  const std::size_t most = alone != nullptr ? alone->card.size() : problem_.cards.size();
-  for (std::size_t cards = 2; cards <= most; ++cards) {
-    auto best = on_so_many(cards);
-    const bool as_many = alone != nullptr && cards == most;
-    if (as_many && (!best || with_host(rate_of(*best)) <= with_host(rate_of(*alone)))) best = *alone;
-    if (!best) continue;
-    if (alone == nullptr || !alone->exact) allow_alone(cards);
-    return with_gap(std::move(*best));
-  }
-  return std::nullopt;
-}
-
-std::optional<Solution> Replicator::least_latency() {
-  const std::size_t most = std::min<std::size_t>(problem_.cards.size(), kMostReplicas);
-  std::optional<Solution> best;
-  for (std::size_t copies = 2; copies <= most && !best; ++copies)
-    for (const auto cards : sizes(problem_.cards.size() / copies))
-      for (const Cards& group : groups_.of(cards, copies)) {
-        auto found = with_copies(group, limit_of(copies), copies, copies);
-        if (found && (!best || found->latency_seconds < best->latency_seconds)) best = std::move(found);
-      }
-  if (!best) return best;
-  allow_alone(problem_.cards.size());
-  return with_gap(std::move(*best));
-}
 
 Status check_asked(const Problem& problem) {
   const std::size_t asked = *problem.replicas, cards = problem.cards.size();

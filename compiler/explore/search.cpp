@@ -5,8 +5,6 @@
 #include <limits>
 #include <set>
 
-#include "compiler/explore/branch.hpp"
-
 namespace millrace::compiler::explore {
 namespace {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/explore/board.hpp"
 #include "compiler/explore/interval_fit.hpp"
-#include "compiler/explore/placing.hpp"
 
 namespace millrace::compiler::explore {
 
@@ -100,5 +100,23 @@ void speed_up(const Board& board, Assignment& assignment, double limit);
 /// The same solution, with operations built in ways that read nothing from memory where there is room for
 /// them and neither the interval nor, where that is the objective, the latency grows.
 Solution spare_memory(const Board& board, const Solution& solution);
+
+struct Branched {
+  std::optional<Solution> better;  // than the one given, by the objective
+  bool complete = false;           // there is none better still
+};
+
+/// `nodes`: decisions at most.
+Branched branch(const Board& board, const std::optional<Solution>& best, std::uint64_t nodes);
+
+/// Whether a is better than b by the objective: its two leading figures.
+bool better(Objective objective, const Solution& a, const Solution& b);
+
+/// Whether it meets the targets, number of cards included.
+bool meets(const Problem& problem, const Solution& solution);
+
+/// For a predictable problem whose targets cannot be met: the resource that binds, by how much and on which layer;
+/// the nearest targets that this cluster can meet, and the nearest cluster that meets these.
+Error diagnose(const Board& board);
 
 }  // namespace millrace::compiler::explore

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/explore/branch.hpp"
 #include "compiler/explore/search.hpp"
 
 namespace millrace::compiler::explore {
@@ -142,16 +141,6 @@ void speed_up(const Board& board, Assignment& assignment, double limit) {
   const Problem& problem = board.problem;
   auto now = board.assess(assignment);
   if (!now) return;
-  const auto unused = [&](std::uint32_t place, std::uint32_t region) {
-    Amounts out = problem.cards[assignment.card[place]].regions[region].available;
-    for (std::size_t i = 0; i < problem.operations.size(); ++i) {
-      const std::size_t layer = board.chain.layer_of[i];
-      if (layer != board.chain.size() && assignment.place[layer] == place &&
-          assignment.region[layer] == region)
-        out = less(out, problem.operations[i].implementations[assignment.implementation[i]].amounts);
-    }
-    return out;
-  };
   for (std::size_t step = 0; step < 4 * problem.operations.size(); ++step) {
     double best_rate = 0;
     std::uint32_t operation = 0, choice = 0;
@@ -162,7 +151,7 @@ void speed_up(const Board& board, Assignment& assignment, double limit) {
       const Implementation& current = ways[assignment.implementation[i]];
       const std::uint32_t place = assignment.place[layer], region = assignment.region[layer];
       const double clock = problem.cards[assignment.card[place]].clock_hz;
-      Amounts room = unused(place, region) + current.amounts;
+      Amounts room = board.unused(assignment, place, region) + current.amounts;
       const Amounts& all = problem.cards[assignment.card[place]].regions[region].available;
       // The next quicker ways only: what is far quicker is reached in several steps.
       std::vector<std::uint32_t> quicker;

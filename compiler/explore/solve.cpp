@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "compiler/explore/diagnose.hpp"
 #include "compiler/explore/partition.hpp"
 #include "compiler/explore/search.hpp"
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/explore/branch.hpp"
 #include "compiler/explore/search.hpp"
 
 namespace millrace::compiler::explore {
@@ -55,18 +54,6 @@ class Sparing {
            meets(problem_, changed);
   }
 
-  /// Of a region, what is not used; cables are reckoned with later.
-  Amounts room(std::uint32_t place, std::uint32_t region) const {
-    Amounts out = problem_.cards[assignment_.card[place]].regions[region].available;
-    for (std::size_t i = 0; i < problem_.operations.size(); ++i) {
-      const std::size_t layer = board_.chain.layer_of[i];
-      if (layer != board_.chain.size() && assignment_.place[layer] == place &&
-          assignment_.region[layer] == region)
-        out = less(out, problem_.operations[i].implementations[assignment_.implementation[i]].amounts);
-    }
-    return out;
-  }
-
   /// The exchange that saves the most bytes for its share of what is left.
   std::optional<Exchange> cheapest() const {
     std::optional<Exchange> found;
@@ -78,7 +65,7 @@ class Sparing {
       const Implementation& current = ways[assignment_.implementation[i]];
       if (current.amounts[kMemoryBytes] == 0) continue;
       const std::uint32_t place = assignment_.place[layer];
-      const Amounts left = room(place, assignment_.region[layer]) + current.amounts;
+      const Amounts left = board_.unused(assignment_, place, assignment_.region[layer]) + current.amounts;
       const double cycles = now_.interval_seconds * problem_.cards[assignment_.card[place]].clock_hz * kHair;
       for (std::uint32_t w = 0; w < ways.size(); ++w) {
         const auto& way = ways[w];

@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 
 namespace millrace::compiler {
 namespace {

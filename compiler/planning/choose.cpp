@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 #include "compiler/planning/split_channels.hpp"
 #include "runtime/base/log.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 #include "compiler/planning/plan_file.hpp"
 #include "compiler/planning/split_channels.hpp"
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 #include "compiler/planning/split_channels.hpp"
 #include "runtime/plan/yaml.hpp"
 

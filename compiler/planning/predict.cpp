@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "compiler/explore/explain.hpp"
+#include "compiler/explore/analysis.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/planning/host_ports.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "compiler/explore/analysis.hpp"
 #include "compiler/explore/format.hpp"
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 
 namespace millrace::compiler {
 namespace {

@@ -1,7 +1,10 @@
 #include "compiler/variants/variants.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
+#include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "compiler/front/steps.hpp"
@@ -41,32 +44,53 @@ std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   return out;
 }
 
-/// Options that have a plan, the given ones first, and what it comes to.
-struct Tried {
-  std::vector<PlanOptions> options;
-  std::vector<Figures> figures;
-};
+/// The figures of a predicted plan, made with these shares.
+Figures figures_of(const Plan& plan, const explore::Shares& shares) {
+  Figures out;
+  out.cards = static_cast<double>(plan.cards());
+  out.interval_seconds = plan.interval_seconds / static_cast<double>(plan.replicas());
+  out.latency_seconds = plan.latency_seconds;
+  for (const auto& place : plan.analysis.places)
+    for (const auto& region : place.regions)
+      for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
+        if (region.available[k] > 0)
+          out.fullest = std::max(out.fullest, static_cast<double>(region.used[k]) /
+                                                  static_cast<double>(region.available[k]) * shares[k]);
+  return out;
+}
 
-Result<Tried> try_all(const PlanOptions& given) {
-  Tried out;
+/// Options that have a plan, the given ones first.
+Result<std::vector<Variant>> try_all(const PlanOptions& given) {
   PlanOptions quiet = given;
-  quiet.dump_after.clear();  // graphs are printed where they are built
+  quiet.dump_after.clear();  // graphs are printed when a variant is built
   MILLRACE_ASSIGN(const Plan own, make_plan(quiet));
   if (!own.unpredicted().empty())
     return Error(ErrorCode::kUnsupported,
                  "--variants: nothing can be predicted of this model: " + own.unpredicted());
-  out.options.push_back(given);
-  out.figures.push_back(figures_of(own, given.shares));
+  std::vector<Variant> out{{"", true, given, figures_of(own, given.shares), {}, ""}};
   const auto all = tries(quiet, own);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto plan = make_plan(all[i]);
     if (!plan.ok() && plan.error().code() != ErrorCode::kDoesNotFit) return plan.error();
     log::debug("compile", "variant " + std::to_string(i + 1) + " of " + std::to_string(all.size()) +
                               (plan.ok() ? "" : ": " + plan.error().message()));
-    if (!plan.ok()) continue;
-    out.options.push_back(all[i]);
-    out.figures.push_back(figures_of(*plan, all[i].shares));
+    if (plan.ok()) out.push_back({"", false, all[i], figures_of(*plan, all[i].shares), {}, ""});
   }
+  return out;
+}
+
+/// The variants worth building, by cards, interval and latency.
+std::vector<Variant> chosen(const std::vector<Variant>& tried, std::size_t count) {
+  std::vector<Figures> figures;
+  for (const auto& one : tried) figures.push_back(one.figures);
+  std::vector<Variant> out;
+  for (const auto i : choose(figures, count)) out.push_back(tried[i]);
+  std::stable_sort(out.begin(), out.end(), [](const Variant& a, const Variant& b) {
+    const Figures &x = a.figures, &y = b.figures;
+    return std::tie(x.cards, x.interval_seconds, x.latency_seconds) <
+           std::tie(y.cards, y.interval_seconds, y.latency_seconds);
+  });
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].directory = "variant" + std::to_string(i + 1);
   return out;
 }
 
@@ -80,52 +104,90 @@ std::string makefile(const std::vector<std::string>& with_vitis) {
          names + "\n\n.PHONY: all $(VARIANTS)\nall: $(VARIANTS)\n$(VARIANTS):\n\t$(MAKE) -C $@/vitis\n";
 }
 
-class Writer {
- public:
-  Writer(const CompileOptions& options, const Tried& tried, const std::vector<std::size_t>& chosen,
-         VariantsReport& report)
-      : options_(options), tried_(tried), chosen_(chosen), report_(report) {}
+/// Builds a variant in its directory.
+Status build_one(CompileOptions options, const fs::path& directory, VariantsReport& report,
+                 Variant& variant) {
+  static_cast<PlanOptions&>(options) = variant.options;
+  MILLRACE_ASSIGN(Plan plan, make_plan(options));
+  report.model = plan.model.info.name;
+  report.cluster = plan.cluster().name;
+  for (const auto& place : plan.analysis.places)
+    for (const auto& region : place.regions) variant.used += region.used;
+  MILLRACE_ASSIGN(const Built built, build(std::move(plan), options));
+  variant.digest = built.artifacts.plan.digest;
+  return emit::write(built.artifacts, directory / variant.directory);
+}
 
-  Status run(const fs::path& directory) {
-    std::vector<std::string> with_vitis;
-    for (const auto i : chosen_) {
-      Variant variant;
-      variant.directory = "variant" + std::to_string(report_.variants.size() + 1);
-      variant.own = i == 0;
-      variant.objective = tried_.options[i].targets.objective;
-      variant.shares = tried_.options[i].shares;
-      variant.figures = tried_.figures[i];
-      log::info("compile", variant.directory + " of " + std::to_string(chosen_.size()));
-      MILLRACE_TRY(build_one(tried_.options[i], directory, variant));
-      if (fs::exists(directory / variant.directory / "vitis")) with_vitis.push_back(variant.directory);
-      report_.variants.push_back(std::move(variant));
+Status write(const CompileOptions& options, const fs::path& directory, VariantsReport& report) {
+  std::vector<std::string> with_vitis;
+  for (auto& variant : report.variants) {
+    log::info("compile", variant.directory + " of " + std::to_string(report.variants.size()));
+    MILLRACE_TRY(build_one(options, directory, report, variant));
+    if (fs::exists(directory / variant.directory / "vitis")) with_vitis.push_back(variant.directory);
+  }
+  if (const std::string text = makefile(with_vitis); !text.empty())
+    MILLRACE_TRY(write_new_file(directory / "Makefile", text));
+  return write_new_file(directory / runtime::plan::kVariantsFile, index(report));
+}
+
+using Coordinates = std::array<double, 4>;
+
+/// Cards as they are, the others by ratio; each axis from 0 to 1 over all that are judged.
+std::vector<Coordinates> coordinates(const std::vector<Figures>& all,
+                                     const std::vector<std::size_t>& judged) {
+  std::vector<Coordinates> out(all.size());
+  for (const auto i : judged)
+    out[i] = {all[i].cards, std::log(all[i].interval_seconds), std::log(all[i].latency_seconds),
+              std::log(std::max(1e-6, all[i].fullest))};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    for (const auto i : judged) {
+      low = std::min(low, out[i][axis]);
+      high = std::max(high, out[i][axis]);
     }
-    if (const std::string text = makefile(with_vitis); !text.empty())
-      MILLRACE_TRY(write_new_file(directory / "Makefile", text));
-    return write_new_file(directory / runtime::plan::kVariantsFile, index(report_));
+    for (const auto i : judged) out[i][axis] = high > low ? (out[i][axis] - low) / (high - low) : 0;
   }
+  return out;
+}
 
- private:
-  Status build_one(const PlanOptions& planned, const fs::path& directory, Variant& variant) {
-    CompileOptions options = options_;
-    static_cast<PlanOptions&>(options) = planned;
-    MILLRACE_ASSIGN(Plan plan, make_plan(options));
-    report_.model = plan.model.info.name;
-    report_.cluster = plan.cluster().name;
-    for (const auto& place : plan.analysis.places)
-      for (const auto& region : place.regions) variant.used += region.used;
-    MILLRACE_ASSIGN(const Built built, build(std::move(plan), options));
-    variant.digest = built.artifacts.plan.digest;
-    return emit::write(built.artifacts, directory / variant.directory);
-  }
-
-  const CompileOptions& options_;
-  const Tried& tried_;
-  const std::vector<std::size_t>& chosen_;
-  VariantsReport& report_;
-};
+double distance(const Coordinates& a, const Coordinates& b) {
+  double sum = 0;
+  for (std::size_t axis = 0; axis < 4; ++axis) sum += (a[axis] - b[axis]) * (a[axis] - b[axis]);
+  return sum;
+}
 
 }  // namespace
+
+bool dominates(const Figures& a, const Figures& b) {
+  return a.cards <= b.cards && a.interval_seconds <= b.interval_seconds &&
+         a.latency_seconds <= b.latency_seconds && a.fullest <= b.fullest && a != b;
+}
+
+std::vector<std::size_t> choose(const std::vector<Figures>& all, std::size_t count) {
+  std::vector<std::size_t> left, taken;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool worse =
+        std::any_of(all.begin(), all.end(), [&](const auto& f) { return dominates(f, all[i]); });
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(i);
+    if (i == 0 || (!worse && std::find(all.begin(), end, all[i]) == end)) left.push_back(i);
+  }
+  const auto at = coordinates(all, left);
+  while (!left.empty() && taken.size() < count) {
+    auto best = left.begin();
+    double farthest = -1;
+    for (auto i = left.begin(); i != left.end() && !taken.empty(); ++i) {
+      double nearest = std::numeric_limits<double>::infinity();
+      for (const auto j : taken) nearest = std::min(nearest, distance(at[*i], at[j]));
+      if (nearest <= farthest) continue;
+      farthest = nearest;
+      best = i;
+    }
+    taken.push_back(*best);
+    left.erase(best);
+  }
+  std::sort(taken.begin(), taken.end());
+  return taken;
+}
 
 Result<VariantsReport> compile_variants(const CompileOptions& options, std::size_t count) {
   MILLRACE_TRY(check_options(options));
@@ -135,18 +197,12 @@ Result<VariantsReport> compile_variants(const CompileOptions& options, std::size
   VariantsReport report;
   Steps steps(report.steps);
   PlanOptions planned = options;
-  planned.play = Play::kAll;  // they are chosen by the figures they are built with
-  MILLRACE_ASSIGN(const Tried tried, steps.run("explore", [&] { return try_all(planned); }));
-  auto chosen = choose(tried.figures, count);
-  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
-    const Figures &x = tried.figures[a], &y = tried.figures[b];
-    return std::tie(x.cards, x.interval_seconds, x.latency_seconds) <
-           std::tie(y.cards, y.interval_seconds, y.latency_seconds);
-  });
+  planned.play = Play::kAll;  // variants are chosen by the figures that they are built with
+  MILLRACE_ASSIGN(const auto tried, steps.run("explore", [&] { return try_all(planned); }));
+  report.variants = chosen(tried, count);
   const auto written = steps.run("build", [&] {
-    return write_directory_atomically(options.output, [&](const fs::path& temporary) {
-      return Writer(options, tried, chosen, report).run(temporary);
-    });
+    return write_directory_atomically(
+        options.output, [&](const fs::path& temporary) { return write(options, temporary, report); });
   });
   if (!written.ok()) return written.error().within("nothing was written to " + options.output.string());
   return report;
@@ -158,14 +214,14 @@ std::string index(const VariantsReport& report) {
     json::object shares, used;
     constexpr const char* kNames[] = {"lut", "lutram", "ff", "dsp", "bram18", "uram"};
     for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
-      shares[kNames[k]] = v.shares[k];
+      shares[kNames[k]] = v.options.shares[k];
       used[kNames[k]] = v.used[k];
     }
     variants.push_back(
         json::object{{"directory", v.directory},
                      {"own", v.own},
                      {"cards", static_cast<std::uint64_t>(v.figures.cards)},
-                     {"objective", explore::objective_name(v.objective)},
+                     {"objective", explore::objective_name(v.options.targets.objective)},
                      {"max_utilisation", std::move(shares)},
                      {"predicted", json::object{{"frames_per_second", 1 / v.figures.interval_seconds},
                                                 {"latency_us", v.figures.latency_seconds * 1e6}}},

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "compiler/explore/chain.hpp"
+#include "compiler/explore/board.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -45,16 +45,21 @@ std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Comb
 /// piece and in the next one.
 Cuts cut(const Chain& chain, std::size_t pieces, bool neighbours_only) {
   const std::size_t count = chain.layers.size();
+  std::vector<std::uint64_t> cost_before(count + 1, 0);  // of layers 0..i-1
+  for (std::size_t i = 0; i < count; ++i) cost_before[i + 1] = cost_before[i] + chain.layers[i].cost;
+  std::vector<std::size_t> farthest(count + 1, 0);  // last layer that reads anything made before layer i
+  for (const auto& edge : chain.edges)
+    for (std::size_t i = edge.from + 1; i <= count; ++i) farthest[i] = std::max(farthest[i], edge.last());
   const auto allowed = [&](std::size_t i, std::size_t end) {
-    return !neighbours_only || i == 0 || end == count || chain.farthest[i] < end;
+    return !neighbours_only || i == 0 || end == count || farthest[i] < end;
   };
-  const auto cost = [&](std::size_t i, std::size_t end) { return chain.cost(i, end); };
+  const auto cost = [&](std::size_t i, std::size_t end) { return cost_before[end] - cost_before[i]; };
   const auto larger = [](std::uint64_t a, std::uint64_t b) { return std::max(a, b); };
   const std::uint64_t bound = best_cuts(count, pieces, cost, larger, allowed, nullptr);
   Cuts cuts;
   if (bound == kInfinite) return cuts;
   const auto bounded = [&](std::size_t i, std::size_t end) {
-    return allowed(i, end) && chain.cost(i, end) <= bound;
+    return allowed(i, end) && cost(i, end) <= bound;
   };
   const auto bytes = [&](std::size_t i, std::size_t) { return i == 0 ? 0 : chain.live_bytes[i]; };
   const auto sum = [](std::uint64_t a, std::uint64_t b) { return a + b; };

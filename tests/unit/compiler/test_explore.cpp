@@ -6,7 +6,6 @@
 
 #include "brute_force.hpp"
 #include "compiler/explore/analysis.hpp"
-#include "compiler/explore/explain.hpp"
 #include "compiler/explore/packing.hpp"
 #include "compiler/explore/partition.hpp"
 #include "problems.hpp"

@@ -1,4 +1,4 @@
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 
 #include <gtest/gtest.h>
 

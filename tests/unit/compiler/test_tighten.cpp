@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "compiler/explore/analysis.hpp"
-#include "compiler/explore/replicas.hpp"
+#include "compiler/explore/partition.hpp"
 #include "problems.hpp"
 
 namespace millrace::compiler {

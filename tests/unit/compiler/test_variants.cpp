@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "compiler/variants/choose.hpp"
+#include "compiler/variants/variants.hpp"
 
 namespace millrace::compiler::variants {
 namespace {

@@ -1,18 +1,90 @@
-#include "compiler/explore/placing.hpp"
+#include "compiler/explore/board.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "runtime/plan/packets.hpp"
 
 namespace millrace::compiler::explore {
-namespace {
 
-constexpr std::uint64_t kPacket = runtime::plan::packet_bytes_on_wire(runtime::plan::kPacketBytes);
+Chain make_chain(const Problem& problem) {
+  Chain chain;
+  chain.layers = layers(problem);
+  const std::size_t count = chain.layers.size();
+  chain.layer_of.assign(problem.operations.size(), count);
+  for (std::size_t i = 0; i < count; ++i)
+    for (const auto operation : chain.layers[i].operations) chain.layer_of[operation] = i;
 
-}  // namespace
+  std::vector<std::size_t> made(problem.tensors.size(), count);
+  std::vector<std::vector<std::size_t>> readers(problem.tensors.size());
+  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+    const std::size_t layer = chain.layer_of[i];
+    if (layer == count) continue;
+    for (const auto t : problem.operations[i].outputs) made[t] = layer;
+    for (const auto t : problem.operations[i].inputs)
+      if (made[t] != count && made[t] != layer) readers[t].push_back(layer);
+  }
+  chain.live_bytes.assign(count + 1, 0);
+  for (std::uint32_t t = 0; t < problem.tensors.size(); ++t) {
+    auto& by = readers[t];
+    if (by.empty()) continue;
+    std::sort(by.begin(), by.end());
+    by.erase(std::unique(by.begin(), by.end()), by.end());
+    for (std::size_t i = made[t] + 1; i <= by.back(); ++i) chain.live_bytes[i] += problem.tensors[t].bytes;
+    chain.edges.push_back({t, made[t], std::move(by)});
+  }
+  return chain;
+}
+
+bool reads_the_one_before(const Chain& chain) {
+  std::vector<bool> joined(chain.size(), false);
+  for (const auto& edge : chain.edges)
+    for (const auto reader : edge.readers)
+      if (reader == edge.from + 1) joined[reader] = true;
+  for (std::size_t i = 1; i < chain.size(); ++i)
+    if (!joined[i] && chain.layers[i].stage == chain.layers[i - 1].stage) return false;
+  return true;
+}
+
+const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place) {
+  for (const auto& edge : chain.edges)
+    for (const auto reader : edge.readers)
+      if (chain.layers[edge.from].stage != chain.layers[reader].stage && place[edge.from] == place[reader])
+        return &edge;
+  return nullptr;
+}
+
+Solution make_parts(const Problem& problem, const Chain& chain, const std::vector<std::uint32_t>& place,
+                    std::vector<std::uint32_t> card) {
+  Solution solution;
+  solution.card = std::move(card);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Part> parts;  // by stage, then place
+  const auto stage = stages(problem);
+  for (std::uint32_t i = 0; i < problem.operations.size(); ++i)
+    if (problem.operations[i].host) parts[{stage[i], 0}].operations.push_back(i);
+  std::vector<std::uint64_t> cost(solution.card.size(), 0);
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    cost[place[i]] += chain.layers[i].cost;
+    if (i > 0 && place[i] != place[i - 1]) solution.crossing_bytes += chain.live_bytes[i];
+    auto& operations = parts[{chain.layers[i].stage, place[i]}].operations;
+    operations.insert(operations.end(), chain.layers[i].operations.begin(), chain.layers[i].operations.end());
+  }
+  solution.largest_cost = *std::max_element(cost.begin(), cost.end());
+  for (auto& [key, part] : parts) {
+    part.stage = key.first;
+    part.place = key.second;
+    part.host = part.stage % 2 == 0;
+    std::sort(part.operations.begin(), part.operations.end());
+    solution.parts.push_back(std::move(part));
+  }
+  return solution;
+}
+
+std::string plural(std::size_t n, const std::string& word) {
+  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
+}
 
 Board::Board(const Problem& from) : problem(from), chain(make_chain(from)) {
   const std::size_t cards = problem.cards.size();
@@ -107,6 +179,16 @@ bool Board::within_budgets(const Assignment& a, const std::vector<Hop>& hops) co
   return true;
 }
 
+Amounts Board::unused(const Assignment& a, std::uint32_t place, std::uint32_t region) const {
+  Amounts out = problem.cards[a.card[place]].regions[region].available;
+  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+    const std::size_t layer = chain.layer_of[i];
+    if (layer != chain.size() && a.place[layer] == place && a.region[layer] == region)
+      out = less(out, problem.operations[i].implementations[a.implementation[i]].amounts);
+  }
+  return out;
+}
+
 std::optional<Solution> Board::assess(const Assignment& a) const {
   const auto hops = route(a);
   if (!hops || returning(chain, a.place) != nullptr) return std::nullopt;
@@ -134,6 +216,7 @@ Passage pass(const Implementation& way, double clock_hz, double start, double ar
 }
 
 Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
+  constexpr std::uint64_t kPacket = runtime::plan::packet_bytes_on_wire(runtime::plan::kPacketBytes);
   const double packet = static_cast<double>(std::min(bytes, kPacket)) / wire.of_one();
   const double all = static_cast<double>(bytes) / wire.of_one();
   Passage out;
@@ -142,61 +225,31 @@ Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
   return out;
 }
 
-namespace {
-
-/// When each tensor is where: at each place and, behind them, on the host.
-class Whereabouts {
- public:
-  Whereabouts(std::size_t tensors, std::size_t places) : columns_(places + 1), cells_(tensors * columns_) {}
-
-  static constexpr std::uint32_t kHost = 0xFFFFFFFFU;
-
-  void set(std::uint32_t tensor, std::uint32_t place, const Passage& passage) {
-    cells_[cell(tensor, place)] = {passage, true};
-  }
-  /// There, else on the host; null where it is at neither: an input of the model.
-  const Passage* find(std::uint32_t tensor, std::uint32_t place) const {
-    for (const auto where : {place, kHost})
-      if (const Cell& one = cells_[cell(tensor, where)]; one.known) return &one.passage;
-    return nullptr;
-  }
-
- private:
-  struct Cell {
-    Passage passage;
-    bool known = false;
-  };
-  std::size_t cell(std::uint32_t tensor, std::uint32_t place) const {
-    return tensor * columns_ + (place == kHost ? columns_ - 1 : place);
-  }
-
-  std::size_t columns_;
-  std::vector<Cell> cells_;
-};
-
-}  // namespace
-
 double latency(const Board& board, const Assignment& a, const std::vector<Hop>& hops,
                std::vector<Work>* works) {
-  constexpr auto kHost = Whereabouts::kHost;
   const Problem& problem = board.problem;
-  Whereabouts at(problem.tensors.size(), a.card.size());
+  // When each tensor is at each place and, in the last column, on the host.
+  const auto columns = static_cast<std::uint32_t>(a.card.size() + 1), host = columns - 1;
+  std::vector<std::optional<Passage>> cells(problem.tensors.size() * columns);
+  const auto at = [&](std::uint32_t tensor, std::uint32_t place) -> std::optional<Passage>& {
+    return cells[std::size_t{tensor} * columns + place];
+  };
   double longest = 0;
   for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
     const auto& operation = problem.operations[i];
     const std::size_t layer = board.chain.layer_of[i];
-    const std::uint32_t place = layer == board.chain.size() ? kHost : a.place[layer];
+    const std::uint32_t place = layer == board.chain.size() ? host : a.place[layer];
     double start = 0, arrive = 0;
     for (const auto t : operation.inputs) {
-      const Passage* known = at.find(t, place);
-      if (known == nullptr) continue;
+      const auto& known = at(t, place) ? at(t, place) : at(t, host);
+      if (!known) continue;  // an input of the model
       start = std::max(start, known->first);
       arrive = std::max(arrive, known->last);
     }
-    if (place == kHost) {
+    if (place == host) {
       // The host takes and gives whole tensors.
       arrive += operation.host_seconds;
-      for (const auto t : operation.outputs) at.set(t, kHost, {arrive, arrive});
+      for (const auto t : operation.outputs) at(t, host) = {arrive, arrive};
       continue;
     }
     const Passage out = pass(operation.implementations[a.implementation[i]],
@@ -204,14 +257,15 @@ double latency(const Board& board, const Assignment& a, const std::vector<Hop>& 
     longest = std::max(longest, out.last);
     if (works != nullptr) works->push_back({i, start, out.first, out.last});
     for (const auto t : operation.outputs) {
-      at.set(t, place, out);
-      at.set(t, kHost, {out.last, out.last});
+      at(t, place) = out;
+      at(t, host) = {out.last, out.last};
       for (auto hop = std::lower_bound(hops.begin(), hops.end(), t,
                                        [](const Hop&h, std::uint32_t tensor) { return h.tensor < tensor; });
-           hop != hops.end() && hop->tensor == t; ++hop)
-        at.set(t, hop->to,
-               carry(board.wire(a.card[hop->from], a.card[hop->to]), problem.tensors[t].bytes,
-                     *at.find(t, hop->from)));
+           hop != hops.end() && hop->tensor == t; ++hop) {
+        const auto& from = at(t, hop->from) ? at(t, hop->from) : at(t, host);
+        at(t, hop->to) =
+            carry(board.wire(a.card[hop->from], a.card[hop->to]), problem.tensors[t].bytes, *from);
+      }
     }
   }
   return longest;
