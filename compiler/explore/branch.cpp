@@ -11,15 +11,12 @@ constexpr double kHair = 1 + 1e-9;  // times of different clocks are compared wi
 
 /// Leading figures of an objective, smaller is better.
 std::pair<double, double> key(Objective objective, double cards, double interval, double latency) {
-  switch (objective) {
-    case Objective::kCards:
-      return {cards, interval};
-    case Objective::kThroughput:
-      return {interval, cards};
-    case Objective::kLatency:
-      return {latency, cards};
-  }
-  return {};
+  if (objective == Objective::kCards) return {cards, interval};
+  return {objective == Objective::kLatency ? latency : interval, cards};
+}
+
+std::pair<double, double> key_of(Objective objective, const Solution& s) {
+  return key(objective, static_cast<double>(s.card.size()), s.interval_seconds, s.latency_seconds);
 }
 
 bool less_key(const std::pair<double, double>& a, const std::pair<double, double>& b) {
@@ -31,12 +28,6 @@ bool less_key(const std::pair<double, double>& a, const std::pair<double, double
 /// Ways of which none is as good as another in cycles and in amounts, quickest first.
 std::vector<std::uint32_t> worthwhile(const Operation& operation) {
   const auto& ways = operation.implementations;
-  const auto as_good = [&](const Implementation& a, const Implementation& b) {
-    return a.interval_cycles <= b.interval_cycles &&
-           // The part of the frame it needs first: what counts where the input comes slowly.
-           a.fill_cycles * b.interval_cycles <= b.fill_cycles * a.interval_cycles &&
-           a.depth_cycles <= b.depth_cycles && within(a.amounts, b.amounts);
-  };
   std::vector<std::uint32_t> kept;
   for (std::uint32_t i = 0; i < ways.size(); ++i) {
     bool beaten = false;
@@ -54,7 +45,7 @@ class Tree {
  public:
   Tree(const Board& board, const std::optional<Solution>& best, std::uint64_t nodes)
       : board_(board), problem_(board.problem), nodes_(nodes) {
-    if (best) bound_ = key_of(*best);
+    if (best) bound_ = key_of(problem_.targets.objective, *best);
     for (const auto& layer : board.chain.layers)
       sequence_.insert(sequence_.end(), layer.operations.begin(), layer.operations.end());
     for (const auto& card : problem_.cards) fastest_ = std::max(fastest_, card.clock_hz);
@@ -80,18 +71,11 @@ class Tree {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  std::pair<double, double> key_of(const Solution& s) const {
-    return key(problem_.targets.objective, static_cast<double>(s.card.size()), s.interval_seconds,
-               s.latency_seconds);
-  }
-
   /// The least that is still to come behind an operation, whatever is chosen.
   void set_floors() {
     interval_after_.assign(sequence_.size() + 1, 0);
     for (std::size_t n = sequence_.size(); n-- > 0;) {
-      std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-      for (const auto& way : problem_.operations[sequence_[n]].implementations)
-        least = std::min(least, way.interval_cycles);
+      const std::uint64_t least = least_interval(problem_.operations[sequence_[n]]);
       interval_after_[n] = std::max(interval_after_[n + 1], static_cast<double>(least) / fastest_);
     }
     after_first_.assign(problem_.operations.size(), 0);
@@ -215,8 +199,8 @@ class Tree {
     if (problem_.partitions && assignment_.card.size() != *problem_.partitions) return;
     auto found = board_.assess(assignment_);
     if (!found || !meets(problem_, *found)) return;
-    if (bound_ && !less_key(key_of(*found), *bound_)) return;
-    bound_ = key_of(*found);
+    if (bound_ && !less_key(key_of(problem_.targets.objective, *found), *bound_)) return;
+    bound_ = key_of(problem_.targets.objective, *found);
     best_ = std::move(found);
   }
 
@@ -247,10 +231,7 @@ Branched branch(const Board& board, const std::optional<Solution>& best, std::ui
 }
 
 bool better(Objective objective, const Solution& a, const Solution& b) {
-  const auto of = [&](const Solution& s) {
-    return key(objective, static_cast<double>(s.card.size()), s.interval_seconds, s.latency_seconds);
-  };
-  return less_key(of(a), of(b));
+  return less_key(key_of(objective, a), key_of(objective, b));
 }
 
 bool meets(const Problem& problem, const Solution& solution) {

@@ -259,11 +259,7 @@ class GapCheck {
     for (const auto& card : problem_.cards) clock = std::max(clock, card.clock_hz);
     for (const auto& operation : problem_.operations) {
       if (operation.host) continue;
-      const auto& ways = operation.implementations;
-      const auto least = std::min_element(ways.begin(), ways.end(), [](const auto& a, const auto& b) {
-        return a.interval_cycles < b.interval_cycles;
-      });
-      longest = std::max(longest, static_cast<double>(least->interval_cycles) / clock);
+      longest = std::max(longest, static_cast<double>(least_interval(operation)) / clock);
     }
     return longest;
   }

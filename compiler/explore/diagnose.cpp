@@ -42,6 +42,7 @@ class Diagnosis {
  public:
   explicit Diagnosis(const Board& board) : board_(board), problem_(board.problem) {
     if (problem_.targets.frames_per_second) seconds_ = 1 / *problem_.targets.frames_per_second;
+    for (const auto& card : problem_.cards) fastest_hz_ = std::max(fastest_hz_, card.clock_hz);
     count_joined();
   }
 
@@ -101,16 +102,12 @@ class Diagnosis {
 
   /// A layer that no implementation makes quick enough.
   std::string too_slow() const {
-    double clock = 0;
-    for (const auto& card : problem_.cards) clock = std::max(clock, card.clock_hz);
     std::optional<std::uint32_t> worst;
     std::size_t in = 0;
-    std::uint64_t longest = cycles_in(seconds_, clock);
+    std::uint64_t longest = cycles_in(seconds_, fastest_hz_);
     for (std::size_t i = 0; i < board_.chain.size(); ++i)
       for (const auto operation : board_.chain.layers[i].operations) {
-        std::uint64_t quickest = std::numeric_limits<std::uint64_t>::max();
-        for (const auto& way : problem_.operations[operation].implementations)
-          quickest = std::min(quickest, way.interval_cycles);
+        const std::uint64_t quickest = least_interval(problem_.operations[operation]);
         if (quickest > longest) {
           longest = quickest;
           worst = operation;
@@ -121,8 +118,8 @@ class Diagnosis {
     const std::string layer = layer_name(board_, in), name = "'" + problem_.operations[*worst].name + "'";
     return (layer == "layer " + name ? layer : name + ", in " + layer + ",") + " takes at least " +
            std::to_string(longest) +
-           " cycles a frame however it is built: " + number(clock / static_cast<double>(longest)) +
-           " frames/s at " + number(clock / 1e6) + " MHz";
+           " cycles a frame however it is built: " + number(fastest_hz_ / static_cast<double>(longest)) +
+           " frames/s at " + number(fastest_hz_ / 1e6) + " MHz";
   }
 
   /// A layer that fits into no region of any card.
@@ -159,6 +156,14 @@ class Diagnosis {
     return kind == kMemoryBytes ? room * std::min(seconds_, 1e3) : room;
   }
 
+  /// All regions of a card read one memory.
+  double room_on(const Card& card, std::size_t kind) const {
+    if (kind == kMemoryBytes) return card.regions.empty() ? 0 : has(card.regions.front(), kind);
+    double sum = 0;
+    for (const auto& region : card.regions) sum += has(region, kind);
+    return sum;
+  }
+
   /// What follows a number of them.
   static std::string unit(std::size_t kind) {
     return kind == kMemoryBytes ? std::string("bytes a frame of ") + kind_name(kind) : kind_name(kind);
@@ -172,29 +177,18 @@ class Diagnosis {
 
   /// All layers together against all cards together.
   std::string too_much() const {
-    double clock = 0;
-    for (const auto& card : problem_.cards) clock = std::max(clock, card.clock_hz);
     std::vector<Amounts> need;
     Amounts sum{}, room{};
     for (std::size_t i = 0; i < board_.chain.size(); ++i) {
-      need.push_back(least(board_, i, cycles_in(seconds_, clock)));
+      need.push_back(least(board_, i, cycles_in(seconds_, fastest_hz_)));
       sum += need.back();
     }
-    std::vector<Amounts> cards;
-    for (const auto& card : problem_.cards) {
-      Amounts all{};
-      for (const auto& region : card.regions)
-        for (std::size_t k = 0; k < kMemoryBytes; ++k) all[k] += static_cast<std::uint64_t>(has(region, k));
-      if (!card.regions.empty())
-        all[kMemoryBytes] = static_cast<std::uint64_t>(has(card.regions.front(), kMemoryBytes));
-      cards.push_back(all);
-    }
     for (std::size_t k = 0; k < kKinds; ++k) {
-      std::vector<std::uint64_t> of;
-      for (const auto& card : cards) of.push_back(card[k]);
+      std::vector<double> of;
+      for (const auto& card : problem_.cards) of.push_back(room_on(card, k));
       std::sort(of.rbegin(), of.rend());
-      of.resize(std::min(of.size(), this->cards()));
-      for (const auto amount : of) room[k] += amount;
+      of.resize(std::min(of.size(), cards()));
+      for (const double amount : of) room[k] += static_cast<std::uint64_t>(amount);
     }
     std::size_t worst = kKinds;
     double over = 1;
@@ -209,7 +203,7 @@ class Diagnosis {
                                           [&](const auto& a, const auto& b) { return a[worst] < b[worst]; });
     return "all layers together need " +
            excess(worst, static_cast<double>(sum[worst]), static_cast<double>(room[worst])) + " on " +
-           plural(this->cards(), "card") +
+           plural(cards(), "card") +
            (joined_ < problem_.cards.size() ? " (no more are joined by cables); " : "; ") +
            layer_name(board_, static_cast<std::size_t>(largest - need.begin())) + " takes most of it, " +
            number(static_cast<double>((*largest)[worst]));
@@ -302,9 +296,7 @@ class Diagnosis {
         "what it has too little of is " + names_of(*shortage) + ", with " + increase_of(*shortage);
     if (shortage->kinds.size() > 1) return start + " of each all layers fit";
     const std::size_t binding = shortage->kinds.front();
-    double room = 0;
-    for (const auto& region : full.regions) room += has(region, binding);
-    if (binding == kMemoryBytes) room = has(full.regions.front(), binding);
+    const double room = room_on(full, binding);
     return start + " (" + number(std::ceil(room * shortage->factor)) +
            (binding == kMemoryBytes ? " bytes a frame" : "") + " instead of the " + number(room) +
            " left to '" + full.name + "'" + (cards() > 1 ? ", and so on each card" : "") + ") all layers fit";
@@ -432,7 +424,7 @@ class Diagnosis {
 
   const Board& board_;
   const Problem& problem_;
-  double seconds_ = 1e6;
+  double seconds_ = 1e6, fastest_hz_ = 0;
   std::optional<Solution> lowest_latency_;  // if the latency target is missed
   std::size_t joined_ = 1;
 };

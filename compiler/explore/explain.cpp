@@ -182,9 +182,7 @@ class Explainer {
     for_each_on_slow([&](const auto& place, const auto& operation) {
       if (&operation == &problem_.operations[place.slowest])
         return;  // its next shorter interval is looked at
-      std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-      for (const auto& one : operation.implementations) least = std::min(least, one.interval_cycles);
-      add(static_cast<double>(least) / card(place).clock_hz,
+      add(static_cast<double>(least_interval(operation)) / card(place).clock_hz,
           "'" + operation.name + "' on " + card(place).name, true);
     });
     return out;

@@ -91,16 +91,63 @@ Card card_of(const runtime::plan::ClusterCard& from, const runtime::plan::Cluste
 
 }  // namespace
 
+const char* kind_name(std::size_t kind) {
+  static constexpr const char* kNames[kKinds] = {"LUT",  "LUTRAM",          "FF", "DSP", "BRAM18",
+                                                 "URAM", "memory bandwidth"};
+  return kind < kKinds ? kNames[kind] : "?";
+}
+
+Amounts operator+(const Amounts& a, const Amounts& b) {
+  Amounts sum = a;
+  return sum += b;
+}
+
+Amounts& operator+=(Amounts& a, const Amounts& b) {
+  for (std::size_t k = 0; k < kKinds; ++k) a[k] += b[k];
+  return a;
+}
+
+Amounts& operator-=(Amounts& a, const Amounts& b) {
+  for (std::size_t k = 0; k < kKinds; ++k) a[k] -= b[k];
+  return a;
+}
+
+Amounts less(const Amounts& a, const Amounts& b) {
+  Amounts out{};
+  for (std::size_t k = 0; k < kKinds; ++k) out[k] = a[k] - std::min(a[k], b[k]);
+  return out;
+}
+
+bool within(const Amounts& a, const Amounts& b) {
+  for (std::size_t k = 0; k < kKinds; ++k)
+    if (a[k] > b[k]) return false;
+  return true;
+}
+
+Amounts amounts(const runtime::plan::Resources& r) {
+  return {r.lut, r.lutram, r.ff, r.dsp, 2 * r.bram36, r.uram, 0};
+}
+
+runtime::plan::Resources resources(const Amounts& a) {
+  return {a[kLut], a[kLutram], a[kFf], a[kDsp], (a[kBram18] + 1) / 2, a[kUram]};
+}
+
+bool as_good(const Implementation& a, const Implementation& b) {
+  return a.interval_cycles <= b.interval_cycles &&
+         a.fill_cycles * b.interval_cycles <= b.fill_cycles * a.interval_cycles &&
+         a.depth_cycles <= b.depth_cycles && within(a.amounts, b.amounts);
+}
+
+std::uint64_t least_interval(const Operation& operation) {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& way : operation.implementations) least = std::min(least, way.interval_cycles);
+  return least;
+}
+
 const char* objective_name(Objective objective) {
-  switch (objective) {
-    case Objective::kCards:
-      return "cards";
-    case Objective::kThroughput:
-      return "throughput";
-    case Objective::kLatency:
-      return "latency";
-  }
-  return "";
+  return objective == Objective::kCards     ? "cards"
+         : objective == Objective::kLatency ? "latency"
+                                            : "throughput";
 }
 
 std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares) {

@@ -3,18 +3,42 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "compiler/explore/resources.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
 
 namespace millrace::compiler::explore {
+
+/// Kinds of resources. Block memory is counted in halves of 18 Kb, as Yosys places it. The last is no
+/// resource of the fabric but weighed like one: bytes a frame from the card's memory.
+enum Kind : std::size_t { kLut, kLutram, kFf, kDsp, kBram18, kUram, kMemoryBytes, kKinds };
+
+/// "LUT", "LUTRAM", "FF", "DSP", "BRAM18", "URAM", "memory bandwidth".
+const char* kind_name(std::size_t kind);
+
+using Amounts = std::array<std::uint64_t, kKinds>;
+
+Amounts operator+(const Amounts& a, const Amounts& b);
+Amounts& operator+=(Amounts& a, const Amounts& b);
+Amounts& operator-=(Amounts& a, const Amounts& b);
+
+/// a - b, never below 0.
+Amounts less(const Amounts& a, const Amounts& b);
+
+/// Every component of a at most that of b.
+bool within(const Amounts& a, const Amounts& b);
+
+/// The fabric's resources of a device file; no memory bytes.
+Amounts amounts(const runtime::plan::Resources& resources);
+/// Half a BRAM36 counts as a whole one.
+runtime::plan::Resources resources(const Amounts& amounts);
 
 /// One way to build an operation. Cycles are those of the card it stands on.
 struct Implementation {
@@ -27,6 +51,10 @@ struct Implementation {
   std::uint32_t candidate = 0;     // the generator's own number for it; not read here
 };
 
+/// Whether a is as good as b in everything: cycles, the part of the frame that it needs before its first output,
+/// depth and amounts.
+bool as_good(const Implementation& a, const Implementation& b);
+
 struct Operation {
   std::string name;
   std::uint64_t cost = 0;     // multiplications and additions a frame; 0 on the host
@@ -37,6 +65,9 @@ struct Operation {
   std::vector<Implementation> implementations = {};
   double host_seconds = 0;  // on the host: what a frame that comes back to the cards waits for it
 };
+
+/// The cycles of its quickest implementation.
+std::uint64_t least_interval(const Operation& operation);
 
 struct Tensor {
   std::string name;

@@ -42,10 +42,9 @@ class Replicator {
   Result<Solution> so_many(std::size_t copies, bool explain) {
     const Objective objective = problem_.targets.objective;
     const bool by_rate = objective != Objective::kLatency;
-    const std::vector<std::uint32_t> counts = sizes(problem_.cards.size() / copies);
     std::optional<Solution> best;
     Cards largest;
-    for (const auto cards : counts) {
+    for (const auto cards : sizes(problem_.cards.size() / copies)) {
       if (best && objective == Objective::kCards) break;
       for (const Cards& group : groups_.of(cards, copies)) {
         if (group.size() > largest.size()) largest = group;

@@ -17,12 +17,6 @@ using explore::operator+=;
 
 constexpr std::uint64_t kJointDepth = 32;  // beats of a FIFO whose depth is not known yet
 
-bool as_good(const explore::Implementation& a, const explore::Implementation& b) {
-  return a.interval_cycles <= b.interval_cycles &&
-         a.fill_cycles * b.interval_cycles <= b.fill_cycles * a.interval_cycles &&
-         a.depth_cycles <= b.depth_cycles && explore::within(a.amounts, b.amounts);
-}
-
 /// The cost of what joins a block to the one before it, by lanes and bits of its input.
 using Joints = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
 

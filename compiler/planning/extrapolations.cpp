@@ -25,6 +25,14 @@ class Collector {
       else
         MILLRACE_TRY(add_blocks(part, plan_.placed.foldings[p]));
     }
+    read_on_host_.insert(plan_.program().outputs.begin(), plan_.program().outputs.end());
+    for (std::uint32_t b = 0; b < plan_.program().blocks.size(); ++b) {
+      const auto& block = plan_.program().blocks[b];
+      if (plan_.problem().operations[b].host)
+        read_on_host_.insert(block.inputs.begin(), block.inputs.end());
+      else
+        made_on_card_.insert(block.outputs.begin(), block.outputs.end());
+    }
     for (std::uint32_t b = 0; b < plan_.program().blocks.size(); ++b)
       if (!plan_.problem().operations[b].host) add_ports(b);
     return std::vector(found_.begin(), found_.end());
@@ -57,26 +65,6 @@ class Collector {
     return {};
   }
 
-  bool on_host(std::uint32_t block) const { return plan_.problem().operations[block].host; }
-
-  bool made_on_card(std::uint32_t tensor) const {
-    for (std::uint32_t b = 0; b < plan_.program().blocks.size(); ++b) {
-      const auto& made = plan_.program().blocks[b].outputs;
-      if (std::find(made.begin(), made.end(), tensor) != made.end()) return !on_host(b);
-    }
-    return false;
-  }
-
-  bool read_on_host(std::uint32_t tensor) const {
-    const auto& outputs = plan_.program().outputs;
-    if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return true;
-    for (std::uint32_t b = 0; b < plan_.program().blocks.size(); ++b) {
-      const auto& read = plan_.program().blocks[b].inputs;
-      if (on_host(b) && std::find(read.begin(), read.end(), tensor) != read.end()) return true;
-    }
-    return false;
-  }
-
   /// Of a block that was explored, with the lanes it was chosen with.
   void add_ports(std::uint32_t b) {
     const auto& block = plan_.program().blocks[b];
@@ -87,13 +75,14 @@ class Collector {
       add(unit.module, unit.parameters);
     };
     for (std::size_t i = 0; i < block.inputs.size(); ++i)
-      if (!made_on_card(block.inputs[i])) add_port(true, candidate.input_lanes[i], block.inputs[i]);
+      if (!made_on_card_.contains(block.inputs[i])) add_port(true, candidate.input_lanes[i], block.inputs[i]);
     for (const auto tensor : block.outputs)
-      if (read_on_host(tensor)) add_port(false, candidate.output_lanes, tensor);
+      if (read_on_host_.contains(tensor)) add_port(false, candidate.output_lanes, tensor);
   }
 
   const gen::Catalog& catalog_;
   const Predicted& plan_;
+  std::set<std::uint32_t> made_on_card_, read_on_host_;  // tensors
   std::set<gen::Extrapolation> found_;
 };
 

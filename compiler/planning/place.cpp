@@ -1,10 +1,8 @@
-#include "compiler/planning/place.hpp"
-
 #include <algorithm>
 
 #include "compiler/generators/design.hpp"
 #include "compiler/planning/host_ports.hpp"
-#include "compiler/planning/relays.hpp"
+#include "compiler/planning/predict.hpp"
 #include "compiler/planning/split_channels.hpp"
 #include "compiler/planning/weights.hpp"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compiler/generators/cost.hpp"
-#include "compiler/planning/options.hpp"
+#include "compiler/planning/lower.hpp"
 #include "compiler/planning/predict.hpp"
 #include "runtime/base/result.hpp"
 

@@ -1,4 +1,4 @@
-#include "compiler/planning/relays.hpp"
+#include "compiler/planning/partitions.hpp"
 
 #include <algorithm>
 #include <map>

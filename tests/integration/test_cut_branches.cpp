@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/planning/relays.hpp"
+#include "compiler/planning/partitions.hpp"
 #include "compiler/planning/split_channels.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"

@@ -249,28 +249,6 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
                {"model 'wide' has nothing left that a card computes", "leave one of the --host out"});
 }
 
-TEST_F(PlanCommand, ListsNoExtrapolatedCostsForAWideNet) {
-  OnnxModel model;
-  model.input("x", {1, 128});
-  const std::vector<std::int64_t> ones(128 * 4, 1);
-  const auto product = model.node(
-      "MatMul", {model.pair("x", 0.0625F, 0, "in"), model.weights("w", {128, 4}, ones, {0.0078125F})},
-      "dense");
-  model.output(model.pair(product, 0.0625F, 0, "out"));
-  std::ofstream(file("dense.onnx"), std::ios::binary) << model.bytes();
-  const auto extrapolated = [&](const char* command, std::vector<std::string> more) {
-    more.insert(more.begin(), {command, file("dense.onnx"), "--json", "--cluster",
-                               (kSource / "configs/clusters/one-ku060.yaml").string()});
-    const Outcome outcome = millrace(more);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return json::parse(outcome.out).at("extrapolated").as_array();
-  };
-  // The committed catalogue has a measurement for every term, so both lists are empty. The report's tests
-  // cover lists that are not.
-  EXPECT_EQ(extrapolated("plan", {}), json::array());
-  EXPECT_EQ(extrapolated("compile", {"-o", file("d")}), json::array());
-}
-
 /// The first partition contains the transposition and is only emulated; the second one has hardware.
 TEST_F(PlanCommand, ObeysMaxUtilisationWhenABlockHasNoHardware) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(32, 16);
