@@ -29,8 +29,8 @@ std::string no_hardware(const Plan& plan, const kernels::Program& partition) {
   return "the cards have no room for the hardware of all blocks that have any";
 }
 
-/// The planned designs, now with their memories filled. A design of a plugin that does not build what it
-/// planned is left out: that partition runs at functional fidelity.
+/// The planned designs, with their memories filled. If a plugin does not build what it offered, its design is left
+/// out, and the partition runs at functional fidelity.
 Result<Designs> design(const Plan& plan) {
   MILLRACE_ASSIGN(const auto catalog, generators::load_catalog());
   const Placed& placed = plan.placed;
@@ -58,7 +58,7 @@ Result<Designs> design(const Plan& plan) {
   return designs;
 }
 
-/// The plan's figures, which keep the targets, are those of the designs as they were played.
+/// Checks that the designs have the figures that were planned, because those meet the targets.
 Status check_figures(const Plan& plan, const Designs& designs) {
   if (!plan.placed.played) return Error(ErrorCode::kInternal, "a plan is built that was not played");
   for (const auto& [name, design] : designs) {

@@ -24,7 +24,7 @@ struct CompileReport {
   std::vector<StepTime> steps;
 };
 
-/// What must hold before anything is looked at: an output is named, the model is not assumed.
+/// What must hold before anything is read: an output is named, and the model is not assumed.
 Status check_options(const CompileOptions& options);
 
 /// A deployment that is not on disk yet.
@@ -33,8 +33,8 @@ struct Built {
   emit::Artifacts artifacts;
 };
 
-/// Builds a plan made with these options and Play::kAll; all of compile() but what stands before it and the
-/// writing. Reports no plan: it is in the artifacts.
+/// Builds a plan that was made with these options and Play::kAll, and writes nothing. `report.plan` stays empty: the
+/// plan is in the artifacts.
 Result<Built> build(Plan plan, const CompileOptions& options);
 
 /// Each step is timed; with progress on stderr through `runtime/base/log` at info level. Nothing is written

@@ -10,13 +10,12 @@
 
 namespace millrace::compiler::explore {
 
-/// Frames a second that something could reach if nothing else held it back; infinite where it has no part.
+/// Frames a second that one resource of a place would allow if no other limited it; infinite if it is not used.
 struct Roofline {
-  // Every DSP slice left to it busy at every clock, two multiplications each; those that LUTs do, as it is
-  // built, hold nothing back.
+  // Every available DSP slice does two multiplications a clock. Multiplications that LUTs do are left out.
   double compute = 0;
   double memory = 0;    // weights from its memory
-  double links = 0;     // the tightest of its cables
+  double links = 0;     // the slowest of its cables
   double attained = 0;  // its slowest operation
 };
 
@@ -62,12 +61,11 @@ struct Analysis {
 /// The solution is one of this problem, verified; the problem is predictable.
 Analysis analyse(const Problem& problem, const Solution& solution);
 
-/// The shares that are of a rate, when the interval becomes another one.
+/// Adjusts the shares that depend on the rate when the interval changes.
 void change_interval(Analysis& analysis, double from_seconds, double to_seconds);
 
-/// Sets `bottleneck` and `lifts` by the figures as they stand, which analyse() does not: they may by now be
-/// those of designs, and what these take beyond their blocks' sum is reckoned with. What is said to lift the
-/// rate does so with each block where it stands.
+/// Sets `bottleneck` and `lifts` from the figures of the analysis, which may meanwhile be those of designs: what
+/// designs take beyond the sum of their blocks counts. The lifts hold for each block where it stands.
 void explain(const Problem& problem, const Solution& solution, Analysis& analysis);
 
 }  // namespace millrace::compiler::explore

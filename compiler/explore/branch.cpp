@@ -25,7 +25,7 @@ bool less_key(const std::pair<double, double>& a, const std::pair<double, double
   return a.second * kHair < b.second;
 }
 
-/// Ways of which none is as good as another in cycles and in amounts, quickest first.
+/// The non-dominated implementations of an operation, quickest first.
 std::vector<std::uint32_t> worthwhile(const Operation& operation) {
   const auto& ways = operation.implementations;
   std::vector<std::uint32_t> kept;
@@ -71,7 +71,7 @@ class Tree {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// The least that is still to come behind an operation, whatever is chosen.
+  /// Lower bounds on the interval and the latency that still follow an operation.
   void set_floors() {
     interval_after_.assign(sequence_.size() + 1, 0);
     for (std::size_t n = sequence_.size(); n-- > 0;) {
@@ -85,7 +85,7 @@ class Tree {
         if (producer_[t] >= 0) readers[static_cast<std::size_t>(producer_[t])].push_back(i);
     for (std::size_t i = problem_.operations.size(); i-- > 0;)
       for (const auto reader : readers[i]) {
-        std::uint64_t span = 0, fill = 0;  // with the depth, each at its least
+        std::uint64_t span = 0, fill = 0;  // lower bounds, depth included
         const auto& ways = problem_.operations[reader].implementations;
         if (!ways.empty()) {
           span = fill = std::numeric_limits<std::uint64_t>::max();
@@ -177,7 +177,7 @@ class Tree {
     }
   }
 
-  /// At the earliest: wires are counted where the tensor goes straight.
+  /// Lower bounds: a wire's time counts only if the tensor goes straight.
   std::pair<double, double> input_times(std::uint32_t i) const {
     double start = 0, arrive = 0;
     for (const auto t : problem_.operations[i].inputs) {

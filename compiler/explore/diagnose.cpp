@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kMostCards = 64;   // of a cluster that is proposed
 constexpr std::uint32_t kMostInACopy = 4;  // cards of a replica that is proposed
 
-/// A layer by the name of the operation that costs most in it.
+/// A layer, named after its most expensive operation.
 std::string layer_name(const Board& board, std::size_t layer) {
   const auto& operations = board.chain.layers[layer].operations;
   const auto largest = std::max_element(operations.begin(), operations.end(), [&](auto a, auto b) {
@@ -65,12 +65,12 @@ class Diagnosis {
     return out;
   }
 
-  /// That a model can be spread over.
+  /// The number of cards that a model can be spread over.
   std::size_t cards() const {
     return std::min<std::size_t>(problem_.partitions.value_or(static_cast<std::uint32_t>(joined_)), joined_);
   }
 
-  /// The most cards between which there is a way along cables.
+  /// Counts the cards of the largest group that cables join.
   void count_joined() {
     std::vector<std::uint32_t> group(problem_.cards.size());
     for (std::uint32_t c = 0; c < group.size(); ++c) group[c] = c;
@@ -209,7 +209,7 @@ class Diagnosis {
            number(static_cast<double>((*largest)[worst]));
   }
 
-  /// Whether it is the cables: with endless ones there would be a solution.
+  /// The cable that limits, if unlimited cables would give a solution.
   std::string cable() const {
     if (cards() < 2) return {};
     Problem open = relaxed();
@@ -253,8 +253,7 @@ class Diagnosis {
            number((found->latency_seconds / most - 1) * 100) + " % too long";
   }
 
-  /// The first layer that finds no place where cards in a row are filled one after another, and the last
-  /// card.
+  /// Fills cards in a row one after another. Gives the first layer that no longer fits, and the last card.
   std::pair<std::size_t, std::uint32_t> fill(const Board& board) const {
     const auto kinds = card_kinds(board.problem);
     IntervalFit fit(board, kinds, seconds_);
@@ -268,7 +267,7 @@ class Diagnosis {
     return {at, card - 1};
   }
 
-  /// Where no kind of resource alone is too little: the one of which the least more would do.
+  /// If no resource alone is too scarce: the resource of which the smallest increase would help.
   std::string stopped() const {
     const auto [at, card] = fill(board_);
     if (at == board_.chain.size())
@@ -322,7 +321,7 @@ class Diagnosis {
     return "; with its layers unsplit it does not fit at any rate";
   }
 
-  /// On as many cards as are best, where those asked for are not joined.
+  /// What the cluster reaches without --partitions, if the partitions asked for are not joined by cables.
   std::string reached_alone(Problem open) const {
     open.partitions.reset();
     const Board board(open);
@@ -332,7 +331,7 @@ class Diagnosis {
                  : "; without --partitions it does not fit either, with its layers unsplit";
   }
 
-  /// So many cards of a kind, one after another.
+  /// The problem on so many cards of one kind in a row.
   Problem in_a_row(const Card& card, std::uint32_t cards, Cable cable) const {
     Problem row = problem_;
     row.targets.objective = Objective::kCards;
@@ -346,13 +345,13 @@ class Diagnosis {
     return row;
   }
 
-  /// In a row that is proposed. Where it is the latency that binds, each card more adds its cable's.
+  /// The longest row that is proposed. If the latency limits, more cards do not help: each adds its cable's latency.
   std::uint32_t most_cards() const {
     const auto layers = static_cast<std::uint32_t>(board_.chain.size());
     return std::min(lowest_latency_ ? kMostInACopy : kMostCards, layers);
   }
 
-  /// The fewest of them that would do in one pipeline, 0: none; and in words.
+  /// The fewest cards in a row that would do for one pipeline, and that in words. 0: none.
   std::pair<std::uint32_t, std::string> fewest_in_a_row(const Card& card, const Cable& cable) const {
     for (std::uint32_t n = 1; n <= most_cards(); n = n < 16 ? n + 1 : n + n / 4) {
       const Problem row = in_a_row(card, n, cable);
@@ -371,7 +370,7 @@ class Diagnosis {
     return {0, {}};
   }
 
-  /// The same of copies of a pipeline, each of a few cards.
+  /// The same for copies of a pipeline on a few cards each.
   std::pair<std::uint32_t, std::string> fewest_as_copies(const Card& card, const Cable& cable) const {
     if (!problem_.targets.frames_per_second) return {0, {}};
     std::uint32_t fewest = 0, each = 0;
@@ -391,14 +390,14 @@ class Diagnosis {
                         plural(fewest / each, "replica") + (each == 1 ? "" : " of " + plural(each, "card"))};
   }
 
-  /// The fewest of them that would do, in words.
+  /// The fewest cards of a kind that would do, in words.
   std::string fewest(const Card& card, const Cable& cable) const {
     auto row = fewest_in_a_row(card, cable);
     auto copies = fewest_as_copies(card, cable);
     return row.first == 0 || (copies.first != 0 && copies.first < row.first) ? copies.second : row.second;
   }
 
-  /// The fewest cards of each device, in a row, that would do; with better cables where these are too slow.
+  /// The fewest cards of each device that would do, with better cables if these are too slow.
   std::string nearest_cluster() const {
     if (problem_.partitions) return "; ask for another number of --partitions, or none";
     Cable cable;

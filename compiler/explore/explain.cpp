@@ -15,7 +15,7 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr double kAlike = 0.99;     // places of which one is no quicker than this part of another limit alike
+constexpr double kAlike = 0.99;     // a place limits if its interval is at least this fraction of the longest
 constexpr double kHardly = 1.02;    // times an interval
 constexpr double kNothing = 0.005;  // a gain below this is none
 
@@ -25,8 +25,8 @@ std::string percent(double share) {
   return text;
 }
 
-/// Cards with more of their resources, less what joins the blocks there; every block in its region, built in
-/// any way that is quick enough.
+/// Cards with more of some resources. Every block stays in its region, built in any way that is quick enough; what
+/// joins the blocks takes what it takes today.
 class Stretched {
  public:
   Stretched(const Problem& problem, const Solution& solution, const Analysis& analysis, double seconds)
@@ -163,11 +163,12 @@ class Explainer {
       out_.lifts.push_back("the cable " + name_of(*most) + " is at " + percent(most->share));
   }
 
-  /// The slowest of what no card's resources make quicker, and of the cards that do not limit.
+  /// The slowest of what remains if the limiting cards become quicker: other cards, memories, cables, and blocks that
+  /// cannot be built quicker.
   struct Rest {
     double seconds = 0;
     std::string name;
-    bool at_its_best = false;  // a block on a card that limits: quicker than this it cannot be built
+    bool at_its_best = false;  // a block on a limiting card that cannot be built quicker
   };
 
   Rest rest() const {
@@ -190,7 +191,7 @@ class Explainer {
 
   bool is_slow(const PlaceAnalysis& place) const { return place.interval_seconds >= seconds_ * kAlike; }
 
-  /// `visit(place, operation)` of all that stands on the slow places.
+  /// Calls `visit(place, operation)` for all operations on the limiting cards.
   template <typename Visit>
   void for_each_on_slow(const Visit& visit) const {
     for (const auto& part : solution_.parts)
@@ -204,7 +205,7 @@ class Explainer {
                          " cannot be built quicker; a replica could share its work");
   }
 
-  /// What the slowest places would need for the next shorter interval.
+  /// Says what the limiting cards would need for the next shorter interval.
   void lift() {
     double reached = 0;
     for (const auto& place : out_.places) {
@@ -238,8 +239,8 @@ class Explainer {
 
   std::string gain(double seconds) const { return "up to +" + percent(seconds_ / seconds - 1); }
 
-  /// The longest interval that is hardly longer and that something on the slow places can have: what cannot
-  /// be built just as quick as the slowest block would be need not be much quicker.
+  /// The longest interval within kHardly of the shortest that a block on the limiting cards can have. Blocks without an
+  /// implementation for exactly the shortest interval then need not be much quicker.
   double relaxed(double shortest) const {
     double longest = shortest;
     for_each_on_slow([&](const auto& place, const auto& operation) {
@@ -253,12 +254,12 @@ class Explainer {
   }
 
   struct Needs {
-    std::string words;             // of what how much more; empty where it would fit as it is
-    std::vector<Figures> factors;  // of a place's resources
-    bool enough = true;            // they do
+    std::string words;             // how much more of what; empty if nothing more is needed
+    std::vector<Figures> factors;  // by which the resources of each place would have to grow
+    bool enough = true;            // with these factors it fits
   };
 
-  /// What the slow places need for an interval.
+  /// What the limiting cards need for an interval.
   Needs needs(double seconds) const {
     Stretched stretched(problem_, solution_, out_, seconds);
     Needs out;
@@ -278,7 +279,7 @@ class Explainer {
     return out;
   }
 
-  /// The shortest interval that the same resources do for, not below `least`; `longest` is one.
+  /// The shortest interval, not below `least`, that the same resources suffice for. They suffice for `longest`.
   double shortest(const Needs& needed, double least, double longest) const {
     std::set<double> possible = {longest};
     if (least < longest) possible.insert(least);

@@ -17,21 +17,21 @@ class Groups {
  public:
   explicit Groups(const Board& board);
 
-  /// Groups of so many cards that could stand in a cluster `copies` times, joined by cables where the model
-  /// needs that; of those alike, one. To be asked for in ascending order of `cards`.
+  /// Groups of so many cards of which the cluster may have `copies`, joined by cables if the model needs that. Of
+  /// groups that are alike, one. To be called with ascending `cards`.
   std::vector<Cards> of(std::size_t cards, std::size_t copies);
 
-  /// How often the cluster has the cards of such a group, cables aside.
+  /// How many such groups the cluster has cards for, without regard to cables.
   std::size_t most_copies(const Cards& cards) const;
 
-  /// Disjoint groups that can stand in for a solution's cards, its own first where it is among them; as many
-  /// as there are, at most `most`.
+  /// Disjoint groups that can replace a solution's cards, at most `most`. The solution's own comes first if it is
+  /// among them.
   std::vector<Cards> places_for(const Solution& solution, std::size_t most) const;
 
   bool same_kind(std::uint32_t card, std::uint32_t other) const { return kinds_[card] == kinds_[other]; }
   bool same_wire(std::uint32_t a, std::uint32_t b, std::uint32_t other_a, std::uint32_t other_b) const;
 
-  /// Whether a group was left out for there being too many.
+  /// False if groups were left out because there are too many.
   bool complete() const { return complete_; }
 
  private:

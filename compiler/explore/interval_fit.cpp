@@ -8,9 +8,9 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::size_t kMostPriceLists = 32;  // of a cache; the oldest proofs are forgotten
-constexpr double kRounding = 1e-9;           // what costs more than 1 by less than this may still fit
-// How a card's memory is dealt out to its regions: each may have so many times as much as the one before. The
-// first takes what it can; all alike; the later ones more.
+constexpr double kRounding = 1e-9;           // a cost above 1 by less than this may still fit
+// How a card's memory is dealt out to its regions: each gets so many times as much as the one before. With 0 the
+// first takes all it can, with 1 all get the same, above 1 the later ones get more.
 constexpr double kGrowths[] = {0, 1, 4, 64};
 
 }  // namespace
@@ -71,7 +71,7 @@ IntervalFit::PackingCache& IntervalFit::cache(std::uint32_t card, std::uint32_t 
   return *known;
 }
 
-/// All regions of a card in one, which none of them can be better than together.
+/// All regions of a card in one budget: what does not fit it does not fit the regions.
 IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
   for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)
@@ -128,7 +128,7 @@ void IntervalFit::add_price_list(PackingCache& cache, const Prices& prices) cons
   cache.price_lists.push_back(std::move(price_list));
 }
 
-/// Where what is known of prices says that more is too dear.
+/// The first layer at which the known prices prove that the layers from `begin` on cost too much.
 std::size_t IntervalFit::affordable(const PackingCache& cache, std::size_t begin) const {
   std::size_t end = cache.first_too_large[begin];
   for (const auto& price_list : cache.price_lists) {
@@ -197,8 +197,8 @@ std::size_t IntervalFit::farthest(std::uint32_t card, std::uint32_t cables, std:
     }
     if (one || most == board_.chain.size()) break;
   }
-  // What one way to build a region's layers reads is not the least, so each was given all there is to read;
-  // together they have it once.
+  // The packing of a region does not read the least possible, so each region was given the whole memory. Together
+  // they have it only once.
   if (doubt == Doubt::kPossible && reads_memory_ && board_.problem.cards[card].regions.size() > 1)
     most = std::min(most, extend(whole_card_cache(card, cables), begin, doubt));
   farthest_[key] = most;
@@ -211,7 +211,7 @@ void IntervalFit::choose(std::uint32_t card, std::uint32_t cables, std::size_t b
   for (const auto& run :
        fill(card, cables, begin, Doubt::kImpossible, growth_.at({kinds_[card], cables, begin}))) {
     if (run.begin >= end) return;
-    // May reach beyond the end: its first choices then count.
+    // The run may reach beyond the end; then only its first choices count.
     const Packed& found = packed(*run.cache, run.begin, run.end);
     std::size_t n = 0;
     for (std::size_t layer = run.begin; layer < std::min(run.end, end); ++layer) {

@@ -13,10 +13,10 @@
 
 namespace millrace::compiler::explore {
 
-/// Cards that are alike: same clock, regions and cost of a link.
+/// For each card, the first card that is like it: same clock, regions and cost of a link.
 std::vector<std::uint32_t> card_kinds(const Problem& problem);
 
-/// What is assumed of a packing that is neither found nor excluded.
+/// What is assumed of a packing that is neither found nor ruled out.
 enum class Doubt { kImpossible, kPossible };
 
 /// For one interval: how many layers, from a given one on, fit a card of a kind.
@@ -26,12 +26,11 @@ class IntervalFit {
 
   double seconds() const { return seconds_; }
 
-  /// The first layer that no longer fits, when layers from `begin` on stand on `card` with so many cables
-  /// used; `begin` where not even one does.
+  /// The first layer that no longer fits if layers from `begin` on stand on `card` with so many cables in use;
+  /// `begin` if not even one fits.
   std::size_t farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt);
 
-  /// Region and implementation of each layer in [begin, end), which must be at most farthest() where doubts
-  /// are impossible.
+  /// Sets region and implementation of each layer in [begin, end). `end` is at most farthest() with kImpossible.
   void choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
               Assignment& assignment);
 
@@ -68,7 +67,7 @@ class IntervalFit {
   PackingCache& whole_card_cache(std::uint32_t card, std::uint32_t cables);
   std::uint64_t readable(std::uint32_t card) const;
   Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) const;
-  /// The card's regions filled one after another, the memory's bytes dealt out to them in one of a few ways.
+  /// Fills the card's regions one after another. `growth` says how the memory's bytes are dealt out to them.
   std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
                         double growth);
   void add_price_list(PackingCache& cache, const Prices& prices) const;

@@ -12,12 +12,12 @@ using Operations = std::vector<const Choices*>;
 constexpr int kRounds = 30;                   // of the search for prices
 constexpr double kFirstStep = 1.2;            // of a price, in e-folds
 constexpr double kStepShrinks = 0.88;         // each round
-constexpr double kLeastWeight = 1e-4;         // no kind is ever for nothing
-constexpr double kRounding = 1e-9;            // what costs more than 1 by less than this may still fit
-constexpr std::size_t kFewOperations = 8;     // up to so many are gone through thoroughly
+constexpr double kLeastWeight = 1e-4;         // no kind of resource is ever free
+constexpr double kRounding = 1e-9;            // a cost above 1 by less than this may still fit
+constexpr std::size_t kFewOperations = 8;     // up to so many get the larger limits below
 constexpr std::size_t kMostLabels = 200;      // partial choices kept an operation
 constexpr std::size_t kMostEffort = 400'000;  // comparisons of labels a call
-constexpr std::size_t kFewLabels = 16;        // the same where there are more operations
+constexpr std::size_t kFewLabels = 16;        // the same if there are more operations
 constexpr std::size_t kLittleEffort = 40'000;
 
 const Option& option(const Choices& of, std::size_t n) {
@@ -40,8 +40,8 @@ double overshoot(const Amounts& used, const Amounts& budget) {
   return sum;
 }
 
-/// Looks for prices at which the operations are too dear: what is used too much grows dearer. Along the way
-/// each operation's cheapest option is a choice, and sometimes one that fits.
+/// Looks for prices at which the operations cost too much: an overused resource becomes more expensive in the next
+/// round. In each round the cheapest options are a choice that may fit.
 class PriceSearch {
  public:
   PriceSearch(const Operations& operations, const Amounts& budget, Figures& weights)
@@ -124,7 +124,7 @@ class PriceSearch {
   Packed nearest_;
 };
 
-/// Exchanges one choice at a time where that brings the total nearer to the budget.
+/// Exchanges one choice at a time as long as that brings the total nearer to the budget.
 void exchange(const Operations& operations, const Amounts& budget, Packed& packed) {
   double over = overshoot(packed.used, budget);
   for (std::size_t step = 0; over > 0 && step < operations.size(); ++step) {
@@ -160,8 +160,8 @@ struct Label {
   std::uint32_t previous = 0, option = 0;
 };
 
-/// All partial choices that none is better than in everything and that may still become cheap enough,
-/// operation by operation; complete unless cut.
+/// All non-dominated partial choices that may still become cheap enough, operation by operation. The search is
+/// complete unless it had to drop some.
 class Labels {
  public:
   Labels(const Operations& operations, const Amounts& budget, const Prices& prices)
@@ -175,7 +175,7 @@ class Labels {
       least.push_back(cheapest);
       all += cheapest;
     }
-    // An option that alone makes everything too dear is none.
+    // Drop options that alone make the whole choice cost too much.
     for (std::size_t i = 0; i < operations.size(); ++i) {
       auto& kept = kept_.emplace_back();
       for (const auto n : operations[i]->fitting) {
@@ -263,7 +263,7 @@ std::vector<Option> options_within(const Operation& operation, std::uint64_t cyc
     for (const auto amount : ways[i].amounts) sum += amount;
     order.emplace_back(sum, i);
   }
-  // What is no larger in anything has no larger sum: a way can only be beaten by one that stands before it.
+  // An option that takes no more of anything has no larger sum, so only earlier options can beat a later one.
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first
                               : ways[a.second].interval_cycles < ways[b.second].interval_cycles;

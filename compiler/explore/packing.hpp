@@ -20,12 +20,12 @@ struct Option {
   Figures figures{};  // the same
 };
 
-/// Implementations of at most `cycles` a frame of which none takes at most as much of everything as another;
-/// among equals the quickest.
+/// The implementations of at most `cycles` a frame, without those that take as much as another of every resource or
+/// more. Among equals the quickest stays.
 std::vector<Option> options_within(const Operation& operation, std::uint64_t cycles);
 
-/// What one unit of each kind of resource costs, chosen so that a whole budget costs 1. Whatever the prices:
-/// what costs more than 1 built in the cheapest ways does not fit.
+/// What one unit of each kind of resource costs, such that a whole budget costs 1. At any prices: if even the cheapest
+/// options cost more than 1, the operations do not fit.
 using Prices = Figures;
 
 double price(const Figures& amounts, const Prices& prices);
@@ -41,13 +41,13 @@ enum class Fit { kYes, kNo, kUnknown };
 
 struct Packed {
   Fit fit = Fit::kNo;
-  std::vector<std::uint32_t> choice;  // for each of the operations, index of its option; where it fits
+  std::vector<std::uint32_t> choice;  // for each operation, the index of its option; if it fits
   Amounts used{};
-  std::optional<Prices> proof;  // where it does not fit: prices at which it is too dear, if such were found
+  std::optional<Prices> proof;  // prices at which the operations cost too much, if such were found
 };
 
-/// kNo is proven. kUnknown: neither a way nor a proof was found within a bounded effort. `weights`: each
-/// kind's share in the prices begun with, 1 together, and afterwards those that said most.
+/// kNo is proven. kUnknown: neither a choice nor a proof was found within a bounded effort. `weights`: the share of
+/// each kind in the first prices, with a sum of 1; afterwards, the shares that came closest to a proof.
 Packed pack(const std::vector<const Choices*>& operations, const Amounts& budget, Figures& weights);
 
 /// Every kind alike.

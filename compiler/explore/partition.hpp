@@ -24,7 +24,7 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-/// A tensor that passes through a card which neither makes it nor, perhaps, reads it: from place to place.
+/// A tensor's way from one place to another, over the cables between their cards.
 struct Hop {
   std::uint32_t tensor = 0, from = 0, to = 0;
   bool operator==(const Hop&) const = default;
@@ -36,17 +36,17 @@ struct Solution {
   std::uint64_t largest_cost = 0;    // of a place
   std::uint64_t crossing_bytes = 0;  // a frame, summed over the cuts each tensor crosses
 
-  // Empty and 0 in cuts that were made without implementations.
+  // Empty and 0 if the cuts were made without implementations.
   std::vector<std::uint32_t> implementation;  // operation -> its implementation; 0 on the host
   std::vector<std::uint32_t> region;          // operation -> region of its card; 0 on the host
   std::vector<Hop> hops;                      // every tensor's way between cards, ascending
   double interval_seconds = 0;                // from one frame to the next, as far as cards go
   double latency_seconds = 0;                 // first beat into the first card to last beat out of the last
-  // The objective is at most this much above the best there is: 0.02 is 2 %; infinite: that is not known.
+  // The objective is at most this fraction above the best possible: 0.02 is 2 %. Infinite: not known.
   double gap = std::numeric_limits<double>::infinity();
   bool exact = false;  // nothing better exists among contiguous cuts: the gap is 0 and proven
 
-  // The cards of each further copy, by place (replicas.hpp). All the above is of one copy.
+  // The cards of each further copy, by place. All of the above is of one copy.
   std::vector<std::vector<std::uint32_t>> copies = {};
   std::size_t replicas() const { return 1 + copies.size(); }
   bool operator==(const Solution&) const = default;
@@ -56,50 +56,49 @@ struct Solution {
 /// predictable. A piece of layers stands on one card, its layers in their order in the card's regions. A
 /// tensor reaches its readers by cables, on its way through cards that hold a piece in between.
 ///
-/// `explain`: where nothing fits, looks for the reason and for what would fit; that takes longer than the
-/// search.
+/// `explain`: if nothing fits, looks for the reason and for what would fit, which takes longer than the search.
 ///
-/// Errors: kDoesNotFit (more pieces than layers or cards, cables missing, a target that cannot be met; says
-/// which, what binds and what could be met), kUnsupported (a tensor that would go from a card to itself
-/// around the host), kInvalidInput (nothing for a card to do; targets or cables that contradict themselves).
+/// kDoesNotFit: more pieces than layers or cards, cables missing, or a target that cannot be met; the message says
+/// what limits it and what could be met. kInvalidInput: nothing for a card to do, or targets or cables that make
+/// no sense.
 Result<Solution> solve(const Problem& problem, bool explain = true);
 
-/// A few pipelines with short latencies at the target's rate, whatever the target's latency is. solve() must
-/// have an answer to the problem. Latencies here are sums over blocks; when they are played, two that are
-/// almost equal may differ by a third. So the caller plays all of these and takes the best.
+/// A few pipelines with short latencies at the target's rate, without the target for latency. solve() must have
+/// an answer to the problem. Latencies here are sums over blocks; two that are almost equal may differ by a third
+/// when they are played. So the caller plays all of these and takes the best.
 std::vector<Solution> solve_short_latencies(const Problem& problem);
 
-/// Who stands where, built how: a plan as a person may have written it.
+/// Which block stands where, built how: a plan as a person may have written it.
 struct Choice {
   std::vector<std::uint32_t> card;            // place -> card, each once
   std::vector<std::uint32_t> place, region;   // of an operation; unread on the host
   std::vector<std::uint32_t> implementation;  // of an operation; unread on the host
 };
 
-/// The solution that a choice gives; the problem is predictable. kDoesNotFit, naming what a card has too
-/// little of, the tensor that has no way, the target missed; kInvalidInput where a layer is torn apart or
+/// The solution that a choice gives. The problem is predictable. kDoesNotFit names the resource that a card has too
+/// little of, the tensor that has no route, or the target that is missed. kInvalidInput: a layer is torn apart or
 /// places are out of order.
 Result<Solution> solution_of(const Problem& problem, const Choice& choice);
 
-/// What a solution of that problem must satisfy, recomputed without the search's code. Empty where all holds.
-/// A gap is held to bounds only: see check_gap() in claims.hpp.
+/// What does not hold of a solution, recomputed without the search's code. Empty: all holds. A gap is held to
+/// bounds only: see claims.cpp.
 std::string verify(const Problem& problem, const Solution& solution);
 
-/// solve(), and copies of what it finds: as many as Problem::replicas asks for; else, for throughput, as many
-/// as make the rate highest; else as many as a target rate needs that one pipeline does not reach, or reaches
-/// with more cards. With Problem::partitions (cards of each) and no replicas asked for, one. All copies stand
-/// on cards of the same kinds, joined by the same cables where a tensor passes, and no card is in two.
+/// solve(), and copies of the pipeline that it finds. There are as many as Problem::replicas asks for. If it asks
+/// for none: one if Problem::partitions is set; for throughput, as many as make the rate highest; else as many as
+/// a target rate needs that one pipeline does not reach, or reaches only with more cards. All copies stand on cards
+/// of the same kinds, with the same cables wherever a tensor passes. No card is in two copies.
 ///
-/// Errors: those of solve(); kInvalidInput for 0 replicas or more than kMostReplicas; kDoesNotFit where the
-/// cluster has not as many groups of cards alike.
+/// Errors are those of solve(); kInvalidInput for 0 replicas or more than kMostReplicas; kDoesNotFit if the cluster
+/// has too few groups of equal cards.
 Result<Solution> solve_replicated(const Problem& problem, bool explain = true);
 
-/// Whether something may be better by the objective than a solution, which is one of the problem or of one
-/// with fewer ways to build its operations: fewer cards in all, or a rate higher by more than a hundredth.
-/// False is proven; true says nothing, and of latencies that is all that is said. The problem is predictable.
+/// Whether the problem may have a better solution than this one by the objective: fewer cards in all, or a rate
+/// higher by more than a hundredth. The solution is of this problem, or of one with fewer implementations. False is
+/// proven, true is not; for latency the answer is always true. The problem is predictable.
 bool may_be_better(const Problem& problem, const Solution& solution);
 
-/// What is wrong with the copies of a solution, as a sentence that names the cards; empty where nothing is.
+/// What is wrong with the copies of a solution, as a sentence that names the cards. Empty: nothing.
 std::string check_copies(const Problem& problem, const Solution& solution);
 
 }  // namespace millrace::compiler::explore

@@ -44,7 +44,7 @@ runtime::plan::Resources resources(const Amounts& amounts);
 struct Implementation {
   std::string name;                   // for people: "folded 4x9, two a DSP, weights in BRAM"
   std::uint64_t interval_cycles = 1;  // from one frame to the next; at least 1
-  // Cycles of input, at full speed, that the first output beat needs; at most the interval.
+  // Cycles of input, at full speed, that the first output beat needs. At most the interval.
   std::uint64_t fill_cycles = 0;
   std::uint64_t depth_cycles = 0;  // from the input beat that completes an output beat to that beat
   Amounts amounts{};               // [kMemoryBytes]: weights read from memory, bytes a frame
@@ -74,8 +74,8 @@ struct Tensor {
   std::uint64_t bytes = 0;  // of a frame on a cable: packed, in packets with their headers
 };
 
-/// What a partition may take of a region: the shell is deducted, the share that stays free is too.
-/// available[kMemoryBytes]: bytes a second, of the card, whose regions have it together; in all the same.
+/// What a partition may take of a region, after the shell and the share that stays free.
+/// available[kMemoryBytes]: bytes a second of the card's memory, which all its regions share.
 struct Region {
   std::string name;
   Amounts available{};
@@ -84,20 +84,20 @@ struct Region {
 struct Card {
   std::string name, device;
   double clock_hz = 0;
-  // In the order in which they are joined; a layer stands in one. Empty where nothing is known of the device.
+  // In the order in which they are joined. A layer stands in one region. Empty if the device is unknown.
   std::vector<Region> regions = {};
   Amounts link{};  // what each cable that is used takes of the first region
 };
 
-/// Of several between the same cards a tensor takes one.
+/// Several cables may join the same two cards. A tensor takes one of them.
 struct Cable {
   std::uint32_t a = 0, b = 0;                                         // indices into Problem::cards
   double bytes_per_second = std::numeric_limits<double>::infinity();  // each way
   double latency_seconds = 0;
 };
 
-/// What is left when the targets are met goes to: fewer cards and then throughput; throughput and then fewer
-/// cards; latency and then fewer cards. No throughput is above what the host between cards allows: see
+/// What a solution is best at once it meets the targets: the fewest cards, then throughput; throughput, then the
+/// fewest cards; latency, then the fewest cards. The host between cards bounds the throughput: see
 /// host_seconds().
 enum class Objective { kCards, kThroughput, kLatency };
 
@@ -129,37 +129,36 @@ using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
 inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};
 
-/// What partitions may take of each region of a device: all plans and messages have it from here. The shell
-/// is taken from the regions in their order, then the share from what is left.
+/// What partitions may take of each region of a device. The shell is taken from the regions in their order; of
+/// what is left, a share may be used. All plans and messages use these budgets.
 std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares);
 
-/// Blocks that touch float32 go to the host, and with them permutes that only move what the host makes or
-/// reads: the model's own layout is the host's business; and so do `host_blocks`, by name. Operations have no
-/// implementations yet. Cards have their region_budgets().
+/// The host gets `host_blocks` (names), the blocks that touch float32, and permutes that only move what the host
+/// makes or reads. Operations have no implementations yet. Cards have their region_budgets().
 Problem make_problem(const kernels::Program& program, const runtime::plan::Cluster& cluster,
                      std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares,
                      const std::vector<std::string>& host_blocks = {});
 
-/// What is wrong with a problem as such (our bug): indices, order, producers. Empty where nothing is.
+/// What is wrong with the problem itself, which is our bug: indices, order, producers. Empty: nothing.
 std::string check(const Problem& problem);
 
-/// What a frame takes of the one core that does what stands between cards, of all replicas' frames: no more
-/// of them pass in a second than it has time for.
+/// The time that a frame takes of the host between cards. One core serves all replicas, so no more frames pass in
+/// a second than it has time for.
 double host_seconds(const Problem& problem);
 
-/// Whether every operation that is not the host's has an implementation, and every card a region and a clock.
+/// Whether every operation on a card has an implementation, and every card a region and a clock.
 bool is_predictable(const Problem& problem);
 
-/// A run of operations that is not cut: one that starts a layer, with what follows it up to the next. What
-/// stands before the first belongs to the first.
+/// Operations that are never cut apart: one that starts a layer, and those that follow it up to the next. Those
+/// before the first layer belong to the first.
 struct Layer {
   std::vector<std::uint32_t> operations;  // ascending
   std::uint32_t stage = 0;
   std::uint64_t cost = 0;
 };
 
-/// How often the frame has changed between host and cards when it reaches an operation: even on the host, odd
-/// on cards. Operations of one stage never wait for a later one.
+/// The stage of each operation: how often the frame has changed between host and cards before it. Stages are even
+/// on the host and odd on cards. Operations of one stage never wait for those of a later one.
 std::vector<std::uint32_t> stages(const Problem& problem);
 
 /// The cards' operations as layers, by stage, then in the problem's order.

@@ -18,17 +18,17 @@ constexpr double kHair = 1 + 1e-7;
 constexpr double kProven = 1e-6;  // a gap below this is rounding
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr double kAnyInterval = 1e6;  // seconds: no limit
-constexpr double kWorthwhile = 1.01;  // times the rate: more is better
+constexpr double kWorthwhile = 1.01;  // a rate higher by more than this ratio counts as better
 
 double rate_of(const Solution& solution) {
   return static_cast<double>(solution.replicas()) / solution.interval_seconds;
 }
 
-/// One pipeline on a group of cards: the best that was found, and what none can be better than.
+/// One pipeline on a group of cards: the best that was found, and bounds.
 struct Attempt {
   std::optional<Solution> found;
-  bool excluded = false;  // there is none at all
-  // At least; 0 where that is not looked at, or nothing is known of it.
+  bool excluded = false;  // proven: there is none
+  // Lower bounds; 0 if they are not needed or not known.
   double interval_seconds = 0, latency_seconds = 0;
 };
 
@@ -64,8 +64,7 @@ class Replicator {
                               plural(largest.size(), "card"));
   }
 
-  /// For throughput: copies, or one pipeline that is quicker than they are. Nothing where copies reach no
-  /// rate that will do.
+  /// For throughput: copies, or one pipeline that is quicker than copies. Nothing if copies do not reach the target.
   std::optional<Solution> most_frames() {
     std::optional<Solution> best;
     double rate = target();
@@ -83,7 +82,7 @@ class Replicator {
     return with_gap(std::move(*best));
   }
 
-  /// Copies on fewer cards than one pipeline takes, or as many and quicker. Nothing where there are none.
+  /// Copies on fewer cards than one pipeline takes, or on as many cards and quicker. Nothing if there are none.
   std::optional<Solution> fewest_cards(const Solution* alone) {
     const std::size_t most = alone != nullptr ? alone->card.size() : problem_.cards.size();
     for (std::size_t cards = 2; cards <= most; ++cards) {
@@ -97,7 +96,7 @@ class Replicator {
     return std::nullopt;
   }
 
-  /// As few copies as reach the target, of least latency.
+  /// As few copies as reach the target, with the least latency.
   std::optional<Solution> least_latency() {
     const std::size_t most = std::min<std::size_t>(problem_.cards.size(), kMostReplicas);
     std::optional<Solution> best;
@@ -112,13 +111,13 @@ class Replicator {
     return with_gap(std::move(*best));
   }
 
-  /// One pipeline over any cards, the best of which solve() has found, where there are no copies.
+  /// The gap of solve()'s answer for one pipeline, if there are no copies.
   Solution beside(Solution alone) {
     allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
     return with_gap(std::move(alone));
   }
 
-  /// With its gap above all that is not excluded.
+  /// The solution with its gap above everything that was not ruled out.
   Solution with_gap(Solution solution) {
     const Objective objective = problem_.targets.objective;
     const std::size_t used = solution.card.size() * solution.replicas();
@@ -134,7 +133,7 @@ class Replicator {
     return solution;
   }
 
-  /// Whether as many frames a second are excluded on fewer cards than `used`.
+  /// Whether fewer cards than `used` are proven not to reach this rate.
   bool needs_all(std::size_t used, double rate) {
     for (const auto cards : sizes(used - 1)) {
       const std::size_t copies =
@@ -146,7 +145,7 @@ class Replicator {
   }
 
  private:
-  /// The problem on these cards and no others, all of them used.
+  /// Makes section_ the problem on exactly these cards.
   void cut_out(const Cards& cards, double limit) {
     std::map<std::uint32_t, std::uint32_t> now;
     section_.cards.clear();
@@ -207,7 +206,7 @@ class Replicator {
     return std::move(found);
   }
 
-  /// Numbers of cards one pipeline may have.
+  /// The numbers of cards that one pipeline may have.
   std::vector<std::uint32_t> sizes(std::size_t most) const {
     most = std::min({most, problem_.cards.size(), board_.chain.size()});
     std::vector<std::uint32_t> out;
@@ -279,7 +278,7 @@ class Replicator {
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
   double latency_bound(const Search& search) const { return by_latency() ? search.floor_of_latency() : 0; }
 
-  /// Of cards, where the host has time for no more frames.
+  /// The rate, or what the host between cards has time for if that is less.
   double with_host(double rate) const {
     const double host = host_seconds(problem_);
     return host > 0 ? std::min(rate, 1 / host) : rate;
@@ -301,9 +300,9 @@ class Replicator {
   Search search_;  // one pipeline over any cards
   Groups groups_;
   Problem section_;     // the problem on a few of its cards
-  bool proven_ = true;  // what was not found does not exist
+  bool proven_ = true;  // solutions that were not found do not exist
 
-  // What of all that was looked at is not excluded: fewest cards, most frames a second, least latency.
+  // Bounds over everything that was not ruled out: fewest cards, most frames a second, least latency.
   std::size_t fewest_ = std::numeric_limits<std::size_t>::max();
   double ceiling_ = 0, lowest_latency_ = kNoLimit;
 };
@@ -324,7 +323,7 @@ Status check_asked(const Problem& problem) {
   return {};
 }
 
-/// What copies reach at most, for a target that is not met.
+/// The error of a missed target, with the highest rate that copies reach.
 Error with_most(Error error, const Problem& problem) {
   Problem free = problem;
   free.targets.frames_per_second.reset();
@@ -336,7 +335,7 @@ Error with_most(Error error, const Problem& problem) {
                                  rate_down(rate_of(*most)) + " frames/s");
 }
 
-/// Copies where the target needs them, or takes fewer cards with them.
+/// One pipeline, or copies if the target needs them or takes fewer cards with them.
 Result<Solution> for_target(const Problem& problem, bool explain) {
   auto alone = solve(problem, false);
   if (!alone.ok() && alone.error().code() != ErrorCode::kDoesNotFit) return alone;
@@ -355,7 +354,7 @@ Result<Solution> for_target(const Problem& problem, bool explain) {
   return with_most(explained.error(), problem);
 }
 
-/// As many frames a second as a solution gives, on fewer cards where that is found.
+/// The same rate on fewer cards, if that is found.
 Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution most) {
   Problem lean = problem;
   lean.targets.objective = Objective::kCards;
@@ -366,9 +365,9 @@ Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution
   return better ? replicator.with_gap(std::move(*fewer)) : most;
 }
 
-/// solve_replicated(), whatever the host takes.
+/// solve_replicated() without regard to the host.
 Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
-  // What is wrong with the problem itself, solve() says.
+  // solve() reports what is wrong with the problem itself.
   const bool several = problem.replicas.value_or(1) > 1;
   if (problem.replicas && !several) {
     Problem one = problem;
@@ -390,8 +389,8 @@ Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
   return replicator.beside(std::move(alone));
 }
 
-/// For throughput, where cards could take more frames than the host between them has time for: the fewest
-/// that take as many.
+/// For throughput, if cards could take more frames than the host between them: the fewest cards that keep up with
+/// the host.
 std::optional<Solution> as_quick_as_host(const Problem& problem) {
   const double host = host_seconds(problem);
   if (host == 0 || problem.targets.objective != Objective::kThroughput) return std::nullopt;
@@ -412,7 +411,7 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (problem.replicas) MILLRACE_TRY(check_asked(problem));
   if (auto found = as_quick_as_host(problem)) return std::move(*found);
   auto found = solve_on_cards(problem, explain);
-  // That fewer cards would do for as many frames as the host has time for was not excluded.
+  // Fewer cards may keep up with the host: that was not ruled out.
   if (found.ok() && problem.targets.objective == Objective::kThroughput &&
       rate_of(*found) * host_seconds(problem) > 1)
     found->exact = false;

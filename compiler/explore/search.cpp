@@ -9,8 +9,8 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
-constexpr std::size_t kMostRows = 20000;        // rows of cards tried, before those alike are left out
-constexpr std::size_t kMostRowSteps = 400'000;  // of laying them, dead ends with them
+constexpr std::size_t kMostRows = 20000;        // rows of cards tried, rows that are alike included
+constexpr std::size_t kMostRowSteps = 400'000;  // of building rows, dead ends included
 constexpr int kRefinements = 24;                // halvings between two intervals that can occur
 constexpr std::size_t kMostFits = 32;           // intervals remembered
 constexpr double kProven = 1e-6;                // a gap below this is rounding
@@ -64,7 +64,7 @@ Search& Search::untimed() {
   return untimed_->search;
 }
 
-/// Simple ways along the cables through so many cards; of those alike, with all wires among them, one.
+/// Rows of so many cards along the cables, no card twice. Of rows with equal cards and cables, one.
 const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
   if (const auto known = rows_.find(cards); known != rows_.end()) return known->second;
   auto& out = rows_[cards];
@@ -114,7 +114,7 @@ std::vector<std::uint32_t> Search::cables_of(const Order& order) const {
   return cables;
 }
 
-/// Whether what crosses a cut before `layer`, behind `place`, passes the cable there in time.
+/// Whether the bytes that cross the cut before `layer` pass the cable behind `place` in one interval.
 bool Search::passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const {
   const std::uint64_t bytes = board_.chain.live_bytes[layer];
   return bytes == 0 ||
@@ -165,8 +165,8 @@ std::optional<Assignment> Search::arrange(IntervalFit& fit, const Order& order) 
   return assignment(fit, order, cuts);
 }
 
-/// Each card with as much as it takes, from the first on, says how far the first so many get; the cuts are
-/// then laid from the end, each as late as that and a layer a card allow.
+/// Fills the cards from the first on, which shows how far each number of cards gets. Then lays the cuts from the
+/// end, each as late as possible with at least one layer a card.
 std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) const {
   const std::size_t count = board_.chain.size(), places = order.size();
   const auto cables = cables_of(order);
@@ -192,7 +192,7 @@ std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) con
   return assignment(fit, order, cuts);
 }
 
-/// Taking doubts for possible and cables for free.
+/// Whether the cards hold all layers if every unknown packing fits and cables are free.
 bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   std::size_t at = 0;
   for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)
@@ -200,7 +200,7 @@ bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   return at == board_.chain.size();
 }
 
-/// The same with the best of all orders of any cards: how far each selection of kinds gets.
+/// The same for the best order of any cards: follows how far each selection of kinds gets.
 bool Search::reaches_end_in_any_order(IntervalFit& fit, std::uint32_t cards) const {
   std::map<std::uint32_t, std::uint32_t> there;
   for (const auto kind : kinds_) ++there[kind];
@@ -281,7 +281,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
     return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kRounding) -
            intervals_.begin();
   };
-  // Everything below `low` is impossible as far as this search can tell.
+  // The search found nothing below `low`.
   std::ptrdiff_t high = end();
   while (low < high) {
     const std::ptrdiff_t middle = low + (high - low) / 2;
@@ -292,7 +292,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
       low = middle + 1;
     }
   }
-  // Between two intervals of operations, a memory's time may still allow one.
+  // The time of a memory may lie between two intervals of operations.
   double below = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
   for (int i = 0; reads_memory_ && i < kRefinements; ++i) {
     const double middle = (below + best.interval_seconds) / 2;
@@ -301,7 +301,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
     else
       below = middle;
   }
-  // Of the cuts that do, those with the fewest bytes.
+  // Among the cuts for this interval, those that the fewest bytes cross.
   auto arranged = arrange(fit_at(best.interval_seconds), best.card);
   if (!arranged) return best;
   auto leaner = accept(std::move(*arranged), best.interval_seconds);

@@ -26,26 +26,25 @@ class Search {
 
   ~Search();
 
-  /// Nothing where the targets cannot be met. Of what is as good, what has weights on the chip.
+  /// Nothing if the targets cannot be met. Among equal solutions, one with weights on the chip.
   std::optional<Solution> run();
 
-  /// Several with short latencies, whatever the target's is.
+  /// Several solutions with short latencies, without the target for latency.
   std::vector<Solution> short_latencies();
 
   /// The shortest interval with exactly so many cards, at most `limit` seconds.
   std::optional<Solution> shortest(std::uint32_t cards, double limit);
 
-  /// Nothing with so many cards has a shorter interval than this; `below` where only what is not shorter
-  /// could be excluded.
+  /// A lower bound on the interval with so many cards; `below` if nothing shorter than that could be ruled out.
   double bound(std::uint32_t cards, double below);
 
-  /// Whether nothing speaks against so many cards at this interval; false is proven.
+  /// Whether so many cards may reach this interval. False is proven.
   bool possible(std::uint32_t cards, double seconds);
 
-  /// No latency is shorter than this, with however many cards.
+  /// A lower bound on the latency, for any number of cards.
   double floor_of_latency() const;
 
-  /// Something with exactly so many cards and at most this interval (and the target's latency).
+  /// A solution with exactly so many cards, at most this interval and at most the target's latency.
   std::optional<Solution> feasible(std::uint32_t cards, double seconds);
 
  private:
@@ -59,11 +58,11 @@ class Search {
   bool passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const;
   Assignment assignment(IntervalFit& fit, const Order& order, const std::vector<std::size_t>& cuts) const;
   const std::vector<Order>& rows(std::uint32_t cards);
-  /// The assignment's solution where it meets interval and latency, quicker built if it has to be.
+  /// The assignment's solution if it meets interval and latency. Builds operations quicker if that is needed.
   std::optional<Solution> accept(Assignment assignment, double seconds) const;
   std::optional<Solution> best();
   std::optional<Solution> shortest_in_time(std::uint32_t cards, double limit);
-  /// Looks for a shorter interval than that of `best`; below the one numbered `low` none is known.
+  /// Looks for a shorter interval than that of `best`. Below interval number `low` no solution is known.
   Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low);
   std::vector<Solution> short_latencies(std::uint32_t cards, double limit);
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
@@ -74,10 +73,10 @@ class Search {
   std::optional<Solution> fewest_cards(double limit);
   std::optional<Solution> most_frames(double limit);
   std::optional<Solution> least_latency(double limit);
-  /// How far above the best there is it may be, by the objective.
+  /// How far the solution may be above the best possible, by the objective.
   double gap_of(const Solution& found);
 
-  /// Kept, because the same intervals are asked about for each number of cards.
+  /// Keeps what it makes, because the same intervals come up for each number of cards.
   IntervalFit& fit_at(double seconds);
 
   const Board& board_;
@@ -93,26 +92,26 @@ class Search {
   std::unique_ptr<Untimed> untimed_;
 };
 
-/// The same places, built quicker with what is left: lowers latency step by step, cheapest first. `limit`:
-/// the longest interval an operation may have, in seconds.
+/// Lowers the latency step by step, cheapest first, by building operations quicker with what is left of their
+/// regions. `limit`: the longest interval that an operation may have, in seconds.
 void speed_up(const Board& board, Assignment& assignment, double limit);
 
-/// The same solution, with operations built in ways that read nothing from memory where there is room for
-/// them and neither the interval nor, where that is the objective, the latency grows.
+/// The same solution with fewer weights streamed: operations get implementations that read nothing from memory as
+/// far as there is room, and neither the interval nor, if it is the objective, the latency grows.
 Solution spare_memory(const Board& board, const Solution& solution);
 
 struct Branched {
-  std::optional<Solution> better;  // than the one given, by the objective
-  bool complete = false;           // there is none better still
+  std::optional<Solution> better;  // than the given one, by the objective
+  bool complete = false;           // no solution is better still
 };
 
-/// `nodes`: decisions at most.
+/// Branch and bound over cards, cuts, regions and implementations. `nodes`: the most decisions.
 Branched branch(const Board& board, const std::optional<Solution>& best, std::uint64_t nodes);
 
 /// Whether a is better than b by the objective: its two leading figures.
 bool better(Objective objective, const Solution& a, const Solution& b);
 
-/// Whether it meets the targets, number of cards included.
+/// Whether a solution meets the targets and the number of cards asked for.
 bool meets(const Problem& problem, const Solution& solution);
 
 /// For a predictable problem whose targets cannot be met: the resource that binds, by how much and on which layer;

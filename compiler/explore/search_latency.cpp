@@ -21,9 +21,9 @@ constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9}; 
 
 }  // namespace
 
-/// A longer interval is no easier where a frame must be in time as well. What is made for the rate alone may
-/// be; else intervals longer and longer than that one leave more for quicker beginnings; and what has the
-/// least latency is a last resort.
+/// With a latency target a longer interval is not always easier. First tries the solution for the rate alone. Then
+/// tries longer and longer intervals, which leave more of the cards for a short latency. The last resort is the
+/// solution with the least latency.
 std::optional<Solution> Search::shortest_in_time(std::uint32_t cards, double limit) {
   auto quickest = untimed().shortest(cards, limit);
   if (!quickest || meets(problem_, *quickest)) return quickest;
@@ -68,8 +68,8 @@ double Search::floor_of_latency() const {
   return latency(Board(ideal), free, {});
 }
 
-/// Built for the shortest interval and for longer and longer ones, then quicker with what is left: what ends
-/// up with short latencies, whatever the target's is.
+/// Solutions with short latencies, without the target for latency: built for the shortest interval and for longer
+/// and longer ones, then sped up with what is left of the cards.
 std::vector<Solution> Search::short_latencies(std::uint32_t cards, double limit) {
   std::vector<Solution> out;
   const auto quickest = untimed().shortest(cards, limit);
@@ -117,7 +117,7 @@ std::vector<Solution> Search::short_latencies() {
   const double most_late = out.front().latency_seconds * kMuchLater;
   std::erase_if(out, [&](const auto& s) { return s.latency_seconds > most_late; });
   if (out.size() > kMostSoon) out.resize(kMostSoon);
-  // Branch and bound goes another way where it is given nothing to better.
+  // Without a solution to improve, branch and bound finds different ones.
   Problem near = problem_;
   near.targets.objective = Objective::kCards;
   if (auto& most = near.targets.max_latency_seconds; !most) most = out.front().latency_seconds * kAboutAsSoon;
@@ -153,7 +153,7 @@ void speed_up(const Board& board, Assignment& assignment, double limit) {
       const double clock = problem.cards[assignment.card[place]].clock_hz;
       Amounts room = board.unused(assignment, place, region) + current.amounts;
       const Amounts& all = problem.cards[assignment.card[place]].regions[region].available;
-      // The next quicker ways only: what is far quicker is reached in several steps.
+      // Only the next quicker ways: much quicker ones are reached in several steps.
       std::vector<std::uint32_t> quicker;
       for (std::uint32_t w = 0; w < ways.size(); ++w)
         if (ways[w].interval_cycles + ways[w].depth_cycles < current.interval_cycles + current.depth_cycles &&
@@ -185,7 +185,7 @@ void speed_up(const Board& board, Assignment& assignment, double limit) {
     const std::uint32_t kept = assignment.implementation[operation];
     assignment.implementation[operation] = choice;
     auto next = board.assess(assignment);
-    if (!next || next->interval_seconds > limit * kRounding) {  // a memory has too much to read
+    if (!next || next->interval_seconds > limit * kRounding) {  // a memory is too slow for it
       assignment.implementation[operation] = kept;
       return;
     }

@@ -12,9 +12,9 @@ namespace {
 
 using explore::operator+=;
 
-constexpr std::size_t kMostIdle = 3;      // of these in a row that are no better than fewer
-constexpr std::size_t kMostCards = 9;     // numbers of cards looked at
-constexpr std::size_t kMostEffort = 500;  // operations times cards: above, all searches together take long
+constexpr std::size_t kMostIdle = 3;   // numbers of cards in a row that bring nothing, then the search ends
+constexpr std::size_t kMostCards = 9;  // numbers of cards tried
+constexpr std::size_t kMostEffort = 500;  // operations times cards; above this the searches take too long
 
 Alternative made(const explore::Problem& problem, const explore::Solution& solution) {
   Alternative out;
@@ -79,7 +79,7 @@ Alternatives find_alternatives(const Predicted& plan) {
         "of its own; plan with --partitions N to see one";
     return out;
   }
-  problem.replicas.reset();  // of one pipeline; copies of it are looked at apart
+  problem.replicas.reset();  // one pipeline here; replicated() tries copies
   double interval = std::numeric_limits<double>::infinity(), latency = interval;
   std::size_t idle = 0;  // numbers of cards in a row that brought nothing
   std::uint32_t n = 1;

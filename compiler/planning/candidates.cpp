@@ -15,7 +15,7 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
-constexpr std::uint64_t kJointDepth = 32;  // beats of a FIFO whose depth is not known yet
+constexpr std::uint64_t kJointDepth = 32;  // beats; the assumed depth of a FIFO that was not sized yet
 
 /// The cost of what joins a block to the one before it, by lanes and bits of its input.
 using Joints = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
@@ -23,7 +23,7 @@ using Joints = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
 Result<gen::Cost> joint(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits, Joints& known) {
   const auto at = known.find({lanes, bits});
   if (at != known.end()) return at->second;
-  // Who feeds it is chosen elsewhere: half its lanes stand for any other number of them.
+  // The lanes of the block before are not known yet: half of this block's lanes stand for any other number.
   MILLRACE_ASSIGN(const gen::Cost cost,
                   gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kJointDepth));
   known.emplace(std::pair(lanes, bits), cost);
@@ -59,7 +59,7 @@ auto sortable(const gen::Folding& f) {
                     f.weights, f.memory, f.variant);
 }
 
-/// Of the intervals at which something changes, those far enough apart, the quickest included.
+/// The intervals that are far enough apart, the shortest and the longest included.
 std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const CandidateOptions& options) {
   std::vector<std::uint64_t> out;
   double next = 0;
@@ -82,7 +82,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
       if (!options.unrolled && folding.implementation == gen::Implementation::kUnrolled) continue;
       if (!seen.insert(sortable(folding)).second) continue;
       auto asked = generator.candidate(catalog, folding);
-      // A folding may be wide enough and still be none: too many lanes for a unit.
+      // A folding can be quick enough and still impossible, because a unit takes fewer lanes.
       if (!asked.ok() && asked.error().code() == ErrorCode::kInvalidInput) continue;
       if (!asked.ok()) return asked.error();
       gen::Candidate candidate = std::move(*asked);
@@ -91,7 +91,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(candidate));
       auto& ways = operation.implementations;
-      // What depends on the values of constants never stands for what does not: it may be left out later.
+      // A circuit made of constants never replaces another candidate, because it may be left out later.
       const auto comparable = [&](const explore::Implementation& other) {
         const auto unrolled = gen::Implementation::kUnrolled;
         return (candidates[other.candidate].folding.implementation == unrolled) ==
@@ -108,7 +108,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
   return {};
 }
 
-/// The same block with its weights in memory, where there is hardware that reads them.
+/// Adds ways to build the block with its weights in memory, if there is hardware that reads them.
 Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
                     const CandidateOptions& options, explore::Operation& operation,
                     std::vector<gen::Candidate>& candidates) {
@@ -121,7 +121,7 @@ Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program
   return add_block(catalog, *placed, 0, *generator, options, operation, candidates);
 }
 
-/// Candidates that stand for none of the ways left are not kept.
+/// Drops the candidates that no remaining implementation refers to.
 void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
   std::vector<gen::Candidate> kept;
   kept.reserve(operation.implementations.size());

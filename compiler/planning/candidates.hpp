@@ -41,7 +41,7 @@ struct CandidateOptions {
   bool hardware = true;   // false: every block is emulated
 };
 
-/// The block as a program of its own, its weights placed so; kUnsupported where they cannot be (weights.hpp).
+/// The block as a program of its own, with its weights placed so. kUnsupported if they cannot be (weights.hpp).
 Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
                                       kernels::Placement placement);
 

@@ -85,7 +85,7 @@ std::optional<std::uint32_t> largest_block(const Lowered& lowered, double second
   return largest;
 }
 
-/// Whether each of these blocks has a region that it fits into.
+/// Whether each of these blocks fits some region.
 bool fit(const Task& task, const Lowered& lowered, std::uint32_t first, std::uint32_t count) {
   for (std::uint32_t block = first; block < first + count; ++block)
     if (least_load(lowered.problem, block, slowest_wanted(task)) > 1) return false;
@@ -148,8 +148,7 @@ Result<Predicted> search_with_splits(const Task& task, const LoweredPtr& lowered
   Result<Predicted> found = search(task, lowered, one_card && explain);
   if (one_card || (!found.ok() && !does_not_fit(found))) return found;
   if (found.ok()) {
-    // Copies use all the cards there are as well as one pipeline over them could, and faster cards bring
-    // nothing if the host limits the rate.
+    // Splitting layers helps neither copies, which use all cards already, nor a plan whose rate the host limits.
     const double host = found->frames_per_second() * explore::host_seconds(lowered->problem);
     if (task.options.targets.objective != Objective::kThroughput || found->replicas() > 1 ||
         host > kNearlyOne)
@@ -254,7 +253,7 @@ Result<Predicted> choose_weights(const Task& task) {
   return with_streamed(task, lowered, std::move(baked));
 }
 
-/// Of each card, the first one that there is a way to along cables.
+/// For each card, the first card that it is joined with, directly or through other cards.
 std::vector<std::size_t> groups(const Cluster& cluster) {
   std::vector<std::size_t> group(cluster.cards.size());
   for (std::size_t c = 0; c < group.size(); ++c) group[c] = c;
@@ -299,7 +298,7 @@ Cluster cabled(Cluster cluster) {
     return cluster;
   }
   for (std::size_t b = 1; b < group.size(); ++b) {
-    if (group[b] != b) continue;  // not the first of its group
+    if (group[b] != b) continue;  // only the first card of each group
     std::size_t last = 0;         // of the group before
     for (std::size_t a = 0; a < group.size(); ++a)
       if (group[a] < b && (group[a] > group[last] || (group[a] == group[last] && a > last))) last = a;

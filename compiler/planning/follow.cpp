@@ -9,7 +9,7 @@
 namespace millrace::compiler {
 namespace {
 
-/// Refuses options that say otherwise than the file.
+/// Refuses options that contradict the file.
 Status check_agreement(const PlanOptions& options, const Changes& file) {
   const auto refused = [&](const std::string& option, const char* key) {
     return Error(ErrorCode::kInvalidInput,
@@ -46,7 +46,7 @@ Result<std::optional<Unedited>> search_without_file(const Task& task) {
   return std::optional<Unedited>();
 }
 
-/// The problem as the file's splits and host blocks make it.
+/// The model lowered with the file's splits and host blocks.
 Result<Lowered> lower_as_written(const Task& task, const Changes& changes) {
   MILLRACE_ASSIGN(Lowered lowered, lower(task, changes));
   if (const auto& without = lowered.candidates.without; !without.empty())

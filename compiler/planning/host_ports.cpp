@@ -55,7 +55,7 @@ Result<HostPorts> HostPorts::make(const gen::Catalog& catalog, const kernels::Pr
     Ends ends;
     for (std::size_t i = 0; i < block.inputs.size(); ++i) {
       const auto t = block.inputs[i];
-      // Of several readers any may be on another card, or be the one whose lanes the port has.
+      // With several readers on cards, the port may belong to another card, or have another reader's lanes.
       const auto cards = std::count_if(readers[t].begin(), readers[t].end(),
                                        [&](const auto reader) { return !on_host(reader); });
       if (!from_card[t] && cards == 1) ends.inputs.emplace_back(i, program.tensors[t].type);
@@ -76,7 +76,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
   explore::Amounts sum{};
   const auto found = ends_.find(block);
   if (found == ends_.end()) return sum;
-  // What a card's ports take together beyond the room is at least the sum of what each takes beyond it.
+  // Together the ports of a card exceed the room by at least the sum of what each exceeds it by.
   const auto charge = [&](const gen::ShellPort& port) -> Status {
     MILLRACE_ASSIGN(const gen::Cost one, gen::host_port_cost(catalog, port));
     sum += explore::less(amounts_of(one), room_);
@@ -92,7 +92,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
 Result<gen::Cost> shell_of(const gen::Catalog& catalog, const std::vector<kernels::Program>& programs,
                            const explore::Solution& solution, std::size_t part, const gen::Design& design,
                            const runtime::plan::Device& device) {
-  // A tensor that goes to several comes out of one port for each; what no part reads is the model's output.
+  // A tensor with several readers leaves through a port for each. A tensor that no part reads is the model's output.
   std::vector<gen::ShellPort> ports;
   const auto count = [&](const std::string& tensor, bool as_output, bool host) {
     std::ptrdiff_t parts = 0;

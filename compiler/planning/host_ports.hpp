@@ -22,7 +22,7 @@ explore::Amounts amounts_of(const generators::Cost& cost);
 /// The share of a device that its file reserves for our part of the shell, without the platform's part.
 explore::Amounts own_shell(const runtime::plan::Device& device);
 
-/// Bounds on what ports cost, before it is known which blocks share a card. Constant: any thread may ask.
+/// Lower bounds on what ports cost, before it is known which blocks share a card. Immutable, so any thread may use it.
 class HostPorts {
  public:
   HostPorts() = default;  // nothing is charged

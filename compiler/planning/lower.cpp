@@ -52,8 +52,7 @@ std::vector<HostBlock> time_host(const PlanOptions& options, const gen::Catalog&
   return host;
 }
 
-/// The placement of all weights, if there is no choice: then the best plan found is the best with that
-/// placement.
+/// The placement of all weights, if the search has no choice of it. The plan is then the best with that placement.
 std::optional<kernels::Placement> given_weights(const PlanOptions& options, const Lowered& lowered) {
   const auto all = options.weights.value_or(kernels::Placement::kBaked);
   const bool several =

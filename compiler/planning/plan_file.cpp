@@ -99,7 +99,7 @@ Status add_split(const yaml::Node& node, const std::string& file, std::set<std::
   return {};
 }
 
-/// The names under 'host'. `program` has its blocks split.
+/// The names under 'host'. The blocks of `program` are already split.
 Result<std::vector<std::string>> read_host_blocks(const yaml::Mapping& map, const std::string& file,
                                                   const kernels::Program& program,
                                                   const std::vector<Split>& splits) {
@@ -234,7 +234,7 @@ class Reader {
     return choose(map, block, folding);
   }
 
-  /// The implementation of that folding, asked of the generator where it was not proposed.
+  /// Chooses the implementation with that folding. If the generator did not propose it, asks the generator for it.
   Status choose(const yaml::Mapping& map, std::uint32_t block, const gen::Folding& folding) {
     auto& ways = lowered_.problem.operations[block].implementations;
     auto& candidates = lowered_.candidates.of_block[block];

@@ -14,7 +14,7 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
-/// What the designs on one card come to.
+/// The figures of the designs on one card.
 struct CardFigures {
   std::vector<explore::Amounts> used;  // of each region
   gen::Cost shell;
@@ -48,8 +48,8 @@ Result<std::vector<CardFigures>> card_figures(const Task& task, const Predicted&
   return cards;
 }
 
-/// Puts the figures of the designs on a card in the place of the blocks' sums. Gives the interval that the
-/// card allows.
+/// Replaces the sums over blocks with the figures of the designs on a card. Gives the interval that the card
+/// allows.
 double take_figures(const CardFigures& card, const runtime::plan::Device& device,
                     explore::PlaceAnalysis& place) {
   double interval = card.interval_seconds;

@@ -36,8 +36,8 @@ class Insertion {
       }
     for (std::uint32_t b = 0; b < program.blocks.size(); ++b)
       for (const auto t : program.blocks[b].outputs) maker_[t] = b;
-    // A card that a tensor leaves without having been made on it; hops ascend, so that the first on a way
-    // stands first.
+    // A relay stands on each card that a tensor leaves without having been made there. Hops ascend, so the relays of
+    // a tensor are in the order of its route.
     for (const auto& hop : solution.hops) {
       from_[{hop.tensor, hop.to}] = hop.from;
       if (place_[maker_.at(hop.tensor)] != hop.from &&
@@ -74,7 +74,7 @@ class Insertion {
     }
   }
 
-  /// The tensor as it is known on a place: itself, or the output of the last relay on its way there.
+  /// The tensor that a place reads: the tensor itself, or the output of the last relay on the route.
   std::uint32_t seen_from(std::uint32_t tensor, std::uint32_t place) const {
     const auto hop = from_.find({tensor, place});
     if (hop == from_.end()) return tensor;
@@ -120,7 +120,7 @@ class Insertion {
       std::sort(part.operations.begin(), part.operations.end());
       more.clear();
     }
-    // A relay on a card that holds nothing of that stage is a part of its own.
+    // A relay on a card without blocks of its stage is a part of its own.
     for (auto& [at, relayed] : added) {
       if (relayed.empty()) continue;
       Part part{false, at.second, at.first, relayed};

@@ -26,10 +26,10 @@ std::vector<std::uint32_t> cards_at(const explore::Solution& solution, std::uint
   return cards;
 }
 
-/// One region: `region` is what the designs take of it, `searched` what the search counted, which leaves out
-/// what joins the blocks. All cards of the kind get less. The cards themselves get less than the search
-/// counted: where the joints are a large part of the region, the share alone would let the search find the
-/// same plan again.
+/// Makes one region smaller in the problem. `region` is what the designs take of it; `searched` is what the search
+/// counted, without what joins the blocks. All cards of the kind get less of it by the same ratio. The plan's own
+/// cards also get less than the search counted: if joints fill much of the region, the ratio alone would let the
+/// search find the same plan again.
 bool tighten_region(explore::Problem& problem, const std::vector<std::uint32_t>& cards, std::size_t which,
                     const explore::RegionUse& region, const explore::RegionUse& searched) {
   bool again = false;
@@ -51,7 +51,7 @@ bool tighten_region(explore::Problem& problem, const std::vector<std::uint32_t>&
   return again;
 }
 
-constexpr int kAttempts = 6;      // searches, each with what the joints turned out to cost
+constexpr int kAttempts = 6;      // searches, each with a harder problem than the one before
 constexpr double kProven = 1e-6;  // a gap below this is rounding
 
 bool by_latency(const Task& task) {
@@ -72,7 +72,7 @@ Result<explore::Solution> solved(const Task& task, const explore::Problem& probl
   });
 }
 
-/// The best that any plan can reach, from the search's first answer.
+/// A bound on all plans, from the search's first answer.
 Bound bound_by(const Task& task, const explore::Problem& problem, const explore::Solution& first) {
   const auto replicas = static_cast<double>(first.replicas());
   const double cards = static_cast<double>(first.card.size()) * replicas;
@@ -82,9 +82,8 @@ Bound bound_by(const Task& task, const explore::Problem& problem, const explore:
   return {seconds, std::ceil(cards / (1 + first.gap) - kProven), first.exact};
 }
 
-/// The plan with gap and `exact` by the figures as predicted. The solution may be of a harder problem than
-/// was asked, and a frame may take longer through blocks that wait for each other than the slowest of them
-/// does.
+/// The plan with gap and `exact` computed from its predicted figures. The solution's own do not hold: it may be of
+/// a harder problem than was asked, and blocks that wait for each other may be slower than the slowest of them.
 Predicted judged(const Task& task, Predicted plan, const Bound& bound) {
   plan.bound = bound;
   auto& now = plan.solution;
@@ -157,7 +156,7 @@ Error Nearest::error(const explore::Problem& asked, const explore::Problem& tigh
   const std::string model = "model '" + asked.model + "': ";
   std::string reason;
   if (explain) {
-    // First with the targets as asked: what joins the blocks may already exclude them.
+    // First with the original targets: what joins the blocks may already rule them out.
     explore::Problem smaller = tightened;
     smaller.targets = asked.targets;
     auto found = explore::solve_replicated(smaller, true);

@@ -10,7 +10,7 @@ using kernels::Block;
 using kernels::Convolution;
 using kernels::Program;
 
-/// Entries of a vector that has one a channel, or one for all, or none.
+/// The entries of some channels, of a vector with entries for each channel, with one for all, or empty.
 template <class T>
 std::vector<T> slice(const std::vector<T>& all, std::uint32_t channels, std::uint32_t from,
                      std::uint32_t count) {
@@ -33,7 +33,7 @@ Convolution part_of(const Convolution& whole, std::uint32_t from, std::uint32_t 
     r.multiplier = slice(w.multiplier, channels, from, count);
     r.offset = slice(w.offset, channels, from, count);
     r.shift = slice(w.shift, channels, from, count);
-    // Thresholds of all channels alike are no longer than the steps of one.
+    // Thresholds that all channels share are no more than the steps of one channel.
     const auto steps = static_cast<std::size_t>(std::int64_t{w.highest} - w.lowest);
     if (w.thresholds.size() > steps) r.thresholds = slice(w.thresholds, channels, from, count);
   }
@@ -90,7 +90,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
     pieces.push_back(part.outputs[0]);
     made.push_back(std::move(part));
   }
-  // Two at a time: that is what the hardware's block takes.
+  // The hardware's concatenation has two inputs.
   std::uint32_t joined = pieces[0];
   for (std::uint32_t p = 1; p < parts; ++p) {
     const bool last = p + 1 == parts;

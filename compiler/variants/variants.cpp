@@ -22,8 +22,8 @@ using explore::operator+=;
 constexpr std::uint32_t kMostCards = 9;         // numbers of cards that are varied
 constexpr double kLess[] = {0.5, 0.25, 0.125};  // of the utilisation allowed
 
-/// What is tried, in a fixed order: as asked for; each number of cards for throughput and for latency; the
-/// first with less of each card.
+/// What is tried after the options as given: each number of cards for throughput and for latency; then the first
+/// plan's number of cards with less of each card.
 std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   std::vector<PlanOptions> out;
   const auto cards = static_cast<std::uint32_t>(own.cluster().cards.size());
@@ -94,7 +94,7 @@ std::vector<Variant> chosen(const std::vector<Variant>& tried, std::size_t count
   return out;
 }
 
-/// Builds the images of all variants with the vendor's tools; empty where there is nothing to build.
+/// A makefile that builds the images of all variants with the vendor's tools; empty if there are none to build.
 std::string makefile(const std::vector<std::string>& with_vitis) {
   if (with_vitis.empty()) return "";
   std::string names;
@@ -132,7 +132,7 @@ Status write(const CompileOptions& options, const fs::path& directory, VariantsR
 
 using Coordinates = std::array<double, 4>;
 
-/// Cards as they are, the others by ratio; each axis from 0 to 1 over all that are judged.
+/// Coordinates of the judged variants, each axis scaled from 0 to 1. Cards count linearly, the others by ratio.
 std::vector<Coordinates> coordinates(const std::vector<Figures>& all,
                                      const std::vector<std::size_t>& judged) {
   std::vector<Coordinates> out(all.size());
