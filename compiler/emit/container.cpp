@@ -1,4 +1,3 @@
-// Longer than 500 lines because write_container() and pack_container() share every table of the format.
 #include "compiler/emit/container.hpp"
 
 #include <xrt/xclbin.h>
@@ -9,10 +8,14 @@
 #include <map>
 #include <optional>
 
+#include "compiler/emit/rtl/text.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/image_abi.hpp"
 
 namespace millrace::compiler::emit {
+
+std::string_view container_text(std::string_view name);  // of templates/, made by CMake
+
 namespace {
 
 namespace plan = runtime::plan;
@@ -108,7 +111,6 @@ Bytes as_section(const std::string& text) {
 }
 
 // Sections.
-// ---------------------------------------------------------------------------------------------------------
 
 Bytes memory_section(const plan::Device& device) {
   std::vector<mem_data> rows;
@@ -187,7 +189,6 @@ Bytes clock_section(double clock_mhz) {
 }
 
 // Metadata.
-// ---------------------------------------------------------------------------------------------------------
 
 std::string escape(const std::string& text) {
   std::string out;
@@ -206,63 +207,45 @@ std::string escape(const std::string& text) {
   return out;
 }
 
-std::string hex(std::uint64_t value) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string out;
-  do {
-    out.insert(out.begin(), digits[value & 15U]);
-    value >>= 4U;
-  } while (value != 0);
-  return "0x" + out;
-}
-
-void add_kernel(std::string& xml, const Kernel& kernel, const Addresses& addresses, std::size_t& unit_index) {
-  const char* protocol = kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain";
-  xml += "    <kernel name=\"" + kernel.name + "\" language=\"ip\" vlnv=\"millrace:kernel:" + kernel.name +
-         ":1.0\" attributes=\"\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" interrupt=\"true\" "
-         "hwControlProtocol=\"" +
-         protocol + "\">\n";
+std::string kernel_xml(const Kernel& kernel, const Addresses& addresses, std::size_t& unit_index) {
+  std::string inner;
   const auto is_global = [](const Argument& argument) { return argument.global; };
   if (std::any_of(kernel.arguments.begin(), kernel.arguments.end(), is_global))
-    xml +=
-        "     <port name=\"M_AXI_GMEM\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" "
-        "portType=\"addressable\" base=\"0x0\"/>\n";
-  xml += "     <port name=\"S_AXI_CONTROL\" mode=\"slave\" range=\"" + hex(addresses.range) +
-         "\" dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
+    inner += container_text("memory_port");
+  inner += fill(container_text("control_port"), {{"range", hex(addresses.range)}});
   for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
     const Argument& argument = kernel.arguments[i];
-    xml += "     <arg name=\"" + std::string(argument.name) + "\" addressQualifier=\"" +
-           (argument.global ? "1" : "0") + "\" id=\"" + std::to_string(i) + "\" port=\"" +
-           (argument.global ? "M_AXI_GMEM" : "S_AXI_CONTROL") + "\" size=\"" + hex(argument.size) +
-           "\" offset=\"" + hex(argument.offset) + "\" hostOffset=\"0x0\" hostSize=\"" + hex(argument.size) +
-           "\" type=\"" + argument.type + "\"/>\n";
+    inner += fill(container_text("argument"), {{"name", argument.name},
+                                               {"qualifier", argument.global ? "1" : "0"},
+                                               {"id", number(i)},
+                                               {"port", argument.global ? "M_AXI_GMEM" : "S_AXI_CONTROL"},
+                                               {"size", hex(argument.size)},
+                                               {"offset", hex(argument.offset)},
+                                               {"type", argument.type}});
   }
-  for (const auto& unit : kernel.units) {
-    xml += "     <instance name=\"" + unit.name + "\"><addrRemap base=\"" +
-           hex(addresses.base[unit_index++]) + "\" range=\"" + hex(addresses.range) +
-           "\" port=\"S_AXI_CONTROL\"/></instance>\n";
-  }
-  xml += "    </kernel>\n";
+  for (const auto& unit : kernel.units)
+    inner += fill(
+        container_text("instance"),
+        {{"name", unit.name}, {"base", hex(addresses.base[unit_index++])}, {"range", hex(addresses.range)}});
+  return fill(container_text("kernel"),
+              {{"name", kernel.name},
+               {"protocol", kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain"},
+               {"inner", inner}});
 }
 
 std::string metadata(const plan::ImageRecord& record, const plan::Device& device,
                      const std::vector<Kernel>& kernels, const Addresses& addresses) {
-  const std::string clock = std::to_string(std::lround(record.clock_mhz)) + "MHz";
-  std::string xml =
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<project name=\"" + escape(record.name) +
-      "\">\n <platform vendor=\"millrace\" boardid=\"" + escape(device.name) + "\" name=\"" +
-      escape(device.name) + "\" featureRomTime=\"0\">\n  <device name=\"fpga0\" fpgaDevice=\"" +
-      escape(device.family + ":" + device.part) +
-      "\" addrWidth=\"0\">\n   <core name=\"OCL_REGION_0\" target=\"hw\" type=\"clc_region\" clockFreq=\"" +
-      clock + "\" numComputeUnits=\"128\">\n    <kernelClocks><clock port=\"KERNEL_CLK\" frequency=\"" +
-      clock + "\"/></kernelClocks>\n";
+  std::string inner;
   std::size_t unit = 0;
-  for (const auto& kernel : kernels) add_kernel(xml, kernel, addresses, unit);
-  return xml + "   </core>\n  </device>\n </platform>\n</project>\n";
+  for (const auto& kernel : kernels) inner += kernel_xml(kernel, addresses, unit);
+  return fill(container_text("metadata"), {{"name", escape(record.name)},
+                                           {"device", escape(device.name)},
+                                           {"fpga", escape(device.family + ":" + device.part)},
+                                           {"clock", std::to_string(std::lround(record.clock_mhz))},
+                                           {"kernels", inner}});
 }
 
 // The file.
-// ---------------------------------------------------------------------------------------------------------
 
 struct Section {
   axlf_section_kind kind;

@@ -39,11 +39,11 @@ std::vector<Port> ports_of(const kernels::Program& program, const std::vector<ke
   return ports;
 }
 
-/// The partitions of the plan, with their programs beside.
-class Builder {
+/// Makes the partitions of the plan, and their programs.
+class DeploymentWriter {
  public:
-  Builder(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
-          const ModelInfo& model, const Designs& designs, std::optional<double> frames_per_second)
+  DeploymentWriter(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
+                   const ModelInfo& model, const Designs& designs, std::optional<double> frames_per_second)
       : program_(program),
         solution_(solution),
         cluster_(cluster),
@@ -70,7 +70,7 @@ class Builder {
   }
 
  private:
-  /// What generated hardware takes from a parameter file.
+  /// The parts of a parameter file for generated hardware.
   struct Constants {
     std::vector<std::byte> load, streamed;
   };
@@ -125,7 +125,7 @@ class Builder {
     }
   }
 
-  /// What its image does not hold, as a file.
+  /// The parameters that are not in the partition's image, as a file.
   void add_parameters(const kernels::Program& program, const Constants& constants, Partition& partition) {
     std::vector<std::byte> bytes = encode_parameters(program, constants.load, constants.streamed);
     const std::string sha256 = sha256_hex(bytes);
@@ -133,7 +133,7 @@ class Builder {
     out_.files[partition.parameters->file] = std::move(bytes);
   }
 
-  /// Of partitions that stand on several cards, where all can be played in reasonable time.
+  /// Simulates the first frame through several cards, if that takes a reasonable time.
   Status predict_passages(const std::vector<kernels::Program>& programs) {
     if (solution_.card.size() < 2) return {};
     for (std::size_t i = 0; i < programs.size(); ++i) {
@@ -172,7 +172,7 @@ class Builder {
     }
   }
 
-  /// Between a place's card and those it exchanges messages with.
+  /// The cables between the card of a place and the cards it exchanges messages with.
   std::uint64_t cables_of(std::size_t place) const {
     const std::string own = numbered("card", place);
     std::set<std::string> others;
@@ -191,8 +191,8 @@ class Builder {
         }));
   }
 
-  /// What the first `count` regions offer the dataflow: cables, the loader, and what the partition's shell,
-  /// `shell`, takes beyond the device file's figure are deducted from the first.
+  /// The resources of the first `count` regions for the dataflow. Cables, the loader, and the amount by which
+  /// the partition's `shell` exceeds the device file's figure are deducted from the first region.
   static runtime::plan::Resources available_in(const Device& device, std::size_t count, std::uint64_t cables,
                                                const runtime::plan::Resources& loader,
                                                const runtime::plan::Resources& shell) {
@@ -205,7 +205,7 @@ class Builder {
     return explore::resources(sum);
   }
 
-  /// Instances of the dataflow by region; empty where all stand in the first.
+  /// The instances of the dataflow in each region; empty if all are in the first.
   static std::vector<PlacedInstances> placement(const generators::Design& design, const Device& device) {
     std::vector<PlacedInstances> placed;
     if (design.regions.empty()) return placed;
@@ -216,7 +216,7 @@ class Builder {
     return placed;
   }
 
-  /// Its SystemVerilog, and what the image's record says of it.
+  /// Writes a partition's SystemVerilog and its entry in the image's record.
   Status add_rtl(const generators::Design& design, const kernels::Program& program, std::size_t place,
                  ImagePartition& made, Constants& constants) {
     const Device& device = this->device(place);
@@ -295,7 +295,7 @@ class Builder {
     return {};
   }
 
-  /// What builds the images on devices with a platform.
+  /// Writes the Vitis folders of images on devices with a platform.
   Status add_vitis() {
     std::vector<VitisImage> images;
     for (std::size_t place = 0; place < solution_.card.size(); ++place) {
@@ -306,7 +306,7 @@ class Builder {
         if (one.name == partition) made.region = one.region;
       if (const auto design = designs_.find(partition); design != designs_.end())
         made.placed = placement(design->second, device(place));
-      // A kernel is made around one partition's top.
+      // A kernel contains one partition's top.
       if (const auto top = tops_.find(partition); top != tops_.end() && image.partitions.size() == 1)
         made.top = top->second;
       images.push_back(std::move(made));
@@ -336,7 +336,7 @@ class Builder {
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
                                    const Cluster& cluster, const ModelInfo& model, const Designs& designs,
                                    std::optional<double> frames_per_second) {
-  return Builder(program, solution, cluster, model, designs, frames_per_second).build();
+  return DeploymentWriter(program, solution, cluster, model, designs, frames_per_second).build();
 }
 
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory) {

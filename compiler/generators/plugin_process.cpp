@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kErrorBytes = 1000;  // kept of its standard error
+constexpr std::size_t kErrorBytes = 1000;  // the most that is kept of its standard error
 
 class Descriptor {
  public:
@@ -41,8 +41,8 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// Our ends and the program's; its input is a socket, because writing to one can be told not to raise
-/// SIGPIPE.
+/// Both ends of a connection to the program. Its input is a socket, because a write to a socket can be told
+/// not to raise SIGPIPE.
 struct Ends {
   Descriptor ours, its;
   bool open(bool input) {
@@ -56,8 +56,9 @@ struct Ends {
   }
 };
 
-/// The program becomes a child of `guard()`, which ends as it does, and with it the whole group where this
-/// process dies. Between fork and exec: only what a signal handler might call.
+/// Runs in the forked process. guard() starts the program as a child, ends with the same status, and kills
+/// the whole group if our process dies. Between fork and exec only functions that are safe in signal handlers
+/// are called.
 class Start {
  public:
   Start(const std::string& program, const Ends& in, const Ends& out, const Ends& err, int failure)
@@ -68,7 +69,7 @@ class Start {
     ::signal(SIGTERM, [](int) { ::kill(0, SIGKILL); });
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     unblock_signals();
-    if (::getppid() != parent) ::_exit(kNever);  // it ended before we could be told
+    if (::getppid() != parent) ::_exit(kNever);  // the parent ended before prctl()
     const pid_t child = ::fork();
     if (child == 0) become();
     if (child < 0) fail(errno);
@@ -92,12 +93,12 @@ class Start {
   }
   [[noreturn]] void become() const {
     for (const int number : {SIGPIPE, SIGXFSZ, SIGTERM}) ::signal(number, SIG_DFL);
-    // Out of the way of 0 to 2 first: where those were closed, ours may be among them.
+    // Move ours above 2 first: if 0 to 2 were closed in this process, ours may have these numbers.
     std::array<int, 3> high{};
     for (std::size_t i = 0; i < 3; ++i) high[i] = ::fcntl(fds_[i], F_DUPFD, 3);
     for (std::size_t i = 0; i < 3; ++i)
       if (high[i] < 0 || ::dup2(high[i], static_cast<int>(i)) < 0) fail(errno);
-    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // CLOSE_RANGE_CLOEXEC: `failure_` must survive until exec
+    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // CLOSE_RANGE_CLOEXEC, so that `failure_` survives until exec
     const std::array<char*, 2> arguments{const_cast<char*>(program_), nullptr};
     ::execv(program_, arguments.data());
     fail(errno);
@@ -112,7 +113,7 @@ class Start {
   int failure_;
 };
 
-/// A process group that outlives neither the object nor this process.
+/// A process group that ends with this object, and with this process.
 class Group {
  public:
   ~Group() { end(); }
@@ -120,7 +121,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// 0, or why not.
+  /// Returns 0 or an errno.
   int start(const std::string& program, const Ends& in, const Ends& out, const Ends& err) {
     Ends failure;
     if (!failure.open(false)) return errno;
@@ -133,7 +134,7 @@ class Group {
     pid_ = ::fork();
     if (pid_ == 0) how.guard(parent);
     if (pid_ < 0) return errno;
-    ::setpgid(pid_, pid_);  // whoever of the two comes first
+    ::setpgid(pid_, pid_);  // parent and child both call it, because either may come first
     failure.its.close();
     int code = 0;
     pollfd readable{failure.ours.get(), POLLIN, 0};
@@ -144,17 +145,17 @@ class Group {
     return code;
   }
 
-  /// Whether the program has ended; its status is then kept. What it started may still be there.
+  /// Whether the program has ended. Processes that it started may still run.
   bool ended() {
     if (pid_ < 0 || ended_) return true;
     siginfo_t info{};
-    // It is not reaped yet: its number names the group until all of that is gone.
+    // It is not reaped yet, because its number still names the group.
     if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return true;
     ended_ = info.si_pid == pid_;
     return ended_;
   }
 
-  /// Kills what is left; the program's status.
+  /// Kills the group and returns the program's status.
   int end() {
     if (pid_ < 0) return status_;
     ::kill(-pid_, SIGKILL);
@@ -170,9 +171,9 @@ class Group {
   int status_ = 0;
 };
 
-class Talk {
+class Exchange {
  public:
-  Talk(const std::string& question, const ProcessLimits& limits)
+  Exchange(const std::string& question, const ProcessLimits& limits)
       : question_(question), limits_(limits), deadline_(Clock::now() + limits.time) {}
 
   Result<std::string> run(const std::filesystem::path& program) {
@@ -182,7 +183,8 @@ class Talk {
       return Error(ErrorCode::kInvalidInput, std::string("it cannot be started: ") + std::strerror(failed));
     for (Ends* ends : {&in_, &out_, &err_}) ends->its.close();
     while (out_.ours.is_open() || err_.ours.is_open()) {
-      // What it started may hold its outputs open: its own end is the end, once all it wrote is read.
+      // A grandchild can inherit the pipes and keep them open. Wait for the program itself to exit, then
+      // drain them.
       const bool over = group_.ended();
       MILLRACE_TRY(exchange());
       if (over && !waiting_) break;
@@ -209,7 +211,7 @@ class Talk {
     return std::move(answer_);
   }
 
-  /// Moves what can be moved, or waits a little. Clears waiting_ where nothing was there.
+  /// Sends and receives whatever is possible now, or waits a little. Clears waiting_ if nothing was received.
   Status exchange() {
     constexpr std::int64_t kTurnMs = 20;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
@@ -242,7 +244,7 @@ class Talk {
     if (n > 0)
       sent_ += static_cast<std::size_t>(n);
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-      in_.ours.close();  // it does not read on; its answer tells whether it had enough
+      in_.ours.close();  // it stopped reading; its answer shows whether it had enough
   }
 
   Status receive(Descriptor& from, std::string& into) {
@@ -262,7 +264,7 @@ class Talk {
   Clock::time_point deadline_;
   Ends in_, out_, err_;
   std::size_t sent_ = 0;
-  bool waiting_ = false;  // something was read in the last turn: there may be more
+  bool waiting_ = false;  // the last turn read something, so there may be more
   std::string answer_, error_;
   Group group_;
 };
@@ -271,7 +273,7 @@ class Talk {
 
 Result<std::string> ask_program(const std::filesystem::path& program, const std::string& question,
                                 const ProcessLimits& limits) {
-  return Talk(question, limits).run(program);
+  return Exchange(question, limits).run(program);
 }
 
 }  // namespace millrace::compiler::generators

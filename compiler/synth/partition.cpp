@@ -1,4 +1,4 @@
-// Longer than 500 lines because what Yosys is asked and how its answer is read have to agree.
+// Longer than 500 lines because the questions to Yosys and the reading of its answers have to agree.
 #include "compiler/synth/partition.hpp"
 
 #include <algorithm>
@@ -59,107 +59,111 @@ runtime::plan::Resources resources_of(const json::object& object) {
 }
 
 struct Folder {
-  std::string partition, device, family, dataflow, top;
-  runtime::plan::Resources available;
-  std::vector<RegionUse> regions;
-  std::map<std::string, std::string> blocks;  // instance -> block
-  std::map<std::string, std::string> places;  // instance -> region, where it says
-  std::vector<BlockWork> work;
-  std::uint64_t interval_cycles = 0;
-  std::map<std::string, std::string> library;   // "mr_mvu.sv" -> text
-  std::map<std::string, std::string> memories;  // "conv_5_weights.hex" -> text
-  std::map<std::string, generators::Instance>
-      written;  // instance -> what the cost model calls its own module
+  EmittedPartition found;  // without instances
+  std::string family, dataflow, top;
+  std::map<std::string, std::string> blocks;            // instance -> block
+  std::map<std::string, std::string> places;            // instance -> region, if it has one
+  std::map<std::string, std::string> library;           // "mr_mvu.sv" -> text
+  std::map<std::string, std::string> memories;          // "conv_5_weights.hex" -> text
+  std::map<std::string, generators::Instance> written;  // instance -> its module in the cost model
 };
 
-Result<Folder> read_folder(const fs::path& folder) {
-  Folder result;
-  MILLRACE_ASSIGN(const std::string text, read_text_file(folder / "design.json", kMaxFileBytes));
-  MILLRACE_ASSIGN(const json::value document, parse_json(text, folder, "design.json"));
-  const json::object& design = document.as_object();
-  if (count_of(design, "schema") != 1) return wrong(folder, "design.json: 'schema' is not 1");
-  MILLRACE_ASSIGN(result.partition, text_of(design, "partition", folder));
-  MILLRACE_ASSIGN(result.device, text_of(design, "device", folder));
-  MILLRACE_ASSIGN(result.dataflow, text_of(design, "dataflow", folder));
-  MILLRACE_ASSIGN(result.top, text_of(design, "top", folder));
-  for (const std::string& name : {result.partition, result.dataflow, result.top}) {
-    if (!is_identifier(name)) return wrong(folder, "design.json: '" + printable(name) + "' is no identifier");
+/// The elements of a list of objects; none if it is missing and not needed.
+Result<std::vector<const json::object*>> objects_of(const json::object& design, const char* key, bool needed,
+                                                    const fs::path& folder) {
+  std::vector<const json::object*> objects;
+  const json::value* list = design.if_contains(key);
+  if (list == nullptr || !list->is_array()) {
+    if (!needed) return objects;
+    return wrong(folder, "design.json: '" + std::string(key) + "' is not a list");
   }
-  if (const json::value* family = design.if_contains("family"); family != nullptr && family->is_string()) {
-    result.family = std::string(family->as_string());
+  for (const json::value& one : list->as_array()) {
+    if (!one.is_object())
+      return wrong(folder, "design.json: an element of '" + std::string(key) + "' is not an object");
+    objects.push_back(&one.as_object());
   }
-  if (const json::value* available = design.if_contains("available");
-      available != nullptr && available->is_object()) {
-    const json::object& a = available->as_object();
-    result.available = resources_of(a);
-  }
-  if (const json::value* regions = design.if_contains("regions"); regions != nullptr && regions->is_array()) {
-    for (const json::value& region : regions->as_array()) {
-      if (!region.is_object()) return wrong(folder, "design.json: a region is not an object");
-      MILLRACE_ASSIGN(std::string name, text_of(region.as_object(), "name", folder));
-      result.regions.push_back({std::move(name), resources_of(region.as_object())});
+  return objects;
+}
+
+Status read_instances(const json::object& design, const fs::path& folder, Folder& result) {
+  MILLRACE_ASSIGN(const auto instances, objects_of(design, "instances", true, folder));
+  for (const json::object* instance : instances) {
+    MILLRACE_ASSIGN(const std::string name, text_of(*instance, "name", folder));
+    MILLRACE_ASSIGN(result.blocks[name], text_of(*instance, "block", folder));
+    if (instance->contains("region")) {
+      MILLRACE_ASSIGN(result.places[name], text_of(*instance, "region", folder));
     }
-  }
-  const json::value* instances = design.if_contains("instances");
-  if (instances == nullptr || !instances->is_array())
-    return wrong(folder, "design.json: 'instances' is not a list");
-  for (const json::value& instance : instances->as_array()) {
-    if (!instance.is_object()) return wrong(folder, "design.json: an instance is not an object");
-    MILLRACE_ASSIGN(const std::string name, text_of(instance.as_object(), "name", folder));
-    MILLRACE_ASSIGN(result.blocks[name], text_of(instance.as_object(), "block", folder));
-    if (instance.as_object().contains("region")) {
-      MILLRACE_ASSIGN(result.places[name], text_of(instance.as_object(), "region", folder));
-    }
-    if (instance.as_object().if_contains("source") == nullptr) continue;
+    if (!instance->contains("source")) continue;
     auto& written = result.written[name];
-    MILLRACE_ASSIGN(written.module, text_of(instance.as_object(), "module", folder));
-    const json::value* counts = instance.as_object().if_contains("parameters");
+    MILLRACE_ASSIGN(written.module, text_of(*instance, "module", folder));
+    const json::value* counts = instance->if_contains("parameters");
     if (counts == nullptr || !counts->is_object())
       return wrong(folder, "design.json: an instance's 'parameters' is not an object");
     for (const auto& [key, value] : counts->as_object())
       if (value.is_int64()) written.parameters.emplace_back(std::string(key), value.as_int64());
   }
-  if (const json::value* blocks = design.if_contains("blocks"); blocks != nullptr && blocks->is_array()) {
-    for (const json::value& block : blocks->as_array()) {
-      if (!block.is_object()) return wrong(folder, "design.json: a block is not an object");
-      MILLRACE_ASSIGN(const std::string name, text_of(block.as_object(), "name", folder));
-      result.work.push_back({name, count_of(block.as_object(), "multiply_accumulates"),
-                             count_of(block.as_object(), "busy_cycles")});
-    }
+  return {};
+}
+
+Status read_design(const fs::path& folder, Folder& result) {
+  MILLRACE_ASSIGN(const std::string text, read_text_file(folder / "design.json", kMaxFileBytes));
+  MILLRACE_ASSIGN(const json::value document, parse_json(text, folder, "design.json"));
+  const json::object& design = document.as_object();
+  EmittedPartition& found = result.found;
+  if (count_of(design, "schema") != 1) return wrong(folder, "design.json: 'schema' is not 1");
+  MILLRACE_ASSIGN(found.partition, text_of(design, "partition", folder));
+  MILLRACE_ASSIGN(found.device, text_of(design, "device", folder));
+  MILLRACE_ASSIGN(result.dataflow, text_of(design, "dataflow", folder));
+  MILLRACE_ASSIGN(result.top, text_of(design, "top", folder));
+  for (const std::string& name : {found.partition, result.dataflow, result.top})
+    if (!is_identifier(name)) return wrong(folder, "design.json: '" + printable(name) + "' is no identifier");
+  if (const json::value* family = design.if_contains("family"); family != nullptr && family->is_string())
+    result.family = std::string(family->as_string());
+  if (const json::value* given = design.if_contains("available"); given != nullptr && given->is_object())
+    found.available = resources_of(given->as_object());
+  MILLRACE_ASSIGN(const auto regions, objects_of(design, "regions", false, folder));
+  for (const json::object* region : regions) {
+    MILLRACE_ASSIGN(std::string name, text_of(*region, "name", folder));
+    found.regions.push_back({std::move(name), resources_of(*region)});
   }
-  if (const json::value* predicted = design.if_contains("predicted");
-      predicted != nullptr && predicted->is_object())
-    result.interval_cycles = count_of(predicted->as_object(), "interval_cycles");
-  std::error_code code;
-  for (const auto& [place, files] :
-       {std::pair(folder / "library", &result.library), std::pair(folder, &result.memories)}) {
+  MILLRACE_ASSIGN(const auto blocks, objects_of(design, "blocks", false, folder));
+  for (const json::object* block : blocks) {
+    MILLRACE_ASSIGN(std::string name, text_of(*block, "name", folder));
+    found.blocks.push_back(
+        {std::move(name), count_of(*block, "multiply_accumulates"), count_of(*block, "busy_cycles")});
+  }
+  if (const json::value* told = design.if_contains("predicted"); told != nullptr && told->is_object())
+    found.interval_cycles = count_of(told->as_object(), "interval_cycles");
+  return read_instances(design, folder, result);
+}
+
+/// Reads the modules of the folder and of its library, and the memory files.
+Status read_files(const fs::path& folder, Folder& result) {
+  for (const auto& place : {folder / "library", folder}) {
+    std::error_code code;
     for (auto it = fs::directory_iterator(place, code); !code && it != fs::directory_iterator();
          it.increment(code)) {
       const std::string name = it->path().filename().string();
-      if (files == &result.memories && name.ends_with(".sv") && name != result.dataflow + ".sv" &&
-          name != result.top + ".sv" && is_identifier(name.substr(0, name.size() - 3))) {
-        MILLRACE_ASSIGN(result.library[name], read_text_file(it->path(), kMaxFileBytes));
-        continue;
-      }
-      const bool wanted = files == &result.library
-                              ? name.ends_with(".sv") && is_identifier(name.substr(0, name.size() - 3))
-                              : is_name(name) && !name.ends_with(".sv") && name != "design.json";
-      if (!wanted || !it->is_regular_file(code)) continue;
-      MILLRACE_ASSIGN((*files)[name], read_text_file(it->path(), kMaxFileBytes));
+      const bool module = name.ends_with(".sv") && is_identifier(name.substr(0, name.size() - 3));
+      const bool memory = place == folder && is_name(name) && !name.ends_with(".sv") && name != "design.json";
+      const bool own = name == result.dataflow + ".sv" || name == result.top + ".sv";
+      if ((!module && !memory) || (own && place == folder) || !it->is_regular_file(code)) continue;
+      MILLRACE_ASSIGN((module ? result.library : result.memories)[name],
+                      read_text_file(it->path(), kMaxFileBytes));
     }
     if (code) return wrong(place, "cannot be listed: " + code.message());
   }
-  return result;
+  return {};
 }
 
-/// The modules of the dataflow and the top as Yosys reads them, instances of the library left alone.
+/// The modules of dataflow and top as Yosys reads them; library modules stay black boxes.
 Result<json::value> read_structure(const Yosys& yosys, const fs::path& folder, const Folder& files) {
   const TemporaryDirectory scratch("millrace-synth");
   const std::string target = (scratch.path() / "structure.json").string();
   std::vector<std::string> command = {
       yosys.program.string(), "-Q", "-q", "-p",
       "read_verilog -sv " + files.dataflow + ".sv " + files.top + ".sv; proc; write_json structure.json"};
-  // Nothing is wrong with the folder where Yosys had no room to write, and it may end well all the same.
+  // On a full disk the folder is not at fault. Yosys may even report success.
   const auto refuse = [&](Error error) {
     return is_disk_full(scratch.path())
                ? Error(ErrorCode::kResourceExhausted,
@@ -185,7 +189,7 @@ Result<json::value> read_structure(const Yosys& yosys, const fs::path& folder, c
   return structure;
 }
 
-/// Yosys writes numbers as binary digits, two's complement; anything else is a string.
+/// Yosys writes numbers as binary digits in two's complement. Anything else is a string.
 std::optional<std::int64_t> number_of(const std::string& digits) {
   if (digits.empty() || digits.size() > 64 || digits.find_first_not_of("01") != std::string::npos)
     return std::nullopt;
@@ -268,7 +272,7 @@ class Reader {
         instance.job.memories.emplace(file, content);
         any = true;
       }
-      // A product without a bias of its own names a file for it and reads none.
+      // A unit without a bias names a file for it but does not read it.
       const json::value* bias = key == "BFILE" ? parameters.if_contains("BIAS") : nullptr;
       if (bias != nullptr && number_of(std::string(bias->as_string())) == 0) continue;
       if (!any)
@@ -284,14 +288,15 @@ class Reader {
   EmittedPartition& result_;
 };
 
-/// A part of the work: jobs that go through Yosys together.
+/// Jobs for one run of Yosys.
 struct Batch {
   std::vector<SynthesisJob> jobs;
   std::vector<std::size_t> positions;  // in the list of distinct jobs
   std::uint64_t weight = 0;
 };
 
-/// Yosys' time grows with the logic, and there is a fixed part: few batches, the largest jobs apart.
+/// A run of Yosys takes a fixed time and more for more logic. So there are few batches, with the largest jobs
+/// apart.
 constexpr std::uint64_t kBatchWeight = 12000;
 
 std::vector<Batch> make_batches(const std::vector<std::pair<const SynthesisJob*, std::uint64_t>>& work,
@@ -367,7 +372,7 @@ bool multiplies_in_slices(const InstanceCost& instance) {
                      [](const auto& p) { return p.first == "MUL" && p.second != 0; });
 }
 
-/// The blocks whose multipliers are DSP slices, and what those do.
+/// Computes how well each block uses its DSP slices.
 void measure_layers(const EmittedPartition& emitted, PartitionCost& cost) {
   const auto ratio = [](std::uint64_t work, double cycles) {
     return cycles > 0 ? static_cast<double>(work) / cycles : 0.0;
@@ -403,7 +408,9 @@ void measure_layers(const EmittedPartition& emitted, PartitionCost& cost) {
 
 Result<EmittedPartition> read_partition(const Yosys& yosys, const fs::path& folder,
                                         const std::string& family) {
-  MILLRACE_ASSIGN(Folder files, read_folder(folder));
+  Folder files;
+  MILLRACE_TRY(read_design(folder, files));
+  MILLRACE_TRY(read_files(folder, files));
   if (!family.empty()) files.family = family;
   if (files.family.empty()) {
     return wrong(folder, "design.json names no device family; give one with --family");
@@ -412,13 +419,7 @@ Result<EmittedPartition> read_partition(const Yosys& yosys, const fs::path& fold
   MILLRACE_ASSIGN(const json::value structure, read_structure(yosys, folder, files));
   const json::value* modules = structure.as_object().if_contains("modules");
   if (modules == nullptr || !modules->is_object()) return wrong(folder, "yosys wrote no modules");
-  EmittedPartition result;
-  result.partition = files.partition;
-  result.device = files.device;
-  result.available = files.available;
-  result.regions = files.regions;
-  result.interval_cycles = files.interval_cycles;
-  result.blocks = files.work;
+  EmittedPartition result = files.found;
   MILLRACE_TRY(Reader(folder, files, modules->as_object(), result).read(files.top, true));
   return result;
 }
@@ -433,11 +434,7 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
   std::vector<PartitionCost> result;
   for (const EmittedPartition& partition : partitions) {
     PartitionCost costs;
-    costs.partition = partition.partition;
-    costs.device = partition.device;
-    costs.available = partition.available;
-    costs.regions = partition.regions;
-    costs.interval_cycles = partition.interval_cycles;
+    static_cast<PartitionFacts&>(costs) = partition;
     for (const EmittedInstance& emitted : partition.instances) {
       InstanceCost instance{
           emitted.name, emitted.job.module, emitted.block, emitted.shell, emitted.job.parameters, {}, {}};
@@ -445,7 +442,7 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
         instance.module = emitted.model;
         instance.parameters = emitted.counts;
       }
-      // A module the catalogue does not have (a plugin's) is measured all the same.
+      // A module that the catalogue does not have (a plugin's) is measured without a prediction.
       const auto predicted = generators::cost(catalog, instance.module, instance.parameters);
       if (predicted.ok()) instance.predicted = *predicted;
       const auto [at, fresh] = distinct.emplace(key_of(yosys, emitted.job), work.size());

@@ -1,5 +1,5 @@
-// A partition's emitted SystemVerilog (compiler/emit/rtl) through Yosys: what each instance takes, beside
-// what was predicted.
+// Synthesises a partition's emitted SystemVerilog with Yosys, and compares the resources of each instance
+// with the prediction.
 #pragma once
 
 #include <filesystem>
@@ -17,45 +17,50 @@
 
 namespace millrace::compiler::synth {
 
-/// An instance of a module of the library, wherever in the hierarchy.
+/// An instance of a library module, anywhere in the hierarchy.
 struct EmittedInstance {
   std::string name;    // below the dataflow or the top: "conv_5_mvu"
-  std::string block;   // "" for what joins blocks
-  std::string region;  // where it stands; "" for the first
-  bool shell = false;  // around the dataflow
+  std::string block;   // empty for units between blocks
+  std::string region;  // empty for the first
+  bool shell = false;  // outside of the dataflow
   SynthesisJob job;
-  // A module written for this partition: what the cost model calls it, and with which counts. Else empty.
+  // Of a module that was written for this partition: its name and parameters in the cost model. Else empty.
   std::string model;
   generators::Parameters counts;
 };
 
-/// What design.json says a block does in a frame.
+/// The work of a block for one frame, from design.json.
 struct BlockWork {
   std::string block;
   std::uint64_t multiply_accumulates = 0;
   std::uint64_t busy_cycles = 0;  // in which its multipliers work
 };
 
-/// A region of the device, and what of it is taken, the shell and what joins instances counted to the first.
+/// A region of the device and its use. The shell and the logic between instances count to the first region.
 struct RegionUse {
   std::string name;
   runtime::plan::Resources whole;  // before the shell
   generators::Cost measured = {};
 };
 
-struct EmittedPartition {
+/// The facts of a partition in its design.json.
+struct PartitionFacts {
   std::string partition, device;
-  std::uint64_t interval_cycles = 0;  // predicted; 0 where design.json does not say
-  std::vector<BlockWork> blocks;
-  runtime::plan::Resources available;  // for the dataflow: all zero where it is not known
-  std::vector<RegionUse> regions;      // those it stands in, nothing used; empty where they are not known
-  std::vector<EmittedInstance> instances;
-  generators::Cost glue;  // of gates and registers between instances, at most: a LUT a bit of each gate
+  std::uint64_t interval_cycles = 0;   // predicted; 0: design.json has no figure
+  runtime::plan::Resources available;  // for the dataflow; all zero: unknown
+  std::vector<RegionUse> regions;      // those it is in, with no use yet; empty: unknown
 };
 
-/// Reads `folder` (rtl/<partition>). The hierarchy is Yosys' reading of the sources. kInvalidInput where it
-/// is not what compiler/emit/rtl/README.md says; kUnsupported for a family that is not for synthesis.
-/// `family`: instead of the folder's.
+struct EmittedPartition : PartitionFacts {
+  std::vector<BlockWork> blocks;
+  std::vector<EmittedInstance> instances;
+  // An upper bound for gates and registers between instances: a LUT for each bit of a gate.
+  generators::Cost glue;
+};
+
+/// Reads `folder` (rtl/<partition>); Yosys finds the hierarchy in the sources. `family`, if given, replaces
+/// the folder's. kInvalidInput if the folder is not as compiler/emit/rtl/README.md says; kUnsupported for an
+/// unknown family.
 Result<EmittedPartition> read_partition(const Yosys& yosys, const std::filesystem::path& folder,
                                         const std::string& family = {});
 
@@ -66,22 +71,19 @@ struct InstanceCost {
   generators::Cost measured, predicted;
 };
 
-/// A block that multiplies in DSP slices, and how well it uses them: multiply-accumulates a slice and cycle.
+/// A block that multiplies in DSP slices, and its use of them: multiply-accumulates per slice and cycle.
 struct LayerUse {
   std::string block;
   std::uint64_t multiply_accumulates = 0;
-  std::uint64_t dsp = 0;                  // measured, of all its instances
-  double per_interval = 0, per_busy = 0;  // over the predicted interval, and the cycles its multipliers work
+  std::uint64_t dsp = 0;  // measured, of all its instances
+  double per_interval = 0,
+         per_busy = 0;  // over the predicted interval, and over the cycles its multipliers work
 };
 
-struct PartitionCost {
-  std::string partition, device;
-  runtime::plan::Resources available;
-  std::vector<RegionUse> regions;
+struct PartitionCost : PartitionFacts {
   std::vector<InstanceCost> instances;
   generators::Cost dataflow, dataflow_predicted;
-  generators::Cost shell, shell_predicted;  // what is around it, with the glue (which is not predicted)
-  std::uint64_t interval_cycles = 0;        // predicted
+  generators::Cost shell, shell_predicted;  // with the glue, which is not predicted
   std::vector<LayerUse> layers;
   LayerUse all_layers;  // together
 
@@ -94,21 +96,20 @@ struct PartitionCost {
 
 struct SynthesisOptions {
   unsigned jobs = 0;  // runs of Yosys at once; 0: as many as processors
-  /// After each run, from one thread at a time: distinct instances done, of how many.
+  /// Called after each run, by one thread at a time, with counts of distinct instances.
   std::function<void(std::size_t done, std::size_t of)> progress;
 };
 
-/// Equal instances once, those the cache has not at all. Errors as synthesise(); the first one ends it, once
-/// the runs under way have ended.
+/// Synthesises equal instances once, and cached ones not at all. Errors as synthesise(); after the first one
+/// no further run begins.
 Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, const Cache& cache,
                                                          const generators::Catalog& catalog,
                                                          const std::vector<EmittedPartition>& partitions,
                                                          const SynthesisOptions& options = {});
 
-/// The resources of which the dataflow takes more than is left beside the shell, the partition with its shell
-/// more than its regions have, or what stands in one of several regions more than that has; empty where all
-/// fits or nothing is known. A platform that a device's file counts to its shell is in the first comparison
-/// only.
+/// A text for each resource that is exceeded: by the dataflow beside the shell, by the partition with its
+/// shell in all its regions, or in one of several regions. Empty if all fits or nothing is known. Only the
+/// first comparison includes the platform that a device's file counts to its shell.
 std::vector<std::string> exceeded(const PartitionCost& partition);
 
 }  // namespace millrace::compiler::synth

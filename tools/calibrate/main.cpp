@@ -23,12 +23,12 @@ using compiler::synth::SynthesisJob;
 using compiler::synth::Yosys;
 
 constexpr const char* kUsage =
-    "usage: millrace-calibrate sweep [MODULE...]   measure what kernels/catalog.csv lacks (resumable)\n"
-    "       millrace-calibrate fit                 fit kernels/catalog.csv into kernels/catalog.yaml\n"
-    "       millrace-calibrate host                what operations take on this processor, into the "
-    "catalogue\n"
-    "       millrace-calibrate rows [MODULE...]    each measurement beside what its fit says\n"
-    "Both work on the source tree this program was built from.\n";
+    R"(usage: millrace-calibrate sweep [MODULE...]   measure the rows of kernels/catalog.csv that are not current (resumable)
+       millrace-calibrate fit                 fit kernels/catalog.yaml to kernels/catalog.csv
+       millrace-calibrate host                measure operations on this processor, for the catalogue
+       millrace-calibrate rows [MODULE...]    print each measurement beside its prediction
+All of them work on the source tree that this program was built from.
+)";
 constexpr const char* kFamily = "xcu";
 
 fs::path kernels() {

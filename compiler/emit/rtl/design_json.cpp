@@ -1,5 +1,6 @@
 #include "compiler/emit/rtl/design_json.hpp"
 
+#include <boost/json.hpp>
 #include <cstdio>
 
 #include "compiler/emit/rtl/dataflow.hpp"
@@ -8,263 +9,178 @@
 namespace millrace::compiler::emit {
 namespace {
 
-using generators::Cost;
+namespace json = boost::json;
+using generators::Design;
+using generators::Implementation;
 using generators::PortDesign;
 
-/// Writes JSON in the order of the calls, two spaces a level.
-class Json {
- public:
-  Json& key(const char* name) {
-    item();
-    text_ += quoted(name) + ": ";
-    held_ = true;
-    return *this;
-  }
-  void open(char bracket) {
-    item();
-    text_ += bracket;
-    ++depth_;
-    first_ = true;
-  }
-  void close(char bracket) {
-    --depth_;
-    if (!first_) line();
-    text_ += bracket;
-    first_ = false;
-  }
-  void value(const std::string& text) { raw(quoted(text)); }
-  void value(std::uint64_t n) { raw(std::to_string(n)); }
-  void value(std::int64_t n) { raw(std::to_string(n)); }
-  void raw(const std::string& text) {
-    item();
-    text_ += text;
-  }
-  std::string take() { return std::move(text_) + "\n"; }
-
- private:
-  void line() { text_ += "\n" + std::string(2 * depth_, ' '); }
-  void item() {
-    if (held_) {
-      held_ = false;
-      return;
+/// Appends a value, two spaces a level, members in the order in which they were added.
+void print(const json::value& value, std::size_t depth, std::string& out) {
+  const std::string line = "\n" + std::string(2 * depth, ' ');
+  bool first = true;
+  if (const auto* object = value.if_object()) {
+    out += '{';
+    for (const auto& [key, member] : *object) {
+      out += (first ? "" : ",") + line + "  " + json::serialize(json::string(key)) + ": ";
+      print(member, depth + 1, out);
+      first = false;
     }
-    if (!first_) text_ += ",";
-    if (depth_ > 0) line();
-    first_ = false;
-  }
-  static std::string quoted(const std::string& text) {
-    std::string made = "\"";
-    for (const char c : text) {
-      if (c == '"' || c == '\\') {
-        made += '\\';
-        made += c;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        char code[8];
-        std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-        made += code;
-      } else {
-        made += c;
-      }
+    out += (first ? "" : line) + "}";
+  } else if (const auto* array = value.if_array()) {
+    out += '[';
+    for (const auto& element : *array) {
+      out += (first ? "" : ",") + line + "  ";
+      print(element, depth + 1, out);
+      first = false;
     }
-    return made + "\"";
+    out += (first ? "" : line) + "]";
+  } else if (const double* number = value.if_double()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.10g", *number);
+    out += text;
+  } else {
+    out += json::serialize(value);
   }
-
-  std::string text_;
-  std::size_t depth_ = 0;
-  bool first_ = true, held_ = false;
-};
-
-void write_cost(Json& json, const Cost& cost) {
-  json.key("resources").open('{');
-  json.key("lut").value(cost.lut);
-  json.key("lutram").value(cost.lutram);
-  json.key("ff").value(cost.ff);
-  json.key("dsp").value(cost.dsp);
-  json.key("ramb18").value(cost.ramb18);
-  json.key("ramb36").value(cost.ramb36);
-  json.key("uram").value(cost.uram);
-  json.close('}');
 }
 
-const char* kind_name(kernels::ElementType type) {
-  return type.kind == kernels::ElementType::Kind::kUnsigned  ? "unsigned"
-         : type.kind == kernels::ElementType::Kind::kBipolar ? "bipolar"
-                                                             : "signed";
+json::object cost_json(const generators::Cost& cost) {
+  return {{"lut", cost.lut},       {"lutram", cost.lutram}, {"ff", cost.ff},    {"dsp", cost.dsp},
+          {"ramb18", cost.ramb18}, {"ramb36", cost.ramb36}, {"uram", cost.uram}};
 }
 
-void write_stream(Json& json, const generators::Stream& stream) {
-  json.key("lanes").value(std::uint64_t{stream.lanes});
-  json.key("bits").value(std::uint64_t{stream.bits});
-  json.key("beats").value(stream.beats);
+json::object resources_json(json::object to, const runtime::plan::Resources& r) {
+  for (const auto& [name, count] :
+       {std::pair("lut", r.lut), std::pair("lutram", r.lutram), std::pair("ff", r.ff),
+        std::pair("dsp", r.dsp), std::pair("bram36", r.bram36), std::pair("uram", r.uram)})
+    to[name] = count;
+  return to;
 }
 
-void write_ports(Json& json, const generators::Design& design, const char* key,
-                 const std::vector<PortDesign>& ports) {
-  json.key(key).open('[');
+json::object stream_json(json::object to, const generators::Stream& stream) {
+  to["lanes"] = stream.lanes;
+  to["bits"] = stream.bits;
+  to["beats"] = stream.beats;
+  return to;
+}
+
+json::array ports_json(const Design& design, const std::vector<PortDesign>& ports) {
+  using Kind = kernels::ElementType::Kind;
+  json::array made;
   for (const auto& port : ports) {
-    json.open('{');
-    json.key("port").value(port.name);
-    json.key("tensor").value(port.tensor);
-    json.key("kind").value(std::string(kind_name(port.type)));
-    write_stream(json, design.netlist.streams[port.stream]);
-    json.close('}');
+    const char* kind = port.type.kind == Kind::kUnsigned  ? "unsigned"
+                       : port.type.kind == Kind::kBipolar ? "bipolar"
+                                                          : "signed";
+    made.push_back(stream_json({{"port", port.name}, {"tensor", port.tensor}, {"kind", kind}},
+                               design.netlist.streams[port.stream]));
   }
-  json.close(']');
+  return made;
 }
 
-void write_streams(Json& json, const generators::Design& design) {
+json::array fifos_json(const Design& design) {
   constexpr std::size_t kSuffix = 5;  // "_fifo"
-  json.key("streams").open('[');
+  json::array made;
   for (const auto& fifo : design.fifos) {
     const auto& unit = design.netlist.units[fifo.unit];
     const std::string& name = unit.instance.name;
-    json.open('{');
-    json.key("name").value(name.substr(0, name.size() - kSuffix));
-    write_stream(json, design.netlist.streams[unit.inputs.front()]);
-    json.key("fifo").value(name);
-    json.key("depth").value(fifo.depth);
-    json.key("high_water").value(fifo.high_water);
-    json.close('}');
+    json::object one = stream_json({{"name", name.substr(0, name.size() - kSuffix)}},
+                                   design.netlist.streams[unit.inputs.front()]);
+    one["fifo"] = name;
+    one["depth"] = fifo.depth;
+    one["high_water"] = fifo.high_water;
+    made.push_back(std::move(one));
   }
-  json.close(']');
+  return made;
 }
 
-void write_readers(Json& json, const generators::Netlist& netlist) {
-  if (netlist.readers.empty()) return;
-  json.key("streamed").open('{');
-  json.key("bytes").value(streamed_bytes(netlist));
-  json.key("ports").open('[');
-  for (std::size_t i = 0; i < netlist.readers.size(); ++i) json.value(weights_port(i));
-  json.close(']');
-  json.close('}');
-}
-
-const char* implementation_name(generators::Implementation implementation) {
-  using generators::Implementation;
-  return implementation == Implementation::kUnrolled ? "unrolled"
-         : implementation == Implementation::kPlugin ? "plugin"
-                                                     : "folded";
-}
-
-void write_blocks(Json& json, const generators::Design& design, const kernels::Program& program) {
-  json.key("blocks").open('[');
+json::array blocks_json(const Design& design, const kernels::Program& program) {
+  json::array made;
   for (std::size_t b = 0; b < design.blocks.size(); ++b) {
     const auto& block = design.blocks[b];
-    json.open('{');
-    json.key("name").value(block.block);
-    json.key("operation").value(std::string(operation_name(program.blocks[b].operation)));
-    json.key("implementation").value(std::string(implementation_name(block.folding.implementation)));
-    json.key("folding").value(to_string(block.folding));
-    json.key("interval_cycles").value(block.interval_cycles);
-    json.key("multiply_accumulates").value(block.multiply_accumulates);
-    json.key("busy_cycles").value(block.busy_cycles);
-    write_cost(json, block.cost);
-    json.close('}');
+    const auto implementation = block.folding.implementation;
+    made.push_back({{"name", block.block},
+                    {"operation", operation_name(program.blocks[b].operation)},
+                    {"implementation", implementation == Implementation::kUnrolled ? "unrolled"
+                                       : implementation == Implementation::kPlugin ? "plugin"
+                                                                                   : "folded"},
+                    {"folding", to_string(block.folding)},
+                    {"interval_cycles", block.interval_cycles},
+                    {"multiply_accumulates", block.multiply_accumulates},
+                    {"busy_cycles", block.busy_cycles},
+                    {"resources", cost_json(block.cost)}});
   }
-  json.close(']');
+  return made;
 }
 
-void write_resources(Json& json, const runtime::plan::Resources& resources) {
-  json.key("lut").value(resources.lut);
-  json.key("lutram").value(resources.lutram);
-  json.key("ff").value(resources.ff);
-  json.key("dsp").value(resources.dsp);
-  json.key("bram36").value(resources.bram36);
-  json.key("uram").value(resources.uram);
-}
-
-void write_instances(Json& json, const generators::Design& design, const std::vector<std::string>& regions) {
-  json.key("instances").open('[');
-  const auto write = [&](const std::string& name, const std::string& module, const std::string& source,
-                         const std::string& block, std::size_t region,
-                         const generators::Parameters& parameters) {
-    json.open('{');
-    json.key("name").value(name);
-    json.key("module").value(module);
-    if (!source.empty()) json.key("source").value(source);
-    json.key("block").value(block);
-    if (!design.regions.empty() && region < regions.size()) json.key("region").value(regions[region]);
-    json.key("parameters").open('{');
-    for (const auto& [key, value] : parameters) json.key(key.c_str()).value(value);
-    json.close('}');
-    json.close('}');
+json::array instances_json(const Design& design, const std::vector<std::string>& regions) {
+  json::array made;
+  const auto add = [&](const generators::Instance& instance, const std::string& source, std::int32_t block,
+                       std::size_t region) {
+    json::object one = {{"name", instance.name}, {"module", instance.module}};
+    if (!source.empty()) one["source"] = source;
+    one["block"] = block < 0 ? "" : design.blocks[static_cast<std::size_t>(block)].block;
+    if (!design.regions.empty() && region < regions.size()) one["region"] = regions[region];
+    auto& parameters = one["parameters"].emplace_object();
+    for (const auto& [key, value] : instance.parameters) parameters[key] = value;
+    made.push_back(std::move(one));
   };
   for (std::size_t u = 0; u < design.netlist.units.size(); ++u) {
     const auto& unit = design.netlist.units[u];
-    if (unit.wiring != generators::Wiring::kNone) continue;
-    write(unit.instance.name, unit.instance.module, unit.source,
-          unit.block < 0 ? std::string() : design.blocks[static_cast<std::size_t>(unit.block)].block,
-          design.regions.empty() ? 0 : design.regions[u], unit.instance.parameters);
+    if (unit.wiring == generators::Wiring::kNone)
+      add(unit.instance, unit.source, unit.block, design.regions.empty() ? 0 : design.regions[u]);
   }
   for (const auto& reader : design.netlist.readers) {
-    std::string block;
+    std::int32_t block = -1;
     for (const auto& unit : design.netlist.units)
-      if (unit.instance.name == reader.unit && unit.block >= 0)
-        block = design.blocks[static_cast<std::size_t>(unit.block)].block;
-    write(reader.instance.name, reader.instance.module, "", block, 0, reader.instance.parameters);
+      if (unit.instance.name == reader.unit) block = unit.block;
+    add(reader.instance, "", block, 0);
   }
   std::uint64_t rest = generators::load_words(design.netlist);
   for (const auto& table : design.netlist.loads) {
     rest -= table.words();
-    write(table.name, "mr_load", "", "", 0, generators::load_parameters(table, rest));
+    add({"mr_load", table.name, generators::load_parameters(table, rest)}, "", -1, 0);
   }
-  json.close(']');
+  return made;
 }
 
 }  // namespace
 
-std::string design_json(const generators::Design& design, const kernels::Program& program,
-                        const RtlOptions& options, const std::vector<std::string>& files,
-                        const std::string& digest) {
-  Json json;
-  json.open('{');
-  json.key("schema").value(std::uint64_t{1});
-  json.key("partition").value(design.partition);
-  json.key("dataflow").value(design.partition + "_dataflow");
-  json.key("top").value(design.partition + "_top");
-  json.key("device").value(options.device);
-  char clock[32];
-  std::snprintf(clock, sizeof clock, "%.10g", options.clock_mhz);
-  json.key("clock_mhz").raw(clock);
-  json.key("family").value(options.family);
-  json.key("available").open('{');
-  write_resources(json, options.available);
-  json.close('}');
-  if (!options.whole_regions.empty()) {
-    json.key("regions").open('[');
-    for (const auto& region : options.whole_regions) {
-      json.open('{');
-      json.key("name").value(region.name);
-      write_resources(json, region.resources);
-      json.close('}');
-    }
-    json.close(']');
+std::string design_json(const Design& design, const kernels::Program& program, const RtlOptions& options,
+                        const std::vector<std::string>& files, const std::string& digest) {
+  json::object made = {{"schema", 1},
+                       {"partition", design.partition},
+                       {"dataflow", design.partition + "_dataflow"},
+                       {"top", design.partition + "_top"},
+                       {"device", options.device},
+                       {"clock_mhz", options.clock_mhz},
+                       {"family", options.family},
+                       {"available", resources_json({}, options.available)}};
+  for (const auto& region : options.whole_regions) {
+    if (!made.contains("regions")) made["regions"].emplace_array();
+    made["regions"].as_array().push_back(resources_json({{"name", region.name}}, region.resources));
   }
-  json.key("digest").value(digest);
-  json.key("files").open('[');
-  for (const auto& file : files) json.value(file);
-  json.close(']');
-  write_ports(json, design, "inputs", design.inputs);
-  write_ports(json, design, "outputs", design.outputs);
-  if (!design.netlist.loads.empty()) {
-    json.key("load").open('{');
-    json.key("words").value(generators::load_words(design.netlist));
-    json.key("hops").value(std::uint64_t{design.netlist.loads.size()});
-    json.close('}');
+  made["digest"] = digest;
+  made["files"] = json::value_from(files);
+  made["inputs"] = ports_json(design, design.inputs);
+  made["outputs"] = ports_json(design, design.outputs);
+  if (!design.netlist.loads.empty())
+    made["load"] = {{"words", generators::load_words(design.netlist)}, {"hops", design.netlist.loads.size()}};
+  if (!design.netlist.readers.empty()) {
+    json::array ports;
+    for (std::size_t i = 0; i < design.netlist.readers.size(); ++i) ports.emplace_back(weights_port(i));
+    made["streamed"] = {{"bytes", streamed_bytes(design.netlist)}, {"ports", ports}};
   }
-  write_readers(json, design.netlist);
-  write_streams(json, design);
-  write_blocks(json, design, program);
-  write_instances(json, design, options.regions);
-  json.key("predicted").open('{');
-  json.key("interval_cycles").value(design.interval_cycles);
-  json.key("latency_cycles").value(design.latency_cycles);
-  json.key("first_output_cycles").value(design.first_output_cycles);
-  if (options.passage_cycles != 0) json.key("passage_cycles").value(options.passage_cycles);
-  write_cost(json, design.cost);
-  json.close('}');
-  json.close('}');
-  return json.take();
+  made["streams"] = fifos_json(design);
+  made["blocks"] = blocks_json(design, program);
+  made["instances"] = instances_json(design, options.regions);
+  json::object predicted = {{"interval_cycles", design.interval_cycles},
+                            {"latency_cycles", design.latency_cycles},
+                            {"first_output_cycles", design.first_output_cycles}};
+  if (options.passage_cycles != 0) predicted["passage_cycles"] = options.passage_cycles;
+  predicted["resources"] = cost_json(design.cost);
+  made["predicted"] = std::move(predicted);
+  std::string text;
+  print(made, 0, text);
+  return text + "\n";
 }
 
 }  // namespace millrace::compiler::emit

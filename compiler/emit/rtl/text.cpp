@@ -21,7 +21,7 @@ std::string literal(const std::string& parameter, std::int64_t value) {
 
 constexpr std::size_t kLongestLine = 140;
 
-/// Where the comment of a line begins; its length without one. Strings may hold slashes.
+/// The position of a line's comment; the line's length if it has none. Slashes in strings are no comment.
 std::size_t comment_begin(std::string_view line) {
   bool quoted = false;
   for (std::size_t i = 0; i + 1 < line.size(); ++i) {
@@ -31,8 +31,8 @@ std::size_t comment_begin(std::string_view line) {
   return line.size();
 }
 
-/// The last blank at which `line` may be broken, after `from`; npos where there is none. Better before a
-/// port's connection than inside of one.
+/// The last blank after `from` at which `line` may be broken; npos if there is none. A blank before a port's
+/// connection is better than one inside it.
 std::size_t break_of(std::string_view line, std::size_t from) {
   std::size_t found = std::string_view::npos, port = 0;
   bool quoted = false;
@@ -52,7 +52,7 @@ void append_broken(std::string_view line, std::string& out) {
   while (rest.size() > kLongestLine && rest[indent] != '`') {
     const std::size_t comment = comment_begin(rest);
     const std::size_t text = std::min(rest.find_first_not_of("/ ", comment), rest.size());
-    // A comment that is a line goes on as it began; one behind code goes on as a line.
+    // A line that is all comment continues with the same slashes; a comment behind code gets new ones.
     const bool whole = comment == indent;
     const std::size_t at = break_of(rest, whole ? text : indent);
     if (at == std::string::npos) break;
@@ -66,6 +66,23 @@ void append_broken(std::string_view line, std::string& out) {
 }
 
 }  // namespace
+
+std::string hex(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string fill(std::string_view text, const std::map<std::string_view, std::string>& values) {
+  std::string out;
+  for (;;) {
+    const std::size_t begin = text.find('%'), end = text.find('%', begin + 1);
+    out += text.substr(0, begin);
+    if (begin == std::string_view::npos) return out;
+    out += values.at(text.substr(begin + 1, end - begin - 1));
+    text.remove_prefix(end + 1);
+  }
+}
 
 std::string range(std::uint64_t width) {
   return "[" + std::to_string(width - 1) + ":0] ";

@@ -21,7 +21,7 @@ using generators::kTagBits;
 using generators::kTags;
 constexpr unsigned kPacket = generators::kLinkPacket;
 
-/// A port of the image and the stream of the dataflow it belongs to.
+/// A port of the image, and its stream in the dataflow.
 struct End {
   std::string name;  // unique: "out0", "out0_2"
   const PortDesign* port = nullptr;
@@ -29,10 +29,6 @@ struct End {
   bool link = false;
   std::uint32_t row = 0;  // of the link table
 };
-
-std::string number(std::uint64_t n) {
-  return std::to_string(n);
-}
 
 class Top {
  public:
@@ -78,7 +74,7 @@ class Top {
     return {};
   }
 
-  // ---- the module's own ports
+  // The module's own ports.
   TopInterface interface() const {
     TopInterface out;
     out.units = {{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}};
@@ -98,22 +94,14 @@ class Top {
                                   " with its shell for " + clocked(options_.device, options_.clock_mhz) +
                                   ": AXI4-Lite registers, AXI4 to memory, links as AXI-Stream.",
                               options_.generator);
-    text +=
-        "///\n/// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have "
-        "an AXI4-Lite slave <name>_axil_; "
-        "host-fed\n/// inputs read and host-read outputs write memory through <name>_axi_. Links: connector "
-        "k's cable core "
-        "stands behind the AXI-Streams\n/// link<k>_tx_ and link<k>_rx_ of 64-bit words "
-        "(kernels/rtl/README.md, \"A packet\"); "
-        "link<k>_up says that it is there.\n" +
-        (loads()
-             ? std::string("/// Constants are loaded: parameters_axil_ takes the runs, parameters_axi_ reads "
-                           "them from memory.\n")
-             : std::string()) +
-        (streams() ? std::string("/// Weights are read from there all the time, through weights<i>_axi_.\n")
-                   : std::string()) +
-        "`default_nettype none\nmodule " + design_.partition +
-        "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
+    text += text_of("top_notice");
+    if (loads())
+      text +=
+          "/// Constants are loaded: parameters_axil_ takes the runs, parameters_axi_ reads them from "
+          "memory.\n";
+    if (streams()) text += "/// Weights are read from memory all the time, through weights<i>_axi_.\n";
+    text += "`default_nettype none\nmodule " + design_.partition +
+            "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
     for (const TopUnit& unit : interface.units) {
       if (unit.registers) text += bus_ports(unit.name + "_axil", kAxiLite);
       if (unit.interrupt) text += ",\n  output logic " + unit.name + "_irq";
@@ -125,7 +113,7 @@ class Top {
     return text + "\n);\n";
   }
 
-  // ---- connections of an instance
+  // Connections of an instance.
   template <std::size_t N>
   static std::string connect(const std::string& port, const std::string& name, const Signal (&signals)[N]) {
     return bus_connections(port, name + "_" + port, signals);
@@ -140,15 +128,9 @@ class Top {
   }
 
   std::string control() const {
-    std::string text =
-        "  // ---- registers, epochs, faults\n"
-        "  logic [31:0] epoch;\n  logic [63:0] now;\n"
-        "  logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, "
-        "supervisor_error, tags_differ;\n"
-        "  logic        link_write, unused;\n  logic [11:0] link_waddr, link_raddr;\n  logic [31:0] "
-        "link_wdata, link_rdata, link_fault_code, link_fault_row;\n  logic        link_fault;\n";
+    std::string text(text_of("registers"));
     std::string quiet = all("_quiet", " && ", true), errors = all("_error", " || ", true), done, busy;
-    // Declared here and not beside its FIFO: it is read before.
+    // Declared here and not beside its FIFO, because it is read before that.
     for (const auto& end : outputs_) {
       text += tag_handshake(end.name + "_tag");
       if (!end.link) done += (done.empty() ? "" : " || ") + end.name + "_done";
@@ -159,8 +141,8 @@ class Top {
     for (const auto* ends : {&inputs_, &outputs_})
       for (const auto& end : *ends)
         if (!end.link)
-          text += "  logic        " + end.name + "_quiet, " + end.name + "_error" +
-                  (ends == &inputs_ ? ", " + end.name + "_busy" : ", " + end.name + "_done") + ";\n";
+          text += fill("  logic        %n%_quiet, %n%_error, %n%%more%;\n",
+                       {{"n", end.name}, {"more", ends == &inputs_ ? "_busy" : "_done"}});
     for (const auto& end : outputs_)
       if (end.link) {
         text += "  logic        " + end.name + "_quiet;\n";
@@ -176,65 +158,52 @@ class Top {
       errors += " || weights_error";
     }
     if (quiet.empty()) quiet = "1'b1";
-    // Where no host reads a result, a frame is counted when its tag leaves.
+    // If no host reads a result, a frame counts as done when its tag leaves.
     if (done.empty()) done = outputs_.front().name + "_tag_valid && " + outputs_.front().name + "_tag_ready";
-    text += "  assign port_error = tags_differ" + std::string(errors.empty() ? "" : " || ") + errors +
-            ";\n  assign error      = port_error || supervisor_error;\n  assign quiet      = " + quiet +
-            ";\n  assign frame_done = " + done + ";\n  assign busy       = " + busy.substr(4) + ";\n";
-    text += "  mr_control #(.LINK_PORTS(" + number(rows_) + "), .CLOCK_MHZ(" +
-            number(static_cast<std::uint64_t>(std::llround(options_.clock_mhz))) + ")) control (.clk, .rst" +
-            connect("axil", "control", kAxiLite) +
-            ",\n    .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,\n"
-            "    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata);\n" +
-            (rows_ == 0
-                 ? "  assign link_rdata = '0;\n  assign unused = &{1'b0, link_write, link_waddr, link_wdata, "
-                   "link_raddr};\n  assign link_fault = 1'b0;\n  assign link_fault_code = '0;\n"
-                   "  assign link_fault_row = '0;\n"
-                 : "  assign unused = 1'b0;\n") +
-            "  always_ff @(posedge clk) port_error_before <= !rst && port_error;\n"
-            "  mr_supervisor #(.DATA_BYTES(" +
-            number(kDataBytes) +
-            ")) supervisor (.clk, .rst, .error(supervisor_error), .stop,\n"
-            "    .fault(link_fault || (port_error && !port_error_before)), .fault_code(link_fault ? "
-            "link_fault_code : "
-            "32'd4),\n    .fault_link(link_fault ? link_fault_row : 32'd0), .irq(supervisor_irq)" +
-            connect("axil", "supervisor", kAxiLite) + connect("axi", "supervisor", kAxiWrite) + ");\n\n";
-    return text;
+    return text +
+           fill(text_of("control"),
+                {{"errors", (errors.empty() ? "" : " || ") + errors},
+                 {"quiet", quiet},
+                 {"done", done},
+                 {"busy", busy.substr(4)},
+                 {"rows", number(rows_)},
+                 {"clock", number(static_cast<std::uint64_t>(std::llround(options_.clock_mhz)))},
+                 {"control_axil", connect("axil", "control", kAxiLite)},
+                 {"no_links", rows_ == 0 ? std::string(text_of("no_links")) : "  assign unused = 1'b0;\n"},
+                 {"bytes", number(kDataBytes)},
+                 {"axil", connect("axil", "supervisor", kAxiLite)},
+                 {"axi", connect("axi", "supervisor", kAxiWrite)}});
   }
 
   bool loads() const { return !design_.netlist.loads.empty(); }
   bool streams() const { return !design_.netlist.readers.empty(); }
 
-  /// The unit that takes what is loaded.
+  /// The unit that receives loaded constants.
   std::string parameters() const {
     if (!loads()) return "";
-    const std::string unused =
-        streams()
-            ? std::string()
-            : "  logic        parameters_given, parameters_unused;\n  assign parameters_unused = &{1'b0, "
-              "parameters_given, parameters_streamed};\n";
     std::string values;
     for (const auto& [name, value] : generators::loader_parameters(design_.netlist))
       values += (values.empty() ? "." : ", .") + name + "(" + std::to_string(value) + ")";
-    return "  // ---- parameters\n  logic        load_valid;\n  logic [63:0] load_data, "
-           "parameters_streamed;\n" +
-           unused + "  mr_parameters #(" + values +
-           ") parameters (\n    .clk, .rst, .error(parameters_error), .irq(parameters_irq), .load_valid, "
-           ".load_data, .streamed(parameters_streamed),\n    " +
-           (streams() ? ".given(weights_given), .reading(!weights_quiet)"
-                      : ".given(parameters_given), .reading(1'b0)") +
-           connect("axil", "parameters", kAxiLite) + connect("axi", "parameters", kAxiRead) + ");\n\n";
+    return fill(text_of("parameters"),
+                {{"unused", streams() ? "" : R"(  logic        parameters_given, parameters_unused;
+  assign parameters_unused = &{1'b0, parameters_given, parameters_streamed};
+)"},
+                 {"values", values},
+                 {"given", streams() ? ".given(weights_given), .reading(!weights_quiet)"
+                                     : ".given(parameters_given), .reading(1'b0)"},
+                 {"axil", connect("axil", "parameters", kAxiLite)},
+                 {"axi", connect("axi", "parameters", kAxiRead)}});
   }
 
   std::string dataflow() const {
-    std::string text = "  // ---- the network\n";
+    std::string text = "  // The network.\n";
     for (const auto* ports : {&design_.inputs, &design_.outputs})
       for (const auto& port : *ports)
         text += "  logic " + port.name + "_valid, " + port.name + "_ready;\n  logic " +
                 range(design_.netlist.streams[port.stream].width()) + port.name + "_data;\n";
     text += "  " + design_.partition + "_dataflow dataflow (.clk, .rst(flow_rst)";
     if (loads()) text += ",\n    .load_valid, .load_data";
-    // New weights begin with the first line, and so do those of a new epoch.
+    // Readers start from the first line for new weights, and in a new epoch.
     if (streams())
       text +=
           ",\n    .weights_active(weights_given), .weights_flush(flush || !weights_given), "
@@ -247,14 +216,46 @@ class Top {
     return text + ");\n\n";
   }
 
-  static std::string lane_parameters(const End& end) {
-    return "#(.DATA_BYTES(" + number(kDataBytes) + "), .BURST(" + number(kBurst) + "), .LANES(" +
-           number(end.stream.lanes) + "), .EBYTES(" + number(end.port->type.storage_bytes()) + "), .ABITS(" +
-           number(end.stream.bits) + "), .AKIND(" +
-           number(end.port->type.kind == kernels::ElementType::Kind::kUnsigned  ? 0U
-                  : end.port->type.kind == kernels::ElementType::Kind::kBipolar ? 2U
-                                                                                : 1U) +
-           ")) ";
+  using Names = std::map<std::string_view, std::string>;
+
+  /// The names in the texts of one port. r, r4, … are its bits in vectors with 1, 4, … bits for each row of
+  /// the link table.
+  Names names(const End& end) const {
+    using Kind = kernels::ElementType::Kind;
+    const Kind kind = end.port->type.kind;
+    const auto found = options_.links.find(end.row);
+    const LinkRoom room = found == options_.links.end() ? LinkRoom{} : found->second;
+    const std::uint64_t words = (std::uint64_t{room.packet_bytes} + kLinkBytes - 1) / kLinkBytes;
+    const std::uint64_t credits = std::max<std::uint64_t>(generators::kLeastLinkCredits, room.credits);
+    const bool master_reads =
+        end.port >= design_.inputs.data() && end.port < design_.inputs.data() + design_.inputs.size();
+    Names made = {
+        {"n", end.name},
+        {"lanes", number(end.stream.lanes)},
+        {"bits", number(end.stream.bits)},
+        {"beats", number(end.stream.beats)},
+        {"bytes", number(kDataBytes)},
+        {"burst", number(kBurst)},
+        {"ebytes", number(end.port->type.storage_bytes())},
+        {"kind", kind == Kind::kUnsigned  ? "0"
+                 : kind == Kind::kBipolar ? "2"
+                                          : "1"},
+        {"axil", connect("axil", end.name, kAxiLite)},
+        {"axi", master_reads ? connect("axi", end.name, kAxiRead) : connect("axi", end.name, kAxiWrite)},
+        {"link_bytes", number(kLinkBytes)},
+        {"packet", number(kPacket)},
+        {"buffer", number(credits * words)},
+        {"credits", number(credits)},
+        {"r", bits_of_row(end.row, 1)},
+        {"r4", bits_of_row(end.row, 4)},
+        {"r16", bits_of_row(end.row, 16)},
+        {"rword", bits_of_row(end.row, kLinkBytes * 8)},
+        {"r256", bits_of_row(end.row, 256)}};
+    made["row"] = fill(text_of("link_row"), made);
+    return made;
+  }
+  static std::string bits_of_row(std::uint64_t row, std::uint64_t width) {
+    return "[" + (width == 1 ? number(row) : number(row * width) + "+:" + number(width)) + "]";
   }
 
   static std::string tag_handshake(const std::string& name) {
@@ -264,105 +265,36 @@ class Top {
   static std::string tag_wires(const std::string& name) { return tag_handshake(name) + tag_data(name); }
 
   std::string input(const End& end) const {
-    const std::string tag = end.name + "_tag";
-    std::string text = "  // ---- " + end.name + "\n" + tag_wires(tag);
-    if (end.link) return text + receive(end);
-    return text + "  mr_ingress " + lane_parameters(end) + end.name +
-           "_ingress (\n    .clk, .rst, .flush, .quiet(" + end.name + "_quiet), .busy(" + end.name +
-           "_busy), .error(" + end.name + "_error), .card_epoch(epoch), .now, .irq(" + end.name + "_irq)" +
-           connect("axil", end.name, kAxiLite) + connect("axi", end.name, kAxiRead) + ",\n    .m_valid(" +
-           end.name + "_valid), .m_ready(" + end.name + "_ready), .m_data(" + end.name +
-           "_data),\n    .t_valid(" + tag + "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag +
-           "));\n\n";
+    return "  // Input " + end.name + ".\n" + tag_wires(end.name + "_tag") +
+           fill(end.link ? text_of("link_receive") : text_of("ingress"), names(end));
   }
 
-  // ---- links: table, switch, and a unit a port
-  static std::string at(const std::string& name, std::uint64_t row, std::uint64_t width) {
-    return name + "[" + (width == 1 ? number(row) : number(row * width) + "+:" + number(width)) + "]";
-  }
-  static std::string row_connections(std::uint32_t row) {
-    return ".enable(" + at("link_enable", row, 1) + "), .tag(" + at("link_tag", row, 4) +
-           "), .packet_bytes(" + at("link_packet_bytes", row, 16) + "), .credits(" +
-           at("link_credits", row, 16) + "),\n    .peer(" + at("link_peer", row, 1) + "), .fault(" +
-           at("link_port_fault", row, 1) + "), .packet(" + at("link_packet", row, 1) + "), .bytes(" +
-           at("link_bytes", row, 16) + ")";
-  }
-  static std::string port_connections(std::uint32_t row, const char* prefix) {
-    const std::string p = std::string(".") + prefix + "_";
-    return p + "valid(" + at("link_port_valid", row, 1) + "), " + p + "ready(" +
-           at("link_port_ready", row, 1) + "), " + p + "data(" + at("link_port_data", row, kLinkBytes * 8) +
-           "), " + p + "last(" + at("link_port_last", row, 1) + ")";
-  }
-  LinkRoom room(const End& end) const {
-    const auto found = options_.links.find(end.row);
-    return found == options_.links.end() ? LinkRoom{} : found->second;
-  }
-  std::uint64_t packet_words(const End& end) const {
-    return (std::uint64_t{room(end).packet_bytes} + kLinkBytes - 1) / kLinkBytes;
+  std::string output(const End& end) const {
+    return "  // Output " + end.name + ".\n" +
+           fill(end.link ? text_of("link_send") : text_of("egress"), names(end));
   }
 
-  std::string receive(const End& end) const {
-    const std::string tag = end.name + "_tag";
-    const std::uint64_t credits = std::max<std::uint64_t>(generators::kLeastLinkCredits, room(end).credits);
-    return "  mr_link_receive #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
-           "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .BUFFER(" +
-           number(credits * packet_words(end)) + "), .MOST(" + number(credits) + ")) " + end.name +
-           "_receive (\n    .clk, .rst, .flush, .card_epoch(epoch), .now, " + row_connections(end.row) +
-           ",\n    .start(" + at("link_start", end.row, 1) + "), .header(" + at("link_header", end.row, 256) +
-           "), .word(" + at("link_word", end.row, 1) + "), .data(" +
-           at("link_data", end.row, kLinkBytes * 8) + "), .finish(" + at("link_finish", end.row, 1) +
-           "), .good(" + at("link_good", end.row, 1) + "),\n    .m_valid(" + end.name + "_valid), .m_ready(" +
-           end.name + "_ready), .m_data(" + end.name + "_data), .t_valid(" + tag + "_valid), .t_ready(" +
-           tag + "_ready), .t_data(" + tag + "),\n    " + port_connections(end.row, "c") + ");\n  assign " +
-           at("link_stall", end.row, 1) + " = 1'b0;\n\n";
-  }
-
-  std::string send(const End& end) const {
-    const std::string tag = end.name + "_tag", sent = end.name + "_sent";
-    return "  mr_link_send #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
-           "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .PACKET(" +
-           number(kPacket) + ")) " + end.name +
-           "_send (\n    .clk, .rst, .flush, .spoilt(port_error), .quiet(" + end.name + "_quiet), " +
-           row_connections(end.row) + ", .stall(" + at("link_stall", end.row, 1) + "),\n    .s_valid(" +
-           sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent + "), .t_valid(" + tag +
-           "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag + "),\n    .finish(" +
-           at("link_finish", end.row, 1) + "), .good(" + at("link_good", end.row, 1) + "), .header(" +
-           at("link_header", end.row, 256) + "),\n    " + port_connections(end.row, "m") + ");\n\n";
-  }
-
-  /// All ports and connectors together. Rows that are another partition's have no port here.
+  /// The hub of all ports and connectors. Rows of other partitions have no port here.
   std::string links() const {
     if (rows_ == 0) return "";
-    std::string text =
-        "  // ---- the link table and the way from ports to connectors\n  logic " + range(rows_) +
-        "link_enable, link_peer, link_port_fault, link_packet, link_stall, link_start, link_word, "
-        "link_finish, link_good;\n"
-        "  logic " +
-        range(rows_) + "link_port_valid, link_port_ready, link_port_last;\n  logic " + range(rows_ * 4) +
-        "link_tag;\n  logic " + range(rows_ * 16) + "link_packet_bytes, link_credits, link_bytes;\n  logic " +
-        range(rows_ * kLinkBytes * 8) + "link_port_data, link_data;\n  logic " + range(rows_ * 256) +
-        "link_header;\n";
-    text += "  mr_link_hub #(.BYTES(" + number(kLinkBytes) + "), .PORTS(" + number(rows_) +
-            "), .CONNECTORS(" + number(options_.connectors) + "), .PACKET(" + number(kPacket) +
-            ")) link_hub (\n    .clk, .rst, .fault(link_fault), .fault_code(link_fault_code), "
-            ".fault_link(link_fault_row),\n"
-            "    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, .enable(link_enable), "
-            ".tag(link_tag),\n"
-            "    .packet_bytes(link_packet_bytes), .credits(link_credits), .peer(link_peer), "
-            ".port_fault(link_port_fault),\n"
-            "    .packet(link_packet), .bytes(link_bytes), .stall(link_stall), .s_valid(link_port_valid),\n"
-            "    .s_ready(link_port_ready), .s_data(link_port_data), .s_last(link_port_last), "
-            ".start(link_start),\n"
-            "    .header(link_header), .word(link_word), .data(link_data), .finish(link_finish), "
-            ".good(link_good),\n"
-            "    .up(" +
-            connectors("_up") + "), .tx_valid(" + connectors("_tx_tvalid") + "), .tx_ready(" +
-            connectors("_tx_tready") + "),\n    .tx_data(" + connectors("_tx_tdata") + "), .tx_last(" +
-            connectors("_tx_tlast") + "),\n    .rx_valid(" + connectors("_rx_tvalid") + "), .rx_data(" +
-            connectors("_rx_tdata") + "), .rx_last(" + connectors("_rx_tlast") + "));\n";
-    return text + idle_rows() +
-           "  logic link_unused;\n  assign link_unused = &{1'b0, link_start, link_word, link_data, "
-           "link_header};\n\n";
+    return fill(text_of("link_hub"), {{"rows1", range(rows_)},
+                                      {"rows4", range(rows_ * 4)},
+                                      {"rows16", range(rows_ * 16)},
+                                      {"rows_word", range(rows_ * kLinkBytes * 8)},
+                                      {"rows256", range(rows_ * 256)},
+                                      {"rows", number(rows_)},
+                                      {"bytes", number(kLinkBytes)},
+                                      {"connectors", number(options_.connectors)},
+                                      {"packet", number(kPacket)},
+                                      {"up", connectors("_up")},
+                                      {"tx_valid", connectors("_tx_tvalid")},
+                                      {"tx_ready", connectors("_tx_tready")},
+                                      {"tx_data", connectors("_tx_tdata")},
+                                      {"tx_last", connectors("_tx_tlast")},
+                                      {"rx_valid", connectors("_rx_tvalid")},
+                                      {"rx_data", connectors("_rx_tdata")},
+                                      {"rx_last", connectors("_rx_tlast")},
+                                      {"idle", idle_rows()}});
   }
 
   /// {last, …, first} of the connectors' signals.
@@ -381,57 +313,62 @@ class Top {
     std::string text;
     for (std::uint32_t row = 0; row < rows_; ++row) {
       if (used.contains(row)) continue;
+      const std::string at = bits_of_row(row, 1);
       for (const char* name :
            {"link_peer", "link_port_fault", "link_packet", "link_stall", "link_port_valid", "link_port_last"})
-        text += "  assign " + at(name, row, 1) + " = 1'b0;\n";
-      text += "  assign " + at("link_bytes", row, 16) + " = '0;\n  assign " +
-              at("link_port_data", row, kLinkBytes * 8) + " = '0;\n";
+        text += "  assign " + (name + at) + " = 1'b0;\n";
+      text += "  assign link_bytes" + bits_of_row(row, 16) + " = '0;\n  assign link_port_data" +
+              bits_of_row(row, kLinkBytes * 8) + " = '0;\n";
     }
     return text;
   }
 
-  /// The frame's tag: that of its inputs, which must agree, to every output.
+  /// Passes the tag of a frame, on which all inputs must agree, to every output.
   std::string tags() const {
-    const auto list = [](const std::vector<End>& ends, const char* suffix) {
-      std::string text;
-      for (std::size_t i = ends.size(); i-- > 0;) text += ends[i].name + suffix + (i > 0 ? ", " : "");
-      return "{" + text + "}";
-    };
-    const std::string n_in = number(inputs_.size()), n_out = number(outputs_.size());
-    std::string text = "  // ---- tags: a frame's, from its inputs to its outputs\n" + tag_wires("tag");
-    text += "  logic " + range(kTagBits * inputs_.size()) + "tags_in;\n";
-    text += "  mr_join #(.WIDTH(" + number(kTagBits) + "), .N(" + n_in +
-            ")) tag_join (.clk, .rst(flow_rst),\n    .s_valid(" + list(inputs_, "_tag_valid") +
-            "), .s_ready(" + list(inputs_, "_tag_ready") + "), .s_data(" + list(inputs_, "_tag") +
-            "),\n    .m_valid(tag_valid), .m_ready(tag_ready), .m_data(tags_in));\n  assign tag = tags_in[" +
-            number(kTagBits - 1) + ":0];\n";
     std::string differ;
     for (std::size_t i = 1; i < inputs_.size(); ++i)
-      differ +=
-          (i > 1 ? " || " : "") + std::string("tags_in[") + number(i * kTagBits) + "+:96] != tags_in[0+:96]";
+      differ += (i > 1 ? " || tags_in[" : "tags_in[") + number(i * kTagBits) + "+:96] != tags_in[0+:96]";
+    std::string text = "  // The tag of a frame, from its inputs to its outputs.\n" + tag_wires("tag");
     text +=
-        "  assign tags_differ = " + (differ.empty() ? std::string("1'b0") : "tag_valid && (" + differ + ")") +
-        ";\n";
-    // Of the other inputs' tags the time is nobody's business.
-    if (inputs_.size() > 1) text += "  logic tags_unused;\n  assign tags_unused = &{1'b0, tags_in};\n";
-    text +=
-        "  logic " + range(outputs_.size()) + "tags_valid, tags_ready;\n  logic " +
-        range(kTagBits * outputs_.size()) + "tags_out;\n  mr_fork #(.WIDTH(" + number(kTagBits) + "), .N(" +
-        n_out +
-        ")) tag_fork (.clk, .rst(flow_rst),\n    .s_valid(tag_valid), .s_ready(tag_ready), .s_data(tag),\n"
-        "    .m_valid(tags_valid), .m_ready(tags_ready), .m_data(tags_out));\n";
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      const std::string tag = outputs_[i].name + "_tag", at = number(i);
-      text += tag_data(tag) + "  mr_fifo #(.WIDTH(" + number(kTagBits) + "), .DEPTH(" + number(kTags) +
-              "), .MEMORY(1)) " + tag + "_fifo (.clk, .rst(flow_rst),\n    .s_valid(tags_valid[" + at +
-              "]), .s_ready(tags_ready[" + at + "]), .s_data(tags_out[" + number(i * kTagBits) +
-              "+:" + number(kTagBits) + "]),\n    .m_valid(" + tag + "_valid), .m_ready(" + tag +
-              "_ready), .m_data(" + tag + "));\n";
-    }
+        fill(text_of("tags"),
+             {{"all_in", range(kTagBits * inputs_.size())},
+              {"width", number(kTagBits)},
+              {"inputs", number(inputs_.size())},
+              {"in_valid", list(names_of(inputs_), "_tag_valid")},
+              {"in_ready", list(names_of(inputs_), "_tag_ready")},
+              {"in_data", list(names_of(inputs_), "_tag")},
+              {"top", number(kTagBits - 1)},
+              {"differ", differ.empty() ? "1'b0" : "tag_valid && (" + differ + ")"},
+              // The time in the other inputs' tags is not used.
+              {"unused",
+               inputs_.size() < 2 ? "" : "  logic tags_unused;\n  assign tags_unused = &{1'b0, tags_in};\n"},
+              {"outs", range(outputs_.size())},
+              {"all_out", range(kTagBits * outputs_.size())},
+              {"outputs", number(outputs_.size())}});
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      text += fill(text_of("tag_fifo"), {{"range", range(kTagBits)},
+                                         {"tag", outputs_[i].name + "_tag"},
+                                         {"width", number(kTagBits)},
+                                         {"tags", number(kTags)},
+                                         {"i", number(i)},
+                                         {"begin", number(i * kTagBits)}});
     return text + "\n" + copies();
   }
 
-  /// An output that several channels take is forked.
+  static std::vector<std::string> names_of(const std::vector<End>& ends) {
+    std::vector<std::string> names;
+    for (const End& end : ends) names.push_back(end.name);
+    return names;
+  }
+
+  /// "{last, …, first}", each name with a suffix.
+  static std::string list(const std::vector<std::string>& names, const char* suffix) {
+    std::string text;
+    for (std::size_t i = names.size(); i-- > 0;) text += names[i] + suffix + (i > 0 ? ", " : "");
+    return "{" + text + "}";
+  }
+
+  /// Forks an output that has several channels.
   std::string copies() const {
     std::string text;
     for (const auto& port : design_.outputs) {
@@ -440,37 +377,18 @@ class Top {
         if (end.port == &port) names.push_back(end.name + "_sent");
       const std::string width = number(design_.netlist.streams[port.stream].width());
       for (const auto& name : names)
-        text +=
-            "  logic " + name + "_valid, " + name + "_ready;\n  logic [" + width + "-1:0] " + name + ";\n";
-      if (names.size() == 1) {
-        text += "  assign " + names[0] + "_valid = " + port.name + "_valid;\n  assign " + port.name +
-                "_ready = " + names[0] + "_ready;\n  assign " + names[0] + " = " + port.name + "_data;\n";
-        continue;
-      }
-      const auto list = [&](const char* suffix) {
-        std::string all;
-        for (std::size_t i = names.size(); i-- > 0;) all += names[i] + suffix + (i > 0 ? ", " : "");
-        return "{" + all + "}";
-      };
-      text += "  mr_fork #(.WIDTH(" + width + "), .N(" + number(names.size()) + ")) " + port.name +
-              "_fork (.clk, .rst(flow_rst),\n    .s_valid(" + port.name + "_valid), .s_ready(" + port.name +
-              "_ready), .s_data(" + port.name + "_data),\n    .m_valid(" + list("_valid") + "), .m_ready(" +
-              list("_ready") + "), .m_data(" + list("") + "));\n";
+        text += fill("  logic %name%_valid, %name%_ready;\n  logic [%width%-1:0] %name%;\n",
+                     {{"name", name}, {"width", width}});
+      text += fill(names.size() == 1 ? text_of("output_wires") : text_of("output_fork"),
+                   {{"to", names[0]},
+                    {"from", port.name},
+                    {"width", width},
+                    {"n", number(names.size())},
+                    {"valid", list(names, "_valid")},
+                    {"ready", list(names, "_ready")},
+                    {"data", list(names, "")}});
     }
     return text + "\n";
-  }
-
-  std::string output(const End& end) const {
-    const std::string tag = end.name + "_tag", sent = end.name + "_sent";
-    std::string text = "  // ---- " + end.name + "\n";
-    if (end.link) return text + send(end);
-    return text + "  mr_egress " + lane_parameters(end) + end.name +
-           "_egress (\n    .clk, .rst, .flush, .quiet(" + end.name + "_quiet), .error(" + end.name +
-           "_error), .spoilt(port_error), .frame_done(" + end.name +
-           "_done), .card_epoch(epoch), .now, .irq(" + end.name + "_irq)" +
-           connect("axil", end.name, kAxiLite) + connect("axi", end.name, kAxiWrite) + ",\n    .s_valid(" +
-           sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent + "),\n    .t_valid(" + tag +
-           "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag + "));\n\n";
   }
 
   const Design& design_;

@@ -13,17 +13,7 @@ namespace {
 
 using runtime::plan::Device;
 
-std::string hex(std::size_t value) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  do {
-    text.insert(text.begin(), kDigits[value % 16]);
-    value /= 16;
-  } while (value > 0);
-  return "0x" + text;
-}
-
-/// The bank a region's ports are connected to, as v++ names it: HBM as its first pseudo channels.
+/// The bank that a region's ports are connected to, as v++ names it. Of HBM it is the first pseudo channels.
 std::string memory_tag(const Device& device, const std::string& region) {
   for (const auto& one : device.regions) {
     if (one.name != region || one.memory.empty()) continue;
@@ -32,9 +22,9 @@ std::string memory_tag(const Device& device, const std::string& region) {
   return device.memory.front().name == "HBM" ? "HBM[0:3]" : device.memory.front().name;
 }
 
-/// Where a master's buffer is told: its own window's first argument. Readers of weights find theirs in the
-/// parameters' buffer and have no window; the linker wants an argument a port, so theirs are registers of
-/// that window that nothing reads.
+/// The argument that holds the address of a master's buffer: the first one of the master's own window.
+/// Readers of weights have no window, because their weights are in the parameters' buffer. The linker demands
+/// an argument for each port, so they get registers of that window that nothing reads.
 std::size_t argument_offset(const TopInterface& top, const std::string& master) {
   constexpr std::size_t kWindow = 0x1000, kBuffer = 0x10, kUnused = 0x800;
   const auto windows = window_names(top);
@@ -51,104 +41,44 @@ std::size_t argument_offset(const TopInterface& top, const std::string& master) 
 }
 
 std::string kernel_xml(const TopInterface& top, const std::string& kernel) {
-  std::string text =
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- Written by millrace. Checked against a schema of "
-      "ours only: this has never "
-      "met Vitis. -->\n<root versionMajor=\"1\" versionMinor=\"6\">\n  <kernel name=\"" +
-      kernel + "\" language=\"ip\" vlnv=\"millrace:kernel:" + kernel +
-      ":1.0\" attributes=\"\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" interrupt=\"true\" "
-      "hwControlProtocol=\"user_managed\">\n    <ports>\n      <port name=\"s_axi_control\" mode=\"slave\" "
-      "range=\"0x10000\" "
-      "dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
-  std::string args;
+  std::string ports, args;
   std::size_t id = 0;
   for (const std::string& master : master_names(top)) {
-    text += "      <port name=\"m_axi_" + master +
-            "\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" portType=\"addressable\" "
-            "base=\"0x0\"/>\n";
-    args += "      <arg name=\"" + master + "\" addressQualifier=\"1\" id=\"" + std::to_string(id++) +
-            "\" port=\"m_axi_" + master + "\" size=\"0x8\" offset=\"" + hex(argument_offset(top, master)) +
-            "\" hostOffset=\"0x0\" hostSize=\"0x8\" type=\"void*\"/>\n";
+    const std::map<std::string_view, std::string> values = {
+        {"name", master}, {"id", std::to_string(id++)}, {"offset", hex(argument_offset(top, master))}};
+    ports += fill(vitis_text("master_port"), values);
+    args += fill(vitis_text("master_argument"), values);
   }
   for (const std::string& stream : stream_names(top)) {
-    text += "      <port name=\"" + stream + "\" mode=\"" +
-            (stream.ends_with("_tx") ? "write_only" : "read_only") +
-            "\" range=\"0x0\" dataWidth=\"64\" portType=\"stream\" base=\"0x0\"/>\n";
-    args += "      <arg name=\"" + stream + "\" addressQualifier=\"4\" id=\"" + std::to_string(id++) +
-            "\" port=\"" + stream +
-            "\" size=\"0x8\" offset=\"0x0\" hostOffset=\"0x0\" hostSize=\"0x8\" "
-            "type=\"stream&lt;ap_axiu&lt;64,0,0,0&gt; &gt;&amp;\"/>\n";
+    const std::map<std::string_view, std::string> values = {
+        {"name", stream},
+        {"id", std::to_string(id++)},
+        {"mode", stream.ends_with("_tx") ? "write_only" : "read_only"}};
+    ports += fill(vitis_text("stream_port"), values);
+    args += fill(vitis_text("stream_argument"), values);
   }
-  return text + "    </ports>\n    <args>\n" + args + "    </args>\n  </kernel>\n</root>\n";
+  return fill(vitis_text("kernel"), {{"kernel", kernel}, {"ports", ports}, {"args", args}});
 }
 
 std::string package_tcl(const VitisImage& image, const TopInterface& top, const std::string& kernel) {
-  const std::string rtl = "../../rtl/" + image.partition;
-  std::string text = std::string(kNeverRun) +
-                     "# Packages the kernel: vivado -mode batch -source package.tcl -tclargs OUTPUT.xo\n"
-                     "if {[llength $argv] != 1} {error \"usage: -tclargs OUTPUT.xo\"}\n"
-                     "set xo [file normalize [lindex $argv 0]]\n"
-                     "set here [file dirname [file normalize [info script]]]\n"
-                     "set work [file join [pwd] package_" +
-                     image.image +
-                     "]\n"
-                     "file delete -force $work $xo\n"
-                     "create_project -force package $work -part " +
-                     image.device->part +
-                     "\n"
-                     "set rtl [file normalize [file join $here " +
-                     rtl +
-                     "]]\n"
-                     "set list [open [file join $rtl files.f]]\n"
-                     "set sources [list [file join $here kernel.v] [file join $here mr_axil_split.sv]]\n"
-                     "foreach line [split [string trim [read $list]] \\n] {lappend sources [file join $rtl "
-                     "[string trim $line]]}\n"
-                     "close $list\n"
-                     "add_files -norecurse $sources\n"
-                     "set memories [glob -nocomplain -directory $rtl *.hex *_thresholds.*]\n"
-                     "if {[llength $memories] > 0} {\n  add_files -norecurse $memories\n"
-                     "  set_property file_type {Memory Initialization Files} [get_files $memories]\n}\n"
-                     "set_property top " +
-                     kernel +
-                     " [current_fileset]\n"
-                     "update_compile_order -fileset sources_1\n"
-                     "ipx::package_project -root_dir [file join $work ip] -vendor millrace -library kernel "
-                     "-taxonomy /KernelIP -import_files -set_current true\n"
-                     "set core [ipx::current_core]\n"
-                     "set_property name " +
-                     kernel +
-                     " $core\n"
-                     "set_property version 1.0 $core\n"
-                     "set_property sdx_kernel true $core\n"
-                     "set_property sdx_kernel_type rtl $core\n"
-                     "set_property vitis_drc {ctrl_protocol user_managed} $core\n"
-                     "set_property ipi_drc {ignore_freq_hz true} $core\n"
-                     "ipx::infer_bus_interface ap_clk xilinx.com:signal:clock_rtl:1.0 $core\n"
-                     "ipx::infer_bus_interface ap_rst_n xilinx.com:signal:reset_rtl:1.0 $core\n"
-                     "ipx::infer_bus_interface interrupt xilinx.com:signal:interrupt_rtl:1.0 $core\n"
-                     "foreach bus {s_axi_control";
-  for (const std::string& master : master_names(top)) text += " m_axi_" + master;
-  for (const std::string& stream : stream_names(top)) text += " " + stream;
-  text += "} {\n  ipx::associate_bus_interfaces -busif $bus -clock ap_clk $core\n}\n";
-  return text +
-         "ipx::associate_bus_interfaces -clock ap_clk -reset ap_rst_n $core\n"
-         "ipx::update_checksums $core\n"
-         "ipx::check_integrity -kernel $core\n"
-         "ipx::save_core $core\n"
-         "package_xo -xo_path $xo -kernel_name " +
-         kernel +
-         " -ip_directory [file join $work ip] -kernel_xml [file join $here kernel.xml]\n"
-         "close_project\n";
+  std::string buses;
+  for (const std::string& master : master_names(top)) buses += " m_axi_" + master;
+  for (const std::string& stream : stream_names(top)) buses += " " + stream;
+  return kNeverRun + fill(vitis_text("package"), {{"image", image.image},
+                                                  {"part", image.device->part},
+                                                  {"rtl", "../../rtl/" + image.partition},
+                                                  {"kernel", kernel},
+                                                  {"buses", buses}});
 }
 
-/// Units that are cables' ends, by connector.
+/// The units for the ends of cables, by connector.
 std::string cable_unit(const VitisImage& image, std::size_t number) {
   return image.image + "_cable" + std::to_string(number);
 }
 
 std::string link_cfg(const VitisImage& image, const TopInterface& top, const std::string& kernel) {
   const std::size_t cables = top.connectors;
-  std::string text = std::string(kNeverRun) + "platform=" + image.device->platform +
+  std::string text = kNeverRun + "platform=" + image.device->platform +
                      "\nsave-temps=1\n\n[connectivity]\nnk=" + kernel + ":1:" + image.image + "\n";
   for (std::size_t i = 0; i < cables; ++i)
     text += (i == 0 ? "nk=" + std::string(kAuroraKernel) + ":" + std::to_string(cables) + ":" : ",") +
@@ -168,29 +98,16 @@ std::string link_cfg(const VitisImage& image, const TopInterface& top, const std
          clocks + "\n";
 }
 
-/// Which SLR the placer puts each instance of the dataflow into, where it spans several.
+/// The constraints that place each instance of the dataflow into its SLR, if there are several.
 std::string regions_tcl(const VitisImage& image) {
-  std::string text =
-      std::string(kNeverRun) +
-      "# Sourced before place_design: each instance of the dataflow goes into the region that "
-      "the plan has it in.\n"
-      "# A stream between two regions passes a register slice (_cross<n>) in each region on its "
-      "way.\nforeach {region cells} {\n";
+  std::string places;
   for (const auto& [region, instances] : image.placed) {
     if (instances.empty()) continue;
-    text += "  " + region + " {\n";
-    for (const auto& instance : instances) text += "    " + instance + "\n";
-    text += "  }\n";
+    places += "  " + region + " {\n";
+    for (const auto& instance : instances) places += "    " + instance + "\n";
+    places += "  }\n";
   }
-  return text +
-         "} {\n  foreach cell $cells {\n"
-         "    set found [get_cells -quiet -hierarchical -filter \"NAME =~ */" +
-         image.image +
-         "/inst/top/dataflow/$cell\"]\n"
-         "    if {[llength $found] == 0} {error \"no cell $cell in " +
-         image.image +
-         ": was its hierarchy dissolved? Synthesise with -flatten_hierarchy rebuilt or none\"}\n"
-         "    set_property USER_SLR_ASSIGNMENT $region $found\n  }\n}\n";
+  return kNeverRun + fill(vitis_text("regions"), {{"places", places}, {"image", image.image}});
 }
 
 std::string aurora_folder(const VitisImage& image) {
@@ -198,27 +115,21 @@ std::string aurora_folder(const VitisImage& image) {
 }
 
 std::string image_makefile(const VitisImage& image, const std::string& kernel, bool links) {
-  const std::string aurora = "../" + aurora_folder(image) + "/" + kAuroraKernel + ".xo",
-                    rtl = "../../rtl/" + image.partition;
-  return std::string(kNeverRun) +
-         "# make: the image's xclbin. Needs vivado and v++ in PATH (source Vitis' settings64.sh) and the "
-         "platform installed.\n"
-         "TARGET ?= hw\n.DELETE_ON_ERROR:\n.PHONY: all clean\nall: " +
-         image.image + ".xclbin\n\n" + kernel +
-         ".xo: package.tcl kernel.xml kernel.v mr_axil_split.sv $(wildcard " + rtl + "/* " + rtl +
-         "/library/*)\n\tvivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@\n\n" +
-         image.image + ".xclbin: " + kernel + ".xo " + (links ? aurora + " " : "") + "link.cfg" +
-         (image.placed.empty() ? "" : " regions.tcl") +
-         "\n\tv++ --link --target $(TARGET) --config link.cfg" +
-         (image.placed.empty()
-              ? std::string()
-              : " --vivado.prop run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE=$(CURDIR)/regions.tcl") +
-         " --output $@ $(filter %.xo,$^)\n\n" +
-         (links ? aurora + ":\n\t$(MAKE) -C ../" + aurora_folder(image) + "\n\n" : "") + "clean:\n\trm -rf " +
-         kernel + ".xo " + image.image + ".xclbin package_" + image.image + " _x .Xil .ipcache\n";
+  const std::string folder = "../" + aurora_folder(image), aurora = folder + "/" + kAuroraKernel + ".xo";
+  const bool placed = !image.placed.empty();
+  return kNeverRun +
+         fill(vitis_text("image_makefile"),
+              {{"image", image.image},
+               {"kernel", kernel},
+               {"rtl", "../../rtl/" + image.partition},
+               {"inputs", (links ? aurora + " " : "") + "link.cfg" + (placed ? " regions.tcl" : "")},
+               {"place",
+                placed ? " --vivado.prop run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE=$(CURDIR)/regions.tcl" : ""},
+               {"kernels", "%.xo"},
+               {"aurora", links ? aurora + ":\n\t$(MAKE) -C " + folder + "\n\n" : ""}});
 }
 
-/// Why an image with links is not handed over; empty where it is.
+/// The reason why an image with links gets no folder; empty if it gets one.
 std::string no_cables(const VitisImage& image, const TopInterface& top) {
   const auto pins = cable_pins(image.device->platform);
   if (!pins)
@@ -279,18 +190,9 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
     order += ": | " + folder + "\n";
   }
   files["vitis/Makefile"] =
-      std::string(kNeverRun) +
-      "# make -j N: all images, N at a time; the kernel of their cables before them.\nIMAGES :=" + built +
-      "\nCABLES :=" + cables + "\n.PHONY: all clean $(IMAGES) $(CABLES)\nall: $(IMAGES)\n" + order +
-      "$(IMAGES) $(CABLES):\n\t$(MAKE) -C $@\nclean:\n"
-      "\tfor folder in $(IMAGES) $(CABLES); do $(MAKE) -C $$folder clean; done\n";
+      kNeverRun + fill(vitis_text("makefile"), {{"images", built}, {"cables", cables}, {"order", order}});
   files["vitis/README.md"] =
-      "# Building the images with Vitis\n\n    source <Vitis>/settings64.sh\n    make -C vitis -j 2\n\nEach "
-      "image: package.tcl and kernel.xml make "
-      "an RTL kernel (.xo) of ../rtl, link.cfg links it (.xclbin).\nThis has never been run: there "
-      "was no Vivado, no Vitis "
-      "and no card.\n" +
-      (notes.empty() ? std::string() : "\nNot handed over:\n" + notes);
+      std::string(vitis_text("readme")) + (notes.empty() ? std::string() : "\nNot handed over:\n" + notes);
   return files;
 }
 

@@ -2,8 +2,8 @@
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
-/// A frame is row-major, channels innermost; lane 0 in the low bits. Expected at every clock fed and taken: a frame in 144 cycles,
-/// the first one's last beat 249 cycles after its first. Ports:
+/// Frames are row-major, channels innermost; lane 0 is in the low bits. If inputs are offered and outputs taken in every clock,
+/// a frame takes 144 cycles, and the first frame's last beat leaves 249 cycles after its first beat arrived. Ports:
 ///   in0  int8, 2 a beat, 64 beats a frame: quantise_out
 ///   out0  int8, 4 a beat, 16 beats a frame: add_out
 /// Blocks: conv0, pool0, conv1, add
@@ -21,7 +21,7 @@ module part0_dataflow (
   output logic [31:0] out0_data
 );
 
-  // ---- between blocks
+  // Between blocks.
   logic conv0_in0_valid, conv0_in0_ready;
   logic [15:0] conv0_in0_data;
   mr_fifo #(
@@ -30,7 +30,7 @@ module part0_dataflow (
     .s_valid(in0_valid), .s_ready(in0_ready), .s_data(in0_data),
     .m_valid(conv0_in0_valid), .m_ready(conv0_in0_ready), .m_data(conv0_in0_data));
 
-  // ---- conv0: convolution, 8x8x2 -> 8x8x4; PE 2 SIMD 18, a window a cycle, 2 MACs a DSP; 136 of 144 cycles
+  // conv0: convolution, 8x8x2 -> 8x8x4; PE 2 SIMD 18, a window a cycle, 2 MACs a DSP; 136 of 144 cycles.
   logic conv0_window_valid, conv0_window_ready;
   logic [143:0] conv0_window_data;
   mr_swu_par #(
@@ -60,7 +60,7 @@ module part0_dataflow (
     .m_valid(conv0_requant_valid), .m_ready(conv0_requant_ready), .m_data(conv0_requant_data),
     .l_valid(1'b0), .l_ready(conv0_requant_load_ready), .l_data('0));
 
-  // ---- between blocks
+  // Between blocks.
   logic pool0_in0_valid, pool0_in0_ready;
   logic [15:0] pool0_in0_data;
   mr_fifo #(
@@ -69,7 +69,7 @@ module part0_dataflow (
     .s_valid(conv0_requant_valid), .s_ready(conv0_requant_ready), .s_data(conv0_requant_data),
     .m_valid(pool0_in0_valid), .m_ready(pool0_in0_ready), .m_data(pool0_in0_data));
 
-  // ---- pool0: max_pool, 8x8x4 -> 4x4x4; PE 1 SIMD 2; 128 of 144 cycles
+  // pool0: max_pool, 8x8x4 -> 4x4x4; PE 1 SIMD 2; 128 of 144 cycles.
   logic pool0_pool_valid, pool0_pool_ready;
   logic [15:0] pool0_pool_data;
   mr_pool #(
@@ -78,7 +78,7 @@ module part0_dataflow (
     .s_valid(pool0_in0_valid), .s_ready(pool0_in0_ready), .s_data(pool0_in0_data),
     .m_valid(pool0_pool_valid), .m_ready(pool0_pool_ready), .m_data(pool0_pool_data));
 
-  // ---- between blocks
+  // Between blocks.
   logic pool0_fork0_valid, pool0_fork0_ready;
   logic [15:0] pool0_fork0_data;
   logic pool0_fork1_valid, pool0_fork1_ready;
@@ -118,7 +118,7 @@ module part0_dataflow (
     .s_valid(pool0_to_add_fifo_valid), .s_ready(pool0_to_add_fifo_ready), .s_data(pool0_to_add_fifo_data),
     .m_valid(add_in1_valid), .m_ready(add_in1_ready), .m_data(add_in1_data));
 
-  // ---- conv1: convolution, 4x4x4 -> 4x4x4; PE 4 SIMD 4, a tap a cycle (4 lanes); 144 of 144 cycles
+  // conv1: convolution, 4x4x4 -> 4x4x4; PE 4 SIMD 4, a tap a cycle (4 lanes); 144 of 144 cycles.
   logic conv1_window_valid, conv1_window_ready;
   logic [31:0] conv1_window_data;
   mr_swu #(
@@ -148,7 +148,7 @@ module part0_dataflow (
     .m_valid(conv1_requant_valid), .m_ready(conv1_requant_ready), .m_data(conv1_requant_data),
     .l_valid(1'b0), .l_ready(conv1_requant_load_ready), .l_data('0));
 
-  // ---- between blocks
+  // Between blocks.
   logic add_in0_valid, add_in0_ready;
   logic [31:0] add_in0_data;
   mr_fifo #(
@@ -157,7 +157,7 @@ module part0_dataflow (
     .s_valid(conv1_requant_valid), .s_ready(conv1_requant_ready), .s_data(conv1_requant_data),
     .m_valid(add_in0_valid), .m_ready(add_in0_ready), .m_data(add_in0_data));
 
-  // ---- add: add, 4x4x4 4x4x4 -> 4x4x4; PE 1 SIMD 4; 16 of 144 cycles
+  // add: add, 4x4x4 4x4x4 -> 4x4x4; PE 1 SIMD 4; 16 of 144 cycles.
   logic add_add_valid, add_add_ready;
   logic [31:0] add_add_data;
   mr_add #(
@@ -168,7 +168,7 @@ module part0_dataflow (
     .s1_valid(add_in1_valid), .s1_ready(add_in1_ready), .s1_data(add_in1_data),
     .m_valid(add_add_valid), .m_ready(add_add_ready), .m_data(add_add_data));
 
-  // ---- between blocks
+  // Between blocks.
   mr_fifo #(
     .WIDTH(32), .DEPTH(2)
   ) add_fifo (.clk, .rst,

@@ -2,9 +2,10 @@
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
-/// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have an AXI4-Lite slave <name>_axil_; host-fed
-/// inputs read and host-read outputs write memory through <name>_axi_. Links: connector k's cable core stands behind the AXI-Streams
-/// link<k>_tx_ and link<k>_rx_ of 64-bit words (kernels/rtl/README.md, "A packet"); link<k>_up says that it is there.
+/// runtime/plan/image_abi.hpp describes registers and runs. Each port, the supervisor and control have an AXI4-Lite slave
+/// <name>_axil_. Inputs from the host read memory through <name>_axi_, and outputs to the host write it. The cable core of
+/// connector k is connected to the AXI-Streams link<k>_tx_ and link<k>_rx_ of 64-bit words (kernels/rtl/README.md,
+/// "A packet"); link<k>_up says that it is there.
 `default_nettype none
 module part0_top (
   input  logic clk,
@@ -129,7 +130,7 @@ module part0_top (
   input  logic [63:0] link0_rx_tdata,
   input  logic link0_rx_tlast
 );
-  // ---- registers, epochs, faults
+  // Registers, epochs, faults.
   logic [31:0] epoch;
   logic [63:0] now;
   logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, supervisor_error, tags_differ;
@@ -172,7 +173,7 @@ module part0_top (
     .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast), .axi_bvalid(supervisor_axi_bvalid),
     .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
 
-  // ---- the link table and the way from ports to connectors
+  // The link table, and the switch between ports and connectors.
   logic [0:0] link_enable, link_peer, link_port_fault, link_packet, link_stall, link_start, link_word, link_finish, link_good;
   logic [0:0] link_port_valid, link_port_ready, link_port_last;
   logic [3:0] link_tag;
@@ -192,7 +193,7 @@ module part0_top (
   logic link_unused;
   assign link_unused = &{1'b0, link_start, link_word, link_data, link_header};
 
-  // ---- the network
+  // The network.
   logic in0_valid, in0_ready;
   logic [15:0] in0_data;
   logic out0_valid, out0_ready;
@@ -201,7 +202,7 @@ module part0_top (
     .in0_valid, .in0_ready, .in0_data,
     .out0_valid, .out0_ready, .out0_data);
 
-  // ---- in0
+  // Input in0.
   logic in0_tag_valid, in0_tag_ready;
   logic [159:0] in0_tag;
   mr_ingress #(.DATA_BYTES(64), .BURST(16), .LANES(2), .EBYTES(1), .ABITS(8), .AKIND(1)) in0_ingress (
@@ -218,7 +219,7 @@ module part0_top (
     .m_valid(in0_valid), .m_ready(in0_ready), .m_data(in0_data),
     .t_valid(in0_tag_valid), .t_ready(in0_tag_ready), .t_data(in0_tag));
 
-  // ---- tags: a frame's, from its inputs to its outputs
+  // The tag of a frame, from its inputs to its outputs.
   logic tag_valid, tag_ready;
   logic [159:0] tag;
   logic [159:0] tags_in;
@@ -249,7 +250,7 @@ module part0_top (
     .s_valid(out0_valid), .s_ready(out0_ready), .s_data(out0_data),
     .m_valid({out0_2_sent_valid, out0_sent_valid}), .m_ready({out0_2_sent_ready, out0_sent_ready}), .m_data({out0_2_sent, out0_sent}));
 
-  // ---- out0
+  // Output out0.
   mr_egress #(.DATA_BYTES(64), .BURST(16), .LANES(4), .EBYTES(1), .ABITS(8), .AKIND(1)) out0_egress (
     .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .spoilt(port_error), .frame_done(out0_done), .card_epoch(epoch), .now,
         .irq(out0_irq),
@@ -266,7 +267,7 @@ module part0_top (
     .s_valid(out0_sent_valid), .s_ready(out0_sent_ready), .s_data(out0_sent),
     .t_valid(out0_tag_valid), .t_ready(out0_tag_ready), .t_data(out0_tag));
 
-  // ---- out0_2
+  // Output out0_2.
   mr_link_send #(.BYTES(8), .LANES(4), .ABITS(8), .BEATS(16), .PACKET(1024)) out0_2_send (
     .clk, .rst, .flush, .spoilt(port_error), .quiet(out0_2_quiet), .enable(link_enable[0]), .tag(link_tag[0+:4]),
         .packet_bytes(link_packet_bytes[0+:16]), .credits(link_credits[0+:16]),

@@ -2,8 +2,8 @@
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
-/// A frame is row-major, channels innermost; lane 0 in the low bits. Expected at every clock fed and taken: a frame in 256 cycles,
-/// the first one's last beat 329 cycles after its first. Ports:
+/// Frames are row-major, channels innermost; lane 0 is in the low bits. If inputs are offered and outputs taken in every clock,
+/// a frame takes 256 cycles, and the first frame's last beat leaves 329 cycles after its first beat arrived. Ports:
 ///   in0  int8, 4 a beat, 16 beats a frame: t0
 ///   out0  int8, 2 a beat, 4 beats a frame: t2
 /// Blocks: dense0, dense1
@@ -40,7 +40,7 @@ module part0_dataflow (
   output logic [15:0] out0_data
 );
 
-  // ---- constants that are loaded: 104 words of 64 bits
+  // Loaded constants: 104 words of 64 bits.
   logic dense0_requant_load_valid, dense0_requant_load_pass_valid;
   logic [119:0] dense0_requant_load_data;
   logic [63:0] dense0_requant_load_pass_data;
@@ -62,7 +62,7 @@ module part0_dataflow (
     .m_valid(dense1_requant_load_pass_valid), .m_data(dense1_requant_load_pass_data), .l_valid(dense1_requant_load_valid),
         .l_data(dense1_requant_load_data));
 
-  // ---- weights from memory, pass after pass: 4096 bytes from weights_addr on
+  // Weights from memory, pass after pass: 4096 bytes from weights_addr on.
   logic dense0_reader_valid, dense0_reader_ready, dense0_reader_quiet, dense0_reader_error;
   logic [127:0] dense0_reader_data;
   mr_weight_reader #(.DATA_BYTES(64), .BURST(16), .WIDTH(128), .LINES(256)) dense0_reader (
@@ -75,7 +75,7 @@ module part0_dataflow (
   assign weights_quiet = dense0_reader_quiet;
   assign weights_error = dense0_reader_error;
 
-  // ---- between blocks
+  // Between blocks.
   logic dense0_in0_valid, dense0_in0_ready;
   logic [31:0] dense0_in0_data;
   mr_fifo #(
@@ -84,7 +84,7 @@ module part0_dataflow (
     .s_valid(in0_valid), .s_ready(in0_ready), .s_data(in0_data),
     .m_valid(dense0_in0_valid), .m_ready(dense0_in0_ready), .m_data(dense0_in0_data));
 
-  // ---- dense0: convolution, 1x1x64 -> 1x1x64; PE 4 SIMD 4; 256 of 256 cycles
+  // dense0: convolution, 1x1x64 -> 1x1x64; PE 4 SIMD 4; 256 of 256 cycles.
   logic dense0_mvu_valid, dense0_mvu_ready;
   logic [95:0] dense0_mvu_data;
   mr_mvu_streamed #(
@@ -104,7 +104,7 @@ module part0_dataflow (
     .m_valid(dense0_requant_valid), .m_ready(dense0_requant_ready), .m_data(dense0_requant_data),
     .l_valid(dense0_requant_load_valid), .l_ready(dense0_requant_load_ready), .l_data(dense0_requant_load_data));
 
-  // ---- between blocks
+  // Between blocks.
   logic dense1_in0_valid, dense1_in0_ready;
   logic [31:0] dense1_in0_data;
   mr_fifo #(
@@ -113,7 +113,7 @@ module part0_dataflow (
     .s_valid(dense0_requant_valid), .s_ready(dense0_requant_ready), .s_data(dense0_requant_data),
     .m_valid(dense1_in0_valid), .m_ready(dense1_in0_ready), .m_data(dense1_in0_data));
 
-  // ---- dense1: convolution, 1x1x64 -> 1x1x8; PE 2 SIMD 4; 64 of 256 cycles
+  // dense1: convolution, 1x1x64 -> 1x1x8; PE 2 SIMD 4; 64 of 256 cycles.
   logic dense1_mvu_valid, dense1_mvu_ready;
   logic [47:0] dense1_mvu_data;
   logic dense1_mvu_load_ready;
@@ -135,7 +135,7 @@ module part0_dataflow (
     .m_valid(dense1_requant_valid), .m_ready(dense1_requant_ready), .m_data(dense1_requant_data),
     .l_valid(dense1_requant_load_valid), .l_ready(dense1_requant_load_ready), .l_data(dense1_requant_load_data));
 
-  // ---- between blocks
+  // Between blocks.
   mr_fifo #(
     .WIDTH(16), .DEPTH(2)
   ) dense1_fifo (.clk, .rst,

@@ -2,11 +2,12 @@
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
-/// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have an AXI4-Lite slave <name>_axil_; host-fed
-/// inputs read and host-read outputs write memory through <name>_axi_. Links: connector k's cable core stands behind the AXI-Streams
-/// link<k>_tx_ and link<k>_rx_ of 64-bit words (kernels/rtl/README.md, "A packet"); link<k>_up says that it is there.
+/// runtime/plan/image_abi.hpp describes registers and runs. Each port, the supervisor and control have an AXI4-Lite slave
+/// <name>_axil_. Inputs from the host read memory through <name>_axi_, and outputs to the host write it. The cable core of
+/// connector k is connected to the AXI-Streams link<k>_tx_ and link<k>_rx_ of 64-bit words (kernels/rtl/README.md,
+/// "A packet"); link<k>_up says that it is there.
 /// Constants are loaded: parameters_axil_ takes the runs, parameters_axi_ reads them from memory.
-/// Weights are read from there all the time, through weights<i>_axi_.
+/// Weights are read from memory all the time, through weights<i>_axi_.
 `default_nettype none
 module part0_top (
   input  logic clk,
@@ -161,7 +162,7 @@ module part0_top (
   output logic out0_axi_bready,
   input  logic [1:0] out0_axi_bresp
 );
-  // ---- registers, epochs, faults
+  // Registers, epochs, faults.
   logic [31:0] epoch;
   logic [63:0] now;
   logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, supervisor_error, tags_differ;
@@ -208,7 +209,7 @@ module part0_top (
     .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast), .axi_bvalid(supervisor_axi_bvalid),
     .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
 
-  // ---- parameters
+  // Parameters.
   logic        load_valid;
   logic [63:0] load_data, parameters_streamed;
   mr_parameters #(.DATA_BYTES(64), .BURST(16), .WORDS(104), .HOPS(3)) parameters (
@@ -224,7 +225,7 @@ module part0_top (
     .axi_arlen(parameters_axi_arlen), .axi_rvalid(parameters_axi_rvalid), .axi_rready(parameters_axi_rready),
     .axi_rdata(parameters_axi_rdata), .axi_rresp(parameters_axi_rresp), .axi_rlast(parameters_axi_rlast));
 
-  // ---- the network
+  // The network.
   logic in0_valid, in0_ready;
   logic [31:0] in0_data;
   logic out0_valid, out0_ready;
@@ -239,7 +240,7 @@ module part0_top (
     .in0_valid, .in0_ready, .in0_data,
     .out0_valid, .out0_ready, .out0_data);
 
-  // ---- in0
+  // Input in0.
   logic in0_tag_valid, in0_tag_ready;
   logic [159:0] in0_tag;
   mr_ingress #(.DATA_BYTES(64), .BURST(16), .LANES(4), .EBYTES(1), .ABITS(8), .AKIND(1)) in0_ingress (
@@ -256,7 +257,7 @@ module part0_top (
     .m_valid(in0_valid), .m_ready(in0_ready), .m_data(in0_data),
     .t_valid(in0_tag_valid), .t_ready(in0_tag_ready), .t_data(in0_tag));
 
-  // ---- tags: a frame's, from its inputs to its outputs
+  // The tag of a frame, from its inputs to its outputs.
   logic tag_valid, tag_ready;
   logic [159:0] tag;
   logic [159:0] tags_in;
@@ -281,7 +282,7 @@ module part0_top (
   assign out0_ready = out0_sent_ready;
   assign out0_sent = out0_data;
 
-  // ---- out0
+  // Output out0.
   mr_egress #(.DATA_BYTES(64), .BURST(16), .LANES(2), .EBYTES(1), .ABITS(8), .AKIND(1)) out0_egress (
     .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .spoilt(port_error), .frame_done(out0_done), .card_epoch(epoch), .now,
         .irq(out0_irq),
