@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/descriptor.hpp"
 #include "runtime/base/interruption.hpp"
 
 namespace millrace {
@@ -32,29 +33,6 @@ Error os_error(const fs::path& path, const char* doing, int code) {
   return Error(kind,
                path.string() + ": cannot " + doing + ": " + std::generic_category().message(code) + remedy);
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  int get() const { return fd_; }
-  /// The object must not hold a descriptor.
-  void reset(int fd) { fd_ = fd; }
-  /// Returns the error of close(): some file systems report a full disk only there.
-  int close() {
-    const int result = ::close(fd_) == 0 ? 0 : errno;
-    fd_ = -1;
-    return result;
-  }
-
- private:
-  int fd_;
-};
 
 int sync_directory(const fs::path& path) {
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

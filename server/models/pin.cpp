@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "runtime/base/descriptor.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
 #include "server/models/directory.hpp"
@@ -41,22 +42,8 @@ std::string_view without_space_around(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-/// Why an open file that holds `text` names no version; its number in `version` where it names one.
-std::string judge(std::string_view text, std::uint64_t& version) {
+/// Parses the content of PIN into `version`. Returns what is wrong with it, or nothing.
+std::string parse_content(std::string_view text, std::uint64_t& version) {
   const std::string_view number = without_space_around(text);
   if (number.empty()) return "is empty";
   version = parse_version(number);
@@ -65,9 +52,9 @@ std::string judge(std::string_view text, std::uint64_t& version) {
          "', which is no version's number";
 }
 
-/// The same of what lies at `pin`. It is opened once, and judged by what was opened. Nothing there: no fault
-/// and no version.
-std::string judge_file(const fs::path& pin, std::uint64_t& version) {
+/// Opens the file once, so that the checks and the content concern the same file. No file: no fault, no
+/// version.
+std::string read_file_of(const fs::path& pin, std::uint64_t& version) {
   // Opening a FIFO without a writer would block.
   const Descriptor file(::open(pin.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
@@ -81,10 +68,10 @@ std::string judge_file(const fs::path& pin, std::uint64_t& version) {
   std::array<char, kMostBytes> bytes{};
   const ssize_t length = ::read(file.get(), bytes.data(), bytes.size());
   if (length < 0) return "cannot be read: " + error_text(errno);
-  return judge({bytes.data(), static_cast<std::size_t>(length)}, version);
+  return parse_content({bytes.data(), static_cast<std::size_t>(length)}, version);
 }
 
-Error folder_in_the_way(const fs::path& pin) {
+Error is_a_folder(const fs::path& pin) {
   return Error(ErrorCode::kInvalidInput,
                pin.string() + " is a folder and not a file; remove it with all that is in it");
 }
@@ -99,7 +86,7 @@ std::string how_to_unpin(const fs::path& model_folder) {
 Pin read_pin(const fs::path& model_folder) {
   const fs::path pin = pin_of(model_folder);
   Pin out;
-  const std::string wrong = judge_file(pin, out.version);
+  const std::string wrong = read_file_of(pin, out.version);
   if (!wrong.empty())
     out.unreadable = name_of(model_folder) + ": " + pin.string() + " " + wrong +
                      ", so no version is loaded; write the number of a version into it, or " +
@@ -110,7 +97,7 @@ Pin read_pin(const fs::path& model_folder) {
 Status check_pin_place(const fs::path& model_folder) {
   const fs::path pin = pin_of(model_folder);
   struct stat file {};
-  if (::lstat(pin.c_str(), &file) == 0 && S_ISDIR(file.st_mode)) return folder_in_the_way(pin);
+  if (::lstat(pin.c_str(), &file) == 0 && S_ISDIR(file.st_mode)) return is_a_folder(pin);
   if (::access(model_folder.c_str(), W_OK | X_OK) == 0) return {};
   return Error(ErrorCode::kEnvironment,
                name_of(model_folder) + " cannot be pinned: the server may not write " + pin.string() + ": " +
@@ -123,7 +110,7 @@ Status write_pin(const fs::path& model_folder, std::uint64_t version) {
   const std::string content = std::to_string(version) + "\n";
   struct stat file {};
   if (::lstat(pin.c_str(), &file) == 0 && !S_ISREG(file.st_mode)) {
-    // write_file_atomically() would follow a link. It stays until a whole file takes its place.
+    // write_file_atomically() would follow a link, so write a neighbour and rename it over the link.
     const fs::path whole = model_folder / ".PIN.new";
     MILLRACE_TRY(write_file_atomically(whole, content));
     if (::rename(whole.c_str(), pin.c_str()) != 0) {
@@ -141,7 +128,7 @@ Status remove_pin(const fs::path& model_folder) {
   if (::unlink(pin.c_str()) == 0) return {};
   if (errno == ENOENT || errno == ENOTDIR)
     return Error(ErrorCode::kNotFound, name_of(model_folder) + " is not pinned");
-  if (errno == EISDIR) return folder_in_the_way(pin);
+  if (errno == EISDIR) return is_a_folder(pin);
   return Error(ErrorCode::kEnvironment, name_of(model_folder) +
                                             " cannot be unpinned: the server cannot remove " + pin.string() +
                                             ": " + error_text(errno) + "; remove it yourself");

@@ -1,5 +1,5 @@
-// The pin of a model: the file PIN in the model's folder of a repository. It holds the number of one version,
-// and while it is there no other version of the model is loaded.
+// The pin of a model: the file PIN in the model's folder of a repository. The file holds the number of one
+// version. While it exists, no other version of the model is loaded.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,29 @@
 namespace millrace::server::models {
 
 struct Pin {
-  std::uint64_t version = 0;  // 0: there is no pin, or it is unreadable
-  std::string unreadable;     // why PIN names no version, and the remedy; empty where it names one
+  std::uint64_t version = 0;  // 0: no pin, or an unreadable one
+  std::string unreadable;     // why PIN names no version, and the remedy
   bool is_set() const { return version != 0 || !unreadable.empty(); }
   bool operator==(const Pin&) const = default;
 };
 
-/// What the folder's PIN says. Reads a regular file of at most 64 bytes, and follows no link. White space
-/// around the number is skipped.
+/// Reads the folder's PIN: a regular file of at most 64 bytes, not a link. Skips white space around the
+/// number.
 Pin read_pin(const std::filesystem::path& model_folder);
 
-/// Writes the file whole: the old pin or the new one is there, never a part. What lies at its place and is no
-/// folder is replaced, a link itself and not what it leads to. Errors name the remedy: kInvalidInput where
-/// PIN is a folder, kEnvironment, kResourceExhausted (disk full).
+/// Writes the file atomically. Replaces whatever PIN is, unless it is a folder; replaces a link and not its
+/// target. Errors name the remedy: kInvalidInput (PIN is a folder), kEnvironment, kResourceExhausted (disk
+/// full).
 Status write_pin(const std::filesystem::path& model_folder, std::uint64_t version);
 
-/// What would make write_pin() fail that can be known beforehand.
+/// The errors of write_pin() that can be known beforehand.
 Status check_pin_place(const std::filesystem::path& model_folder);
 
-/// Removes the file, whatever it holds. kNotFound where the model is not pinned; else as write_pin().
+/// Removes the file, whatever it holds. kNotFound if the model is not pinned; otherwise errors as
+/// write_pin().
 Status remove_pin(const std::filesystem::path& model_folder);
 
-/// "to unpin the model, …": what an operator does about a pin that stands in the way.
+/// "to unpin the model, …": instructions for an operator.
 std::string how_to_unpin(const std::filesystem::path& model_folder);
 
 }  // namespace millrace::server::models
