@@ -1,4 +1,4 @@
-// Who a datagram comes from.
+// The address that a datagram comes from.
 #pragma once
 
 #include <array>
@@ -17,8 +17,9 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
-/// Who shares a queue's turns: a machine (an IPv4 address, an IPv6 /64), as over HTTP, so that nobody gets
-/// more by choosing more client ids; on this machine a client.
+/// The client whose turns in a queue the datagram uses. All client ids of another machine (an IPv4 address,
+/// an IPv6 /64) share its turns, as over HTTP, so nobody gains by using more ids. On this machine each client
+/// id has its own.
 inline std::uint64_t share_of(const Address& from, std::uint64_t client_id) {
   std::uint64_t network = 0;
   if (from.v6) {

@@ -30,8 +30,8 @@ std::span<const std::byte> finish(const Peer& peer, const wire::Header& header,
   return std::span<const std::byte>(out).first(header.bytes());
 }
 
-/// Collects the fragments of one response, at most kRoom: most have one, and room for a burst takes longer to
-/// lay out than that one to write.
+/// Collects at most kRoom fragments of one response. Most responses have one fragment, and laying out room
+/// for a burst would take longer than writing it.
 template <std::size_t kRoom>
 class Fragments {
  public:
@@ -68,7 +68,7 @@ class Fragments {
   std::size_t used_ = 0;
 };
 
-/// Those that are sent without being asked for, given to `send`.
+/// Gives `send` the fragments that the server sends without a NACK.
 template <std::size_t kRoom, class Send>
 void first_burst(Request& request, Send&& send) {
   Fragments<kRoom> fragments(request);

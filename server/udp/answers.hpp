@@ -13,7 +13,7 @@
 
 namespace millrace::server::udp {
 
-/// No bound on an answer: the address is known to receive what is sent to it.
+/// No bound on an answer's length: the client has proved that it receives at its address.
 inline constexpr std::size_t kTrusted = SIZE_MAX;
 
 class Answers {
@@ -28,7 +28,7 @@ class Answers {
   void nack(const Peer& peer, std::uint64_t id, const wire::Nack& nack);
   void busy(const Peer& peer, std::uint64_t id, wire::BusyReason reason, std::uint32_t retry_after_us);
 
-  // An answer longer than `limit` bytes is not sent but counted (the message of an ERR is cut first).
+  // An answer longer than `limit` bytes is counted and not sent. The message of an ERR is cut to fit.
   void error(const Peer& peer, std::uint64_t id, wire::ErrCode code, std::string_view message,
              std::size_t limit = kTrusted);
   void cookie(const Peer& peer, std::uint64_t id, const wire::CookieReply& reply,

@@ -1,4 +1,4 @@
-// Proof that a client receives what is sent to its address, without remembering anything about it.
+// Cookies prove that a client receives datagrams at its address. The server keeps no state for them.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace millrace::server::udp {
 
 class CookieMint {
  public:
-  /// A cookie holds for one `period` at least and two at most. A new secret each time.
+  /// A cookie is valid for one to two periods. Every CookieMint has a new secret.
   explicit CookieMint(std::chrono::nanoseconds period);
 
   wire::Cookie make(const Address& address, std::uint64_t client_id, Clock::time_point now) const;

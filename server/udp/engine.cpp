@@ -101,7 +101,7 @@ void Engine::on_nack(const Arrival& a) {
     sign_as_asked(*slot.request, a);
     return answers_.response(*slot.request, nack);
   }
-  // Not answered yet (or refused): fragment 0 of the request is what asks about that.
+  // Not answered yet, or refused: a client asks about that with fragment 0 of the request.
   counters_.count(Drop::kUnasked);
 }
 
@@ -158,8 +158,8 @@ Session* Engine::open(const Arrival& a, std::uint16_t fragment_bytes) {
   return opened;
 }
 
-/// Closes the session idle for longest, if that is longer than a cookie lives: a HELLO from before that is
-/// still under way could otherwise open it again with a window that has forgotten its requests.
+/// Closes the session that is idle for longest, if it is idle for longer than a cookie is valid. Otherwise a
+/// delayed HELLO could open the session again with an empty window, and requests would be computed twice.
 bool Engine::make_place(Clock::time_point now) {
   Session* longest = nullptr;
   for (const auto& [key, session] : sessions_)
@@ -172,8 +172,8 @@ bool Engine::make_place(Clock::time_point now) {
 
 void Engine::close(Session& session) {
   for (Slot& slot : session.window.slots()) {
-    [[maybe_unused]] const bool settled = settle(slot);
-    assert(settled);
+    [[maybe_unused]] const bool released = release(slot);
+    assert(released);
   }
   counters_.count(Event::kSessionsClosed);
   const SessionKey key = session.key;
@@ -196,7 +196,7 @@ void Engine::tick(Clock::time_point now) {
     expire_sessions(now);
   }
   next_tick_ = next_housekeeping_;
-  // Backwards, because giving one up moves the last into its place.
+  // Backwards, because dropping a request moves the last one to its index.
   for (std::size_t i = receiving_.size(); i-- > 0;) {
     Request& r = *receiving_[i];
     if (now >= r.frame.deadline) {

@@ -1,6 +1,5 @@
-// What the server does with datagrams: a state machine without sockets or threads of its own. Datagrams and
-// the time go in, datagrams go out through a Sender, requests go to pipelines. The rules are those of
-// README.md.
+// The protocol of README.md as a state machine without sockets or threads of its own. Datagrams and the time
+// go in, answers go out through a Sender, requests go to pipelines.
 //
 //   receive() -> tag -> session -> window -> assembly -> Pipeline::submit() -> completed() on a pipeline
 //   thread -> RSP
@@ -31,7 +30,7 @@ struct EngineOptions {
   std::uint32_t max_requests = 4096;
   std::uint64_t max_buffer_bytes = 256U << 20U;
   std::chrono::microseconds gap{1000};             // silence before a NACK
-  std::chrono::milliseconds receive_timeout{500};  // silence before a half-received request is forgotten
+  std::chrono::milliseconds receive_timeout{500};  // silence before a half-received request is dropped
   std::chrono::milliseconds default_deadline{1000};
   std::chrono::milliseconds max_deadline{60000};
   std::chrono::microseconds busy_retry{1000};           // of BUSY, at the least
@@ -41,8 +40,8 @@ struct EngineOptions {
   Clock::time_point (*now)() = &Clock::now;  // for completions
 };
 
-/// All functions by one thread (the listener's), unless said otherwise. Requests in flight point into the
-/// engine: it may be destroyed only when in_flight() is 0.
+/// Only the listener's thread calls functions, unless a comment says otherwise. Requests in flight point into
+/// the engine, so it may be destroyed only when in_flight() is 0.
 class Engine {
  public:
   /// `keys` is not null; `models`, `sender` and `counters` must outlive the engine.
@@ -55,19 +54,19 @@ class Engine {
   /// Takes one datagram. A request beyond a bound of the options is turned away with BUSY.
   void receive(std::span<const std::byte> datagram, const Address& from, Clock::time_point now);
 
-  /// From now on datagrams must be signed with one of these. Requests that came before are answered with what
-  /// they were signed with.
+  /// From now on datagrams must be signed with one of these keys. Answers to earlier requests are signed with
+  /// the keys of those requests.
   void use_keys(std::shared_ptr<const wire::KeyRing> keys) { keys_ = std::move(keys); }
 
-  /// What time brings: NACKs, forgotten requests, closed sessions, models released. To be called at
-  /// next_tick() at the latest; harmless more often.
+  /// Does what is due: sends NACKs, drops half-received requests, closes idle sessions, releases models. Must
+  /// be called at next_tick() at the latest; earlier calls are harmless.
   void tick(Clock::time_point now);
   Clock::time_point next_tick() const { return next_tick_; }
 
-  /// New requests get ERR unavailable from now on; those being received may still become whole. Any thread.
+  /// From now on new requests get ERR unavailable; half-received ones may still be completed. Any thread.
   void drain() { draining_.store(true, std::memory_order_relaxed); }
 
-  /// Takes the requests that wait in a pipeline's queue back; those on cards complete as usual.
+  /// Cancels the requests that wait in a pipeline's queue. Those on cards complete.
   void cancel_waiting();
 
   /// Requests in pipelines. Any thread.
@@ -109,7 +108,7 @@ class Engine {
   bool make_place(Clock::time_point now);
   void close(Session& session);
 
-  bool settle(Slot& slot);
+  bool release(Slot& slot);
   void stop_receiving(Request& request);
   void reject(Request& request, wire::ErrCode code);
   void give_up(Request& request, wire::ErrCode code);
@@ -137,7 +136,7 @@ class Engine {
 
   std::atomic<bool> draining_{false};
   std::atomic<std::uint32_t> in_flight_{0};
-  std::atomic<Request*> done_{nullptr};  // stack of completed requests the listener's thread has not seen yet
+  std::atomic<Request*> done_{nullptr};  // stack of completed requests, for collect()
 };
 
 }  // namespace millrace::server::udp

@@ -1,4 +1,4 @@
-// The life of one request: received, handed to a pipeline, answered, kept, given up.
+// One request from its first fragment to its kept answer.
 #include <algorithm>
 #include <cassert>
 #include <limits>
@@ -26,7 +26,7 @@ wire::ErrCode code_of(ErrorCode code) {
     case ErrorCode::kCancelled:
     case ErrorCode::kEnvironment:
       return wire::ErrCode::kUnavailable;
-    case ErrorCode::kNotFound:  // the version asked for by name went while the request waited
+    case ErrorCode::kNotFound:  // the version that the client named was replaced while the request waited
       return wire::ErrCode::kGeneration;
     default:
       return wire::ErrCode::kInternal;
@@ -78,8 +78,8 @@ void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
   if (Request* r = start(a, session, slot, std::move(model), layout)) add_fragment(a, *r);
 }
 
-/// As Retry-After over HTTP: when the pipeline will have worked off what waits. Half-received requests wait
-/// for their client, not for the pipeline.
+/// Like Retry-After over HTTP: when the pipeline will have computed the waiting frames. Half-received
+/// requests wait for their clients, not for the pipeline.
 std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason reason) const {
   const bool receiving = reason == wire::BusyReason::kReceiving;
   const std::chrono::microseconds wait(receiving ? std::chrono::milliseconds(0)
@@ -111,7 +111,7 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
   };
   if (layout.count > 1 && session.receiving >= options_.max_receiving)
     return busy(wire::BusyReason::kReceiving);
-  if (!settle(slot)) return busy(wire::BusyReason::kWindow);
+  if (!release(slot)) return busy(wire::BusyReason::kWindow);
   Request* r = take_request(*model);
   if (r == nullptr) return busy(wire::BusyReason::kMemory);
   r->assembly.start(layout, std::span(r->input.data(), model->input_bytes));
@@ -210,7 +210,7 @@ void Engine::completed(runtime::pipeline::Frame&, void* context) {
   r.engine->finish(r);
 }
 
-/// On a pipeline thread, which owns the request until it is pushed onto done_.
+/// Runs on a pipeline thread, which owns the request until it is pushed onto done_.
 void Engine::finish(Request& r) {
   const std::chrono::nanoseconds time = options_.now() - r.whole;
   if (r.frame.status.ok()) {
@@ -218,7 +218,8 @@ void Engine::finish(Request& r) {
     answers_.response(r);
     counters_.count(Event::kResponses);
     r.model->succeeded(r.passage, r.frame.times, time);
-  } else if (r.frame.status.error().code() == ErrorCode::kResourceExhausted) {  // it made way for another
+  } else if (r.frame.status.error().code() ==
+             ErrorCode::kResourceExhausted) {  // a more urgent frame took its place
     r.refused = true;
     answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, retry_after_us(*r.model, wire::BusyReason::kQueue));
     r.model->failed(r.passage, ErrorCode::kResourceExhausted, time);
@@ -246,7 +247,7 @@ void Engine::collect() {
     Request* const next = r->next_done;
     --r->session->in_flight;
     r->state = Request::State::kCompleted;
-    r->model.reset();  // here and not on the pipeline's own thread, which may not be the one to destroy it
+    r->model.reset();  // here, because a pipeline's own thread must not destroy the pipeline
     r->passage = {};
     if (r->refused) {
       discard(*r);
@@ -282,14 +283,14 @@ void Engine::answer_known(const Arrival& a, Slot& slot) {
   answers_.response(*slot.request);
 }
 
-/// The answers of a request that no pipeline holds are signed as the client signs now.
+/// Signs further answers with the client's current keys. No pipeline may hold the request.
 void Engine::sign_as_asked(Request& r, const Arrival& a) {
   if (r.peer.keys == a.peer.keys) return;
   r.keys = keys_;
   r.peer.keys = keys_.get();
 }
 
-/// Asks for what is missing; after kMaxAsks times without progress it waits for the client.
+/// Asks for missing fragments. After kMaxAsks times without progress, waits for the client.
 void Engine::ask(Request& r, Clock::time_point now) {
   r.next_ask = r.expires;
   if (r.asks >= kMaxAsks) return;
@@ -311,7 +312,7 @@ void Engine::stop_receiving(Request& r) {
   r.state = Request::State::kFree;
 }
 
-/// As give_up(), for one that never came to a pipeline.
+/// give_up() for a request that was never submitted to a pipeline.
 void Engine::reject(Request& r, wire::ErrCode code) {
   if (r.state == Request::State::kReceiving) stop_receiving(r);
   r.model->refused(code == wire::ErrCode::kDeadline ? ErrorCode::kDeadlineExceeded
@@ -319,7 +320,7 @@ void Engine::reject(Request& r, wire::ErrCode code) {
   give_up(r, code);
 }
 
-/// Ends a request that no pipeline holds with an ERR the window remembers.
+/// Ends a request that no pipeline holds with an ERR, which the window keeps for repetitions.
 void Engine::give_up(Request& r, wire::ErrCode code) {
   Slot& slot = r.session->window.slot(r.id);
   slot.content = Slot::Content::kFailed;
@@ -329,7 +330,7 @@ void Engine::give_up(Request& r, wire::ErrCode code) {
   pool_.put(&r);
 }
 
-/// Forgets a request that no pipeline holds, as if it had never been seen.
+/// Drops a request that no pipeline holds, as if it had never been seen.
 void Engine::discard(Request& r) {
   if (r.state == Request::State::kReceiving) stop_receiving(r);
   Slot& slot = r.session->window.slot(r.id);
@@ -338,8 +339,8 @@ void Engine::discard(Request& r) {
   pool_.put(&r);
 }
 
-/// Frees what a slot holds, for another id; false where it is still being computed.
-bool Engine::settle(Slot& slot) {
+/// Frees the slot for another id. False if its request is still being computed.
+bool Engine::release(Slot& slot) {
   if (slot.content != Slot::Content::kHeld) return true;
   Request& r = *slot.request;
   if (r.state == Request::State::kInFlight) return false;

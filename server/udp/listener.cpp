@@ -2,14 +2,7 @@
 
 #include <pthread.h>
 
-#include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <thread>
-#include <utility>
-
 #include "runtime/base/log.hpp"
-#include "server/udp/socket.hpp"
 
 namespace millrace::server::udp {
 namespace {
@@ -29,117 +22,6 @@ Status check_engine(const EngineOptions& o) {
   return range("max_requests", o.max_requests, 1, 1U << 20U);
 }
 
-class ListenerThread final : public Listener {
- public:
-  ListenerThread(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models)
-      : options_(options), models_(models), keys_(std::make_shared<const wire::KeyRing>(std::move(keys))) {}
-
-  ~ListenerThread() override { stop(std::chrono::milliseconds(0)); }
-
-  Status open() {
-    MILLRACE_TRY(Listener::check(options_, *keys_));
-    MILLRACE_ASSIGN(socket_,
-                    Socket::open(options_.host, options_.port, options_.receive_buffer_bytes, counters_));
-    engine_ = std::make_unique<Engine>(options_.engine, keys_, models_, *socket_, counters_);
-    return {};
-  }
-
-  void serve() override {
-    const std::lock_guard lock(stop_mutex_);
-    thread_ = std::thread([this] { run(); });
-  }
-
-  const std::string& address() const override { return socket_->local().text; }
-  std::uint16_t port() const override { return socket_->local().address.port; }
-  const Counters& counters() const override { return counters_; }
-
-  Status replace_keys(wire::KeyRing keys) override {
-    MILLRACE_TRY(Listener::check(options_, keys));
-    const std::lock_guard lock(keys_mutex_);
-    keys_ = std::make_shared<const wire::KeyRing>(std::move(keys));
-    new_keys_.store(true, std::memory_order_release);
-    return {};
-  }
-
-  bool has_keys(const wire::KeyRing& keys) const override {
-    const std::lock_guard lock(keys_mutex_);
-    return keys_->same_keys(keys);
-  }
-
-  void begin_drain() override { engine_->drain(); }
-  bool idle() const override {
-    return engine_->in_flight() == 0 && receiving_.load(std::memory_order_relaxed) == 0;
-  }
-
-  bool stop(std::chrono::milliseconds bound) override {
-    const std::lock_guard lock(stop_mutex_);
-    if (!thread_.joinable()) return drained_;
-    engine_->drain();
-    const Clock::time_point limit = Clock::now() + bound;
-    while (!idle() && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    drained_ = idle();
-    stopping_.store(true, std::memory_order_relaxed);
-    thread_.join();
-    engine_->cancel_waiting();
-    while (engine_->in_flight() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return drained_;
-  }
-
- private:
-  void run() {
-    pthread_setname_np(pthread_self(), "millrace-udp");
-    pin();
-    Clock::time_point now = Clock::now();
-    bool timed = false;  // when something came, a moment ago
-    while (!stopping_.load(std::memory_order_relaxed)) {
-      if (new_keys_.load(std::memory_order_acquire)) take_keys();
-      if (!std::exchange(timed, false)) now = Clock::now();
-      if (now >= engine_->next_tick()) engine_->tick(now);
-      // Where nothing is half received, nothing is due sooner than the socket's own time-out.
-      const auto limit =
-          engine_->receiving() == 0 ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
-      socket_->receive(limit, engine_->receiving() != 0,
-                       [&](std::span<const std::byte> bytes, const Address& from) {
-                         if (!std::exchange(timed, true)) now = Clock::now();
-                         engine_->receive(bytes, from, now);
-                       });
-      receiving_.store(engine_->receiving(), std::memory_order_relaxed);
-    }
-  }
-
-  void take_keys() {
-    const std::lock_guard lock(keys_mutex_);
-    new_keys_.store(false, std::memory_order_relaxed);
-    engine_->use_keys(keys_);
-  }
-
-  void pin() const {
-    if (options_.cpu < 0) return;
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    CPU_SET(static_cast<unsigned>(options_.cpu), &cpus);
-    if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
-      log::warning("udp", "the listener's thread could not be pinned to CPU " + std::to_string(options_.cpu));
-  }
-
-  // Constant after open():
-  const ListenerOptions options_;
-  ModelDirectory& models_;
-  Counters counters_;
-  std::unique_ptr<Socket> socket_;
-  std::unique_ptr<Engine> engine_;  // functions of the thread, but those that say otherwise
-
-  mutable std::mutex keys_mutex_;              // keys_
-  std::shared_ptr<const wire::KeyRing> keys_;  // what was given last
-  std::atomic<bool> new_keys_{false};          // and the engine has not taken yet
-
-  std::atomic<bool> stopping_{false};
-  std::atomic<std::size_t> receiving_{0};
-  std::mutex stop_mutex_;  // thread_ and drained_ after open()
-  std::thread thread_;
-  bool drained_ = true;
-};
-
 }  // namespace
 
 Status Listener::check(const ListenerOptions& options, const wire::KeyRing& keys) {
@@ -153,9 +35,13 @@ Status Listener::check(const ListenerOptions& options, const wire::KeyRing& keys
 
 Result<std::unique_ptr<Listener>> Listener::bind(const ListenerOptions& options, wire::KeyRing keys,
                                                  ModelDirectory& models) {
-  auto listener = std::make_unique<ListenerThread>(options, std::move(keys), models);
-  MILLRACE_TRY(listener->open());
-  return std::unique_ptr<Listener>(std::move(listener));
+  MILLRACE_TRY(check(options, keys));
+  std::unique_ptr<Listener> made(new Listener(options, std::move(keys), models));
+  MILLRACE_ASSIGN(made->socket_,
+                  Socket::open(options.host, options.port, options.receive_buffer_bytes, made->counters_));
+  made->engine_ =
+      std::make_unique<Engine>(options.engine, made->keys_, models, *made->socket_, made->counters_);
+  return made;
 }
 
 Result<std::unique_ptr<Listener>> Listener::start(const ListenerOptions& options, wire::KeyRing keys,
@@ -163,6 +49,74 @@ Result<std::unique_ptr<Listener>> Listener::start(const ListenerOptions& options
   MILLRACE_ASSIGN(auto listener, bind(options, std::move(keys), models));
   listener->serve();
   return listener;
+}
+
+void Listener::serve() {
+  const std::lock_guard lock(stop_mutex_);
+  thread_ = std::thread([this] { run(); });
+}
+
+Status Listener::replace_keys(wire::KeyRing keys) {
+  MILLRACE_TRY(check(options_, keys));
+  const std::lock_guard lock(keys_mutex_);
+  keys_ = std::make_shared<const wire::KeyRing>(std::move(keys));
+  new_keys_.store(true, std::memory_order_release);
+  return {};
+}
+
+bool Listener::has_keys(const wire::KeyRing& keys) const {
+  const std::lock_guard lock(keys_mutex_);
+  return keys_->same_keys(keys);
+}
+
+bool Listener::stop(std::chrono::milliseconds bound) {
+  const std::lock_guard lock(stop_mutex_);
+  if (!thread_.joinable()) return drained_;
+  engine_->drain();
+  const Clock::time_point limit = Clock::now() + bound;
+  while (!idle() && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  drained_ = idle();
+  stopping_.store(true, std::memory_order_relaxed);
+  thread_.join();
+  engine_->cancel_waiting();
+  while (engine_->in_flight() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return drained_;
+}
+
+void Listener::run() {
+  pthread_setname_np(pthread_self(), "millrace-udp");
+  set_affinity();
+  Clock::time_point now = Clock::now();
+  bool timed = false;  // `now` is the time of the last datagram
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (new_keys_.load(std::memory_order_acquire)) take_keys();
+    if (!std::exchange(timed, false)) now = Clock::now();
+    if (now >= engine_->next_tick()) engine_->tick(now);
+    // Without half-received requests nothing is due before the socket's own timeout.
+    const auto limit =
+        engine_->receiving() == 0 ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
+    socket_->receive(limit, engine_->receiving() != 0,
+                     [&](std::span<const std::byte> bytes, const Address& from) {
+                       if (!std::exchange(timed, true)) now = Clock::now();
+                       engine_->receive(bytes, from, now);
+                     });
+    receiving_.store(engine_->receiving(), std::memory_order_relaxed);
+  }
+}
+
+void Listener::take_keys() {
+  const std::lock_guard lock(keys_mutex_);
+  new_keys_.store(false, std::memory_order_relaxed);
+  engine_->use_keys(keys_);
+}
+
+void Listener::set_affinity() const {
+  if (options_.cpu < 0) return;
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<unsigned>(options_.cpu), &cpus);
+  if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
+    log::warning("udp", "the listener's thread could not be pinned to CPU " + std::to_string(options_.cpu));
 }
 
 }  // namespace millrace::server::udp

@@ -1,15 +1,20 @@
 // The UDP listener: a socket, a thread, and the engine between them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "runtime/base/result.hpp"
 #include "server/udp/counters.hpp"
 #include "server/udp/engine.hpp"
 #include "server/udp/models.hpp"
+#include "server/udp/socket.hpp"
 #include "server/udp/wire/keys.hpp"
 
 namespace millrace::server::udp {
@@ -19,56 +24,79 @@ struct ListenerOptions {
   std::uint16_t port = 0;              // 0: the system chooses
   bool allow_unauthenticated = false;  // an address other machines reach, without keys
   int receive_buffer_bytes = 4 << 20;  // asked of the kernel, which may give less (net.core.rmem_max)
-  int cpu = -1;                        // pins the thread; -1: not
+  int cpu = -1;                        // the only CPU of the thread; -1: any
   EngineOptions engine;
 };
 
 class Listener {
  public:
-  /// What bind() would refuse of these without looking at the network: an open address without keys, options
-  /// out of range, a host that is none.
+  /// The errors of bind() that need no network: an open address without keys, options out of range, an
+  /// unknown host.
   static Status check(const ListenerOptions& options, const wire::KeyRing& keys);
 
-  /// Binds; datagrams wait in the socket until serve(). `models` is called by that thread only and must
-  /// outlive the listener. kInvalidInput for an open address without keys and for options out of range;
-  /// kEnvironment where the address cannot be bound.
+  /// Binds the address; datagrams wait in the socket until serve(). Only the listener's thread calls
+  /// `models`, which must outlive the listener. kInvalidInput for an open address without keys and for
+  /// options out of range; kEnvironment if the address cannot be bound.
   static Result<std::unique_ptr<Listener>> bind(const ListenerOptions& options, wire::KeyRing keys,
                                                 ModelDirectory& models);
 
+  /// stop(0). Waits for requests in pipelines, which use memory of the listener. Stop pipelines that may
+  /// never complete first.
+  ~Listener() { stop(std::chrono::milliseconds(0)); }
+
   /// Starts the thread. Once.
-  virtual void serve() = 0;
+  void serve();
 
   /// bind() and serve().
   static Result<std::unique_ptr<Listener>> start(const ListenerOptions& options, wire::KeyRing keys,
                                                  ModelDirectory& models);
 
-  /// As stop(0). Waits for requests that are in pipelines, which hold memory of the listener: stop pipelines
-  /// first where they may never complete.
-  virtual ~Listener() = default;
-
   /// "127.0.0.1:43211".
-  virtual const std::string& address() const = 0;
-  virtual std::uint16_t port() const = 0;
-  virtual const Counters& counters() const = 0;
+  const std::string& address() const { return socket_->local().text; }
+  std::uint16_t port() const { return socket_->local().address.port; }
+  const Counters& counters() const { return counters_; }
 
-  /// From now on (within 50 ms) clients must sign with one of these; requests that came before are answered
-  /// with what they were signed with. kInvalidInput, and nothing changes, where an open address would be left
-  /// without keys. Any thread.
-  virtual Status replace_keys(wire::KeyRing keys) = 0;
+  /// Within 50 ms clients must sign with one of these keys. Answers to earlier requests are signed with the
+  /// keys of those requests. kInvalidInput, and nothing changes, if an open address would be without keys.
+  /// Any thread.
+  Status replace_keys(wire::KeyRing keys);
 
-  /// Whether clients must sign with exactly these now. Any thread.
-  virtual bool has_keys(const wire::KeyRing& keys) const = 0;
+  /// Whether clients must sign with exactly these keys now. Any thread.
+  bool has_keys(const wire::KeyRing& keys) const;
 
-  /// New requests get ERR unavailable, accepted ones their answers. Any thread.
-  virtual void begin_drain() = 0;
+  /// From now on new requests get ERR unavailable; accepted ones are answered. Any thread.
+  void begin_drain() { engine_->drain(); }
 
-  /// No request is being received or computed. Any thread.
-  virtual bool idle() const = 0;
+  /// True if no request is being received or computed. Any thread.
+  bool idle() const { return engine_->in_flight() == 0 && receiving_.load(std::memory_order_relaxed) == 0; }
 
-  /// Drains: answers accepted requests for at most `bound`, then takes back those that wait for a slot (they
-  /// are answered with ERR unavailable) and ends the thread. True where all were answered within the bound.
-  /// Idempotent. Any thread.
-  virtual bool stop(std::chrono::milliseconds bound) = 0;
+  /// Answers accepted requests for at most `bound`, then cancels those that wait for a slot (ERR unavailable)
+  /// and ends the thread. True if all were answered within the bound. Idempotent. Any thread.
+  bool stop(std::chrono::milliseconds bound);
+
+ private:
+  Listener(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models)
+      : options_(options), models_(models), keys_(std::make_shared<const wire::KeyRing>(std::move(keys))) {}
+  void run();
+  void take_keys();
+  void set_affinity() const;
+
+  // Constant after bind():
+  const ListenerOptions options_;
+  ModelDirectory& models_;
+  Counters counters_;
+  std::unique_ptr<Socket> socket_;
+  std::unique_ptr<Engine> engine_;
+
+  mutable std::mutex keys_mutex_;              // protects keys_
+  std::shared_ptr<const wire::KeyRing> keys_;  // the latest keys
+  std::atomic<bool> new_keys_{false};          // the engine does not use them yet
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::size_t> receiving_{0};
+  std::mutex stop_mutex_;  // protects thread_ and drained_ after bind()
+  std::thread thread_;
+  bool drained_ = true;
 };
 
 }  // namespace millrace::server::udp

@@ -1,4 +1,4 @@
-// How a model handle becomes a model.
+// The models that the UDP engine serves, by handle and by name.
 #pragma once
 
 #include <chrono>
@@ -13,12 +13,12 @@
 
 namespace millrace::server::udp {
 
-/// One loaded model version under one handle, with what each request needs worked out once. Requests hold it
+/// One loaded model version under one handle, with sizes and signature computed once. Requests hold it
 /// through a shared_ptr until they are answered; the pipeline must live as long.
 class ServedModel {
  public:
-  /// kUnsupported, naming the tensor, where a tensor has no fixed size or all inputs (outputs) have 4 GiB or
-  /// more.
+  /// kUnsupported, naming the tensor, if a tensor has no fixed size, or all inputs (outputs) together have 4
+  /// GiB or more.
   static Status check(const runtime::plan::ModelInfo& info);
 
   /// check() must hold. `handle` is not 0.
@@ -33,14 +33,14 @@ class ServedModel {
   std::uint32_t input_bytes = 0, output_bytes = 0;
   std::vector<std::byte> signature;  // as COOKIE carries it
 
-  /// As Pipeline::submit(). A version that takes this one's place while the frame waits may answer it, where
-  /// the handle stands for no version by name; `passage`, which must live until on_complete, says which did.
+  /// As Pipeline::submit(). If the handle means the newest version, a version that replaces this one may
+  /// compute the waiting frame; `passage`, which must live until on_complete, then names it.
   virtual Status submit(runtime::pipeline::Frame& frame, models::Passage&) { return pipeline.submit(frame); }
-  /// Takes a frame that waits back.
+  /// Cancels a frame that waits.
   void cancel(runtime::pipeline::Frame& frame) { pipeline.cancel(frame); }
 
-  // For statistics; any thread. A request is begun(), then succeeded() or failed(), with the passage it was
-  // submitted with, or not_taken() where submit() failed; or refused() alone.
+  // For statistics; any thread. Every submitted request calls begun(), then succeeded() or failed() with its
+  // passage, or not_taken() if submit() failed. Any other request calls only refused().
   virtual void begun() {}
   virtual void succeeded(const models::Passage&, const runtime::pipeline::FrameTimes&,
                          std::chrono::nanoseconds) {}
@@ -49,21 +49,21 @@ class ServedModel {
   virtual void refused(ErrorCode) {}
 };
 
-/// What is served now. Called by the listener's thread only.
+/// The models served now. Called by the listener's thread only.
 class ModelDirectory {
  public:
-  enum class Outcome { kFound, kUnknown, kStale };  // kStale: the handle's model has been replaced
+  enum class Outcome { kFound, kUnknown, kStale };  // kStale: the version was replaced
   virtual ~ModelDirectory() = default;
 
   virtual Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) = 0;
 
-  /// The newest version where `version` is empty; null where there is none.
+  /// The newest version if `version` is empty; null if there is none.
   virtual std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view version) = 0;
 
-  /// Whether one that by_name() does not find is being loaded.
+  /// Whether a version that by_name() does not find is being loaded.
   virtual bool loading(std::string_view, std::string_view) { return false; }
 
-  /// Called now and then, also where no request comes, so that replaced models can go.
+  /// Called periodically, even without requests, so that replaced models are released.
   virtual void refresh() {}
 };
 

@@ -16,7 +16,7 @@ std::uint16_t random_generation() {
   return wire::load<std::uint16_t>(bytes, 0);
 }
 
-constexpr std::size_t kMaxEntries = 65535;  // a handle has sixteen bits for the place
+constexpr std::size_t kMaxHandles = 65535;  // a handle has sixteen bits for the index
 constexpr auto kUdp = metrics::Transport::kUdp;
 
 }  // namespace
@@ -60,12 +60,12 @@ void RegistryDirectory::refresh() {
   if (&snapshot != built_from_) rebuild(snapshot);
 }
 
-RegistryDirectory::Entry* RegistryDirectory::entry_for(std::string_view name, std::string_view version) {
-  for (Entry& entry : entries_)
+RegistryDirectory::Handle* RegistryDirectory::handle_for(std::string_view name, std::string_view version) {
+  for (Handle& entry : handles_)
     if (entry.name == name && entry.version == version) return &entry;
-  if (entries_.size() >= kKeptPlaces) {
-    Entry* oldest = nullptr;
-    for (Entry& entry : entries_)
+  if (handles_.size() >= kKeptHandles) {
+    Handle* oldest = nullptr;
+    for (Handle& entry : handles_)
       if (entry.model == nullptr && (oldest == nullptr || entry.left < oldest->left)) oldest = &entry;
     if (oldest != nullptr) {
       oldest->name = name;
@@ -73,22 +73,22 @@ RegistryDirectory::Entry* RegistryDirectory::entry_for(std::string_view name, st
       return oldest;
     }
   }
-  if (entries_.size() == kMaxEntries) {
-    if (!std::exchange(full_told_, true))
+  if (handles_.size() == kMaxHandles) {
+    if (!std::exchange(full_logged_, true))
       log::warning("udp", "more model versions serve than there are handles for (" +
-                              std::to_string(kMaxEntries) + "); the rest cannot be named over UDP");
+                              std::to_string(kMaxHandles) + "); the rest cannot be named over UDP");
     return nullptr;
   }
-  entries_.push_back({std::string(name), std::string(version), first_generation_, nullptr, nullptr, 0});
-  return &entries_.back();
+  handles_.push_back({std::string(name), std::string(version), first_generation_, nullptr, nullptr, 0});
+  return &handles_.back();
 }
 
 void RegistryDirectory::rebuild(const models::Snapshot& snapshot) {
-  for (Entry& entry : entries_) {
+  for (Handle& entry : handles_) {
     if (entry.model == nullptr || snapshot.find(entry.name, entry.version).get() == entry.model) continue;
     entry.served.reset();
     entry.model = nullptr;
-    entry.left = ++departures_;
+    entry.left = ++withdrawals_;
     ++entry.generation;
   }
   for (const auto& model : snapshot.all()) {
@@ -99,14 +99,14 @@ void RegistryDirectory::rebuild(const models::Snapshot& snapshot) {
 }
 
 void RegistryDirectory::show(std::string_view version, const std::shared_ptr<models::Model>& model) {
-  Entry* const entry = entry_for(model->name(), version);
+  Handle* const entry = handle_for(model->name(), version);
   if (entry == nullptr || entry->model == model.get()) return;
   if (const Status served = ServedModel::check(model->info()); !served) {
     entry->model = model.get();
     if (!version.empty()) log::warning("udp", "model '" + model->name() + "': " + served.error().message());
     return;
   }
-  const auto place = static_cast<std::uint32_t>(entry - entries_.data()) + 1U;
+  const auto place = static_cast<std::uint32_t>(entry - handles_.data()) + 1U;
   entry->served = std::make_shared<RegistryModel>(std::uint32_t{entry->generation} << 16U | place, model,
                                                   version.empty());
   entry->model = model.get();
@@ -116,8 +116,8 @@ ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle,
                                                      std::shared_ptr<ServedModel>& out) {
   refresh();
   const std::size_t place = handle & 0xFFFFU;
-  if (place == 0 || place > entries_.size()) return Outcome::kUnknown;
-  const Entry& entry = entries_[place - 1];
+  if (place == 0 || place > handles_.size()) return Outcome::kUnknown;
+  const Handle& entry = handles_[place - 1];
   if (entry.generation != handle >> 16U) return entry.served ? Outcome::kStale : Outcome::kUnknown;
   if (!entry.served) return Outcome::kUnknown;
   out = entry.served;
@@ -126,7 +126,7 @@ ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle,
 
 std::shared_ptr<ServedModel> RegistryDirectory::by_name(std::string_view name, std::string_view version) {
   refresh();
-  for (const Entry& entry : entries_)
+  for (const Handle& entry : handles_)
     if (entry.name == name && entry.version == version) return entry.served;
   return nullptr;
 }

@@ -14,19 +14,19 @@
 
 namespace millrace::server::udp {
 
-/// A handle is a place in a table, and the generation of what stands there. There is a place for each model
-/// version, with another generation each time the version is published again, and one for the newest version
-/// of each model, with another generation each time that is another. A place keeps its name after the version
-/// is gone, until there are kKeptPlaces and a new name takes the place that was left first, with its next
-/// generation. Generations start at a random number, so that a handle from before a restart names nothing.
+/// A handle is an index into a table and a generation. Each model version has a table row, and so has the
+/// newest version of each model. Publishing a version again increments its row's generation, and so does a
+/// new newest version. A row keeps its name after its version is gone. Once there are kKeptHandles rows, a
+/// new name takes the row whose version was withdrawn first. Generations start at a random number, so handles
+/// from before a restart are invalid.
 class RegistryDirectory final : public ModelDirectory {
  public:
-  static constexpr std::size_t kKeptPlaces = 1'024;
+  static constexpr std::size_t kKeptHandles = 1'024;
 
-  /// Whether a version of a model (empty: any) is being loaded.
+  /// Whether a version of a model (any version if empty) is being loaded.
   using Loading = std::function<bool(std::string_view model, std::string_view version)>;
 
-  /// `registry`, and what `loading` (empty: nothing ever is) refers to, must outlive the directory.
+  /// `registry` and everything `loading` refers to must outlive the directory.
   explicit RegistryDirectory(const models::Registry& registry, Loading loading = {});
 
   Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) override;
@@ -38,26 +38,26 @@ class RegistryDirectory final : public ModelDirectory {
 
  private:
   class RegistryModel;
-  struct Entry {
-    std::string name, version;  // no version: the newest
+  struct Handle {
+    std::string name, version;  // empty version: the newest
     std::uint16_t generation = 0;
-    std::shared_ptr<RegistryModel> served;  // null where the version is not served now, or cannot be over UDP
-    const models::Model* model = nullptr;   // what `served` stands for
-    std::uint64_t left = 0;                 // the older, the smaller; of one without a model
+    std::shared_ptr<RegistryModel> served;  // null: not served now, or not servable over UDP
+    const models::Model* model = nullptr;   // the model behind `served`
+    std::uint64_t left = 0;                 // when the version was withdrawn, as a sequence number
   };
 
   void rebuild(const models::Snapshot& snapshot);
-  Entry* entry_for(std::string_view name, std::string_view version);
+  Handle* handle_for(std::string_view name, std::string_view version);
   void show(std::string_view version, const std::shared_ptr<models::Model>& model);
 
   const models::Registry& registry_;
   const Loading loading_;
   models::Registry::View view_;
-  const models::Snapshot* built_from_ = nullptr;  // the view keeps it alive, so that no other has its address
+  const models::Snapshot* built_from_ = nullptr;  // kept alive by the view, so its address is unique
   const std::uint16_t first_generation_;
-  std::vector<Entry> entries_;
-  std::uint64_t departures_ = 0;
-  bool full_told_ = false;
+  std::vector<Handle> handles_;
+  std::uint64_t withdrawals_ = 0;
+  bool full_logged_ = false;
 };
 
 }  // namespace millrace::server::udp

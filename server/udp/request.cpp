@@ -22,7 +22,7 @@ Request* RequestPool::try_take(std::size_t input_bytes, std::size_t output_bytes
   const std::size_t after =
       std::max(r->input.capacity(), input_bytes) + std::max(r->output.capacity(), output_bytes);
   if (bytes_ - before + after > max_bytes_) {
-    // Idle buffers of other sizes count too: let go of them before anything that is in use.
+    // Release idle buffers before any request is evicted.
     for (Request* idle : free_) {
       bytes_ -= idle->capacity();
       idle->input.release();

@@ -1,4 +1,5 @@
-// One request in the server's memory: received, computed, kept for repetition; and the pool it comes from.
+// One request, from its first fragment until its answer is no longer kept, and the pool that requests come
+// from.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ using runtime::pipeline::Clock;
 class Engine;
 struct Session;
 
-/// Bytes that are not cleared, and keep their memory until told otherwise.
+/// Uninitialised bytes that keep their memory until release().
 class Buffer {
  public:
   void reserve(std::size_t bytes) {
@@ -39,7 +40,7 @@ class Buffer {
   std::size_t capacity_ = 0;
 };
 
-/// Whom to answer, as what, and signed with what.
+/// The client to answer, and the key to sign with.
 struct Peer {
   Address address;
   std::uint64_t client_id = 0;
@@ -50,30 +51,30 @@ struct Peer {
 struct Request {
   enum class State : std::uint8_t { kFree, kReceiving, kInFlight, kCompleted };
 
-  // Written by the listener's thread, except that a pipeline thread writes the answer (error, time_us,
-  // output) of one that is kInFlight and then hands it back through the engine's stack of done ones.
+  // Written by the listener's thread. While the request is kInFlight, a pipeline thread writes the answer
+  // (error, time_us, output) and returns the request through the engine's done_.
   State state = State::kFree;
   Engine* engine = nullptr;
   Session* session = nullptr;
   Peer peer;
-  std::shared_ptr<const wire::KeyRing> keys;  // the peer's, whatever keys the server is given meanwhile
+  std::shared_ptr<const wire::KeyRing> keys;  // keeps peer.keys alive
   std::uint64_t id = 0;
   std::uint16_t fragment_bytes = 0;  // of the response
   std::shared_ptr<ServedModel> model;
-  models::Passage passage;  // who answers it
+  models::Passage passage;
   std::uint32_t handle = 0;
   Buffer input, output;
   wire::Assembly assembly;
   runtime::pipeline::Frame frame;
   std::uint16_t error = 0;  // wire::ErrCode, or 0: the response is in `output`
-  bool refused = false;     // it was answered with BUSY: as if it had never been seen
+  bool refused = false;     // answered with BUSY, so collect() drops the request
   std::uint32_t output_bytes = 0;
   std::uint32_t time_us = 0;
 
   Clock::time_point started;   // first fragment
   Clock::time_point whole;     // last fragment
   Clock::time_point next_ask;  // NACK due
-  Clock::time_point expires;   // forgotten where not whole by then
+  Clock::time_point expires;   // dropped if not complete by then
   std::chrono::nanoseconds ask_interval{0};
   unsigned asks = 0;  // NACKs since the last new fragment
 
@@ -85,13 +86,13 @@ struct Request {
   std::span<std::byte> response() { return {output.data(), output_bytes}; }
 };
 
-/// Requests and their memory, both bounded. The listener's thread only.
+/// A bounded number of requests with bounded memory. Only for the listener's thread.
 class RequestPool {
  public:
   RequestPool(std::size_t max_requests, std::uint64_t max_bytes);
 
-  /// A request with room for both; null where a bound is reached and nothing kept is left to give up. Where
-  /// it must give up a kept request it calls evict(r), which forgets it and gives it back through put().
+  /// A request with buffers of these sizes. At a bound, takes the oldest kept request r from its owner: calls
+  /// evict(r), which must drop r and put() it back. Null at a bound without kept requests.
   template <class Evict>
   Request* take(std::size_t input_bytes, std::size_t output_bytes, Evict&& evict) {
     while (true) {
@@ -103,10 +104,11 @@ class RequestPool {
     }
   }
 
-  /// Back to the pool; not in the list of kept ones.
+  /// Returns a request to the pool. It must not be in the list of kept ones.
   void put(Request* request);
 
-  /// Into the list of completed requests that may be given up, as the newest; and out of it.
+  /// Adds a completed request, as the newest, to the list of those that may be evicted; removes it from the
+  /// list.
   void keep(Request* request);
   void forget(Request* request);
 
@@ -116,7 +118,6 @@ class RequestPool {
   }
 
   std::uint64_t bytes() const { return bytes_; }
-  std::size_t taken() const { return made_.size() - free_.size(); }
 
  private:
   Request* try_take(std::size_t input_bytes, std::size_t output_bytes);

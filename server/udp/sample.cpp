@@ -5,62 +5,42 @@
 namespace millrace::server::udp {
 namespace {
 
-std::string_view help(Event event) {
-  switch (event) {
-    case Event::kDatagramsReceived:
-      return "Datagrams received over UDP, good or bad";
-    case Event::kDatagramsSent:
-      return "Datagrams handed to the kernel";
-    case Event::kBytesReceived:
-      return "Bytes of the datagrams received, headers included";
-    case Event::kBytesSent:
-      return "Bytes of the datagrams sent, headers included";
-    case Event::kSessionsOpened:
-      return "UDP sessions opened";
-    case Event::kSessionsClosed:
-      return "UDP sessions closed for idleness";
-    case Event::kRequests:
-      return "Whole UDP requests handed to a pipeline";
-    case Event::kResponses:
-      return "UDP requests answered with a response, repetitions not counted";
-    case Event::kFailures:
-      return "UDP requests that failed in a pipeline";
-    case Event::kRepeated:
-      return "Answers sent again because a client asked again";
-    case Event::kAcks:
-      return "Acknowledgements of requests being computed";
-    case Event::kNacksSent:
-      return "Demands for missing fragments of requests";
-    case Event::kNacksReceived:
-      return "Demands of clients for missing fragments of responses";
-    case Event::kForgotten:
-      return "Half-received requests given up";
-    case Event::kEvicted:
-      return "Kept responses given up for want of memory";
-  }
-  return "";
+/// f(name, count) for the kinds `first`, `first` + 1, … with these names.
+template <class Kind, std::size_t kSize, class F>
+void each(const Counters& counters, const std::array<std::string_view, kSize>& names, std::size_t first,
+          F&& f) {
+  for (std::size_t i = first; i < kSize; ++i) f(names[i], counters.get(static_cast<Kind>(i)));
+}
+
+template <class F>
+void each_drop(const Counters& counters, F&& f) {
+  each<wire::Refusal>(counters, wire::kRefusalNames, 1, f);
+  each<Drop>(counters, kDropNames, 0, f);
 }
 
 }  // namespace
 
 void sample(const Counters& counters, metrics::Samples& samples) {
-  for (std::size_t i = 0; i < kEvents; ++i) {
-    const auto event = static_cast<Event>(i);
-    samples.counter("millrace_udp_" + std::string(to_string(event)) + "_total", help(event), {},
-                    static_cast<double>(counters.get(event)));
-  }
-  counters.each_drop([&](std::string_view reason, std::uint64_t n) {
-    samples.counter("millrace_udp_dropped_datagrams_total", "Datagrams dropped without an answer",
-                    {{"reason", std::string(reason)}}, static_cast<double>(n));
-  });
-  counters.each_error([&](std::string_view reason, std::uint64_t n) {
-    samples.counter("millrace_udp_errors_total", "ERR datagrams sent", {{"reason", std::string(reason)}},
-                    static_cast<double>(n));
-  });
-  counters.each_busy([&](std::string_view reason, std::uint64_t n) {
-    samples.counter("millrace_udp_busy_total", "BUSY datagrams sent", {{"reason", std::string(reason)}},
-                    static_cast<double>(n));
-  });
+  for (std::size_t i = 0; i < kEvents.size(); ++i)
+    samples.counter("millrace_udp_" + std::string(kEvents[i].name) + "_total", kEvents[i].help, {},
+                    static_cast<double>(counters.get(static_cast<Event>(i))));
+  const auto by_reason = [&](const char* metric, const char* help) {
+    return [&samples, metric, help](std::string_view reason, std::uint64_t n) {
+      samples.counter(metric, help, {{"reason", std::string(reason)}}, static_cast<double>(n));
+    };
+  };
+  each_drop(counters,
+            by_reason("millrace_udp_dropped_datagrams_total", "Datagrams dropped without an answer"));
+  each<wire::ErrCode>(counters, wire::kErrNames, 1,
+                      by_reason("millrace_udp_errors_total", "ERR datagrams sent"));
+  each<wire::BusyReason>(counters, wire::kBusyNames, 1,
+                         by_reason("millrace_udp_busy_total", "BUSY datagrams sent"));
+}
+
+std::uint64_t dropped(const Counters& counters) {
+  std::uint64_t all = 0;
+  each_drop(counters, [&](std::string_view, std::uint64_t n) { all += n; });
+  return all;
 }
 
 }  // namespace millrace::server::udp

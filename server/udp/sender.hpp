@@ -1,4 +1,4 @@
-// Where the engine's datagrams go: the socket, or a test.
+// Sends the engine's datagrams: the socket, or a test's fake.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class Sender {
  public:
   virtual ~Sender() = default;
 
-  /// Sends all pieces to `to`, in order; what the kernel does not take at once is lost, as any datagram may
-  /// be. The pieces' bytes are not needed afterwards. Any thread; never blocks.
+  /// Sends all pieces to `to`, in order. A piece that the kernel does not take at once is lost, as any
+  /// datagram may be. The bytes may be freed afterwards. Any thread; never blocks.
   virtual void send(const Address& to, std::span<const Piece> pieces) = 0;
 };
 

@@ -136,7 +136,7 @@ Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint1
   setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
   setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
   setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
-  // A receive that waits no longer than this needs no second system call to wait in.
+  // With this timeout a receive needs no second system call to wait.
   const timeval poll{0, std::chrono::microseconds(kPoll).count()};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &poll, sizeof poll);
 
@@ -161,7 +161,7 @@ std::size_t Socket::fetch(std::chrono::nanoseconds limit, bool more) {
     pollfd wait{fd_, POLLIN, 0};
     if (ppoll(&wait, 1, &time, nullptr) <= 0) return 0;
   }
-  // Looking for a second datagram costs a tenth of receiving one: not each time where they come one by one.
+  // Looking for a second datagram costs a tenth of receiving one, so look rarely while they come one by one.
   int count = 0;
   if (more || alone_ % kLookAgain == 0) {
     count = recvmmsg(fd_, batch_->messages.data(), kBatch, MSG_WAITFORONE, nullptr);
@@ -181,7 +181,7 @@ std::size_t Socket::fetch(std::chrono::nanoseconds limit, bool more) {
       counters_.count(Drop::kKernel, dropped - dropped_);
       dropped_ = dropped;
     }
-    // The kernel has written how much it used of these; arm for the next time.
+    // The kernel overwrote these lengths; restore them for the next call.
     m.msg_namelen = sizeof(sockaddr_storage);
     m.msg_controllen = Batch::kControl;
   }

@@ -14,18 +14,16 @@
 
 namespace millrace::server::udp {
 
-/// "127.0.0.1", "[::1]" or "::1", "localhost"; a numeric address or a name the system resolves. True where
-/// only this machine can reach it.
 struct Endpoint {
   Address address;
-  std::string text;  // "127.0.0.1:8001", "[::1]:8001"
-  bool loopback = false;
+  std::string text;       // "127.0.0.1:8001", "[::1]:8001"
+  bool loopback = false;  // only this machine reaches the address
 };
 
 class Socket final : public Sender {
  public:
-  /// kEnvironment, naming the address: it does not resolve, the port is in use, not permitted. `counters`
-  /// outlives it.
+  /// `host`: a numeric address ("127.0.0.1", "[::1]") or a name. kEnvironment, naming the address, if it does
+  /// not resolve, is in use or not permitted. `counters` must outlive the socket.
   static Result<std::unique_ptr<Socket>> open(const std::string& host, std::uint16_t port,
                                               int receive_buffer_bytes, Counters& counters);
   /// What open() would bind to.
@@ -34,9 +32,9 @@ class Socket final : public Sender {
 
   const Endpoint& local() const { return local_; }
 
-  /// Waits at most `limit` (or kPoll, whichever is shorter) for a datagram, then calls f(bytes, from) for it
-  /// and, where more than one was there lately or `more` says that more are to come, for all that are there,
-  /// up to kBatch. Counts what the kernel dropped. One thread.
+  /// Waits at most `limit`, and at most kPoll, for a datagram and calls f(bytes, from) for it. If several
+  /// came lately or `more` announces several, receives up to kBatch at once. Counts datagrams that the kernel
+  /// dropped. One thread.
   template <class F>
   void receive(std::chrono::nanoseconds limit, bool more, F&& f) {
     const std::size_t count = fetch(limit, more);

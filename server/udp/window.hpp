@@ -1,4 +1,4 @@
-// The at-most-once window of one session: what became of the newest request ids.
+// The at-most-once window of one session: the state of its newest request ids.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class Window {
     return id <= floor_ || (newest_ >= slots_.size() && id <= newest_ - slots_.size());
   }
 
-  /// The slot an id that is not stale lives in. slot.id == id: what became of it. Else the slot holds what an
-  /// id `size` or more before has left, which goes when the new one is taken.
+  /// The slot of an id that is not stale. If slot.id differs, the slot holds the state of an id at least
+  /// `size` older, which must be released before the new id is taken.
   Slot& slot(std::uint64_t id) { return slots_[id % slots_.size()]; }
 
-  /// The id is being received: `slot` (whose former content is settled) now stands for it.
+  /// Gives the released slot to a request that is being received.
   void take(Slot& slot, std::uint64_t id, Request* request) {
     slot = Slot{id, request, 0, Slot::Content::kHeld};
     if (id > newest_) newest_ = id;

@@ -10,7 +10,7 @@ void Assembly::start(const Layout& layout, std::span<std::byte> into) {
   assert(into.size() == layout.total);
   layout_ = layout;
   into_ = into;
-  // Of most messages a word is enough, and is there already.
+  // Most messages need one word, which is already there.
   if (layout.count <= 64 && map_.size() == 1)
     map_[0] = 0;
   else
@@ -22,8 +22,7 @@ void Assembly::start(const Layout& layout, std::span<std::byte> into) {
 
 Assembly::Outcome Assembly::add(const Layout& layout, std::uint32_t index,
                                 std::span<const std::byte> payload) {
-  // layout_of() made the layout from the payload's length, so equal layouts mean that it fits where it
-  // belongs.
+  // layout_of() derived the layout from the payload's length, so the payload of an equal layout fits.
   if (layout != layout_ || index >= layout_.count || payload.size() != layout_.length(index))
     return Outcome::kConflict;
   std::byte* const to = into_.data() + layout_.offset(index);

@@ -1,5 +1,5 @@
-// Puts the fragments of one message together, and says which ones to ask for. Used by the server for REQ and
-// by clients for RSP. Not thread-safe; keeps its memory from message to message.
+// Assembles the fragments of one message and says which ones to ask for. The server uses it for REQ, clients
+// for RSP. Not thread-safe; reuses its memory for the next message.
 #pragma once
 
 #include <cstddef>
@@ -21,20 +21,18 @@ class Assembly {
     kConflict,   // another layout, or other bytes than those there already
   };
 
-  /// Starts a message; `into` has layout.total bytes and must stay where it is until the message is complete
-  /// or given up.
+  /// Starts a message. `into` has layout.total bytes and must live until the message is complete or dropped.
   void start(const Layout& layout, std::span<std::byte> into);
 
   Outcome add(const Layout& layout, std::uint32_t index, std::span<const std::byte> payload);
 
   bool complete() const { return received_ == layout_.count; }
-  const Layout& layout() const { return layout_; }
 
-  /// All that was sent unasked or asked for is here, and more is missing: time to ask for the next fragments.
+  /// True if all fragments sent so far have arrived and more are missing, so the next ones must be asked for.
   bool wants_more() const { return !complete() && first_missing_ >= asked_; }
 
-  /// Fills `nack` with missing fragments, at most kBurst: those already asked for, else the next ones (which
-  /// then count as asked for). False where nothing is missing.
+  /// Fills `nack` with at most kBurst missing fragments: first those already asked for, then the next ones,
+  /// which then count as asked for. False if none is missing.
   bool ask(Nack& nack);
 
  private:

@@ -4,30 +4,6 @@
 
 namespace millrace::server::udp::wire {
 
-std::string_view to_string(Refusal refusal) {
-  switch (refusal) {
-    case Refusal::kNone:
-      return "none";
-    case Refusal::kTooShort:
-      return "too_short";
-    case Refusal::kBadMagic:
-      return "magic";
-    case Refusal::kBadVersion:
-      return "version";
-    case Refusal::kBadType:
-      return "type";
-    case Refusal::kBadFlags:
-      return "flags";
-    case Refusal::kBadHeaderLength:
-      return "header_length";
-    case Refusal::kBadFragment:
-      return "fragment";
-    case Refusal::kBadLength:
-      return "length";
-  }
-  return "none";
-}
-
 bool make_layout(std::uint32_t total, std::uint32_t size, Layout& out) {
   const std::uint64_t count = (std::uint64_t{total} + size - 1) / size;
   if (count > 0xFFFF) return false;
@@ -45,7 +21,7 @@ bool layout_of(const Header& header, std::size_t payload_bytes, Layout& out) {
   }
   std::uint64_t size = payload_bytes;
   if (header.frag_index + 1U == count) {
-    // The last fragment says its own length only; the others' follows from where it must start.
+    // The last fragment gives only its own length. The length of the others follows from its offset.
     if (payload_bytes == 0 || payload_bytes > total || (total - payload_bytes) % (count - 1) != 0)
       return false;
     size = (total - payload_bytes) / (count - 1);

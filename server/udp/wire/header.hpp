@@ -54,7 +54,7 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 
-/// A datagram taken apart; the spans point into what was parsed.
+/// A parsed datagram. The spans point into the bytes that were parsed.
 struct Datagram {
   Header header;
   std::span<const std::byte> head;  // the first 40 bytes
@@ -62,7 +62,7 @@ struct Datagram {
   std::span<const std::byte> payload;
 };
 
-/// Why a datagram is none of ours.
+/// Why a datagram is malformed.
 enum class Refusal {
   kNone,
   kTooShort,
@@ -74,17 +74,20 @@ enum class Refusal {
   kBadFragment,
   kBadLength,
 };
-inline constexpr std::size_t kRefusals = 9;
-std::string_view to_string(Refusal refusal);
+inline constexpr std::array<std::string_view, 9> kRefusalNames = {
+    "none", "too_short", "magic", "version", "type", "flags", "header_length", "fragment", "length"};
+constexpr std::string_view to_string(Refusal refusal) {
+  return kRefusalNames[static_cast<std::size_t>(refusal)];
+}
 
-/// Checks all that can be checked without knowing the sender: constants, header length, and that fragment
+/// Checks everything that does not depend on the sender: constants, header length, and whether fragment
 /// numbers, total length and payload agree. `out` is valid only with kNone.
 Refusal parse(std::span<const std::byte> bytes, Datagram& out);
 
 /// Writes the 40 bytes; flags and header_len follow from `header`. The tag is not written.
 void write_header(const Header& header, std::span<std::byte, kHeaderBytes> out);
 
-/// How a message of `total` bytes is cut.
+/// How a message of `total` bytes is cut into fragments.
 struct Layout {
   std::uint32_t total = 0;
   std::uint32_t size = 0;  // of every fragment but the last
@@ -97,10 +100,10 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// False where it would take more than 65,535 fragments. total and size are at least 1.
+/// False if the message would need more than 65,535 fragments. total and size are at least 1.
 bool make_layout(std::uint32_t total, std::uint32_t size, Layout& out);
 
-/// The layout a fragment implies; false where its numbers contradict each other.
+/// The layout that a fragment implies; false if its numbers contradict each other.
 bool layout_of(const Header& header, std::size_t payload_bytes, Layout& out);
 
 }  // namespace millrace::server::udp::wire

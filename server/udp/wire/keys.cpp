@@ -28,7 +28,7 @@ const unsigned char* data(std::span<const std::byte> bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-/// One key. Contexts that know it already are kept, so that a tag costs its hashing and nothing else.
+/// One key. Keeps initialised contexts, so a tag costs only its hashing.
 class Key {
  public:
   Key(EVP_MAC* mac, std::span<const std::byte> secret) : keyed_(EVP_MAC_CTX_new(mac)) {
@@ -44,7 +44,7 @@ class Key {
     Context context = take();
     std::array<unsigned char, 32> digest{};
     std::size_t length = 0;
-    // Initialising without a key starts over with the one given at first.
+    // Initialising without a key reuses the first one.
     if (EVP_MAC_init(context.get(), nullptr, 0, nullptr) != 1 ||
         EVP_MAC_update(context.get(), data(head), head.size()) != 1 ||
         EVP_MAC_update(context.get(), data(payload), payload.size()) != 1 ||
@@ -130,7 +130,7 @@ bool KeyRing::has(std::uint8_t id) const {
 }
 
 bool KeyRing::same_keys(const KeyRing& other) const {
-  // The secrets are not kept. Different ones sign nothing alike.
+  // The secrets are not kept, so compare the tags that they make.
   const auto signature = [](Key& key) {
     std::array<std::byte, kTagBytes> tag;
     key.sign({}, {}, tag);

@@ -35,7 +35,7 @@ class KeyRing {
   void sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
             std::span<std::byte, kTagBytes> tag) const;
 
-  /// True where the datagram's key is known and its tag right; compares in constant time.
+  /// True if the datagram's key is known and its tag is right. Compares in constant time.
   bool verify(const Datagram& datagram) const;
 
  private:
@@ -43,15 +43,15 @@ class KeyRing {
   std::unique_ptr<State> state_;
 };
 
-/// A key of a file of keys, and its line, from 1.
+/// A key and its line in the file, counted from 1.
 struct SecretKey {
   std::uint8_t id = 0;
   std::vector<std::byte> secret;
   std::size_t line = 0;
 };
 
-/// A line a key: "<id> <hexadecimal secret>"; empty lines and lines that start with '#' are skipped. Errors
-/// name the line, never the secret. What KeyRing::add refuses is refused by parse_keys only.
+/// Each line holds one key, "<id> <hexadecimal secret>". Empty lines and lines that start with '#' are
+/// skipped. Errors name the line, never the secret. Only parse_keys() also checks what KeyRing::add() checks.
 Result<std::vector<SecretKey>> parse_secret_keys(std::string_view text);
 Result<KeyRing> parse_keys(std::string_view text);
 

@@ -101,32 +101,6 @@ std::size_t encode(const Nack& nack, std::span<std::byte> out) {
   return 4 + bytes;
 }
 
-std::string_view to_string(ErrCode code) {
-  switch (code) {
-    case ErrCode::kMalformed:
-      return "malformed";
-    case ErrCode::kNoSession:
-      return "no_session";
-    case ErrCode::kUnknownModel:
-      return "unknown_model";
-    case ErrCode::kGeneration:
-      return "generation";
-    case ErrCode::kSize:
-      return "size";
-    case ErrCode::kConflict:
-      return "conflict";
-    case ErrCode::kStale:
-      return "stale";
-    case ErrCode::kDeadline:
-      return "deadline";
-    case ErrCode::kUnavailable:
-      return "unavailable";
-    case ErrCode::kInternal:
-      return "internal";
-  }
-  return "unknown";
-}
-
 bool decode(std::span<const std::byte> body, Err& out) {
   if (body.size() < kMinErrBytes) return false;
   const auto code = load<std::uint16_t>(body, 0);
@@ -146,22 +120,6 @@ std::size_t encode(const Err& err, std::span<std::byte> out) {
   store<std::uint16_t>(out, 2, static_cast<std::uint16_t>(message.size()));
   put(out, kMinErrBytes, message);
   return kMinErrBytes + message.size();
-}
-
-std::string_view to_string(BusyReason reason) {
-  switch (reason) {
-    case BusyReason::kQueue:
-      return "queue";
-    case BusyReason::kReceiving:
-      return "receiving";
-    case BusyReason::kWindow:
-      return "window";
-    case BusyReason::kSessions:
-      return "sessions";
-    case BusyReason::kMemory:
-      return "memory";
-  }
-  return "unknown";
 }
 
 bool decode(std::span<const std::byte> body, Busy& out) {

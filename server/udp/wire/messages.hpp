@@ -1,6 +1,6 @@
-// The bodies of the datagrams that are neither REQ nor RSP, as server/udp/README.md defines them. A decoder
-// returns false where the body contradicts itself; it never reads beyond it. Encoders write into `out` and
-// return the bytes used; `out` must hold the message's longest form. Any thread.
+// The bodies of all datagrams but REQ and RSP, as server/udp/README.md defines them. A decoder returns false
+// if the body contradicts itself, and never reads beyond it. An encoder writes into `out`, which must hold
+// the longest form of the message, and returns the number of bytes used. Any thread.
 #pragma once
 
 #include <array>
@@ -76,7 +76,13 @@ enum class ErrCode : std::uint16_t {
   kUnavailable,
   kInternal,
 };
-std::string_view to_string(ErrCode code);
+inline constexpr std::array<std::string_view, 11> kErrNames = {
+    "unknown",  "malformed", "no_session", "unknown_model", "generation", "size",
+    "conflict", "stale",     "deadline",   "unavailable",   "internal"};
+constexpr std::string_view to_string(ErrCode code) {
+  const auto index = static_cast<std::size_t>(code);
+  return kErrNames[index < kErrNames.size() ? index : 0];
+}
 
 struct Err {
   ErrCode code = ErrCode::kInternal;
@@ -85,11 +91,16 @@ struct Err {
 inline constexpr std::size_t kMinErrBytes = 4;
 inline constexpr std::size_t kMaxErrBytes = kMinErrBytes + 512;
 bool decode(std::span<const std::byte> body, Err& out);
-/// The message is cut to what `out` and kMaxErrBytes leave; `out` holds at least kMinErrBytes.
+/// Cuts the message to fit `out` and kMaxErrBytes. `out` holds at least kMinErrBytes.
 std::size_t encode(const Err& err, std::span<std::byte> out);
 
 enum class BusyReason : std::uint16_t { kQueue = 1, kReceiving, kWindow, kSessions, kMemory };
-std::string_view to_string(BusyReason reason);
+inline constexpr std::array<std::string_view, 6> kBusyNames = {"unknown", "queue",    "receiving",
+                                                               "window",  "sessions", "memory"};
+constexpr std::string_view to_string(BusyReason reason) {
+  const auto index = static_cast<std::size_t>(reason);
+  return kBusyNames[index < kBusyNames.size() ? index : 0];
+}
 
 struct Busy {
   BusyReason reason = BusyReason::kQueue;
@@ -105,7 +116,7 @@ struct Pong {
   bool draining = false;
 };
 bool decode(std::span<const std::byte> body, Pong& out);
-/// `out` is as long as the PING, which is copied beyond the first 16 bytes.
+/// `out` is as long as the PING, whose bytes after the first 16 are copied.
 void encode(const Pong& pong, std::span<const std::byte> ping, std::span<std::byte> out);
 
 }  // namespace millrace::server::udp::wire

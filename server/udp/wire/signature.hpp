@@ -1,4 +1,4 @@
-// A model's tensors as COOKIE carries them.
+// A model's tensors, as a COOKIE datagram carries them.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,13 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-/// Empty where it cannot be said: over 255 tensors or dimensions, an unknown datatype.
+/// Empty if it cannot be encoded: over 255 tensors or dimensions, or an unknown datatype.
 std::vector<std::byte> encode(const Signature& signature);
 
-/// False where the bytes contradict themselves.
+/// False if the bytes contradict themselves.
 bool decode(std::span<const std::byte> bytes, Signature& out);
 
-/// Whether the tensors have elements and are `bytes` together. Where not, no tensor's size may be believed.
+/// Whether every tensor has elements and all have `bytes` together. If not, trust no tensor's size.
 bool sums_to(std::span<const TensorDescription> tensors, std::uint64_t bytes);
 
 /// Bytes of one element; 0 for an unknown datatype and for BYTES.

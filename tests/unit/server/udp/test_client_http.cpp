@@ -106,13 +106,13 @@ TEST_F(ClientOverHttp, ErrorsNameWhatIsWrong) {
   EXPECT_EQ(connect(url, {}, none).code, Code::kUnavailable);
 }
 
-TEST(PythonClient, ATimeoutBoundsTheWholeCallAndManyDescriptorsAreNoMatter) {
+TEST(PythonClient, ATimeoutBoundsTheWholeCallWithManyOpenDescriptors) {
   const std::string tests = std::string(tests::source_dir()) + "/tests/unit/server/udp/drive_timeouts.py";
   const tests::Outcome run = tests::run_program({"python3", tests}, {}, 120s);
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
 
-TEST_F(ClientOverHttp, PythonTakesAndGivesArraysWhereNumpyIsInstalled) {
+TEST_F(ClientOverHttp, PythonUsesArraysIfNumpyIsInstalled) {
   serve(FakePipeline::Mode::kThread, {300, 20}, {10, 40});
   tests::expect_arrays_over(url);
 }

@@ -150,7 +150,7 @@ TEST(UdpClientRetries, AnswersARequestWhoseFirstSevenDatagramsTheServerMissed) {
   EXPECT_EQ(pipeline.most_executions(), 2U) << "once for each client";
 }
 
-TEST(UdpClientRetries, AsksASilentServerUntilTheTimeoutAndSpeaksOfAnotherKeyOnlyWithAKey) {
+TEST(UdpClientRetries, MentionsAnotherKeyOnlyWhenItHasAKey) {
   SilentServer server;
   constexpr auto kTimeout = 2s;  // 26 tries where no two are more than 80 ms apart
   constexpr int kAtLeast = 13;   // on a machine with other work
@@ -185,7 +185,7 @@ TEST(UdpClientRetries, AsksASilentServerUntilTheTimeoutAndSpeaksOfAnotherKeyOnly
   EXPECT_GE(server.received(), 2 * kAtLeast);
 }
 
-TEST(UdpClientRetries, FailsALateRequestWithADeadlineAndWithoutAWordOfKeys) {
+TEST(UdpClientRetries, FailsALateRequestWithoutMentioningKeys) {
   FakePipeline pipeline(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakeDirectory directory(pipeline);
   const auto listener = listen_to(directory);

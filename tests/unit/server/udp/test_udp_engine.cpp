@@ -9,7 +9,7 @@
 namespace millrace::server::udp {
 namespace {
 
-TEST_F(UdpEngine, ARequestInAnyOrderIsComputedOnceAndAnswered) {
+TEST_F(UdpEngine, FragmentsInAnyOrderAreComputedOnce) {
   open();
   std::vector<std::uint32_t> order{0, 1, 2};
   std::uint64_t id = 10;
@@ -44,7 +44,7 @@ TEST_F(UdpEngine, DuplicatesWhileComputingGetAckAndAfterwardsTheSameResponse) {
   EXPECT_EQ(counters.get(Event::kRepeated), 3U);
 }
 
-TEST_F(UdpEngine, MissingFragmentsAreAskedForThreeTimesThenWhenTheClientProbes) {
+TEST_F(UdpEngine, AsksForMissingFragmentsThreeTimesAndWhenTheClientProbes) {
   open();
   const Bytes message = pattern(kIn, 1);
   fragment(10, 0, message);
@@ -76,7 +76,7 @@ TEST_F(UdpEngine, MissingFragmentsAreAskedForThreeTimesThenWhenTheClientProbes) 
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, AHalfReceivedRequestIsForgottenAndMayStartAgain) {
+TEST_F(UdpEngine, AHalfReceivedRequestIsDroppedAndMayStartAgain) {
   open();
   const Bytes message = pattern(kIn, 1);
   fragment(10, 1, message);
@@ -90,7 +90,7 @@ TEST_F(UdpEngine, AHalfReceivedRequestIsForgottenAndMayStartAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, TheDeadlineEndsARequestThatDoesNotBecomeWhole) {
+TEST_F(UdpEngine, TheDeadlineEndsAnIncompleteRequest) {
   open();
   deadline_us = 20000;
   const Bytes message = pattern(kIn, 1);
@@ -120,7 +120,7 @@ TEST_F(UdpEngine, ContradictingFragmentsEndTheRequest) {
   EXPECT_EQ(engine->receiving(), 0U);
 }
 
-TEST_F(UdpEngine, AStaleHandleGetsErrGenerationAndRunsOnNothing) {
+TEST_F(UdpEngine, AStaleHandleGetsErrGenerationAndRunsNowhere) {
   open();
   const Bytes message = pattern(kIn, 1);
   fragment(10, 0, message);
@@ -133,7 +133,7 @@ TEST_F(UdpEngine, AStaleHandleGetsErrGenerationAndRunsOnNothing) {
   EXPECT_EQ(pipeline.submitted(), 0U);
 }
 
-TEST_F(UdpEngine, ATotalThatIsNotTheModelsIsRefusedBeforeMemoryIsTaken) {
+TEST_F(UdpEngine, AWrongTotalIsRefusedBeforeMemoryIsTaken) {
   open();
   const std::uint64_t before = engine->buffer_bytes();
   for (const std::size_t size : {std::size_t{1}, std::size_t{kIn - 1}, std::size_t{kIn + 1}}) {
@@ -204,7 +204,7 @@ TEST_F(UdpEngine, AFullQueueIsBusyAndTheSameIdMayComeAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, AFrameThatMadeWayForAnotherIsBusyAndTheSameIdMayComeAgain) {
+TEST_F(UdpEngine, AFrameReplacedByAMoreUrgentOneGetsBusyAndMayComeAgain) {
   open();
   const Bytes message = pattern(kIn, 1);
   request(10, message);
@@ -220,7 +220,7 @@ TEST_F(UdpEngine, AFrameThatMadeWayForAnotherIsBusyAndTheSameIdMayComeAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, BusySaysHowLongWhatWaitsWillTakeWithinBounds) {
+TEST_F(UdpEngine, BusyEstimatesTheWaitWithinBounds) {
   open();
   const Bytes message = pattern(kIn, 1);
   const auto told = [&](std::chrono::milliseconds pipelines) {
@@ -243,7 +243,7 @@ TEST_F(UdpEngine, BusySaysHowLongWhatWaitsWillTakeWithinBounds) {
   EXPECT_EQ(busy.retry_after_us, 40'000U);
 }
 
-TEST_F(UdpEngine, FailuresOfThePipelineBecomeTheirCodesAndAreRemembered) {
+TEST_F(UdpEngine, PipelineFailuresBecomeErrCodesAndAreRepeated) {
   open();
   const std::vector<std::pair<ErrorCode, ErrCode>> table{{ErrorCode::kDeadlineExceeded, ErrCode::kDeadline},
                                                          {ErrorCode::kUnavailable, ErrCode::kUnavailable},
@@ -282,7 +282,7 @@ TEST_F(UdpEngine, TooManyHalfReceivedRequestsAreRefused) {
   EXPECT_EQ(engine->receiving(), 3U);
 }
 
-TEST_F(UdpEngine, MemoryIsBoundedByGivingUpTheOldestKeptResponse) {
+TEST_F(UdpEngine, MemoryIsBoundedByDroppingTheOldestKeptResponse) {
   options.max_buffer_bytes = 3 * (kIn + kOut);
   make();
   open();
@@ -303,7 +303,7 @@ TEST_F(UdpEngine, MemoryIsBoundedByGivingUpTheOldestKeptResponse) {
   EXPECT_EQ(answer().header.type, Type::kBusy) << "all memory is in pipelines";
 }
 
-TEST_F(UdpEngine, TheNumberOfRequestsIsBoundedLikewise) {
+TEST_F(UdpEngine, TheNumberOfRequestsIsBoundedByDroppingTheOldestKeptResponse) {
   options.max_requests = 2;
   make();
   open();

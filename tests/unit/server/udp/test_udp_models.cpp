@@ -69,7 +69,7 @@ TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
   EXPECT_EQ(look(again), Outcome::kStale);
 }
 
-TEST_F(UdpRegistryDirectory, PlacesOfVersionsLongGoneAreTakenAgainAndTheirHandlesNameNothingElse) {
+TEST_F(UdpRegistryDirectory, RowsOfWithdrawnVersionsAreReusedUnderNewHandles) {
   ASSERT_TRUE(registry.publish(model("stays", "1")).ok());
   const std::uint32_t stays = directory.by_name("stays", "1")->handle;
   std::vector<std::uint32_t> handles;
@@ -87,7 +87,7 @@ TEST_F(UdpRegistryDirectory, PlacesOfVersionsLongGoneAreTakenAgainAndTheirHandle
   EXPECT_EQ(look(stays), Outcome::kFound);
 }
 
-TEST_F(UdpRegistryDirectory, AFrameThatWaitsAtASwapGoesOnWhereItsClientNamedNoVersion) {
+TEST_F(UdpRegistryDirectory, AWaitingFrameIsHandedOverIfItsClientNamedNoVersion) {
   ASSERT_TRUE(registry.publish(model("a", "1")).ok());
   const auto newest = directory.by_name("a", ""), pinned = directory.by_name("a", "1");
   const auto old = registry.snapshot()->find("a", "1");
@@ -128,7 +128,7 @@ TEST_F(UdpRegistryDirectory, AFrameThatWaitsAtASwapGoesOnWhereItsClientNamedNoVe
   EXPECT_EQ(look(pinned->handle), Outcome::kUnknown);
 }
 
-TEST_F(UdpRegistryDirectory, ReplacedModelsGoAtTheNextRefreshUnlessARequestHoldsThem) {
+TEST_F(UdpRegistryDirectory, RefreshReleasesReplacedModelsUnlessARequestHoldsThem) {
   auto first = model("a", "1");
   const std::weak_ptr<models::Model> watched = first;
   ASSERT_TRUE(registry.publish(std::move(first)).ok());
@@ -160,7 +160,7 @@ TEST(UdpServedModel, RefusesTensorsWithoutAFixedSizeByName) {
   EXPECT_FALSE(ServedModel::check(info).ok());
 }
 
-TEST(UdpMetrics, EverythingCountedIsOnThePage) {
+TEST(UdpMetrics, ThePageHasEveryCounter) {
   Counters counters;
   counters.count(Event::kRequests, 3);
   counters.count(Drop::kTag, 5);

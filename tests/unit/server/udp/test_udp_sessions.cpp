@@ -9,7 +9,7 @@
 namespace millrace::server::udp {
 namespace {
 
-TEST_F(UdpEngine, HelloTellsWhatTheModelTakesAndGives) {
+TEST_F(UdpEngine, HelloDescribesTheModelsInputsAndOutputs) {
   const wire::CookieReply first = hello(1, {});
   EXPECT_EQ(first.model, 0U) << "a stranger learns nothing";
   const wire::CookieReply second = hello(2, first.cookie);
@@ -24,7 +24,7 @@ TEST_F(UdpEngine, HelloTellsWhatTheModelTakesAndGives) {
   EXPECT_EQ(signature.inputs, (std::vector<wire::TensorDescription>{{"in0", "UINT8", {1, kIn}}}));
 }
 
-TEST_F(UdpEngine, HelloForAnUnknownModelSaysSoAndOpensTheSession) {
+TEST_F(UdpEngine, HelloForAnUnknownModelOpensTheSession) {
   const wire::CookieReply first = hello(1, {});
   const wire::CookieReply second = hello(2, first.cookie, "nothing");
   EXPECT_EQ(second.state, wire::CookieState::kOpen);
@@ -35,12 +35,12 @@ TEST_F(UdpEngine, HelloForAnUnknownModelSaysSoAndOpensTheSession) {
   EXPECT_EQ(counters.get(Event::kSessionsOpened), 1U);
 }
 
-TEST_F(UdpEngine, HelloForAModelThatIsBeingLoadedSaysThatItMayPass) {
+TEST_F(UdpEngine, HelloForALoadingModelGetsUnavailable) {
   const wire::CookieReply first = hello(1, {});
   EXPECT_EQ(hello(2, first.cookie, "coming").model_error, static_cast<std::uint16_t>(ErrCode::kUnavailable));
 }
 
-TEST_F(UdpEngine, AMachineHasOneTurnInTheQueueHoweverManyIdsItChooses) {
+TEST_F(UdpEngine, AMachineGetsOneTurnInTheQueueForAllItsIds) {
   std::uint64_t next = 10;  // an id asked for before is answered from memory
   const auto share = [&](std::array<unsigned, 16> ip, bool v6, std::uint64_t id) {
     for (std::size_t i = 0; i < ip.size(); ++i) address.ip[i] = static_cast<std::byte>(ip[i]);
@@ -62,7 +62,7 @@ TEST_F(UdpEngine, AMachineHasOneTurnInTheQueueHoweverManyIdsItChooses) {
             share({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, true, 2));
 }
 
-TEST_F(UdpEngine, CookiesHoldForTheirAddressAndClientAndTimeOnly) {
+TEST_F(UdpEngine, CookiesAreValidOnlyForTheirAddressClientAndTime) {
   const wire::Cookie good = hello(1, {}).cookie;
   address.port = 5001;
   EXPECT_EQ(hello(2, good).state, wire::CookieState::kComeBack);
@@ -79,7 +79,7 @@ TEST_F(UdpEngine, CookiesHoldForTheirAddressAndClientAndTimeOnly) {
   EXPECT_EQ(hello(6, good).state, wire::CookieState::kComeBack);
 }
 
-TEST_F(UdpEngine, WithoutASessionOnlyErrNoSessionIsSaid) {
+TEST_F(UdpEngine, WithoutASessionTheAnswerIsErrNoSession) {
   const Bytes message = pattern(kIn, 1);
   request(10, message);
   EXPECT_EQ(answer().code(), ErrCode::kNoSession);
@@ -92,7 +92,7 @@ TEST_F(UdpEngine, WithoutASessionOnlyErrNoSessionIsSaid) {
   EXPECT_EQ(engine->sessions(), 0U);
 }
 
-TEST_F(UdpEngine, AStrangerIsNeverSentMoreThanItSent) {
+TEST_F(UdpEngine, AnUnprovedAddressIsNeverSentMoreThanItSent) {
   const unsigned seed = tests::chosen_seed();
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -118,7 +118,7 @@ TEST_F(UdpEngine, AStrangerIsNeverSentMoreThanItSent) {
   EXPECT_GT(counters.get(Drop::kAmplification), 0U);
 }
 
-TEST_F(UdpEngine, PingTellsEpochAndSession) {
+TEST_F(UdpEngine, PongNamesEpochAndSession) {
   Bytes ping = pattern(50, 3);
   send(Type::kPing, 5, ping);
   Answer a = answer();
@@ -156,7 +156,7 @@ TEST_F(UdpEngine, DrainRefusesNewRequestsAndAnswersAcceptedOnes) {
   EXPECT_EQ(engine->in_flight(), 0U);
 }
 
-TEST_F(UdpEngine, SessionsAreBoundedAndIdleOnesMakePlace) {
+TEST_F(UdpEngine, SessionsAreBoundedAndIdleOnesAreClosed) {
   options.max_sessions = 3;
   make();
   for (client = 1; client <= 3; ++client) open();
@@ -197,7 +197,7 @@ TEST_F(UdpEngine, IdleSessionsCloseAndGiveTheirMemoryBackButNotWhileComputing) {
   EXPECT_EQ(answer().code(), ErrCode::kNoSession);
 }
 
-TEST_F(UdpEngine, WithKeysOnlyRightTagsAreHeard) {
+TEST_F(UdpEngine, WithKeysOnlyRightTagsAreAccepted) {
   ASSERT_TRUE(keys.add(1, pattern(32, 1)).ok());
   ASSERT_TRUE(keys.add(2, pattern(32, 2)).ok());
   key = 1;
@@ -238,7 +238,7 @@ TEST_F(UdpEngine, WithKeysOnlyRightTagsAreHeard) {
   EXPECT_EQ(counters.get(Drop::kUnexpected), 3U);
 }
 
-TEST_F(UdpEngine, NewKeysHoldFromTheNextDatagramAndWhatCameBeforeIsAnsweredWithTheOld) {
+TEST_F(UdpEngine, NewKeysApplyToLaterRequestsOnly) {
   const auto ring_of = [](std::uint8_t id, std::uint8_t seed) {
     auto ring = std::make_shared<wire::KeyRing>();
     EXPECT_TRUE(ring->add(id, pattern(32, seed)).ok());

@@ -291,7 +291,7 @@ TEST(UdpMessages, NackKeepsItsBitsAndRefusesOthers) {
   EXPECT_FALSE(decode(std::span(out), read)) << "base + bits beyond 65,535";
 }
 
-TEST(UdpMessages, ErrIsCutToTheRoomThereIs) {
+TEST(UdpMessages, ErrIsCutToFit) {
   const std::string message(900, 'x');
   std::array<std::byte, 2000> out;
   EXPECT_EQ(encode(Err{ErrCode::kStale, message}, out), kMaxErrBytes);
@@ -306,7 +306,7 @@ TEST(UdpMessages, ErrIsCutToTheRoomThereIs) {
   EXPECT_FALSE(decode(std::span(out).first(10), read));
 }
 
-TEST(UdpKeys, TagsAreThoseOfRfc4231) {
+TEST(UdpKeys, TagsMatchRfc4231) {
   // Test case 3: key 20 × 0xaa, data 50 × 0xdd. The 50 bytes are split between header and payload.
   KeyRing ring;
   ASSERT_TRUE(ring.add(5, Bytes(20, std::byte{0xaa})).ok());
@@ -386,7 +386,7 @@ TEST_F(UdpAssembly, EveryOrderGivesTheSameBytes) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_F(UdpAssembly, DuplicatesAreSeenAndContradictionsRefused) {
+TEST_F(UdpAssembly, DetectsDuplicatesAndRefusesContradictions) {
   start(17, 4);
   EXPECT_EQ(add(1), Assembly::Outcome::kAdded);
   EXPECT_EQ(add(1), Assembly::Outcome::kDuplicate);
@@ -399,7 +399,7 @@ TEST_F(UdpAssembly, DuplicatesAreSeenAndContradictionsRefused) {
   EXPECT_EQ(assembly.add(different, 0, std::span(message).first(4)), Assembly::Outcome::kConflict);
 }
 
-TEST_F(UdpAssembly, AsksForWhatIsMissingAndThenForTheNextBurst) {
+TEST_F(UdpAssembly, AsksForMissingFragmentsAndThenForTheNextBurst) {
   start(200 * 4, 4);
   Nack nack;
   for (std::uint32_t i = 0; i < kBurst; ++i)
