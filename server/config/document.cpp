@@ -22,7 +22,7 @@ Value text_or_nothing(const std::string& text) {
   return text.empty() ? Value() : Value(text);
 }
 
-/// A YAML scalar. Quoted unless no reader of YAML can take it for anything but this text.
+/// A YAML scalar, quoted unless every YAML reader reads it as this text.
 std::string scalar(const std::string& text) {
   const bool plain = !text.empty() && std::string_view("-.").find(text[0]) == std::string_view::npos &&
                      std::all_of(text.begin(), text.end(),
@@ -60,26 +60,26 @@ struct Yaml {
   }
 };
 
+struct Read {
+  const Settings& of;
+  Value operator()(const Text& kind) const { return text_or_nothing(of.*kind.at); }
+  Value operator()(const Path& kind) const {
+    return (of.*kind.at).empty() ? Value() : Value(absolute(of.*kind.at));
+  }
+  Value operator()(const PathOrName& kind) const { return (*this)(static_cast<const Path&>(kind)); }
+  Value operator()(const Paths& kind) const { return absolute(of.*kind.at); }
+  Value operator()(const Count& kind) const {
+    return of.*kind.at < kind.least ? Value() : Value(of.*kind.at);  // 0: the server chooses
+  }
+  Value operator()(const Milliseconds& kind) const {
+    return static_cast<std::uint64_t>((of.*kind.at).count());
+  }
+  Value operator()(const auto& kind) const { return of.*kind.at; }  // the others as they are
+};
+
 }  // namespace
 
 Value value_of(const Setting& setting, const Settings& of) {
-  struct Read {
-    const Settings& of;
-    Value operator()(const Text& kind) const { return text_or_nothing(of.*kind.at); }
-    Value operator()(const Path& kind) const {
-      return (of.*kind.at).empty() ? Value() : Value(absolute(of.*kind.at));
-    }
-    Value operator()(const Choice& kind) const { return of.*kind.at; }
-    Value operator()(const Paths& kind) const { return absolute(of.*kind.at); }
-    Value operator()(const Texts& kind) const { return of.*kind.at; }
-    Value operator()(const Switch& kind) const { return of.*kind.at; }
-    Value operator()(const Count& kind) const {
-      return of.*kind.at < kind.least ? Value() : Value(of.*kind.at);  // 0: left to the server
-    }
-    Value operator()(const Milliseconds& kind) const {
-      return static_cast<std::uint64_t>((of.*kind.at).count());
-    }
-  };
   return std::visit(Read{of}, setting.kind);
 }
 

@@ -33,12 +33,12 @@ std::string joined(std::span<const std::string_view> words) {
 
 /// One source's values for one setting.
 struct Given {
-  std::string origin;  // opens every message
+  std::string origin;  // begins every message
   std::vector<std::string> values;
   std::filesystem::path folder;  // of relative paths; empty: the current one
 };
 
-/// Puts what was given where it belongs.
+/// Checks one setting's values and stores them.
 struct Store {
   const Given& given;
   Settings& to;
@@ -128,9 +128,6 @@ Status store(const Setting& setting, const Given& given, const std::string& orig
   return {};
 }
 
-// The file.
-// --------------------------------------------------------------------------------------------------------------
-
 class FileReader {
  public:
   FileReader(std::filesystem::path path, Loaded& out)
@@ -166,7 +163,7 @@ class FileReader {
   }
 
   Status take(const Setting& setting, const yaml::Node& node) {
-    if (node.kind == yaml::Node::Kind::kNull) return {};  // "key:" with nothing: as if it were not there
+    if (node.kind == yaml::Node::Kind::kNull) return {};  // "key:" without a value counts as absent
     const std::string where = file_ + ":" + std::to_string(node.line);
     Given given{where + ": " + std::string(setting.key), {}, folder_};
     if (node.kind == yaml::Node::Kind::kMapping)
@@ -188,7 +185,7 @@ class FileReader {
                        [&](const Setting& setting) { return setting.key.starts_with(key + "."); });
   }
 
-  /// The names that may stand below `prefix` ("" or "http.").
+  /// The keys below `prefix` ("" or "http."), as a list for messages.
   static std::string known(const std::string& prefix) {
     std::set<std::string> names;
     if (prefix.empty()) names.insert("schema");
@@ -206,9 +203,6 @@ class FileReader {
   const std::filesystem::path folder_;
   Loaded& out_;
 };
-
-// The environment and the flags.
-// ----------------------------------------------------------------------------------------
 
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> out;
@@ -242,8 +236,8 @@ Status refuse_unknown(const std::map<std::string, std::string>& environment) {
   return {};
 }
 
-/// Letters to be changed, left out or put in, to make one of the other.
-std::size_t slips(std::string_view a, std::string_view b) {
+/// The edit distance of two names.
+std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -260,20 +254,21 @@ std::string name_by_flag(const Setting& setting) {
   return environment_name(setting.flag.substr(setting.flag.find_first_not_of('-')));
 }
 
-/// Others have variables that begin with MILLRACE_ too, so what is nearly a setting's is not refused.
+/// Warns of variables that resemble a setting's or a flag. They are not refused, since other programs may use
+/// names that begin with MILLRACE_.
 std::vector<std::string> doubts_about(const std::map<std::string, std::string>& environment) {
-  constexpr std::size_t kLongest = 64, kSlips = 2;
+  constexpr std::size_t kLongest = 64, kTypos = 2;
   std::vector<std::string> out;
   for (const auto& [name, value] : environment) {
     if (name.size() > kLongest) continue;
-    const auto slips_from = [&own = name](const Setting& setting) {
-      return slips(own, environment_name(setting.key));
+    const auto distance_to = [&own = name](const Setting& setting) {
+      return distance(own, environment_name(setting.key));
     };
     auto meant =
         std::min_element(settings().begin(), settings().end(),
-                         [&](const Setting& a, const Setting& b) { return slips_from(a) < slips_from(b); });
-    if (slips_from(*meant) == 0) continue;
-    if (slips_from(*meant) > kSlips)
+                         [&](const Setting& a, const Setting& b) { return distance_to(a) < distance_to(b); });
+    if (distance_to(*meant) == 0) continue;
+    if (distance_to(*meant) > kTypos)
       meant = std::find_if(settings().begin(), settings().end(),
                            [&own = name](const Setting& setting) { return own == name_by_flag(setting); });
     if (meant == settings().end()) continue;
@@ -309,7 +304,7 @@ Status read_flags(const std::map<std::string, std::vector<std::string>>& flags, 
 Status check_needs(const Loaded& loaded) {
   for (const auto& [key, origin] : loaded.origins) {
     const Setting& setting = *find_setting(key);
-    // What says the default asks for nothing.
+    // A value equal to the default needs no other setting.
     if (setting.needs.empty() || value_text(setting, loaded.settings) == value_text(setting, {})) continue;
     const Setting& needed = *find_setting(setting.needs);
     const std::string value = value_text(needed, loaded.settings);
@@ -320,7 +315,7 @@ Status check_needs(const Loaded& loaded) {
   return {};
 }
 
-/// As a browser writes it in the header Origin (RFC 6454, 6.2), and it is compared letter by letter.
+/// An origin as browsers write it in the header Origin (RFC 6454, 6.2). Origins are compared byte by byte.
 bool is_origin(std::string_view text) {
   const auto scheme = text.find("://");
   if (scheme == std::string_view::npos || scheme == 0) return false;

@@ -1,5 +1,6 @@
-// From server.yaml, the environment and the command line to the settings a server runs with. A flag wins over
-// the environment, the environment over the file, the file over the default; a list is replaced as a whole.
+// Loads settings from server.yaml, the environment and the command line. A flag wins over the environment,
+// the environment over the file, and the file over the default. A list replaces the whole list of a weaker
+// source.
 #pragma once
 
 #include <filesystem>
@@ -15,31 +16,30 @@ namespace millrace::server::config {
 struct Sources {
   std::filesystem::path file;                             // empty: none
   std::map<std::string, std::string> environment;         // name -> value, MILLRACE_… only
-  std::map<std::string, std::vector<std::string>> flags;  // key -> what was given
+  std::map<std::string, std::vector<std::string>> flags;  // key -> values
 };
 
 struct Loaded {
   Settings settings;
   std::map<std::string, std::string> origins;  // key -> "--slots", "MILLRACE_SLOTS", "server.yaml:7"
-  std::vector<std::string>
-      doubts;  // variables that are no setting's and nearly one's, or a flag's: a warning each
-  /// Where a setting's value is from; "default" where nobody gave it.
+  std::vector<std::string> doubts;  // a warning for each variable that resembles a setting's or a flag
+  /// The source of a setting's value, or "default".
   std::string origin(std::string_view key) const;
-  /// What opens a message about the setting: "--slots", "MILLRACE_SLOTS: slots", "server.yaml:7: slots"; its
-  /// key where nobody gave it.
+  /// The beginning of a message about the setting: "--slots", "MILLRACE_SLOTS: slots", "server.yaml:7:
+  /// slots", or its key if the value is the default.
   std::string named(std::string_view key) const;
 };
 
-/// Everything checked that can be checked without looking into another file. A cluster's name becomes the path of its
-/// file. kInvalidInput naming the flag, the variable or file and line; kNotFound, kEnvironment where the file cannot
-/// be read; kNotFound for a cluster that is neither a file nor installed. Unknown keys of the file are refused, and
-/// variables that begin like a section's settings (MILLRACE_HTTP_…) and are none.
+/// Loads and checks everything that needs no other file. Replaces the name of a cluster by the path of its
+/// file. kInvalidInput, naming the flag, the variable or the line; kNotFound or kEnvironment if the file
+/// cannot be read; kNotFound for a cluster that is neither a file nor installed. Refuses unknown keys of the
+/// file, and unknown variables that begin like a section (MILLRACE_HTTP_…).
 Result<Loaded> load(const Sources& sources);
 
-/// As load(), with the file's text given; `name` stands for the file in messages.
+/// load() with the file's text. Messages call the file `name`.
 Result<Loaded> load_text(const std::string& text, const std::filesystem::path& name, const Sources& sources);
 
-/// This process's variables that begin with MILLRACE_.
+/// The variables of this process that begin with MILLRACE_.
 std::map<std::string, std::string> process_environment();
 
 }  // namespace millrace::server::config

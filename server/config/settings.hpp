@@ -1,10 +1,12 @@
-// Everything that can be set about a server, each setting once: its place in server.yaml, its flag, its
-// environment variable, its bounds, its default. README.md is the page for operators.
+// Every setting of a server: its key in server.yaml, flag, bounds and default. README.md documents the
+// settings.
 //
-// To add a setting: a member of Settings, a row in settings.cpp, a line in README.md and in
-// configs/server.yaml (a test holds the four together).
+// To add a setting, add a member of Settings and a row of kSettings, both in this file. File, environment,
+// flags, --help, --check-config and reload follow from the row. A test demands that README.md and
+// configs/server.yaml document every row.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -63,14 +65,14 @@ struct Settings {
   std::string log_format = "text";
 };
 
-// How a setting is written and where it goes.
+// The kinds of settings: the member that holds the value, and its bounds.
 struct Text {
   std::string Settings::*at;
 };
-struct Path {  // relative in the file: to the file's folder
+struct Path {  // in the file, relative to the file's folder
   std::string Settings::*at;
 };
-struct PathOrName : Path {};  // or the name of an installed cluster, which becomes the path of its file
+struct PathOrName : Path {};  // the name of an installed cluster becomes the path of its file
 struct Paths {
   std::vector<std::string> Settings::*at;
 };
@@ -99,26 +101,150 @@ struct Setting {
   std::string_view flag;  // "--max-body-bytes"
   Kind kind;
   std::string_view help;
-  std::string_view needs = {};  // a key without which this one has no meaning
-  bool live = false;            // a reload changes it in a running server
+  std::string_view needs = {};  // the key of a setting that this one depends on
+  bool live = false;            // a reload changes the setting in a running server
 };
 
-/// Every setting, in the order of the page.
-std::span<const Setting> settings();
+inline constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40U;
+inline constexpr std::uint64_t kDayMs = 86'400'000;
 
-/// Null where there is none.
+inline constexpr std::array<std::string_view, 5> kLevels = {"debug", "info", "warning", "error", "off"};
+inline constexpr std::array<std::string_view, 2> kFormats = {"text", "json"};
+inline constexpr std::array<std::string_view, 2> kCompatibilities = {"none", "triton"};
+inline constexpr std::array<std::string_view, 2> kFidelities = {"functional", "rtl"};
+inline constexpr std::array<std::string_view, 3> kModes = {"none", "explicit", "poll"};
+inline constexpr std::array<std::string_view, 4> kPolicies = {"auto", "overlap", "rolling", "drain"};
+
+inline constexpr Setting kSettings[] = {
+    {"deployments", "--deployment", Paths{&Settings::deployments}, "Deployment directory; may be repeated"},
+    {"cluster", "--cluster", PathOrName{{&Settings::cluster}},
+     "Cluster file (default: emulated cards made to fit)"},
+    {"fidelity", "--fidelity", Choice{&Settings::fidelity, kFidelities},
+     "Of emulated cards: functional, or rtl (their SystemVerilog, simulated)"},
+    {"replicas", "--replicas", Count{&Settings::replicas, 0, 64},
+     "Pipelines of each model, on cards of their own (0: as the deployment was compiled)"},
+    {"warmup_frames", "--warmup-frames", Count{&Settings::warmup_frames, 0, 10'000},
+     "Frames a version computes before it gets requests"},
+    {"slots", "--slots", Count{&Settings::slots, 1, 1024}, "Frames in flight on the cards, of each model"},
+    {"queue_capacity", "--queue-capacity", Count{&Settings::queue_capacity, 0, 1U << 20U},
+     "Frames that may wait for a slot, of each model"},
+    {"default_timeout_ms",
+     "--default-timeout-ms",
+     Milliseconds{&Settings::default_timeout, 1, kDayMs},
+     "Timeout of an inference that names none",
+     {},
+     true},
+    {"drain_notice_ms",
+     "--drain-notice-ms",
+     Milliseconds{&Settings::drain_notice, 0, kDayMs},
+     "How long requests are served after SIGTERM while /v2/health/ready answers 503",
+     {},
+     true},
+    {"drain_ms",
+     "--drain-ms",
+     Milliseconds{&Settings::drain, 0, kDayMs},
+     "Longest time for accepted requests after the drain notice",
+     {},
+     true},
+
+    {"repository.root", "--repository", Path{&Settings::repository_root},
+     "Directory of models: MODEL/VERSION/ with a deployment, or model.onnx to be compiled", "cluster"},
+    {"repository.mode", "--repository-mode", Choice{&Settings::repository_mode, kModes},
+     "none (all at the start), explicit (by load and unload) or poll (what changes is loaded)",
+     "repository.root"},
+    {"repository.poll_ms", "--repository-poll-ms", Milliseconds{&Settings::repository_poll, 10, kDayMs},
+     "Time between two polls of the repository in mode poll", "repository.root"},
+    {"repository.load", "--load", Texts{&Settings::repository_load},
+     "Model to load at the start in mode explicit; '*' for all; may be repeated", "repository.root"},
+    {"repository.policy", "--swap-policy", Choice{&Settings::repository_policy, kPolicies},
+     "How a version replaces another: auto, overlap, rolling or drain"},
+    {"repository.compile_cache", "--compile-cache", Path{&Settings::repository_cache},
+     "Where compiled models are kept (default: the user's cache folder)", "repository.root"},
+    {"repository.compilations", "--compilations", Count{&Settings::repository_compilations, 1, 16},
+     "Models compiled at once", "repository.root"},
+    {"repository.strict", "--repository-strict", Switch{&Settings::repository_strict},
+     "End with an error if the start cannot serve every model in the right version", "repository.root"},
+
+    {"http.listen", "--http", Texts{&Settings::http_listen},
+     "HTTP listener: HOST:PORT (port 0: the system chooses), unix:PATH, systemd:NAME, each also with tls: "
+     "before it; may be repeated"},
+    {"http.admin_listen", "--http-admin", Texts{&Settings::http_admin_listen},
+     "The same for a listener; then only such listeners answer admin routes (default: all do)"},
+    {"http.certificate", "--tls-certificate", Path{&Settings::http_certificate},
+     "Certificate chain in PEM, for tls: listeners", "http.key", true},
+    {"http.key", "--tls-key", Path{&Settings::http_key}, "Its private key in PEM", "http.certificate", true},
+    {"http.tokens",
+     "--tokens",
+     Path{&Settings::http_tokens},
+     "File of 'NAME SCOPE SECRET' lines: every request but health needs one of these bearer tokens",
+     {},
+     true},
+    {"http.cors_origins", "--cors-origin", Texts{&Settings::http_cors_origins},
+     "Web origin whose pages may read answers, or *; may be repeated (default: none)"},
+    {"http.compress_from_bytes", "--compress-from-bytes",
+     Count{&Settings::http_compress_from_bytes, 0, kMostBytes},
+     "Shortest answer in bytes that is compressed for clients that accept it; 0: none"},
+    {"http.threads", "--http-threads", Count{&Settings::http_threads, 0, 64},
+     "I/O threads; 0: one for two processors, at most 4"},
+    {"http.max_connections", "--max-connections", Count{&Settings::http_max_connections, 1, 1U << 20U},
+     "HTTP connections at once"},
+    {"http.max_header_bytes", "--max-header-bytes", Count{&Settings::http_max_header_bytes, 256, 1U << 20U},
+     "Longest request header accepted"},
+    {"http.max_body_bytes", "--max-body-bytes", Count{&Settings::http_max_body_bytes, 1, kMostBytes},
+     "Longest request body accepted (default: enough for the largest model, at least 1 MiB; with a "
+     "repository 64 MiB)"},
+    {"http.max_held_bytes", "--max-held-bytes", Count{&Settings::http_max_held_bytes, 1, kMostBytes},
+     "Bytes of bodies and answers of all HTTP connections together"},
+    {"http.idle_timeout_ms", "--idle-timeout-ms", Milliseconds{&Settings::http_idle_timeout, 1, kDayMs},
+     "How long a connection may stay without a request"},
+    {"http.header_timeout_ms", "--header-timeout-ms", Milliseconds{&Settings::http_header_timeout, 1, kDayMs},
+     "From a request's first byte to its header's end"},
+    {"http.body_timeout_ms", "--body-timeout-ms", Milliseconds{&Settings::http_body_timeout, 1, kDayMs},
+     "From a request's header to its end"},
+    {"http.write_timeout_ms", "--write-timeout-ms", Milliseconds{&Settings::http_write_timeout, 1, kDayMs},
+     "How long a client may take to read an answer"},
+
+    {"udp.listen", "--udp", Text{&Settings::udp_listen}, "HOST:PORT of the UDP listener (default: none)"},
+    {"udp.keys", "--udp-keys", Path{&Settings::udp_keys},
+     "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them",
+     "udp.listen", true},
+    {"udp.unauthenticated", "--udp-unauthenticated", Switch{&Settings::udp_unauthenticated},
+     "Allow other machines to use the UDP listener without keys", "udp.listen"},
+    {"udp.fragment_bytes", "--udp-fragment-bytes", Count{&Settings::udp_fragment_bytes, 256, 65'000},
+     "Longest payload of a UDP response's datagram", "udp.listen"},
+
+    {"metrics_compat", "--metrics-compat", Choice{&Settings::metrics_compat, kCompatibilities},
+     "none, or triton: adds Triton's nv_inference_* metrics"},
+
+    {"log.level",
+     "--log-level",
+     Choice{&Settings::log_level, kLevels},
+     "debug, info, warning, error or off",
+     {},
+     true},
+    {"log.format", "--log-format", Choice{&Settings::log_format, kFormats}, "text or json"},
+};
+
+/// Every setting, in the order of the table.
+inline std::span<const Setting> settings() {
+  return kSettings;
+}
+
+/// Null if there is no such key.
 const Setting* find_setting(std::string_view key);
 
 /// "http.max_body_bytes" -> "MILLRACE_HTTP_MAX_BODY_BYTES".
 std::string environment_name(std::string_view key);
 
-/// A value as the file would have it: lists as [a, b], durations in milliseconds.
+/// A value as in the file: lists as [a, b], durations in milliseconds.
 std::string value_text(const Setting& setting, const Settings& of);
 
 /// The settings whose values differ.
 std::vector<const Setting*> differing(const Settings& a, const Settings& b);
 
 /// Copies one setting's value.
-void assign(const Setting& setting, const Settings& from, Settings& to);
+inline void assign(const Setting& setting, const Settings& from, Settings& to) {
+  std::visit([&](const auto& kind) { to.*kind.at = from.*kind.at; }, setting.kind);
+}
 
 }  // namespace millrace::server::config

@@ -21,14 +21,14 @@ void expect_refused(const Result<Loaded>& loaded, const std::string& says) {
   EXPECT_NE(loaded.error().message().find(says), std::string::npos) << loaded.error().message();
 }
 
-TEST(Config, WithoutAnySourceIsTheDefaults) {
+TEST(Config, HasTheDefaultsWithoutAnySource) {
   const auto loaded = load({});
   ASSERT_TRUE(loaded.ok()) << loaded.error().message();
   EXPECT_TRUE(differing(loaded->settings, Settings{}).empty());
   EXPECT_EQ(loaded->origin("slots"), "default");
 }
 
-TEST(Config, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
+TEST(Config, FlagsWinOverTheEnvironmentAndTheEnvironmentOverTheFile) {
   Sources sources;
   const std::string file = "slots: 2\nqueue_capacity: 3\nhttp:\n  listen: 127.0.0.1:1\n";
   sources.environment = {{"MILLRACE_SLOTS", "4"}, {"MILLRACE_QUEUE_CAPACITY", "5"}};
@@ -43,7 +43,7 @@ TEST(Config, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
   EXPECT_EQ(loaded->origin("http.listen"), "server.yaml:4");
 }
 
-TEST(Config, EveryKindOfValueIsRead) {
+TEST(Config, ReadsEveryKindOfValue) {
   const auto loaded = load_text(
       "schema: 1\ndeployments: [a, /b]\ncluster: ./c.yaml\ndrain_ms: 7\nudp: {listen: 'h:1', "
       "unauthenticated: "
@@ -57,7 +57,7 @@ TEST(Config, EveryKindOfValueIsRead) {
   EXPECT_EQ(loaded->settings.log_level, "debug");
 }
 
-TEST(Config, FindsTheClusterOfANameBesideTheFileThenAmongTheInstalledOnesAndNowhereElse) {
+TEST(Config, FindsAClusterBesideTheFileOrAmongTheInstalledOnes) {
   const TemporaryDirectory directory("millrace-config"), current("millrace-config");
   const auto cluster = [&](const std::string& name) {
     const auto loaded = load_text("cluster: " + name + "\n", directory.path() / "server.yaml", {});
@@ -86,7 +86,7 @@ TEST(Config, FindsTheClusterOfANameBesideTheFileThenAmongTheInstalledOnesAndNowh
   std::filesystem::current_path(before);
 }
 
-TEST(Config, AListInTheEnvironmentIsSeparatedByCommasAndReplacesTheFiles) {
+TEST(Config, AListInTheEnvironmentReplacesTheListOfTheFile) {
   Sources sources;
   sources.environment = {{"MILLRACE_DEPLOYMENTS", "x,y"}};
   const auto loaded = load_text("deployments: [a]", "server.yaml", sources);
@@ -94,7 +94,7 @@ TEST(Config, AListInTheEnvironmentIsSeparatedByCommasAndReplacesTheFiles) {
   EXPECT_EQ(loaded->settings.deployments, (std::vector<std::string>{"x", "y"}));
 }
 
-TEST(Config, WhatIsWrongInTheFileIsRefusedWithItsLine) {
+TEST(Config, RefusesAWrongFileAndNamesTheLine) {
   expect_refused(from_file("slots: 2\nslotz: 3\n"),
                  "server.yaml:2: unknown key 'slotz'; known here: cluster");
   expect_refused(from_file("http:\n  listen: a:1\n  lisen: b\n"), "server.yaml:3: unknown key 'http.lisen'");
@@ -122,7 +122,7 @@ TEST(Config, WhatIsWrongInTheFileIsRefusedWithItsLine) {
   expect_refused(from_file("slots: \xFF\n"), "not UTF-8");
 }
 
-TEST(Config, AVariableOrFlagThatIsWrongIsNamed) {
+TEST(Config, NamesAWrongVariableOrFlag) {
   Sources sources;
   sources.environment = {{"MILLRACE_HTTP_LISTN", "x"}};
   expect_refused(load(sources), "MILLRACE_HTTP_LISTN: no setting has this environment variable");
@@ -134,7 +134,7 @@ TEST(Config, AVariableOrFlagThatIsWrongIsNamed) {
   expect_refused(load(sources), "--slots: '1025' is not a whole number");
 }
 
-TEST(Config, AVariableThatIsNearlyASettingsIsWarnedOfByTheNameThatWasMeant) {
+TEST(Config, WarnsOfAVariableThatResemblesASettings) {
   const auto doubts_of = [](std::map<std::string, std::string> environment) {
     Sources sources;
     sources.environment = std::move(environment);
@@ -167,7 +167,7 @@ TEST(Config, AVariableThatIsNearlyASettingsIsWarnedOfByTheNameThatWasMeant) {
   EXPECT_EQ(doubts_of({{"MILLRACE_SLOT", "4"}, {"MILLRACE_SLOTS", "4"}, {"MILLRACE_UPD", "x"}}).size(), 1U);
 }
 
-TEST(Config, ASettingWithoutWhatItNeedsIsRefused) {
+TEST(Config, RefusesASettingWithoutTheOneItNeeds) {
   expect_refused(from_file("udp: {fragment_bytes: 1000}\n"), "udp.fragment_bytes: needs udp.listen (--udp)");
   expect_refused(from_file("repository: {mode: poll}\n"), "repository.mode: needs repository.root");
   EXPECT_TRUE(from_file("repository: {mode: none}\n").ok()) << "as if it were not there";
@@ -176,14 +176,14 @@ TEST(Config, ASettingWithoutWhatItNeedsIsRefused) {
   expect_refused(load(sources), "--udp-keys: needs udp.listen (--udp)");
 }
 
-TEST(Config, AnOriginThatNoBrowserSendsIsRefused) {
+TEST(Config, RefusesAnOriginThatNoBrowserSends) {
   for (const std::string bad : {"foo", "://x", "https://", "https://a/", "https://*", "HTTPS://a", "null"})
     expect_refused(from_file("http: {cors_origins: ['" + bad + "']}\n"),
                    "server.yaml:1: http.cors_origins: '" + bad + "' is no origin");
   EXPECT_TRUE(from_file("http: {cors_origins: ['*', 'https://a.example', 'http://[::1]:3000']}\n").ok());
 }
 
-TEST(Config, AFileThatIsMissingIsNamed) {
+TEST(Config, NamesAMissingFile) {
   Sources sources;
   sources.file = "/no/such/server.yaml";
   const auto loaded = load(sources);
@@ -192,7 +192,7 @@ TEST(Config, AFileThatIsMissingIsNamed) {
   EXPECT_NE(loaded.error().message().find("/no/such/server.yaml"), std::string::npos);
 }
 
-TEST(Config, TheExampleHoldsEverySettingAtItsDefault) {
+TEST(Config, ReadmeAndExampleDocumentEverySetting) {
   const std::string root = tests::source_dir();
   Sources sources;
   sources.file = root + "/configs/server.yaml";
