@@ -24,14 +24,14 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-/// From a swap that programs nothing to a compilation.
+/// From a swap that programs no card to a compilation.
 const std::vector<double>& reload_buckets() {
   static const std::vector<double> buckets = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0,
                                               2.5,  5.0,    10,   25,   50,     100,  250, 500,  1000};
   return buckets;
 }
 
-/// Two neighbours differ by a factor of two at most, so a quantile between them is good to that.
+/// Neighbours differ by at most a factor of two, which bounds the error of a quantile between them.
 const std::vector<double>& latency_buckets() {
   static const std::vector<double> buckets = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3,
                                               2e-3, 3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,
@@ -44,7 +44,7 @@ std::string digits(double value, int most) {
   return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.*g", most, value))};
 }
 
-/// prometheus-cpp writes a bound with 16 digits: 7e-5 as 6.999999999999999e-05, which nobody would look for.
+/// prometheus-cpp writes a bound with 16 digits: 7e-5 as 6.999999999999999e-05, which no query would match.
 std::string with_short_bounds(std::string page) {
   for (const double bound : latency_buckets()) {
     const std::string from = ",le=\"" + digits(bound, 16) + '"', to = ",le=\"" + digits(bound, 15) + '"';
@@ -59,7 +59,7 @@ double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// Why a request did not succeed, in the few words the label may take.
+/// The values of the label `reason` of a failed request.
 constexpr std::array kReasons = {
     ErrorCode::kInvalidInput,      ErrorCode::kNotFound,    ErrorCode::kUnsupported,
     ErrorCode::kResourceExhausted, ErrorCode::kUnavailable, ErrorCode::kDeadlineExceeded,
@@ -94,9 +94,7 @@ struct Families {
                     .Add({})),
         reloads(counters(registry, "millrace_reloads_total", "Loads and unloads of models, by outcome.")),
         reload_seconds(times(registry, "millrace_reload_seconds",
-                             "From the begin of a load to its end, the compilation apart.")),
-        programmed(counters(registry, "millrace_programmings_total",
-                            "Images loaded on a card, whichever versions they belong to.")) {}
+                             "From the begin of a load to its end, the compilation apart.")) {}
 
   static prometheus::Family<prometheus::Counter>& counters(prometheus::Registry& registry, const char* name,
                                                            const char* help) {
@@ -119,24 +117,10 @@ struct Families {
   prometheus::Counter& refused;
   prometheus::Family<prometheus::Counter>& reloads;
   prometheus::Family<prometheus::Histogram>& reload_seconds;
-  prometheus::Family<prometheus::Counter>& programmed;
 };
 
-constexpr const char* name_of(Metrics::Reload outcome) {
-  switch (outcome) {
-    case Metrics::Reload::kSuccess:
-      return "success";
-    case Metrics::Reload::kFailure:
-      return "failure";
-    case Metrics::Reload::kRollback:
-      return "rollback";
-    case Metrics::Reload::kCancelled:
-      return "cancelled";
-    case Metrics::Reload::kUnload:
-      return "unload";
-  }
-  return "failure";
-}
+/// By Metrics::Reload.
+constexpr std::array kOutcomes = {"success", "failure", "rollback", "cancelled", "unload"};
 
 constexpr const char* name_of(Transport transport) {
   return transport == Transport::kUdp ? "udp" : "http";
@@ -149,7 +133,7 @@ class PrometheusModelMetrics final : public ModelMetrics {
       : PrometheusModelMetrics(families, transports,
                                prometheus::Labels{{"model", name}, {"version", version}}) {}
 
-  /// Takes its series off the page. Nobody may use it afterwards.
+  /// Removes the series from the page. The object must not be used afterwards.
   void remove_from(Families& families) {
     families.in_flight.Remove(&in_flight_);
     families.queue.Remove(&queue_);
@@ -293,7 +277,7 @@ class PrometheusMetrics final : public Metrics {
     if (entry == models_.end()) {
       reloads_of(name);
       auto series = std::make_shared<PrometheusModelMetrics>(families_, transports_, name, version);
-      entry = models_.emplace(key, Entry{std::move(series), {}}).first;
+      entry = models_.emplace(key, Series{std::move(series), {}}).first;
     }
     entry->second.gone.reset();
     return entry->second.series;
@@ -303,8 +287,7 @@ class PrometheusMetrics final : public Metrics {
     const std::size_t index = status < by_status_.size() ? status : 0;
     prometheus::Counter* counter = by_status_[index].load(std::memory_order_acquire);
     if (counter == nullptr) {
-      // Add() gives the same counter to everyone who asks for the same labels, so two threads may both come
-      // here.
+      // Two threads may come here; Add() returns the same counter for the same labels.
       counter = &families_.http.Add({{"code", std::to_string(index)}});
       by_status_[index].store(counter, std::memory_order_release);
     }
@@ -320,11 +303,12 @@ class PrometheusMetrics final : public Metrics {
     drop_what_is_gone();
     Reloads& reloads = reloads_of(name);
     reloads.last = Clock::now();
-    reloads.by_outcome.at(outcome)->Increment();
+    reloads.by_outcome.at(static_cast<std::size_t>(outcome))->Increment();
     reloads.took->Observe(seconds(took));
   }
-  void programmed(const std::string& card) override {
-    families_.programmed.Add({{"card", card}}).Increment();
+  void count(const std::string& name, const std::string& help, const Labels& labels) override {
+    // Register() and Add() return what the same name and labels got before.
+    Families::counters(registry_, name.c_str(), help.c_str()).Add({labels.begin(), labels.end()}).Increment();
   }
 
   void set_sampler(std::function<void(Samples&)> sampler) override {
@@ -357,12 +341,12 @@ class PrometheusMetrics final : public Metrics {
 #endif
 
   using Clock = std::chrono::steady_clock;
-  struct Entry {
+  struct Series {
     std::shared_ptr<PrometheusModelMetrics> series;
-    std::optional<Clock::time_point> gone;  // since when it is known that nobody holds it
+    std::optional<Clock::time_point> gone;  // when it was noticed that nobody holds it
   };
   struct Reloads {
-    std::map<Reload, prometheus::Counter*> by_outcome;
+    std::vector<prometheus::Counter*> by_outcome;
     prometheus::Histogram* took = nullptr;
     Clock::time_point last;
   };
@@ -370,16 +354,15 @@ class PrometheusMetrics final : public Metrics {
   Reloads& reloads_of(const std::string& name) {
     Reloads& reloads = reloads_[name];
     if (reloads.took != nullptr) return reloads;
-    // All from the start, so that a first failure is an increase.
-    for (const Reload outcome :
-         {Reload::kSuccess, Reload::kFailure, Reload::kRollback, Reload::kCancelled, Reload::kUnload})
-      reloads.by_outcome[outcome] = &families_.reloads.Add({{"model", name}, {"outcome", name_of(outcome)}});
+    // Make all series at once, so that Prometheus sees the first failure as an increase.
+    for (const char* outcome : kOutcomes)
+      reloads.by_outcome.push_back(&families_.reloads.Add({{"model", name}, {"outcome", outcome}}));
     reloads.took = &families_.reload_seconds.Add({{"model", name}}, reload_buckets());
     reloads.last = Clock::now();
     return reloads;
   }
 
-  /// With the mutex, under which alone another can come to hold what nobody holds.
+  /// mutex_ is held, so nobody can begin to hold a series that nobody holds now.
   void drop_what_is_gone() {
     const Clock::time_point now = Clock::now();
     std::multimap<Clock::time_point, decltype(models_)::iterator> gone;
@@ -388,7 +371,7 @@ class PrometheusMetrics final : public Metrics {
       if (!entry->second.gone) entry->second.gone = now;
       gone.emplace(*entry->second.gone, entry);
     }
-    // use_count() orders nothing: what the last holders counted comes before what is destroyed here.
+    // use_count() does not synchronise, so order the last holders' counting before the destruction.
     std::atomic_thread_fence(std::memory_order_acquire);
     const auto drops = [&](Clock::time_point since, std::size_t left) {
       return now - since >= retention_.time || left > retention_.most;
@@ -398,7 +381,7 @@ class PrometheusMetrics final : public Metrics {
       entry->second.series->remove_from(families_);
       models_.erase(entry);
     }
-    // Of models of which no version is left, and of those of which none ever was.
+    // Models without any version left, and models that never had one.
     std::multimap<Clock::time_point, decltype(reloads_)::iterator> unused;
     for (auto reloads = reloads_.begin(); reloads != reloads_.end(); ++reloads) {
       const auto first = models_.lower_bound({reloads->first, {}});
@@ -407,7 +390,7 @@ class PrometheusMetrics final : public Metrics {
     }
     for (std::size_t left = unused.size(); const auto& [since, reloads] : unused) {
       if (!drops(since, left--)) break;
-      for (const auto& [outcome, counter] : reloads->second.by_outcome) families_.reloads.Remove(counter);
+      for (const auto counter : reloads->second.by_outcome) families_.reloads.Remove(counter);
       families_.reload_seconds.Remove(reloads->second.took);
       reloads_.erase(reloads);
     }
@@ -429,8 +412,8 @@ class PrometheusMetrics final : public Metrics {
   const Retention retention_;
   std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 
-  std::mutex mutex_;  // what follows
-  std::map<std::pair<std::string, std::string>, Entry> models_;
+  std::mutex mutex_;  // protects the following members
+  std::map<std::pair<std::string, std::string>, Series> models_;
   std::map<std::string, Reloads> reloads_;  // by model; one for each that has an entry in models_
   std::function<void(Samples&)> sampler_;
 };

@@ -1,9 +1,8 @@
-// Everything the server counts, and the page Prometheus reads it from (text format 0.0.4).
+// All metrics of the server, and the page that Prometheus scrapes (text format 0.0.4).
 //
-// Counters and histograms are updated where things happen; what the cards and links report is read at the
-// scrape through a sampler. Series outlive what they are of, so that a model that is unloaded and loaded
-// again goes on counting, but not for ever: Retention. The names are listed in README.md. Any thread, unless
-// said otherwise.
+// Counters and histograms are updated where things happen. A sampler reads cards and links at each scrape.
+// Series outlive their model, so that a model that is loaded again goes on counting; Retention limits how
+// long. README.md lists the names. Any thread, unless a comment says otherwise.
 #pragma once
 
 #include <chrono>
@@ -20,13 +19,13 @@
 
 namespace millrace::server::metrics {
 
-/// Where one request's time went, as the histograms take it.
+/// How long each part of a request took.
 struct RequestTimes {
   std::chrono::nanoseconds request{0};  // last byte of the request read to answer ready
   std::chrono::nanoseconds queue{0}, input{0}, compute{0}, output{0};
 };
 
-/// How a request came.
+/// The protocol of a request.
 enum class Transport { kHttp, kUdp };
 
 /// The series of one served model version. Must not be used after its Metrics.
@@ -42,8 +41,8 @@ class ModelMetrics {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-/// Takes what a sampler reports at one scrape. Samples of one name must agree in type; the help of the first
-/// is used.
+/// Receives the values that a sampler reports at one scrape. Samples of one name must have one type; the help
+/// text of the first is used.
 class Samples {
  public:
   virtual ~Samples() = default;
@@ -56,24 +55,24 @@ enum class Compatibility {
   kTriton,  // Triton's nv_inference_* beside ours, for dashboards that know them
 };
 
-/// How long the series of a model version that nobody holds any more are kept.
+/// How long the series of a model version are kept after nobody holds them.
 struct Retention {
   std::chrono::nanoseconds time = std::chrono::hours(1);
-  std::size_t most = 256;  // versions: those that went first go before their time
+  std::size_t most = 256;  // versions; beyond it the oldest are dropped early
 };
 
 class Metrics {
  public:
-  /// `version` goes into millrace_build_info. Every model has series for each of `transports`, from the
-  /// start; requests over others must not be counted.
+  /// `version` goes into millrace_build_info. Every model has series for each of `transports` from the start;
+  /// requests over other transports must not be counted.
   static std::unique_ptr<Metrics> create(const std::string& version,
                                          Compatibility compatibility = Compatibility::kNone,
                                          std::vector<Transport> transports = {Transport::kHttp},
                                          Retention retention = {});
   virtual ~Metrics() = default;
 
-  /// The same object for the same model and version, made at the first call, as long as somebody holds it and
-  /// for the retention after that.
+  /// The series of a model version. Returns the same object again as long as somebody holds it, and for the
+  /// retention after that.
   virtual std::shared_ptr<ModelMetrics> model(const std::string& name, const std::string& version) = 0;
 
   virtual void http_answered(unsigned status) = 0;
@@ -81,18 +80,19 @@ class Metrics {
   virtual void connection_closed() = 0;
   virtual void connection_refused() = 0;
 
-  /// A load or unload of a model that came to its end, by what became of it.
+  /// Counts a load or unload of a model that has ended, by its outcome.
   enum class Reload { kSuccess, kFailure, kRollback, kCancelled, kUnload };
   virtual void reloaded(const std::string& model, Reload outcome, std::chrono::nanoseconds took) = 0;
 
-  /// An image was loaded on a card of the cluster.
-  virtual void programmed(const std::string& card) = 0;
+  /// Adds 1 to a counter, which the first call makes. This is all that a new counter needs; a value that is
+  /// read at each scrape goes to the sampler.
+  virtual void count(const std::string& name, const std::string& help, const Labels& labels) = 0;
 
   /// Called at every scrape, on the thread of serialise(). Set before the first scrape.
   virtual void set_sampler(std::function<void(Samples&)> sampler) = 0;
 
-  /// The page, after what was kept long enough is dropped. Reads /proc and calls the sampler, so not for an
-  /// I/O thread.
+  /// The page, without series beyond their retention. Reads /proc and calls the sampler, so it must not run
+  /// on an I/O thread.
   virtual std::string serialise() = 0;
 };
 

@@ -23,7 +23,7 @@ Error cancelled() {
   return Error(ErrorCode::kCancelled, "the compilation was cancelled");
 }
 
-/// Of everything in the directory but the stored frames, by content.
+/// A digest of the content of all files in the directory except the stored frames.
 Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, const std::string& name,
                               const std::stop_token& stop) {
   std::vector<std::string> files;
@@ -44,10 +44,10 @@ Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, 
   return sha256_hex(std::as_bytes(std::span(all)));
 }
 
-/// Takes a step's name out of each whole line "… compile: <step>: <milliseconds> ms".
-class Lines {
+/// Reports the step's name of each line "… compile: <step>: <milliseconds> ms".
+class StepLines {
  public:
-  explicit Lines(const std::function<void(const std::string&)>& progress) : progress_(progress) {}
+  explicit StepLines(const std::function<void(const std::string&)>& progress) : progress_(progress) {}
 
   void take(std::string_view part) {
     rest_ += part;
@@ -66,8 +66,8 @@ class Lines {
   std::string rest_;
 };
 
-/// The compiler's own words: its last line, from "error: " on.
-std::string words_of(const std::string& output) {
+/// The compiler's error message: its last line after "error: ".
+std::string error_message_of(const std::string& output) {
   std::string text = output.substr(0, output.find_last_not_of('\n') + 1);
   text = text.substr(text.rfind('\n') + 1);
   const auto at = text.find(kErrorWord);
@@ -99,7 +99,7 @@ Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, c
                    {(source / "model.onnx").string(), "--cluster", compiler.cluster.string(), "--name", name,
                     "--log-level", "debug", "-o", (entry / kDeployment).string()});
     progress.began();
-    Lines lines(progress.step_done);
+    StepLines lines(progress.step_done);
     ChildWatch watch;
     watch.stop = stop;
     watch.on_output = [&](std::string_view part) { lines.take(part); };
@@ -108,12 +108,13 @@ Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, c
     if (stop.stop_requested()) return cancelled();
     if (outcome.ok()) return {};
     if (is_disk_full(entry))
-      return Error(ErrorCode::kResourceExhausted, "compiling: the disk is full: " + words_of(outcome.output) +
-                                                      "; free space in " + cache.root().string());
+      return Error(ErrorCode::kResourceExhausted,
+                   "compiling: the disk is full: " + error_message_of(outcome.output) + "; free space in " +
+                       cache.root().string());
     if (outcome.signal != 0)
       return Error(ErrorCode::kInternal,
                    "compiling: the compiler ended by signal " + std::to_string(outcome.signal));
-    return Error(code_of(outcome.exit_code), "compiling: " + words_of(outcome.output));
+    return Error(code_of(outcome.exit_code), "compiling: " + error_message_of(outcome.output));
   };
   const auto kept = cache.get("deployments", key, make, {}, stop);
   if (!kept.ok()) return stop.stop_requested() ? cancelled() : kept.error();

@@ -1,5 +1,6 @@
-// A model of a repository compiled to a deployment: `millrace compile` in a process of its own, so that it
-// can be stopped at any point, and what it takes or breaks is not the server's.
+// Compiles a model of a repository to a deployment, with `millrace compile` in a process of its own. The
+// server can kill that process at any point, and a compiler that crashes or needs much memory does no harm to
+// the server.
 #pragma once
 
 #include <filesystem>
@@ -14,23 +15,21 @@
 namespace millrace::server::models {
 
 struct Compiler {
-  std::vector<std::string> command;  // the program, "compile" and what does not depend on the model
+  std::vector<std::string> command;  // the program, "compile" and the arguments common to all models
   std::filesystem::path cluster;     // cluster file
-  std::string identity;              // of program and cluster: what the result depends on beside the model
+  std::string identity;              // digest of program and cluster, which the deployment depends on
 };
 
-/// What is told while a version is compiled, on the thread that called. Nothing of it where the deployment is
-/// taken from the cache.
+/// Called on the calling thread while a version is compiled; not called if the cache holds the deployment.
 struct CompileProgress {
   std::function<void()> began;                        // the compiler starts
   std::function<void(const std::string&)> step_done;  // the step's name
 };
 
-/// The deployment of `source` (holding model.onnx) named `name`, from the cache where it was compiled before
-/// from the same files, by this process or another. Blocks;
-/// kCancelled once `stop` is asked for, the process killed and nothing left behind, also while another
-/// process compiles the same and is waited for; kResourceExhausted where the disk is full; else as the
-/// compiler fails, with its words.
+/// Compiles the folder `source`, which holds model.onnx, to a deployment named `name`. Takes the deployment
+/// from the cache if this or another process has compiled the same files before. Blocks, also while another
+/// process compiles them. kCancelled once `stop` is requested: the compiler is killed and leaves no files.
+/// kResourceExhausted if the disk is full. Otherwise the compiler's own error.
 Result<std::filesystem::path> compile_version(const Compiler& compiler, const Cache& cache,
                                               const std::string& name, const std::filesystem::path& source,
                                               const std::stop_token& stop, const CompileProgress& progress);

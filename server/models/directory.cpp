@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostFiles = 10'000;  // of one version; beyond them it is no version of ours
+constexpr std::size_t kMostFiles = 10'000;  // in one version
 constexpr std::size_t kMostDigits = 18;
 
 std::vector<fs::path> entries(const fs::path& directory, std::error_code& code) {
@@ -25,7 +25,8 @@ std::vector<fs::path> entries(const fs::path& directory, std::error_code& code) 
   return out;
 }
 
-/// What each file below says of itself, by its name, `inside` in front; false where that cannot be told.
+/// Adds mode, size, time and inode of every file below, by its path with the prefix `inside`. False if one
+/// cannot be read.
 bool describe(const fs::path& directory, const std::string& inside,
               std::map<std::string, std::string>& files) {
   std::error_code code;
@@ -50,10 +51,10 @@ std::string fingerprint(const fs::path& directory) {
   return sha256_hex(std::as_bytes(std::span(all)));
 }
 
-VersionDirectory look_at(const fs::path& path) {
+VersionDirectory read_version(const fs::path& path) {
   VersionDirectory version;
   std::error_code ignored;
-  // Where the link leads, so that another target is another version.
+  // Follow a link, so that a new target counts as a change.
   version.path = fs::canonical(path, ignored);
   if (version.path.empty()) version.path = path;
   version.kind = kind_of(version.path);
@@ -130,7 +131,7 @@ Result<Directory> scan(const fs::path& root) {
     for (const auto& path : entries(folder, ignored)) {
       const std::uint64_t version = parse_version(path.filename().string());
       if (version == 0 || !fs::is_directory(path, ignored)) continue;
-      model.versions.emplace(version, look_at(path));
+      model.versions.emplace(version, read_version(path));
     }
     if (!model.versions.empty() || model.pin.is_set()) models.emplace(name, std::move(model));
   }

@@ -1,23 +1,14 @@
 #include "server/models/model.hpp"
 
+#include <array>
 #include <utility>
 
 namespace millrace::server::models {
 
 std::string_view to_string(ModelState state) {
-  switch (state) {
-    case ModelState::kUnknown:
-      return "UNKNOWN";
-    case ModelState::kReady:
-      return "READY";
-    case ModelState::kUnavailable:
-      return "UNAVAILABLE";
-    case ModelState::kLoading:
-      return "LOADING";
-    case ModelState::kUnloading:
-      return "UNLOADING";
-  }
-  return "UNKNOWN";
+  constexpr std::array<std::string_view, 5> kNames = {"UNKNOWN", "READY", "UNAVAILABLE", "LOADING",
+                                                      "UNLOADING"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 void Statistics::succeeded(const metrics::RequestTimes& times) {

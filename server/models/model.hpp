@@ -1,13 +1,16 @@
 // A model version that is being served: its pipeline, its state, its statistics.
 //
-// Whoever works on a request holds a shared_ptr<Model> until the answer is written, so a request begins and
-// ends on one version whatever is published meanwhile.
+// A request holds a shared_ptr<Model> until its answer is written, so it begins and ends on one version even
+// if another is published meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +20,6 @@
 #include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/plan/quantised.hpp"
 #include "server/metrics/metrics.hpp"
-#include "server/models/busy.hpp"
 #include "server/models/swap_gate.hpp"
 #include "server/models/verification.hpp"
 
@@ -41,7 +43,7 @@ class Statistics {
     std::uint64_t last_inference_unix_ms = 0;
     std::uint64_t inferences = 0;
     Duration success, fail, queue, input, compute, output;
-    std::uint64_t refused = 0;  // of `fail`: requests that no pipeline took
+    std::uint64_t refused = 0;  // of `fail`: requests that no pipeline accepted
   };
 
   void succeeded(const metrics::RequestTimes& times);
@@ -64,6 +66,33 @@ class Statistics {
   std::atomic<std::uint64_t> last_inference_unix_ms_{0}, refused_{0};
 };
 
+/// How busy each card is: the fraction of the last second or more that it computed. Any thread.
+class BusyRatios {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `busy_seconds` is the card's counter at `now`; loading an image restarts it. The first answer is 0.
+  double of(const std::string& card, double busy_seconds, Clock::time_point now) {
+    const std::lock_guard lock(mutex_);
+    auto [entry, fresh] = cards_.try_emplace(card, Window{now, busy_seconds, 0});
+    Window& window = entry->second;
+    const double passed = std::chrono::duration<double>(now - window.since).count();
+    if (fresh || passed < 1) return window.ratio;
+    const double busy = busy_seconds >= window.busy ? busy_seconds - window.busy : busy_seconds;
+    window = {now, busy_seconds, std::min(1.0, busy / passed)};
+    return window.ratio;
+  }
+
+ private:
+  struct Window {
+    Clock::time_point since;
+    double busy = 0, ratio = 0;
+  };
+
+  std::mutex mutex_;
+  std::map<std::string, Window> cards_;
+};
+
 class Model {
  public:
   /// The Metrics that `metrics` belongs to must outlive the model. `pipeline` is its first replica; `waiting`
@@ -75,11 +104,11 @@ class Model {
   const std::string& version() const { return version_; }
   const runtime::plan::Deployment& deployment() const { return pipeline_->deployment(); }
   const runtime::plan::ModelInfo& info() const { return pipeline_->deployment().model; }
-  /// What may be sent instead of an input's own type.
+  /// The quantised types that clients may send instead of an input's own type.
   const QuantisedInputs& quantised() const { return quantised_; }
   runtime::pipeline::Dispatcher& pipeline() const { return *pipeline_; }
 
-  /// As Pipeline::submit(). The version that takes this one's place may answer the frame; `passage` must live
+  /// As Pipeline::submit(). The version that replaces this one may answer the frame; `passage` must live
   /// until on_complete.
   Status submit(runtime::pipeline::Frame& frame, Passage& passage) {
     frame.passage = &passage;
@@ -96,8 +125,8 @@ class Model {
     pending_verification_ = std::move(stored);
   }
 
-  // One of these for every request: begun(), then succeeded(), failed(), passed_on(), or not_taken() where
-  // the pipeline did not accept the frame; or refused() alone, where no frame was made of it.
+  // Every request calls begun() and then one of succeeded(), failed(), passed_on(), or not_taken() if the
+  // pipeline refused the frame. A request that never became a frame calls only refused().
   void begun() { metrics_->begun(); }
   void passed_on() { metrics_->passed_on(); }
   void succeeded(metrics::Transport transport, const metrics::RequestTimes& times);

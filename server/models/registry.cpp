@@ -1,6 +1,7 @@
 #include "server/models/registry.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace millrace::server::models {
@@ -102,21 +103,20 @@ metrics::Labels with(const metrics::Labels& labels, metrics::Labels more) {
   return more;
 }
 
-/// What a card counts is counted for all its partitions together.
 void sample_partitions(metrics::Samples& samples, const metrics::Labels& labels, Model& model,
                        const runtime::pipeline::CardStatus& card) {
   const auto& plan = model.deployment();
-  const auto of_card = [&](const auto& partition) { return partition.endpoint == card.endpoint; };
-  const auto count = std::count_if(plan.partitions.begin(), plan.partitions.end(), of_card);
+  const auto on_card = [&](const auto& partition) { return partition.endpoint == card.endpoint; };
+  const auto count = std::count_if(plan.partitions.begin(), plan.partitions.end(), on_card);
   const double ratio = model.busy().of(card.card, card.busy_seconds, BusyRatios::Clock::now());
   for (const auto& partition : plan.partitions) {
-    if (!of_card(partition)) continue;
+    if (!on_card(partition)) continue;
     const auto of_partition = with(labels, {{"partition", partition.name}, {"card", card.card}});
+    // The card counts the frames of all its partitions together.
     samples.counter("millrace_partition_frames_total", "Frames computed since its card's last load.",
                     of_partition, static_cast<double>(card.frames) / static_cast<double>(count));
     samples.gauge("millrace_partition_busy_ratio",
-                  "Share of the time since an earlier look, a second ago or more, that its card computed.",
-                  of_partition, ratio);
+                  "Fraction of the last second or more that its card computed.", of_partition, ratio);
   }
 }
 
@@ -124,20 +124,20 @@ void sample_card(metrics::Samples& samples, const metrics::Labels& labels,
                  const runtime::pipeline::CardStatus& card) {
   const auto of_card = with(labels, {{"endpoint", card.endpoint}, {"card", card.card}});
   const bool up = card.state == runtime::pipeline::CardState::kUp && card.answers;
-  samples.gauge("millrace_card_up", "1 where the card is programmed and answers.", of_card, up ? 1 : 0);
-  samples.counter("millrace_card_restarts_total", "Times the card was lost and brought back.", of_card,
-                  static_cast<double>(card.restarts));
-  samples.counter("millrace_card_programmed_total", "Times an image was loaded.", of_card,
-                  static_cast<double>(card.programmed));
-  samples.counter("millrace_card_frames_total", "Frames computed since the last load.", of_card,
-                  static_cast<double>(card.frames));
-  samples.counter("millrace_card_busy_seconds_total", "Time computing since the last load.", of_card,
-                  card.busy_seconds);
-  if (card.sensors.temperature_celsius)
-    samples.gauge("millrace_card_temperature_celsius", "The hottest sensor of the board.", of_card,
-                  *card.sensors.temperature_celsius);
-  if (card.sensors.power_watts)
-    samples.gauge("millrace_card_power_watts", "Taken by the board.", of_card, *card.sensors.power_watts);
+  const auto counter = [&](const char* name, const char* help, auto value) {
+    samples.counter(name, help, of_card, static_cast<double>(value));
+  };
+  const auto gauge = [&](const char* name, const char* help, std::optional<double> value) {
+    if (value) samples.gauge(name, help, of_card, *value);
+  };
+  gauge("millrace_card_up", "1 if the card is programmed and answers.", up ? 1 : 0);
+  counter("millrace_card_restarts_total", "Times the card was lost and brought back.", card.restarts);
+  counter("millrace_card_programmed_total", "Times an image was loaded.", card.programmed);
+  counter("millrace_card_frames_total", "Frames computed since the last load.", card.frames);
+  counter("millrace_card_busy_seconds_total", "Time computing since the last load.", card.busy_seconds);
+  gauge("millrace_card_temperature_celsius", "The hottest sensor of the board.",
+        card.sensors.temperature_celsius);
+  gauge("millrace_card_power_watts", "Power drawn by the board.", card.sensors.power_watts);
 }
 
 void sample_link(metrics::Samples& samples, const metrics::Labels& labels,
@@ -145,14 +145,14 @@ void sample_link(metrics::Samples& samples, const metrics::Labels& labels,
   const auto of_link =
       with(labels,
            {{"channel", link.channel}, {"producer", link.producer_card}, {"consumer", link.consumer_card}});
-  samples.gauge("millrace_link_up", "1 where both ends see the link.", of_link, link.up ? 1 : 0);
-  samples.counter("millrace_link_bytes_total", "Payload carried.", of_link, static_cast<double>(link.bytes));
-  samples.counter("millrace_link_packets_total", "Packets carried.", of_link,
-                  static_cast<double>(link.packets));
-  samples.counter("millrace_link_stalls_total", "Times a sender waited for a credit.", of_link,
-                  static_cast<double>(link.stalls));
-  samples.counter("millrace_link_errors_total", "Times a card reported a fault of the link.", of_link,
-                  static_cast<double>(link.errors));
+  const auto counter = [&](const char* name, const char* help, auto value) {
+    samples.counter(name, help, of_link, static_cast<double>(value));
+  };
+  samples.gauge("millrace_link_up", "1 if both ends see the link.", of_link, link.up ? 1 : 0);
+  counter("millrace_link_bytes_total", "Payload carried.", link.bytes);
+  counter("millrace_link_packets_total", "Packets carried.", link.packets);
+  counter("millrace_link_stalls_total", "Times a sender waited for a credit.", link.stalls);
+  counter("millrace_link_errors_total", "Times a card reported a fault of the link.", link.errors);
 }
 
 }  // namespace
@@ -161,23 +161,22 @@ void Registry::sample(metrics::Samples& samples) const {
   for (const auto& model : snapshot()->all()) {
     const auto status = model->pipeline().status();
     const metrics::Labels labels = {{"model", model->name()}, {"version", model->version()}};
-    samples.gauge("millrace_model_info", "Constant 1; the labels say which deployment a model version is.",
+    const auto gauge = [&](const char* name, const char* help, auto value) {
+      samples.gauge(name, help, labels, static_cast<double>(value));
+    };
+    samples.gauge("millrace_model_info", "Constant 1; the labels name the deployment of a model version.",
                   with(labels, {{"digest", model->deployment().digest}}), 1);
-    samples.gauge("millrace_model_ready",
-                  "1 where every card of the model, or of one of its replicas, is up.", labels,
-                  status.ready ? 1 : 0);
-    samples.gauge("millrace_replicas", "Pipelines the model has, each on cards of its own.", labels,
-                  status.replicas);
-    samples.gauge("millrace_replicas_wanted",
-                  "Pipelines it should have; fewer are there where some did not come up again after a swap.",
-                  labels, model->pipeline().wanted());
-    samples.gauge("millrace_replicas_ready", "Those of them whose cards are all up.", labels,
-                  status.replicas_ready);
-    samples.gauge("millrace_frames_in_flight", "Frames on the cards.", labels, status.in_flight);
-    samples.gauge("millrace_slots", "Frames that can be on the cards at once.", labels, status.slots);
-    samples.gauge("millrace_queue_depth", "Frames waiting for a slot.", labels, status.queued);
-    samples.gauge("millrace_queue_capacity", "Frames that may wait for a slot.", labels,
-                  status.queue_capacity);
+    gauge("millrace_model_ready", "1 if every card of the model, or of one of its replicas, is up.",
+          status.ready ? 1 : 0);
+    gauge("millrace_replicas", "Pipelines of the model, each on cards of its own.", status.replicas);
+    gauge("millrace_replicas_wanted",
+          "Pipelines the model should have; more than there are if some did not come up after a swap.",
+          model->pipeline().wanted());
+    gauge("millrace_replicas_ready", "Pipelines of the model whose cards are all up.", status.replicas_ready);
+    gauge("millrace_frames_in_flight", "Frames on the cards.", status.in_flight);
+    gauge("millrace_slots", "Most frames that can be on the cards at once.", status.slots);
+    gauge("millrace_queue_depth", "Frames waiting for a slot.", status.queued);
+    gauge("millrace_queue_capacity", "Most frames that may wait for a slot.", status.queue_capacity);
     for (const auto& card : status.cards) {
       sample_card(samples, labels, card);
       sample_partitions(samples, labels, *model, card);

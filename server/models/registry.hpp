@@ -1,8 +1,8 @@
 // The models being served, by name and version.
 //
-// Readers work on an immutable snapshot; publishing swaps the snapshot. A thread that answers requests keeps
-// a View: while nothing was published, finding a model costs one atomic load and a hash lookup, and no shared
-// cache line is written.
+// Readers work on an immutable snapshot; publishing replaces the snapshot. A thread that answers requests
+// keeps a View: until something is published, finding a model costs one atomic load and two map lookups, and
+// writes to no shared cache line.
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,15 @@
 
 namespace millrace::server::models {
 
-/// What is served at one moment. Immutable.
+/// The models served at one moment. Immutable.
 class Snapshot {
  public:
   using Versions = std::map<std::string, std::shared_ptr<Model>, std::less<>>;
 
-  /// The version asked for, or the newest published where `version` is empty; null where there is none.
+  /// The version, or the last published one if `version` is empty; null if there is none.
   std::shared_ptr<Model> find(std::string_view name, std::string_view version) const;
 
-  /// Null where no such model is served.
+  /// Null if no such model is served.
   const Versions* versions(std::string_view name) const;
 
   /// Ordered by name and version.
@@ -38,18 +38,18 @@ class Snapshot {
 
  private:
   friend class Registry;
-  struct Entry {
+  struct ServedVersions {
     Versions versions;
     std::shared_ptr<Model> newest;
   };
-  std::map<std::string, Entry, std::less<>> models_;
+  std::map<std::string, ServedVersions, std::less<>> models_;
 };
 
 /// Changed by one thread at a time; read by any.
 class Registry {
  public:
-  /// One thread's cached snapshot. refresh() it now and then where no request comes, so that it does not keep
-  /// old models alive.
+  /// One thread's cached snapshot. An idle thread must refresh() it now and then, or it keeps old models
+  /// alive.
   class View {
    private:
     friend class Registry;
@@ -59,27 +59,27 @@ class Registry {
 
   Registry();
 
-  /// Adds a model version, or takes the place of the one with the same name and version; it becomes the one
-  /// that requests without a version get. kInvalidInput where the name is empty.
+  /// Adds a model version or replaces the one with the same name and version. Requests without a version get
+  /// it from now on. kInvalidInput if the name is empty.
   Status publish(std::shared_ptr<Model> model);
 
-  /// publish(), and withdraws `previous` (null: nothing) where that is another version: in one step, so that
-  /// requests without a version find one of the two.
+  /// Publishes `model` and withdraws `previous` (may be null) in one step, so that requests without a version
+  /// always find one of the two.
   Status replace(const Model* previous, std::shared_ptr<Model> model);
 
-  /// kNotFound where it is not served. The model lives on while requests hold it.
+  /// kNotFound if the version is not served. The model lives on while requests hold it.
   Status withdraw(std::string_view name, std::string_view version);
 
   /// The view's snapshot, brought up to date. Valid until the view's next refresh.
   const Snapshot& refresh(View& view) const;
 
-  /// For threads that keep no view.
+  /// For threads without a view.
   std::shared_ptr<const Snapshot> snapshot() const;
 
-  /// Every model's pipeline stops within `bound` (all together); afterwards no frame is in flight.
+  /// Stops every model's pipeline, all of them within `bound`. Afterwards no frame is in flight.
   void stop(std::chrono::milliseconds bound);
 
-  /// What the cards, links and queues of every model report at a scrape. Reads card registers.
+  /// Reports the cards, links and queues of every model at a scrape. Reads card registers.
   void sample(metrics::Samples& samples) const;
 
  private:

@@ -216,9 +216,9 @@ Repository::JobPointer Repository::next(Job::Stage stage) const {
   return nullptr;
 }
 
-/// If a start or a poll could not load a version and no version of the model serves, restarts the job with the
-/// next older version that holds something and has not failed before. False if there is none, or the model is
-/// pinned.
+/// If a start or a poll could not load a version and no version of the model serves, restarts the job with
+/// the next older version that holds something and has not failed before. False if there is none, or the
+/// model is pinned.
 bool Repository::fall_back(const JobPointer& job, const Status& status) {
   if (status.ok() || !job->own || job->version == 0) return false;
   const auto found = list();
@@ -274,7 +274,8 @@ void Repository::finish(const JobPointer& job, const Status& status) {
     const auto wanted = wanted_.find(job->model);
     if (wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested()) {
       wanted->second.failed = status.ok() ? std::nullopt : std::optional(status.error());
-      // The version that a client asked for should serve. An older version that a start fell back to should not.
+      // The version that a client asked for should serve. An older version that a start fell back to should
+      // not.
       if (status.ok() && (!job->own || job->version >= wanted->second.passed_over))
         wanted->second.passed_over = 0;
     }

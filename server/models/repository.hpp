@@ -1,8 +1,9 @@
-// The versions that a server can serve, and the jobs that load and unload them. README.md describes the layout
-// of a repository, its modes and its states.
+// The versions that a server can serve, and the jobs that load and unload them. README.md describes the
+// layout of a repository, its modes and its states.
 //
-// Threads: one worker does the jobs, each in a thread of its own, and polls; others (one, unless the options ask
-// for more) compile. Any thread may call any function. A function waits for a job only if its comment says so.
+// Threads: one worker does the jobs, each in a thread of its own, and polls; others (one, unless the options
+// ask for more) compile. Any thread may call any function. A function waits for a job only if its comment
+// says so.
 #pragma once
 
 #include <chrono>
@@ -77,23 +78,24 @@ class Repository {
   /// Serves a deployment outside the root as version 1 of its model. Call before start(). Waits for cards.
   Status serve_deployment(PipelineSource::Deployment deployment);
 
-  /// Loads what the mode names and begins to poll. If a version does not load and no other of its model serves,
-  /// the next older version is loaded. Waits for every load that needs no compilation. kNotFound or kEnvironment
-  /// if the root cannot be listed.
+  /// Loads what the mode names and begins to poll. If a version does not load and no other of its model
+  /// serves, the next older version is loaded. Waits for every load that needs no compilation. kNotFound or
+  /// kEnvironment if the root cannot be listed.
   ///
   /// With `strict`, waits for compilations too, and fails if a model serves no version or the wrong one. The
   /// error names each such model and has the code of the first.
   Status start();
 
-  /// An error means that no job was made and `done` will not be called: kUnsupported in mode none, kInvalidInput
-  /// (bad version, or a pin without one), kResourceExhausted (64 jobs wait), kUnavailable (stopping). The job's
-  /// own status: kNotFound (no such model or version), kCancelled (unloaded meanwhile), kDoesNotFit (pinned to
-  /// another version, or other inputs and outputs), kEnvironment (the pin cannot be written), or the reason why
-  /// the version does not load.
+  /// An error means that no job was made and `done` will not be called: kUnsupported in mode none,
+  /// kInvalidInput (bad version, or a pin without one), kResourceExhausted (64 jobs wait), kUnavailable
+  /// (stopping). The job's own status: kNotFound (no such model or version), kCancelled (unloaded meanwhile),
+  /// kDoesNotFit (pinned to another version, or other inputs and outputs), kEnvironment (the pin cannot be
+  /// written), or the reason why the version does not load.
   Status load(const LoadOrder& order, Done done);
 
-  /// Unloads the version of the model, or whichever serves if `version` is empty, and cancels loads of it that
-  /// have not begun to swap. Errors as load(); the job's status: kNotFound if nothing was unloaded or cancelled.
+  /// Unloads the version of the model, or whichever serves if `version` is empty, and cancels loads of it
+  /// that have not begun to swap. Errors as load(); the job's status: kNotFound if nothing was unloaded or
+  /// cancelled.
   Status unload(const std::string& model, const std::string& version, Done done);
 
   /// Removes the model's pin, whatever the file holds; the version that serves goes on. Errors as load(); the
@@ -109,7 +111,8 @@ class Repository {
 
   /// Reports at a scrape which models should be served, in which version, and how many of them do not serve
   /// because their load failed. Reads the pins, so it must not run on an I/O thread. A model should be served
-  /// from the moment a start, a poll or a client asks for it until it is unloaded or (mode poll) leaves the root.
+  /// from the moment a start, a poll or a client asks for it until it is unloaded or (mode poll) leaves the
+  /// root.
   void sample(metrics::Samples& samples) const;
 
   RepositoryMode mode() const { return options_.mode; }
@@ -123,8 +126,8 @@ class Repository {
   /// True if no job or poll runs. After begin_stop(), stop() then waits only for compilers being killed.
   bool idle() const;
 
-  /// For a process that ends without stop(). Call after begin_stop(): clients of the running job, and requests
-  /// that it keeps waiting, get kUnavailable. The job goes on.
+  /// For a process that ends without stop(). Call after begin_stop(): clients of the running job, and
+  /// requests that it keeps waiting, get kUnavailable. The job goes on.
   void abandon();
 
  private:
@@ -169,8 +172,8 @@ class Repository {
     std::string fingerprint;
     bool failed = false;
   };
-  /// A model that did not come up again after a swap, or that lacks replicas. The worker retries it after pauses
-  /// that double.
+  /// A model that did not come up again after a swap, or that lacks replicas. The worker retries it after
+  /// pauses that double.
   struct Recovery {
     bool lost = false;         // no replica serves
     std::optional<Error> why;  // the latest error

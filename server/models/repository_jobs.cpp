@@ -17,9 +17,9 @@ namespace {
 constexpr std::chrono::milliseconds kLongestPause{30'000};
 constexpr std::chrono::milliseconds kReleasePause{200};
 
-/// Runs `work` in a thread of its own, waits for it, and returns free memory to the system. A version's plan and
-/// images are thousands of small blocks. The allocator caches freed blocks for each thread, and a page with one
-/// cached block cannot be returned; the caches go when their thread ends.
+/// Runs `work` in a thread of its own, waits for it, and returns free memory to the system. A version's plan
+/// and images are thousands of small blocks. The allocator caches freed blocks for each thread, and a page
+/// with one cached block cannot be returned; the caches go when their thread ends.
 template <class Work>
 void run_in_own_thread(const Work& work) {
   std::thread(work).join();
@@ -79,8 +79,8 @@ Error Repository::cancelled(const Job& job) {
   return Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded");
 }
 
-/// Keeps why the version did not load for the index and the metrics, and logs it. If `may_retry`, the next poll
-/// tries the version again.
+/// Keeps why the version did not load for the index and the metrics, and logs it. If `may_retry`, the next
+/// poll tries the version again.
 Error Repository::load_failed(Job& job, const Error& error, bool may_retry) {
   if (may_retry)
     tried_[job.model].erase(job.version);
@@ -105,8 +105,8 @@ void Repository::set_not_loaded(const Job& job, const std::string& why) {
                   (recovering_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
 }
 
-/// Fills in the version that a start, a poll or a load without a number means. Refuses a load of another version
-/// than the pinned one, unless the load moves the pin.
+/// Fills in the version that a start, a poll or a load without a number means. Refuses a load of another
+/// version than the pinned one, unless the load moves the pin.
 Status Repository::choose_version(Job& job, const ModelDirectory& directory) {
   const Pin& pin = directory.pin;
   // A version that was compiled for this job stays the job's version, even if the pin moved meanwhile.
@@ -154,7 +154,8 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
   return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
 }
 
-/// A restart does not compare signatures. If it would serve the refused version, says so and how to prevent it.
+/// A restart does not compare signatures. If it would serve the refused version, says so and how to prevent
+/// it.
 std::string Repository::after_restart(const Job& job, const std::string& serves) const {
   const auto found = list();
   if (!found.ok()) return "";
@@ -258,8 +259,8 @@ Status Repository::run_load(Job& job) {
   return {};
 }
 
-/// Reads the version; nothing if it is the one that serves, unchanged. Changes nothing, so a version too large
-/// for the machine's memory fails as any other (kResourceExhausted), and the models that serve go on.
+/// Reads the version; nothing if it is the one that serves, unchanged. Changes nothing, so a version too
+/// large for the machine's memory fails as any other (kResourceExhausted), and the models that serve go on.
 Result<std::optional<NextVersion>> Repository::prepare(const Job& job, const VersionDirectory& found,
                                                        const std::shared_ptr<Model>& old) try {
   if (found.kind == VersionDirectory::Kind::kSource && !job.compiled)
@@ -393,7 +394,7 @@ void Repository::recover(const std::string& name) {
 void Repository::check_replicas(const std::string& name, const std::optional<Error>& why) {
   if (is_lost(name)) return;
   const auto model = serving(name);
-  const Swapper::Strength now = Swapper::strength(model);
+  const Swapper::ReplicaCount now = Swapper::replica_count(model);
   if (model == nullptr || now.there >= now.wanted) {
     recovering_.erase(name);
     return;
@@ -406,8 +407,8 @@ void Repository::check_replicas(const std::string& name, const std::optional<Err
                 (recovery.why ? ": " + recovery.why->message() : ""));
 }
 
-/// Keeps a replaced model until no request holds it. Otherwise the thread of the last request would destroy it,
-/// and keep cached what the allocator caches for each thread.
+/// Keeps a replaced model until no request holds it. Otherwise the thread of the last request would destroy
+/// it, and keep cached what the allocator caches for each thread.
 void Repository::retire(const std::shared_ptr<Model>& model) {
   if (model == nullptr || serving(model->name()) == model) return;
   if (std::find(retired_.begin(), retired_.end(), model) == retired_.end()) retired_.push_back(model);

@@ -88,9 +88,9 @@ bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& di
   return logged.empty();
 }
 
-/// Loads the version that should serve if it is new or has changed, and if it is the same as at the last poll. If
-/// the pin moved or the folder of the serving version is gone, loads a version that failed once more, so that
-/// the log says again why it does not load. If the pin cannot be obeyed, changes nothing.
+/// Loads the version that should serve if it is new or has changed, and if it is the same as at the last
+/// poll. If the pin moved or the folder of the serving version is gone, loads a version that failed once
+/// more, so that the log says again why it does not load. If the pin cannot be obeyed, changes nothing.
 void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {
   if (!can_obey_pin(model, directory)) return;
   log_held_back(model, directory);

@@ -1,4 +1,4 @@
-// What changes for clients where one version of a model takes another's place.
+// How the inputs and outputs of two versions of a model differ.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace millrace::server::models {
 
-/// How the inputs and outputs of `next` differ from those of `now`, in names, datatypes, shapes and order:
-/// "input 'x' was FP32 [1,8], is INT8 [1,8]; output 'z' is new". Empty where they are the same, so that a
-/// client of the one is a client of the other. Printable, and at most 8 differences: the rest is counted.
+/// How names, datatypes, shapes and order of the inputs and outputs differ, as printable text: "input 'x' was
+/// FP32 [1,8], is INT8 [1,8]; output 'z' is new". Lists at most 8 differences and counts the rest. Empty if
+/// they are the same.
 std::string signature_difference(const runtime::plan::ModelInfo& now, const runtime::plan::ModelInfo& next);
 
 }  // namespace millrace::server::models

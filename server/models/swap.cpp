@@ -17,7 +17,7 @@ constexpr std::array<std::pair<std::string_view, SwapPolicy>, 4> kPolicies = {{
     {"drain", SwapPolicy::kDrain},
 }};
 
-// A card that dies while it is programmed comes up at the second try.
+// A card that dies while it is being programmed comes up at the second try.
 constexpr int kTries = 2;
 
 std::vector<std::string> cards_of(runtime::pipeline::Pipeline& pipeline) {
@@ -59,22 +59,22 @@ Result<std::shared_ptr<Model>> Swapper::make(const std::string& name, const std:
   return model;
 }
 
-Swapper::Touched::Touched(Swapper& swapper, std::shared_ptr<Model> model) : swapper_(swapper) {
+Swapper::SwapScope::SwapScope(Swapper& swapper, std::shared_ptr<Model> model) : swapper_(swapper) {
   const std::lock_guard lock(swapper_.mutex_);
-  swapper_.touched_ = std::move(model);
+  swapper_.swapping_ = std::move(model);
 }
 
-Swapper::Touched::~Touched() {
-  std::shared_ptr<Model> let_go;  // not under the lock
+Swapper::SwapScope::~SwapScope() {
+  std::shared_ptr<Model> let_go;  // destroyed after the lock is released
   const std::lock_guard lock(swapper_.mutex_);
-  let_go.swap(swapper_.touched_);
+  let_go.swap(swapper_.swapping_);
 }
 
 void Swapper::abandon(const Error& error) {
   std::shared_ptr<Model> model;
   {
     const std::lock_guard lock(mutex_);
-    model = touched_;
+    model = swapping_;
   }
   if (model == nullptr) return;
   model->pipeline().refuse(error);
@@ -82,7 +82,7 @@ void Swapper::abandon(const Error& error) {
 }
 
 SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy) {
-  const Touched touched(*this, old);
+  const SwapScope scope(*this, old);
   SwapResult result;
   const auto chosen = choose(old, next, policy);
   if (!chosen.ok()) {
@@ -100,7 +100,7 @@ SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& n
   return result;
 }
 
-/// The first policy that is possible; touches no card.
+/// The first possible policy. Touches no card.
 Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const NextVersion& next,
                                    SwapPolicy policy) {
   const std::uint32_t wanted = replicas_for(next.deployment->plan);
@@ -110,7 +110,7 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
   }
   // Nothing of a lost version serves, so it gives way at once.
   const bool lost = old->state() == ModelState::kUnavailable;
-  const auto [there, before] = strength(old);
+  const auto [there, before] = replica_count(old);
   if (policy == SwapPolicy::kRolling && before == 1)
     return Error(ErrorCode::kInvalidInput,
                  "policy rolling needs a model with several replicas (compile or serve --replicas)");
@@ -138,24 +138,24 @@ std::uint32_t Swapper::replicas_for(const runtime::plan::Deployment& deployment)
   return options_.replicas != 0 ? options_.replicas : deployment.replicas;
 }
 
-Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_proved(const NextVersion& next,
-                                                                          std::uint32_t copies,
-                                                                          SwapResult& result) {
+Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_verified(const NextVersion& next,
+                                                                            std::uint32_t copies,
+                                                                            SwapResult& result) {
   MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, source_.open(next.deployment, copies));
   result.programmed += programmed_by(*pipeline);
-  if (const Status proved = prove(*pipeline, next.stored, options_.proof); !proved.ok()) {
+  if (const Status verified = verify(*pipeline, next.stored, options_.verify); !verified.ok()) {
     pipeline->stop(std::chrono::milliseconds(0));
-    return proved.error();
+    return verified.error();
   }
   return pipeline;
 }
 
-/// All of them, or none.
+/// Opens all replicas, or none.
 Result<std::shared_ptr<Model>> Swapper::open_replicas(const NextVersion& next, SwapResult& result) {
   const std::uint32_t wanted = replicas_for(next.deployment->plan);
   Pipelines replicas;
   while (replicas.size() < wanted) {
-    auto more = open_proved(next, wanted - static_cast<std::uint32_t>(replicas.size()), result);
+    auto more = open_verified(next, wanted - static_cast<std::uint32_t>(replicas.size()), result);
     if (more.ok()) {
       replicas.push_back(std::move(*more));
       continue;
@@ -167,7 +167,7 @@ Result<std::shared_ptr<Model>> Swapper::open_replicas(const NextVersion& next, S
   return make(next.name, next.version, replicas, wanted);
 }
 
-/// Traffic moves from the one version to the other.
+/// Redirects requests from the old version to the next.
 Status Swapper::take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next) {
   old->pipeline().hand_over(std::make_shared<SwapGate>(*old, next));
   return registry_.replace(old.get(), std::move(next));
@@ -190,7 +190,7 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
   };
   Status up = come_up();
   for (int tries = 1; !up.ok() && tries < kTries; ++tries) {
-    if (up.error().code() == ErrorCode::kDoesNotFit) break;  // its outputs differ, and would again
+    if (up.error().code() == ErrorCode::kDoesNotFit) break;  // its outputs would differ again
     log::warning("models", "model '" + next.name + "' version '" + next.version +
                                "': " + up.error().message() + "; trying again");
     up = come_up();
@@ -218,7 +218,7 @@ Status Swapper::open_again(const Pipeline& like, std::size_t count, const Stored
       break;
     }
     std::shared_ptr<Pipeline> one = std::move(*opened);
-    Status came = stored == nullptr ? Status() : prove(*one, *stored, options_.proof);
+    Status came = stored == nullptr ? Status() : verify(*one, *stored, options_.verify);
     if (came.ok())
       came = take(std::move(one));
     else
@@ -240,7 +240,7 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::optional<Erro
     const Status all = open_again(old->pipeline(), wanted, old->pending_verification().get(), take);
     if (replicas.empty()) return all;
     MILLRACE_ASSIGN(auto again, make(old->name(), old->version(), replicas, wanted));
-    if (!all.ok()) {  // some are better than none
+    if (!all.ok()) {
       missing = all.error();
       log::warning("models", "model '" + old->name() + "': " + std::to_string(again->pipeline().size()) +
                                  " of " + std::to_string(wanted) +
@@ -254,16 +254,16 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::optional<Erro
   return up;
 }
 
-Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
+Swapper::ReplicaCount Swapper::replica_count(const std::shared_ptr<Model>& serving) {
   if (serving == nullptr) return {};
   return {static_cast<std::uint32_t>(serving->pipeline().size()), serving->pipeline().wanted()};
 }
 
 Status Swapper::complete(const std::shared_ptr<Model>& serving) {
-  const auto [there, wanted] = strength(serving);
+  const auto [there, wanted] = replica_count(serving);
   if (there >= wanted) return {};
   const auto pending = serving->pending_verification();
-  const StoredFrames nothing;  // warmed up all the same
+  const StoredFrames nothing;  // the replica still computes warm-up frames
   MILLRACE_TRY(
       open_again(serving->pipeline(), wanted - there, pending != nullptr ? pending.get() : &nothing,
                  [&](std::shared_ptr<Pipeline> more) { return serving->pipeline().add(std::move(more)); }));
@@ -277,7 +277,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   Pipelines first;               // replicas of the new version, until half of them are up
   std::shared_ptr<Model> after;  // from then on
   const auto open_one = [&]() -> Status {
-    MILLRACE_ASSIGN(auto opened, open_proved(next, 1, result));
+    MILLRACE_ASSIGN(auto opened, open_verified(next, 1, result));
     if (after != nullptr) return after->pipeline().add(std::move(opened));
     first.push_back(std::move(opened));
     if (2 * first.size() < wanted) return {};
@@ -323,7 +323,7 @@ void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, S
 }
 
 void Swapper::unload(const std::shared_ptr<Model>& old) {
-  const Touched touched(*this, old);
+  const SwapScope scope(*this, old);
   old->set_state(ModelState::kUnloading);
   static_cast<void>(registry_.withdraw(old->name(), old->version()));
   old->pipeline().refuse(

@@ -1,4 +1,4 @@
-// From one version of a model to the next. README.md says what each policy does and what requests see.
+// Replaces one version of a model by the next. README.md says what each policy does and what requests see.
 #pragma once
 
 #include <chrono>
@@ -25,13 +25,13 @@ std::string_view to_string(SwapPolicy policy);
 /// kInvalidInput names the policies there are.
 Result<SwapPolicy> parse_policy(std::string_view text);
 
-/// Where pipelines come from: Pipeline::open() and check() on a cluster, or a test's own.
+/// Opens pipelines: Pipeline::open() and check() on a cluster, or a test's fake.
 struct PipelineSource {
   using Deployment = std::shared_ptr<const runtime::plan::LoadedDeployment>;
-  /// The first of so many, with cards left for the others.
+  /// Opens the first of `copies` pipelines and leaves cards for the others.
   std::function<Result<std::shared_ptr<runtime::pipeline::Pipeline>>(const Deployment&, std::uint32_t copies)>
       open;
-  /// Whether so many would open once the cards named are free as well.
+  /// Whether `copies` pipelines would open if the named cards were free too.
   std::function<Status(const Deployment&, const std::vector<std::string>& also_free, std::uint32_t copies)>
       check;
 };
@@ -39,11 +39,11 @@ struct PipelineSource {
 struct SwapOptions {
   std::uint32_t replicas = 0;               // 0: as many as the deployment was compiled for
   std::uint32_t waiting = 64;               // frames that may wait for a slot, or for the next version
-  std::chrono::milliseconds drain{60'000};  // what a version may take to complete what it accepted
-  ProofOptions proof;
+  std::chrono::milliseconds drain{60'000};  // for an old version to complete the frames it accepted
+  VerifyOptions verify;
 };
 
-/// What is to be served.
+/// The version to serve.
 struct NextVersion {
   std::string name, version;
   PipelineSource::Deployment deployment;
@@ -52,21 +52,22 @@ struct NextVersion {
 
 struct SwapResult {
   Status status;
-  bool attempted = false;    // cards were touched
-  bool rolled_back = false;  // the old version was stopped, and serves again
-  bool lost = false;         // … and could not be brought up again: its frames are held
+  bool attempted = false;    // the swap touched cards
+  bool rolled_back = false;  // the old version was stopped and serves again
+  bool lost = false;         // the old version was stopped and did not come up again; its frames are held
   SwapPolicy used = SwapPolicy::kDrain;
   std::uint64_t programmed = 0;  // cards
-  std::optional<Error> missing;  // why replicas of the version that serves now are missing
+  std::optional<Error> missing;  // why the version that serves lacks replicas
 };
 
-/// One swap at a time, by one thread. All functions but strength() and abandon() wait for cards.
+/// One swap at a time, by one thread. All functions but replica_count() and abandon() wait for cards.
 class Swapper {
  public:
   /// References must outlive it.
   Swapper(Registry& registry, metrics::Metrics& metrics, PipelineSource source, SwapOptions options);
 
-  /// Serves `next` in place of `old` (null: of nothing). Where that fails, `old` serves on, unless `lost`.
+  /// Serves `next` in place of `old` (null: nothing served). If the swap fails, `old` serves on, unless the
+  /// result says `lost`.
   SwapResult swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
 
   /// Tries again to bring up a version that was lost. Replicas are verified first if the version has a
@@ -74,10 +75,10 @@ class Swapper {
   Status bring_back(const std::shared_ptr<Model>& old, std::optional<Error>& missing);
 
   /// How many replicas the model has, and should have. Any thread.
-  struct Strength {
+  struct ReplicaCount {
     std::uint32_t there = 1, wanted = 1;
   };
-  static Strength strength(const std::shared_ptr<Model>& serving);
+  static ReplicaCount replica_count(const std::shared_ptr<Model>& serving);
 
   /// Tries again to bring up missing replicas, while the others serve. Each replica is verified before it
   /// gets frames. Returns the error of the first that does not come up.
@@ -86,8 +87,8 @@ class Swapper {
   /// Completes the frames the model accepted; later requests get 404.
   void unload(const std::shared_ptr<Model>& old);
 
-  /// For a process that ends without waiting for what runs here: requests that a swap keeps waiting, and
-  /// those of versions that complete what they accepted, fail with this. The swap goes on. Any thread.
+  /// For a process that ends without waiting for the swap: fails the requests that wait at a gate or in the
+  /// old version. The swap goes on. Any thread.
   void abandon(const Error& error);
 
  private:
@@ -101,8 +102,8 @@ class Swapper {
   void roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, SwapResult& result);
 
   std::uint32_t replicas_for(const runtime::plan::Deployment& deployment) const;
-  Result<std::shared_ptr<Pipeline>> open_proved(const NextVersion& next, std::uint32_t copies,
-                                                SwapResult& result);
+  Result<std::shared_ptr<Pipeline>> open_verified(const NextVersion& next, std::uint32_t copies,
+                                                  SwapResult& result);
   Result<std::shared_ptr<Model>> open_replicas(const NextVersion& next, SwapResult& result);
   Status open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
                     const std::function<Status(std::shared_ptr<Pipeline>)>& take);
@@ -110,11 +111,11 @@ class Swapper {
                                       const Pipelines& replicas, std::uint32_t wanted);
   Status take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next);
 
-  /// The version in question, for abandon(), from begin to end of what is done to it.
-  class Touched {
+  /// Keeps the old version in swapping_ while a function works on it.
+  class SwapScope {
    public:
-    Touched(Swapper& swapper, std::shared_ptr<Model> model);
-    ~Touched();
+    SwapScope(Swapper& swapper, std::shared_ptr<Model> model);
+    ~SwapScope();
 
    private:
     Swapper& swapper_;
@@ -126,7 +127,7 @@ class Swapper {
   const SwapOptions options_;
 
   std::mutex mutex_;
-  std::shared_ptr<Model> touched_;  // protected by mutex_
+  std::shared_ptr<Model> swapping_;  // protected by mutex_
 };
 
 }  // namespace millrace::server::models

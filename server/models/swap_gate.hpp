@@ -1,5 +1,5 @@
-// The way of frames from one version of a model to the next: what waits for the next version, or comes too
-// late for the old one, passes the gate.
+// Hands frames from one version of a model to the next: frames that the old version held during the swap, and
+// frames that come after it.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace millrace::server::models {
 
 class Model;
 
-/// What the owner of a frame allows, and learns; Frame::passage points to it.
+/// Whether another version may answer a frame, and which one did; Frame::passage points to it.
 struct Passage {
-  /// The model the frame was submitted to. If another one takes the frame, it is written here before
-  /// on_complete.
+  /// The model that the frame was submitted to. If another one takes the frame, the gate writes that one here
+  /// before on_complete.
   std::shared_ptr<Model> model;
-  bool any_version = false;  // a version with another name may answer
+  bool any_version = false;  // a version of another number may answer
 };
 
 /// Stands between a version and the next one. A frame without a passage passes only to the same deployment.

@@ -121,7 +121,8 @@ Result<StoredFrames> read_stored_frames(const fs::path& directory, const ModelIn
   return stored;
 }
 
-Status prove(runtime::pipeline::Pipeline& pipeline, const StoredFrames& stored, const ProofOptions& options) {
+Status verify(runtime::pipeline::Pipeline& pipeline, const StoredFrames& stored,
+              const VerifyOptions& options) {
   const ModelInfo& model = pipeline.deployment().model;
   Buffers buffers(model);
   for (std::uint32_t i = 0; i < options.warmup_frames; ++i)

@@ -1,5 +1,5 @@
-// What a version must show before traffic comes: that frames go through it, and that stored ones give their
-// stored outputs.
+// Verifies a pipeline before it serves requests: warm-up frames must pass through it, and stored frames must
+// give their stored outputs.
 #pragma once
 
 #include <chrono>
@@ -15,27 +15,28 @@
 
 namespace millrace::server::models {
 
-/// Frames, each tensor's one behind the other, in the model's order.
+/// Stored inputs and outputs, in the model's order. Each buffer holds one tensor of all frames, frame after
+/// frame.
 struct StoredFrames {
   std::uint64_t frames = 0;
-  std::vector<std::vector<std::byte>> inputs;                  // of every input
-  std::vector<std::optional<std::vector<std::byte>>> outputs;  // of those outputs that are stored
+  std::vector<std::vector<std::byte>> inputs;
+  std::vector<std::optional<std::vector<std::byte>>> outputs;  // nullopt: the output is not stored
 };
 
-/// Reads `directory`: in0.npy, in1.npy, …, out0.npy, …; no frames where there is no such directory.
-/// kInvalidInput, naming the file: an input missing, no output at all, another type than the model's, not a
-/// whole number of frames, files that disagree in it. A shape is as the model's, its batch axis the number of
-/// frames.
+/// Reads in0.npy, in1.npy, …, out0.npy, … of `directory`; returns no frames if the directory does not exist.
+/// Each array has the shape of its tensor, with the number of frames as batch axis. kInvalidInput, naming the
+/// file, if an input or every output is missing, or a type, shape or number of frames is wrong.
 Result<StoredFrames> read_stored_frames(const std::filesystem::path& directory,
                                         const runtime::plan::ModelInfo& model);
 
-struct ProofOptions {
+struct VerifyOptions {
   std::uint32_t warmup_frames = 2;  // of zeros, before the stored ones
   std::chrono::milliseconds frame_timeout{30'000};
 };
 
-/// Sends the frames one after the other and waits. kDoesNotFit, naming frame, output and element, where a
-/// stored output differs; else as the pipeline fails.
-Status prove(runtime::pipeline::Pipeline& pipeline, const StoredFrames& stored, const ProofOptions& options);
+/// Computes the frames one after the other. kDoesNotFit, naming frame, output and element, if a stored output
+/// differs; otherwise the pipeline's error.
+Status verify(runtime::pipeline::Pipeline& pipeline, const StoredFrames& stored,
+              const VerifyOptions& options);
 
 }  // namespace millrace::server::models

@@ -74,7 +74,10 @@ bool is_rtl(const Settings& settings) {
 models::PipelineSource pipeline_source(const Settings& settings, const runtime::plan::Cluster& cluster,
                                        server::metrics::Metrics& metrics) {
   PipelineOptions options = pipeline_options(settings);
-  options.on_programmed = [&metrics](const std::string& card) { metrics.programmed(card); };
+  options.on_programmed = [&metrics](const std::string& card) {
+    metrics.count("millrace_programmings_total",
+                  "Images loaded on a card, whichever versions they belong to.", {{"card", card}});
+  };
   models::PipelineSource source;
   source.open = [options, cluster](const models::PipelineSource::Deployment& deployment,
                                    std::uint32_t copies) -> Result<std::shared_ptr<Pipeline>> {
@@ -99,10 +102,10 @@ models::SwapOptions swap_options_from(const Settings& settings) {
   models::SwapOptions options;
   options.replicas = static_cast<std::uint32_t>(settings.replicas);
   options.waiting = static_cast<std::uint32_t>(settings.queue_capacity);
-  options.proof.warmup_frames = static_cast<std::uint32_t>(settings.warmup_frames);
+  options.verify.warmup_frames = static_cast<std::uint32_t>(settings.warmup_frames);
   if (is_rtl(settings)) {
-    options.proof.warmup_frames = 0;  // a simulation needs none
-    options.proof.frame_timeout = kRtlPatience;
+    options.verify.warmup_frames = 0;  // a simulation needs none
+    options.verify.frame_timeout = kRtlPatience;
   }
   return options;
 }

@@ -140,7 +140,7 @@ TEST_F(LoadJobs, ALoadThatPinsDoesNotJoinOneThatDoesNot) {
   EXPECT_EQ(read_pin(root_ / "m").version, 2U);
 }
 
-TEST_F(LoadJobs, NothingIsComparedWhereNothingServes) {
+TEST_F(LoadJobs, ComparesNoSignatureIfNothingServes) {
   ASSERT_TRUE(load(kFirst).ok());
   std::promise<Status> unloaded;
   ASSERT_TRUE(repository_->unload("m", "", [&](const Status& status) { unloaded.set_value(status); }).ok());
@@ -152,7 +152,7 @@ TEST_F(LoadJobs, NothingIsComparedWhereNothingServes) {
   EXPECT_EQ(serving(), "2");
 }
 
-TEST_F(LoadJobs, ARefusalSaysWhatARestartWouldServeAndHowToKeepTheOld) {
+TEST_F(LoadJobs, ARefusalNamesTheVersionThatARestartWouldServe) {
   constexpr char kRestart[] = "A restart would serve version '2' all the same";
   constexpr char kKeep[] = "to keep version '1', pin it: millrace reload --model m --version 1 --pin";
   ASSERT_TRUE(load(kFirst).ok());
@@ -169,7 +169,7 @@ TEST_F(LoadJobs, ARefusalSaysWhatARestartWouldServeAndHowToKeepTheOld) {
   EXPECT_EQ(refused.find("restart"), std::string::npos) << "it would serve version 3: " << refused;
 }
 
-TEST_F(LoadJobs, ARefusalDoesNotCallALostVersionServing) {
+TEST_F(LoadJobs, ARefusalSaysThatALostVersionIsBeingBroughtUp) {
   ASSERT_TRUE(load(kFirst).ok());
   tests::write_host_deployment(root_ / "m" / "3", 3);
   on_open_ = [] { return Error(ErrorCode::kUnavailable, "the card is gone"); };
@@ -182,7 +182,7 @@ TEST_F(LoadJobs, ARefusalDoesNotCallALostVersionServing) {
       << refused;
 }
 
-TEST_F(LoadJobs, TheLogSaysOfEveryFailedJobWhy) {
+TEST_F(LoadJobs, TheLogSaysWhyAJobFailed) {
   ASSERT_TRUE(load(kFirst).ok());
   EXPECT_FALSE(load({"m", "31", std::nullopt}).ok());
   EXPECT_EQ(warnings("model 'm' has no version '31' in the repository"), 1);
@@ -231,7 +231,7 @@ struct PollingLoadJobs : LoadJobs {
   int polls_ = 0;
 };
 
-TEST_F(PollingLoadJobs, APinThatIsEditedWhileTheQueueIsFullIsObeyedLater) {
+TEST_F(PollingLoadJobs, APinEditedWhileTheQueueIsFullIsObeyedLater) {
   ASSERT_TRUE(wait_for_compiler()) << "of version 2 of model 'm', which all its later jobs wait for";
   for (const int version : {1, 2})
     tests::write_host_deployment(root_ / "n" / std::to_string(version), version);

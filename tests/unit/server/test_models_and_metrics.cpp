@@ -38,7 +38,7 @@ class Served : public testing::Test {
   Registry registry;
 };
 
-TEST_F(Served, AModelIsFoundByNameAndVersionAndTheNewestWithout) {
+TEST_F(Served, FindsAModelByNameAndVersionOrTheNewest) {
   const auto one = make("m", "1"), two = make("m", "2");
   ASSERT_TRUE(registry.publish(two).ok());
   ASSERT_TRUE(registry.publish(one).ok());
@@ -52,7 +52,7 @@ TEST_F(Served, AModelIsFoundByNameAndVersionAndTheNewestWithout) {
   EXPECT_EQ(now->all().size(), 2U);
 }
 
-TEST_F(Served, AViewSeesWhatIsPublishedLaterAndAHeldModelSurvivesWithdrawal) {
+TEST_F(Served, AViewSeesLaterModelsAndAHeldModelSurvivesWithdrawal) {
   Registry::View view;
   EXPECT_TRUE(registry.refresh(view).empty());
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
@@ -64,7 +64,7 @@ TEST_F(Served, AViewSeesWhatIsPublishedLaterAndAHeldModelSurvivesWithdrawal) {
   EXPECT_EQ(held->info().name, "small");
 }
 
-TEST_F(Served, WithdrawingTheNewestLeavesTheOtherAndUnknownOnesAreAnError) {
+TEST_F(Served, WithdrawingTheNewestLeavesTheOtherVersion) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   ASSERT_TRUE(registry.publish(make("m", "2")).ok());
   ASSERT_TRUE(registry.withdraw("m", "2").ok());
@@ -74,7 +74,7 @@ TEST_F(Served, WithdrawingTheNewestLeavesTheOtherAndUnknownOnesAreAnError) {
   EXPECT_EQ(registry.publish(make("", "1")).error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST_F(Served, ReadersSeeWholeSnapshotsWhileModelsComeAndGo) {
+TEST_F(Served, ReadersSeeConsistentSnapshotsWhileModelsChange) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   std::atomic<bool> done{false};
   std::jthread reader([&] {
@@ -89,7 +89,7 @@ TEST_F(Served, ReadersSeeWholeSnapshotsWhileModelsComeAndGo) {
   done = true;
 }
 
-TEST_F(Served, StoppingEndsEveryPipelineAndSaysSoInTheState) {
+TEST_F(Served, StoppingStopsEveryPipelineAndSetsTheState) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   registry.stop(0ms);
   const auto model = registry.snapshot()->find("m", "");
@@ -116,7 +116,7 @@ TEST_F(Served, StatisticsAddUp) {
   EXPECT_GT(now.last_inference_unix_ms, 1'600'000'000'000U);
 }
 
-TEST_F(Served, CountsRequestsThatNoPipelineTookAsRefused) {
+TEST_F(Served, CountsRequestsThatNoPipelineAcceptedAsRefused) {
   const auto model = make("m", "1");
   model->begun();
   model->failed(kHttp, ErrorCode::kUnavailable, 7us);
@@ -141,7 +141,7 @@ std::string line_of(const std::string& page, const std::string& start) {
   return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
 }
 
-TEST_F(Served, ThePageHoldsEverySeriesOfTheSpecification) {
+TEST_F(Served, ThePageHasEverySeries) {
   const auto model = make("m", "1");
   ASSERT_TRUE(registry.publish(model).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -186,7 +186,27 @@ TEST_F(Served, ThePageHoldsEverySeriesOfTheSpecification) {
   EXPECT_NE(page.find("version=\"1.2.3\""), std::string::npos);
 }
 
-TEST_F(Served, SortsTimesIntoStepsOf12357From20Microseconds) {
+TEST_F(Served, TheReadmeListsEverySeries) {
+  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
+  metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
+  metrics->http_answered(200);
+  metrics->count("millrace_programmings_total", "Images loaded on a card.", {{"card", "c"}});
+  const auto readme = read_text_file(std::filesystem::path(tests::source_dir()) / "server/metrics/README.md");
+  ASSERT_TRUE(readme.ok());
+  std::istringstream page(metrics->serialise());
+  std::size_t names = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("# TYPE millrace_")) continue;
+    const std::string name = line.substr(7, line.find(' ', 7) - 7);
+    EXPECT_TRUE(readme->find("`" + name + "`") != std::string::npos ||
+                readme->find("`" + name + "{") != std::string::npos)
+        << name;
+    ++names;
+  }
+  EXPECT_GT(names, 30U);
+}
+
+TEST_F(Served, HistogramBoundsGoFrom20MicrosecondsInStepsOf12357) {
   const std::vector<double> kBounds = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4,    1e-3, 2e-3,
                                        3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,     0.2,  0.3,
                                        0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0, HUGE_VAL};
@@ -205,7 +225,7 @@ TEST_F(Served, SortsTimesIntoStepsOf12357From20Microseconds) {
     EXPECT_NE(page.find(std::string(",le=\"") + bound + "\"} "), std::string::npos) << bound;
 }
 
-TEST_F(Served, PromtoolFindsNothingToComplainOf) {
+TEST_F(Served, PassesPromtool) {
   ASSERT_TRUE(tests::installed({"promtool"}));
   ASSERT_TRUE(registry.publish(make("m \"x\"\n", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -216,7 +236,7 @@ TEST_F(Served, PromtoolFindsNothingToComplainOf) {
   EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
 }
 
-TEST_F(Served, ACardWithoutSensorsHasNoSeriesOfThemAndOneWithThemHas) {
+TEST_F(Served, OnlyACardWithSensorsHasSensorSeries) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   EXPECT_EQ(metrics->serialise().find("temperature"), std::string::npos);
@@ -227,7 +247,7 @@ TEST_F(Served, ACardWithoutSensorsHasNoSeriesOfThemAndOneWithThemHas) {
 }
 
 /// No emulated card has them, so a live server in test_monitoring cannot show them.
-TEST_F(Served, EverySeriesOfTheHardwareAlertsIsThereForACardWithSensors) {
+TEST_F(Served, ACardWithSensorsHasEverySeriesOfTheHardwareAlerts) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   fake->set_sensors({41.5, 30});
@@ -255,7 +275,7 @@ TEST_F(Served, ReloadsAreCountedByOutcome) {
   EXPECT_EQ(line_of(page, R"(millrace_reload_seconds_bucket{model="m",le="0.01"})").back(), '0');
 }
 
-TEST_F(Served, EachTransportIsCountedApartFromTheStart) {
+TEST_F(Served, EachTransportHasItsOwnSeriesFromTheStart) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp});
   const auto model = make("m", "1");
   const auto count = [&](const std::string& outcome, const std::string& reason,
@@ -290,7 +310,7 @@ TEST_F(Served, EachTransportIsCountedApartFromTheStart) {
   EXPECT_EQ(model->statistics().snapshot().inferences, 2U);
 }
 
-TEST_F(Served, TritonHasItsNamesBesideOursWhereAskedFor) {
+TEST_F(Served, AddsTritonsNamesOnRequest) {
   EXPECT_EQ(metrics->serialise().find("nv_"), std::string::npos);
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton);
   const auto model = make("m", "1");
@@ -323,7 +343,7 @@ TEST_F(Served, TritonHasItsNamesBesideOursWhereAskedFor) {
             '2');
 }
 
-TEST(BusyRatios, AreOfTheTimeSinceAnEarlierLookASecondAgoOrMore) {
+TEST(BusyRatios, CoverTheLastSecondOrMore) {
   BusyRatios busy;
   const BusyRatios::Clock::time_point start{};
   EXPECT_EQ(busy.of("a", 5, start), 0);
@@ -335,7 +355,7 @@ TEST(BusyRatios, AreOfTheTimeSinceAnEarlierLookASecondAgoOrMore) {
   EXPECT_EQ(busy.of("b", 9, start + 5s), 0);
 }
 
-TEST_F(Served, SeriesGoOnCountingWhenAModelIsPublishedAgain) {
+TEST_F(Served, CountersContinueWhenAModelIsPublishedAgain) {
   for (int round = 0; round < 2; ++round) {
     const auto model = make("m", "1");
     ASSERT_TRUE(registry.publish(model).ok());
@@ -352,7 +372,7 @@ bool has(const std::unique_ptr<metrics::Metrics>& metrics, const std::string& se
   return ("\n" + metrics->serialise()).find("\n" + series) != std::string::npos;
 }
 
-TEST_F(Served, SeriesOfVersionsThatAreGoneAreDroppedAfterTheirTimeAndNotBeforeTheLastRequest) {
+TEST_F(Served, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp}, {0ns, 256});
   const std::string before = metrics->serialise();
   auto request_in_flight = make("m", "1");
@@ -371,7 +391,7 @@ TEST_F(Served, SeriesOfVersionsThatAreGoneAreDroppedAfterTheirTimeAndNotBeforeTh
                            R"(transport="http",version="1"} 0)"));
 }
 
-TEST_F(Served, SeriesAreDroppedBesideThreadsThatCountAndNeverUnderThem) {
+TEST_F(Served, DropsSeriesWhileOtherThreadsCount) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp}, {0ns, 256});
   std::atomic<int> left{3}, held{0}, missed{0};
   {
@@ -396,7 +416,7 @@ TEST_F(Served, SeriesAreDroppedBesideThreadsThatCountAndNeverUnderThem) {
   EXPECT_FALSE(has(metrics, R"(millrace_requests_in_flight{model="m")"));
 }
 
-TEST_F(Served, OfManyVersionsThatAreGoneTheLastKeepTheirSeries) {
+TEST_F(Served, KeepsTheSeriesOfTheLatestWithdrawnVersions) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kNone, {kHttp}, {24h, 3});
   const auto stays = make("m", "0");
   for (int version = 1; version <= 6; ++version) {

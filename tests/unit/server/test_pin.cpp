@@ -48,14 +48,14 @@ class PinFile : public testing::Test {
   const fs::path folder = root.path() / "m", pin = folder / "PIN";
 };
 
-TEST_F(PinFile, IsNotThereWhereNothingIsPinned) {
+TEST_F(PinFile, IsMissingIfNothingIsPinned) {
   EXPECT_EQ(read_pin(folder), Pin());
   EXPECT_FALSE(read_pin(folder).is_set());
   EXPECT_EQ(read_pin(root.path() / "absent"), Pin());
   EXPECT_EQ(remove_pin(folder).error().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(PinFile, HoldsAVersionsNumber) {
+TEST_F(PinFile, HoldsTheNumberOfAVersion) {
   for (const std::string content : {"12", "12\n", " 12\r\n", "\n\t12 "}) {
     hold(content);
     EXPECT_EQ(read_pin(folder).version, 12U) << content;
@@ -63,7 +63,7 @@ TEST_F(PinFile, HoldsAVersionsNumber) {
   }
 }
 
-TEST_F(PinFile, NamesWhatHoldsNoVersionsNumber) {
+TEST_F(PinFile, ContentThatIsNoVersionIsNamed) {
   add("1/deployment.json");
   for (const std::string content : {"", "\n", "  \r\n"}) {
     hold(content);
@@ -81,14 +81,14 @@ TEST_F(PinFile, NamesWhatHoldsNoVersionsNumber) {
   expect_unreadable("holds '" + std::string(20, '7') + "…'");
 }
 
-TEST_F(PinFile, IsNotReadWhereItIsHuge) {
+TEST_F(PinFile, IsNotReadIfItIsHuge) {
   add("1/deployment.json");
   hold("1");
   fs::resize_file(pin, std::uint64_t{1} << 40U);
   expect_unreadable("has 1099511627776 bytes");
 }
 
-TEST_F(PinFile, NamesWhatIsNoFile) {
+TEST_F(PinFile, AnythingButAFileIsNamed) {
   add("1/deployment.json");
   add("one");
   fs::create_symlink(folder / "one", pin);
@@ -104,7 +104,7 @@ TEST_F(PinFile, NamesWhatIsNoFile) {
   expect_unreadable("is no regular file");
 }
 
-TEST_F(PinFile, IsWrittenWholeOverWhateverWasThere) {
+TEST_F(PinFile, IsWrittenAtomicallyOverAnyFile) {
   add("other");
   ASSERT_TRUE(write_pin(folder, 3).ok());
   EXPECT_EQ(*read_text_file(pin), "3\n");
@@ -121,7 +121,7 @@ TEST_F(PinFile, IsWrittenWholeOverWhateverWasThere) {
     EXPECT_TRUE(entry.path() == pin || entry.path() == folder / "other") << entry.path();
 }
 
-TEST_F(PinFile, ALinkStaysWhereTheDiskIsFull) {
+TEST_F(PinFile, ALinkStaysIfTheDiskIsFull) {
   add("other");
   fs::create_symlink(folder / "other", pin);
   rlimit before{};
@@ -151,7 +151,7 @@ TEST_F(PinFile, IsRemovedWhateverItHolds) {
   EXPECT_TRUE(fs::exists(folder / "other"));
 }
 
-TEST_F(PinFile, AFolderInItsPlaceIsLeftAndNamed) {
+TEST_F(PinFile, AFolderIsKeptAndNamed) {
   fs::create_directory(pin);
   for (const Status& status : {check_pin_place(folder), write_pin(folder, 1), remove_pin(folder)}) {
     ASSERT_FALSE(status.ok());

@@ -19,7 +19,7 @@ ModelInfo model() {
   return info;
 }
 
-TEST(Signature, IsTheSameWhateverElseDiffers) {
+TEST(Signature, IgnoresEverythingButInputsAndOutputs) {
   ModelInfo next = model();
   next.name = "n";
   next.source_digest = "another";
@@ -47,7 +47,7 @@ TEST(Signature, NamesEachDifference) {
       << "UDP and raw bodies go by the order";
 }
 
-TEST(Signature, IsToldInFewPrintableWords) {
+TEST(Signature, IsShortAndPrintable) {
   ModelInfo next = model();
   next.inputs.clear();
   for (int i = 0; i < 1000; ++i)

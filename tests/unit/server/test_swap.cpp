@@ -17,6 +17,7 @@
 #include "server/models/directory.hpp"
 #include "server/models/repository.hpp"
 #include "server/models/swap.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::server::models {
 namespace {
@@ -142,7 +143,7 @@ struct SwapTest : testing::Test {
   Registry registry;
 };
 
-TEST_F(SwapTest, WhatIsUnloadedGoesWhenTheLastRequestIsAnsweredButNotOnThatRequestsThread) {
+TEST_F(SwapTest, AnUnloadedModelIsDestroyedAfterItsLastRequestAndOnAnotherThread) {
   Swapper swap = swapper();
   RepositoryOptions options;
   options.mode = RepositoryMode::kExplicit;
@@ -154,22 +155,23 @@ TEST_F(SwapTest, WhatIsUnloadedGoesWhenTheLastRequestIsAnsweredButNotOnThatReque
   ASSERT_TRUE(repository.start().ok());
   auto request = serving();
   ASSERT_NE(request, nullptr);
-  std::promise<Status> unloaded;
-  ASSERT_TRUE(repository.unload("m", "", [&](const Status& status) { unloaded.set_value(status); }).ok());
-  EXPECT_TRUE(unloaded.get_future().get().ok());
+  const auto unload = [&] {
+    std::promise<Status> ended;
+    EXPECT_TRUE(repository.unload("m", "", [&](const Status& status) { ended.set_value(status); }).ok());
+    return ended.get_future().get();
+  };
+  EXPECT_TRUE(unload().ok());
   const auto ended = [&] {
     const std::lock_guard lock(farm.mutex);
     const auto found = farm.ended.find("1");
     return found == farm.ended.end() ? std::thread::id() : found->second;
   };
-  std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(ended(), std::thread::id()) << "somebody answers with it still";
+  // Every job releases the models that no request holds.
+  EXPECT_EQ(unload().error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(ended(), std::thread::id()) << "a request still holds the model";
   request.reset();
   EXPECT_NE(ended(), std::this_thread::get_id());
-  const auto bound = std::chrono::steady_clock::now() + kPatience;
-  while (ended() == std::thread::id() && std::chrono::steady_clock::now() < bound)
-    std::this_thread::sleep_for(1ms);
-  EXPECT_NE(ended(), std::thread::id()) << "nobody waits for anything else to happen";
+  EXPECT_TRUE(tests::wait_until([&] { return ended() != std::thread::id(); })) << "without another job";
 }
 
 TEST(ParseVersion, TakesPositiveNumbersOfAtMostEighteenDigits) {
@@ -181,7 +183,7 @@ TEST(ParseVersion, TakesPositiveNumbersOfAtMostEighteenDigits) {
     EXPECT_EQ(parse_version(none), 0U) << "'" << none << "'";
 }
 
-TEST_F(SwapTest, AVersionComputesItsWarmUpFramesBeforeItServes) {
+TEST_F(SwapTest, ComputesWarmUpFramesBeforeAVersionServes) {
   std::vector<std::string> computed;  // who served at each frame
   bool zeros = true;
   farm.compute = [&](Frame& frame) {
@@ -191,7 +193,7 @@ TEST_F(SwapTest, AVersionComputesItsWarmUpFramesBeforeItServes) {
     test::echo(frame);
   };
   SwapOptions options;
-  options.proof.warmup_frames = 3;
+  options.verify.warmup_frames = 3;
   options.drain = 5s;
   Swapper swap(registry, *metrics, farm.source(), options);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -203,7 +205,7 @@ TEST_F(SwapTest, AVersionComputesItsWarmUpFramesBeforeItServes) {
   EXPECT_TRUE(zeros);
 }
 
-TEST_F(SwapTest, OverlapOpensTheNextBeforeTheOldOneStopsAndAutoPrefersIt) {
+TEST_F(SwapTest, OverlapOpensTheNewVersionFirstAndAutoPrefersOverlap) {
   farm.places = 2;
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -216,7 +218,7 @@ TEST_F(SwapTest, OverlapOpensTheNextBeforeTheOldOneStopsAndAutoPrefersIt) {
   EXPECT_EQ(registry.snapshot()->versions("m")->size(), 1U);
 }
 
-TEST_F(SwapTest, DrainStopsTheOldOneFirstAndAutoFallsBackToIt) {
+TEST_F(SwapTest, DrainStopsTheOldVersionFirstAndAutoFallsBackToDrain) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   EXPECT_EQ(swap.swap(serving(), version("2"), SwapPolicy::kOverlap).status.error().code(),
@@ -231,7 +233,7 @@ TEST_F(SwapTest, DrainStopsTheOldOneFirstAndAutoFallsBackToIt) {
   EXPECT_EQ(serving_version(), "2");
 }
 
-TEST_F(SwapTest, AVersionThatComesUpAtTheSecondTryIsServed) {
+TEST_F(SwapTest, AVersionThatComesUpAtTheSecondTryServes) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   farm.fail["2"] = 1;
@@ -239,7 +241,7 @@ TEST_F(SwapTest, AVersionThatComesUpAtTheSecondTryIsServed) {
   EXPECT_EQ(serving_version(), "2");
 }
 
-TEST_F(SwapTest, AVersionThatDoesNotComeUpLeavesTheOldOneServingAgain) {
+TEST_F(SwapTest, TheOldVersionServesAgainIfTheNewOneDoesNotComeUp) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   const auto before = serving();
@@ -252,7 +254,7 @@ TEST_F(SwapTest, AVersionThatDoesNotComeUpLeavesTheOldOneServingAgain) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, AVersionThatCannotEvenBeBroughtBackWaitsWithItsDoorClosedUntilItCan) {
+TEST_F(SwapTest, ALostVersionHoldsItsFramesUntilItComesUp) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   farm.fail["2"] = 2;
@@ -282,7 +284,7 @@ TEST_F(SwapTest, AVersionThatCannotEvenBeBroughtBackWaitsWithItsDoorClosedUntilI
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, AnotherVersionTakesThePlaceOfOneThatWasLost) {
+TEST_F(SwapTest, AnotherVersionReplacesALostOne) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   farm.fail["2"] = 2;
@@ -294,7 +296,7 @@ TEST_F(SwapTest, AnotherVersionTakesThePlaceOfOneThatWasLost) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, RollingGoesReplicaByReplicaAndHalfOfThemAlwaysServe) {
+TEST_F(SwapTest, RollingReplacesReplicasOneByOneAndHalfOfThemAlwaysServe) {
   farm.places = 4;
   Swapper swap = swapper(4);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -307,7 +309,7 @@ TEST_F(SwapTest, RollingGoesReplicaByReplicaAndHalfOfThemAlwaysServe) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, RollingBackOpensAsManyOldReplicasAsWereTaken) {
+TEST_F(SwapTest, RollingBackOpensAsManyOldReplicasAsWereStopped) {
   farm.places = 3;
   Swapper swap = swapper(3);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -320,7 +322,7 @@ TEST_F(SwapTest, RollingBackOpensAsManyOldReplicasAsWereTaken) {
   EXPECT_EQ(farm.open, 3U);
 }
 
-TEST_F(SwapTest, RollingBackAgainAndAgainKeepsAllReplicasAndNoPipelineThatWasStopped) {
+TEST_F(SwapTest, RepeatedRollbacksKeepAllReplicasAndNoStoppedPipeline) {
   farm.places = 2;
   Swapper swap = swapper(2);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -329,13 +331,13 @@ TEST_F(SwapTest, RollingBackAgainAndAgainKeepsAllReplicasAndNoPipelineThatWasSto
     const auto result = swap.swap(serving(), version("2"), SwapPolicy::kRolling);
     ASSERT_TRUE(result.rolled_back);
     ASSERT_FALSE(result.missing);
-    ASSERT_EQ(Swapper::strength(serving()).there, 2U) << "turn " << turn;
+    ASSERT_EQ(Swapper::replica_count(serving()).there, 2U) << "turn " << turn;
   }
   EXPECT_LE(farm.there, 4) << "two that serve, the very first, and the last that was stopped";
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, AReplicaThatDoesNotComeUpAgainIsMissed) {
+TEST_F(SwapTest, CountsAReplicaThatDoesNotComeUpAgainAsMissing) {
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   const auto count = [&](const std::string& series) {
     const std::string page = metrics->serialise();
@@ -385,7 +387,7 @@ TEST_F(SwapTest, AReplicaThatDoesNotComeUpAgainIsMissed) {
   expect("3", "3");
 }
 
-TEST_F(SwapTest, AReplicaThatComputesSomethingElseIsNotTakenInAtALaterTryEither) {
+TEST_F(SwapTest, AReplicaWithWrongOutputsIsRefusedAtEveryRetry) {
   farm.places = 2;
   Swapper swap = swapper(2);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -409,21 +411,21 @@ TEST_F(SwapTest, AReplicaThatComputesSomethingElseIsNotTakenInAtALaterTryEither)
   ASSERT_FALSE(again.ok());
   EXPECT_NE(again.error().message().find("verification: frame 0"), std::string::npos)
       << again.error().message();
-  EXPECT_EQ(Swapper::strength(serving()).there, 1U);
+  EXPECT_EQ(Swapper::replica_count(serving()).there, 1U);
   EXPECT_EQ(farm.open, 1U);
   farm.compute = test::echo;
   EXPECT_TRUE(swap.complete(serving()).ok());
-  EXPECT_EQ(Swapper::strength(serving()).there, 2U);
+  EXPECT_EQ(Swapper::replica_count(serving()).there, 2U);
 }
 
-TEST_F(SwapTest, RollingWhileAReplicaIsMissingIsRefusedAsWhatMayPassAndWorksWhenItIsBack) {
+TEST_F(SwapTest, RollingIsRefusedWhileAReplicaIsMissing) {
   farm.places = 2;
   Swapper swap = swapper(2);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   farm.fail["2"] = 1;
   farm.fail["1"] = 1;
   ASSERT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kRolling).rolled_back);
-  ASSERT_EQ(Swapper::strength(serving()).there, 1U);
+  ASSERT_EQ(Swapper::replica_count(serving()).there, 1U);
   const auto refused = swap.swap(serving(), version("3"), SwapPolicy::kRolling);
   EXPECT_EQ(refused.status.error().code(), ErrorCode::kDoesNotFit);
   EXPECT_NE(refused.status.error().message().find("1 of 2 are up"), std::string::npos)
@@ -444,7 +446,7 @@ TEST_F(SwapTest, RollingWhileAReplicaIsMissingIsRefusedAsWhatMayPassAndWorksWhen
 }
 
 /// Version 2 serves with one replica of two: the other gave another output than the stored one.
-struct UnprovedReplica : SwapTest {
+struct UnverifiedReplica : SwapTest {
   void SetUp() override {
     farm.places = 2;
     ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -460,12 +462,12 @@ struct UnprovedReplica : SwapTest {
       };
     };
     ASSERT_TRUE(swap.swap(serving(), next, SwapPolicy::kRolling).status.ok());
-    ASSERT_EQ(Swapper::strength(serving()).there, 1U);
+    ASSERT_EQ(Swapper::replica_count(serving()).there, 1U);
     opened = 0;
   }
   void expect(std::uint32_t there, const std::string& why_missing = "") {
-    EXPECT_EQ(Swapper::strength(serving()).there, there);
-    EXPECT_EQ(Swapper::strength(serving()).wanted, 2U);
+    EXPECT_EQ(Swapper::replica_count(serving()).there, there);
+    EXPECT_EQ(Swapper::replica_count(serving()).wanted, 2U);
     EXPECT_EQ(farm.open, there);
     EXPECT_EQ(why_missing.find("verification: frame 0") != std::string::npos, there < 2) << why_missing;
     std::array<std::byte, 16> in{}, out{};
@@ -484,7 +486,7 @@ struct UnprovedReplica : SwapTest {
   std::size_t taken = 0;  // places, when the last one was opened
 };
 
-TEST_F(UnprovedReplica, IsNotTakenInAfterALoadThatFailed) {
+TEST_F(UnverifiedReplica, IsRefusedAfterAFailedLoad) {
   for (const int bad : {1, 2}) {
     opened = 0;
     wrong = {bad};
@@ -502,7 +504,7 @@ TEST_F(UnprovedReplica, IsNotTakenInAfterALoadThatFailed) {
   expect(2);
 }
 
-TEST_F(UnprovedReplica, IsNotTakenInWhereTheVersionWasLostAndComesBack) {
+TEST_F(UnverifiedReplica, IsRefusedWhenALostVersionComesBack) {
   farm.fail["3"] = 2;
   farm.fail["2"] = 2;
   ASSERT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kDrain).lost);
@@ -519,13 +521,13 @@ TEST_F(UnprovedReplica, IsNotTakenInWhereTheVersionWasLostAndComesBack) {
   EXPECT_EQ(taken, 1U) << "the one that was refused kept its cards, or the next had got them";
 }
 
-TEST_F(UnprovedReplica, HasNothingToShowOnceItGaveItsOutputs) {
+TEST_F(UnverifiedReplica, IsVerifiedOnlyOnce) {
   ASSERT_TRUE(swap.complete(serving()).ok());
   expect(2);
   EXPECT_EQ(serving()->pending_verification(), nullptr);
 }
 
-TEST_F(SwapTest, ReplicasThatDoNotAllFitAreAnErrorAndLeaveNothingOpen) {
+TEST_F(SwapTest, ReplicasThatDoNotAllFitFailAndLeaveNoPipelineOpen) {
   farm.places = 2;
   Swapper swap = swapper(3);
   const auto result = swap.swap(nullptr, version("1"), SwapPolicy::kAuto);
@@ -535,7 +537,7 @@ TEST_F(SwapTest, ReplicasThatDoNotAllFitAreAnErrorAndLeaveNothingOpen) {
   EXPECT_EQ(serving(), nullptr);
 }
 
-TEST_F(SwapTest, ALostReplicaLeavesTheFramesToTheOthers) {
+TEST_F(SwapTest, TheOtherReplicasComputeTheFramesOfALostOne) {
   auto one = std::make_shared<FakePipeline>(), two = std::make_shared<FakePipeline>();
   one->on_submit = [] { return Error(ErrorCode::kUnavailable, "a card is lost"); };
   runtime::pipeline::Dispatcher both(one, 4);
@@ -575,23 +577,23 @@ struct StoredTest : testing::Test {
   TemporaryDirectory directory{"millrace-stored"};
 };
 
-TEST_F(StoredTest, FramesThatGiveTheirOutputsProveAPipelineAndOthersNameTheElement) {
+TEST_F(StoredTest, VerificationNamesTheElementThatDiffers) {
   write("in0.npy", array({3, 2, 2}, 0));
   write("out0.npy", array({3, 4}, 0));
   auto stored = read_stored_frames(directory.path(), test::small_model());
   ASSERT_TRUE(stored.ok()) << stored.error().message();
   EXPECT_EQ(stored->frames, 3U);
   FakePipeline pipeline;
-  EXPECT_TRUE(prove(pipeline, *stored, {}).ok());
+  EXPECT_TRUE(verify(pipeline, *stored, {}).ok());
   write("out0.npy", array({3, 4}, 1));
   stored = read_stored_frames(directory.path(), test::small_model());
-  const Status proved = prove(pipeline, *stored, {});
-  ASSERT_FALSE(proved.ok());
-  EXPECT_NE(proved.error().message().find("frame 0, output 'y', element 0"), std::string::npos)
-      << proved.error().message();
+  const Status verified = verify(pipeline, *stored, {});
+  ASSERT_FALSE(verified.ok());
+  EXPECT_NE(verified.error().message().find("frame 0, output 'y', element 0"), std::string::npos)
+      << verified.error().message();
 }
 
-TEST_F(StoredTest, FilesThatContradictTheModelOrEachOtherAreRefusedByName) {
+TEST_F(StoredTest, RefusesFilesThatContradictTheModelOrEachOther) {
   expect_refused("in0.npy");
   write("in0.npy", array({3, 2, 2}, 0));
   expect_refused("holds no output");
@@ -609,7 +611,7 @@ TEST_F(StoredTest, FilesThatContradictTheModelOrEachOtherAreRefusedByName) {
   EXPECT_EQ(none->frames, 0U);
 }
 
-TEST(DirectoryScan, FindsVersionsByNumberAndNoticesEveryChange) {
+TEST(DirectoryScan, FindsVersionsByNumberAndDetectsEveryChange) {
   const TemporaryDirectory root("millrace-root");
   const auto add = [&](const std::string& path) {
     std::filesystem::create_directories((root.path() / path).parent_path());

@@ -77,7 +77,7 @@ struct SwapGateTest : testing::Test {
   }
 };
 
-TEST_F(SwapGateTest, AnOpenDoorIsNotThere) {
+TEST_F(SwapGateTest, AServingVersionTakesFramesAtOnce) {
   const auto one = make("1");
   Request request(one.model);
   ASSERT_TRUE(request.submit().ok());
@@ -85,7 +85,7 @@ TEST_F(SwapGateTest, AnOpenDoorIsNotThere) {
   EXPECT_EQ(request.passage.model, one.model);
 }
 
-TEST_F(SwapGateTest, WhatWaitsAtAClosedDoorGoesOnInOrderOnTheNextVersionWhichItThenNames) {
+TEST_F(SwapGateTest, HandsHeldFramesToTheNextVersionInOrder) {
   const auto one = make("1"), two = make("2");
   std::vector<const Frame*> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
@@ -115,7 +115,7 @@ TEST_F(SwapGateTest, WhatWaitsAtAClosedDoorGoesOnInOrderOnTheNextVersionWhichItT
   EXPECT_EQ(in_flight("2"), "0");
 }
 
-TEST_F(SwapGateTest, AnUrgentFrameFindsAPlaceAtAFullDoorAndGoesOnFirst) {
+TEST_F(SwapGateTest, AnUrgentFrameReplacesALessUrgentHeldOne) {
   const auto one = make("1"), two = make("2");
   std::vector<const Frame*> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
@@ -142,7 +142,7 @@ TEST_F(SwapGateTest, AnUrgentFrameFindsAPlaceAtAFullDoorAndGoesOnFirst) {
   EXPECT_EQ(order, expected);
 }
 
-TEST_F(SwapGateTest, OneClientDoesNotKeepTheOthersFromAClosedDoor) {
+TEST_F(SwapGateTest, OneClientCannotTakeAllPlacesOfHeldFrames) {
   const auto one = make("1"), two = make("2");
   std::vector<std::uint64_t> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(frame.client); };
@@ -169,7 +169,7 @@ TEST_F(SwapGateTest, OneClientDoesNotKeepTheOthersFromAClosedDoor) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{7, 8, 7, 8}));
 }
 
-TEST_F(SwapGateTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsItsDeadline) {
+TEST_F(SwapGateTest, AFrameThatTheNextVersionHasNoRoomForCanBeCancelledAndExpires) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
   two.pipeline->hold();  // its queue takes 4
   one.model->pipeline().hold();
@@ -198,7 +198,7 @@ TEST_F(SwapGateTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsI
   EXPECT_TRUE(last.wait().ok());
 }
 
-TEST_F(SwapGateTest, WhatWasAcceptedBeforeCompletesWhereItIs) {
+TEST_F(SwapGateTest, FramesAcceptedBeforeTheSwapCompleteOnTheOldVersion) {
   const auto one = make("1"), two = make("2");
   one.pipeline->hold();
   Request before(one.model);
@@ -211,7 +211,7 @@ TEST_F(SwapGateTest, WhatWasAcceptedBeforeCompletesWhereItIs) {
   EXPECT_EQ(before.passage.model, one.model);
 }
 
-TEST_F(SwapGateTest, WaitingIsBoundedInNumberAndInTime) {
+TEST_F(SwapGateTest, WaitingFramesAreBoundedInNumberAndTime) {
   const auto one = make("1");
   one.model->pipeline().hold();
   Request patient(one.model), second(one.model), third(one.model), fourth(one.model), fifth(one.model);
@@ -239,7 +239,7 @@ TEST_F(SwapGateTest, WaitingIsBoundedInNumberAndInTime) {
   EXPECT_EQ(after.submit().error().message(), "gone");
 }
 
-TEST_F(SwapGateTest, AClientThatGoesAwayTakesItsWaitingFrameWithIt) {
+TEST_F(SwapGateTest, AWaitingFrameCanBeCancelled) {
   const auto one = make("1"), two = make("2");
   one.model->pipeline().hold();
   Request gone(one.model), stays(one.model);
@@ -253,7 +253,7 @@ TEST_F(SwapGateTest, AClientThatGoesAwayTakesItsWaitingFrameWithIt) {
   EXPECT_EQ(stays.wait().error().code(), ErrorCode::kCancelled);
 }
 
-TEST_F(SwapGateTest, WhoAskedForAVersionIsNotAnsweredByAnother) {
+TEST_F(SwapGateTest, ARequestThatNamesAVersionIsNotAnsweredByAnother) {
   const auto one = make("1"), two = make("2"), one_again = make("1");
   one.model->pipeline().hold();
   Request particular(one.model, false);
@@ -270,7 +270,7 @@ TEST_F(SwapGateTest, WhoAskedForAVersionIsNotAnsweredByAnother) {
   EXPECT_TRUE(same.wait().ok()) << "it failed to be replaced, and came back";
 }
 
-TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnOnlyToTheSameDeployment) {
+TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnlyToTheSameDeployment) {
   const auto one = make("1"), again = make("1");
   auto other_info = test::small_model();
   const auto other = make("1", other_info);
@@ -287,7 +287,7 @@ TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnOnlyToTheSameDeployment) {
   EXPECT_EQ(stranger.wait().error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(SwapGateTest, AVersionWithOtherTensorsDoesNotGetFramesMadeForThisOne) {
+TEST_F(SwapGateTest, AVersionWithOtherTensorsGetsNoWaitingFrames) {
   auto info = test::small_model();
   info.outputs.front().shape = {1, 2, 2};
   const auto one = make("1"), two = make("2", info);
@@ -299,7 +299,7 @@ TEST_F(SwapGateTest, AVersionWithOtherTensorsDoesNotGetFramesMadeForThisOne) {
   EXPECT_EQ(request.passage.model, one.model);
 }
 
-TEST_F(SwapGateTest, MoreFramesWaitThanTheNextVersionTakesAtOnceAndAllGoOn) {
+TEST_F(SwapGateTest, HandsOverMoreFramesThanTheNextVersionsQueueHolds) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
   one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> requests;
@@ -311,7 +311,7 @@ TEST_F(SwapGateTest, MoreFramesWaitThanTheNextVersionTakesAtOnceAndAllGoOn) {
   for (const auto& request : requests) EXPECT_TRUE(request->wait().ok());
 }
 
-TEST_F(SwapGateTest, NoFrameIsLostOrDoubledWhileDoorsCloseAndLeadOnUnderLoad) {
+TEST_F(SwapGateTest, LosesAndRepeatsNoFrameDuringSwapsUnderLoad) {
   auto current = make("0", test::small_model(), 1000);
   std::mutex mutex;
   std::vector<Version> all{current};  // as requests would keep them
