@@ -72,7 +72,7 @@ class FakePipeline final : public pipeline::Pipeline {
     held_ = false;
     changed_.notify_all();
   }
-  /// Every waiting frame fails with this.
+  /// Fails every waiting frame with this error.
   void fail_waiting(const Error& error) {
     std::deque<pipeline::Frame*> failed;
     {
@@ -89,7 +89,7 @@ class FakePipeline final : public pipeline::Pipeline {
     return wait([&] { return cancelled_ == count; });
   }
 
-  /// As if another deployment were behind it.
+  /// Pretends to have another deployment.
   void set_digest(const std::string& digest) { deployment_.digest = digest; }
 
   void set_ready(bool ready) {

@@ -1,5 +1,5 @@
 // Loads of a repository over pipelines without cards: which loads join one that compiles, and which are
-// refused for the version that serves.
+// refused because of the version that serves.
 
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ class LoadJobs : public testing::Test {
     return future;
   }
   Status load(const LoadOrder& order) { return begin_load(order).get(); }
-  /// False where no compiler came to its waiting place.
+  /// False if no compiler began to wait.
   bool wait_for_compiler() {
     return tests::wait_until([&] {
       writer_ = ::open(hold_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -103,7 +103,7 @@ class LoadJobs : public testing::Test {
   int writer_ = -1;
 };
 
-/// How many warnings say it.
+/// How many warnings contain the text.
 int warnings(const std::string& text) {
   int count = 0;
   for (const auto& entry : log::recent())
@@ -218,7 +218,7 @@ TEST_F(LoadJobs, TheLogSaysOnceWhyAVersionDoesNotLoad) {
 struct PollingLoadJobs : LoadJobs {
   PollingLoadJobs() : LoadJobs(RepositoryMode::kPoll) {}
   void pin(const std::string& model, const std::string& content) { write(root_ / model / "PIN", content); }
-  /// Ends after a poll that began later than this call. Every job of a model that is not compiled has ended by then.
+  /// Returns after a poll that began after this call. By then every job that needs no compiler has ended.
   void wait_for_poll() {
     fs::create_directories(root_ / "broken");
     for (int poll = 0; poll < 2; ++poll) {

@@ -1,4 +1,4 @@
-// What is served, and what is counted.
+// The registry of served models, and the metrics.
 
 #include <gtest/gtest.h>
 
@@ -246,7 +246,7 @@ TEST_F(Served, OnlyACardWithSensorsHasSensorSeries) {
   EXPECT_EQ(page.find("millrace_card_power"), std::string::npos);
 }
 
-/// No emulated card has them, so a live server in test_monitoring cannot show them.
+/// Emulated cards have no sensors, so test_monitoring cannot check these series with a live server.
 TEST_F(Served, ACardWithSensorsHasEverySeriesOfTheHardwareAlerts) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });

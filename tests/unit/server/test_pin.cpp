@@ -28,7 +28,7 @@ class PinFile : public testing::Test {
     ASSERT_TRUE(write_file_atomically(folder / path, "x").ok());
   }
   ModelDirectory directory() const { return scan(root.path())->at("m"); }
-  /// The file is named, with what is wrong with it and both ways out.
+  /// The error names the file, the fault and both remedies.
   void expect_unreadable(const std::string& why) const {
     const Pin read = read_pin(folder);
     EXPECT_TRUE(read.is_set());

@@ -1,4 +1,4 @@
-// How two versions' inputs and outputs differ, in words.
+// The text that says how the inputs and outputs of two versions differ.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// From one version to the next: every policy, and the way back, over pipelines that fail when they are told.
+// Swaps with every policy, and rollbacks, over fake pipelines that fail on command.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 // If a bug leaves frames held, they fail after this time.
 constexpr auto kPatience = 10s;
 
-/// So many places for pipelines; opening fails as often as it is told.
+/// A fake pool of cards with room for `places` pipelines. Opening one fails on command.
 struct Farm {
   std::size_t places = 1;
   std::size_t open = 0, opened = 0;
@@ -42,7 +42,7 @@ struct Farm {
   std::map<std::string, std::thread::id> ended;  // which thread took the pipeline to pieces
   std::mutex mutex;                              // replicas stop at once, on threads of their own
 
-  /// Takes a place for as long as it is not stopped.
+  /// Occupies a place until it is stopped.
   class Fake final : public runtime::pipeline::Pipeline {
    public:
     Fake(Farm& farm, std::string name) : farm_(farm), name_(std::move(name)) {
@@ -128,7 +128,7 @@ struct SwapTest : testing::Test {
   }
   std::shared_ptr<Model> serving() { return registry.snapshot()->find("m", ""); }
   std::string serving_version() { return serving() == nullptr ? "" : serving()->version(); }
-  /// Whether what serves answers.
+  /// Whether the model that serves answers a frame.
   bool answers() {
     std::array<std::byte, 16> in{}, out{};
     Frame frame;
@@ -363,7 +363,7 @@ TEST_F(SwapTest, CountsAReplicaThatDoesNotComeUpAgainAsMissing) {
   farm.fail["1"] = 1;
   EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kRolling).rolled_back);
   expect("3", "2");
-  // The same where all were stopped: one comes up, the second does not.
+  // Now all replicas were stopped: one comes up, the second does not.
   farm.fail["2"] = 100;
   std::atomic<int> opened{0};
   farm.before_open = [&](const std::string& name) {
@@ -372,7 +372,7 @@ TEST_F(SwapTest, CountsAReplicaThatDoesNotComeUpAgainAsMissing) {
   EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).rolled_back);
   expect("3", "1");
   EXPECT_TRUE(answers());
-  // One more comes up at the next try, and the last one after that; then nothing is to be done.
+  // The next try brings up one more replica, the try after it the last one. A further try does nothing.
   opened = 0;
   EXPECT_FALSE(swap.complete(serving()).ok());
   expect("3", "2");
@@ -393,7 +393,7 @@ TEST_F(SwapTest, AReplicaWithWrongOutputsIsRefusedAtEveryRetry) {
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   NextVersion next = version("2");
   next.stored = {1, {std::vector<std::byte>(16, std::byte{1})}, {std::vector<std::byte>(16, std::byte{1})}};
-  // Pipelines echo, and those opened from the second of version 2 on do not.
+  // Pipelines echo their input, except those that are opened after the first one of version 2.
   int opened = 0;
   farm.before_open = [&](const std::string& name) {
     if (name == "2" && ++opened == 2)
@@ -434,7 +434,7 @@ TEST_F(SwapTest, RollingIsRefusedWhileAReplicaIsMissing) {
   ASSERT_TRUE(swap.complete(serving()).ok());
   EXPECT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kRolling).status.ok());
   EXPECT_EQ(serving_version(), "3");
-  // What no replica that comes back makes possible is refused for good.
+  // A refusal that no recovered replica can change is final.
   const auto never = [&](std::uint32_t replicas, const std::string& says) {
     const Status status = swapper(replicas).swap(serving(), version("4"), SwapPolicy::kRolling).status;
     EXPECT_EQ(status.error().code(), ErrorCode::kInvalidInput);
@@ -445,7 +445,7 @@ TEST_F(SwapTest, RollingIsRefusedWhileAReplicaIsMissing) {
   never(1, "needs a model with several replicas");
 }
 
-/// Version 2 serves with one replica of two: the other gave another output than the stored one.
+/// Version 2 serves with one replica of two. The other one failed its verification.
 struct UnverifiedReplica : SwapTest {
   void SetUp() override {
     farm.places = 2;
@@ -496,7 +496,7 @@ TEST_F(UnverifiedReplica, IsRefusedAfterAFailedLoad) {
     ASSERT_TRUE(result.missing);
     expect(1, result.missing->message());
   }
-  // It is still to be shown then, by those that are tried again and after another load.
+  // Verification stays pending after a failed load and for every retried replica.
   wrong = {3};
   EXPECT_FALSE(swap.complete(serving()).ok());
   expect(1, "verification: frame 0");

@@ -1,4 +1,4 @@
-// What a frame sees while another version of its model comes up.
+// What happens to frames while another version of their model comes up.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using test::FakePipeline;
 using namespace std::chrono_literals;
 constexpr auto kHttp = metrics::Transport::kHttp;
 
-/// A frame for small_model(), which remembers what became of it.
+/// A frame for small_model() that records its completion.
 class Request {
  public:
   explicit Request(std::shared_ptr<Model> model, bool any_version = true)

@@ -1,4 +1,4 @@
-// The engine without sockets: every datagram and every moment is the test's own.
+// The engine without sockets. The test provides every datagram and the time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ class UdpEngine : public ::testing::Test {
     EXPECT_EQ(all.size(), 1U);
     return all.empty() ? Answer() : all.front();
   }
-  /// The one response among the answers, put together.
+  /// Assembles the only response among the answers.
   Bytes response() {
     Bytes out;
     wire::Assembly assembly;

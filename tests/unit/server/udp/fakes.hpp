@@ -1,4 +1,4 @@
-// What stands around the UDP engine in tests: a pipeline, a directory of models, a sender that remembers.
+// Fakes around the UDP engine: a pipeline, a directory of models, and a sender that records.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ inline void compute(std::span<const std::byte> in, std::span<std::byte> out) {
     out[i] = in[i % in.size()] ^ in[(i * 7 + 3) % in.size()] ^ static_cast<std::byte>(i * 31 + 5);
 }
 
-/// Computes at once, on a thread of its own, or when told.
+/// Computes at once, on a thread of its own, or when the test calls complete_one().
 class FakePipeline final : public runtime::pipeline::Pipeline {
  public:
   enum class Mode { kInline, kThread, kManual };
@@ -104,7 +104,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   }
   void stop(std::chrono::milliseconds) override {}
 
-  /// Manual mode: completes the oldest waiting frame. False where none waits.
+  /// Manual mode: completes the oldest waiting frame. False if none waits.
   bool complete_one(Status status = {}) {
     Frame* frame = nullptr;
     {
@@ -217,7 +217,7 @@ class FakeDirectory final : public server::udp::ModelDirectory {
   std::shared_ptr<server::udp::ServedModel> model_;
 };
 
-/// Keeps what was sent, as whole datagrams.
+/// Records the datagrams sent.
 class RecordingSender final : public server::udp::Sender {
  public:
   struct Sent {

@@ -1,5 +1,5 @@
-// A bad network between clients and a server on this machine: loses, repeats, delays (and so reorders) and
-// corrupts datagrams, by chance but from a seed.
+// A bad network between clients and a server on this machine: it loses, repeats, delays, reorders and
+// corrupts datagrams at random, from a seed.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct Badness {
   double delay = 0;      // chance that it is held back, up to max_delay_us
   double corrupt = 0;    // chance that one bit of it flips
   std::uint32_t max_delay_us = 3000;
-  // Not by chance: of the datagrams to the server, the first `lose_from` pass and the `lose_count` after them
-  // are lost, as if the server did not run for a while.
+  // The first `lose_from` datagrams to the server pass and the next `lose_count` are lost, as if the server
+  // did not run for a while.
   std::uint32_t lose_from = 0, lose_count = 0;
 };
 
@@ -26,10 +26,10 @@ class LossyChannel {
                                             std::uint64_t seed);
   virtual ~LossyChannel() = default;
 
-  /// Where clients send to.
+  /// The port that clients send to.
   virtual std::uint16_t port() const = 0;
 
-  /// Datagrams that were hurt, by kind; to see that a test tested something.
+  /// Damaged datagrams by kind, so that a test can check that there were some.
   virtual std::uint64_t lost() const = 0;
   virtual std::uint64_t duplicated() const = 0;
   virtual std::uint64_t delayed() const = 0;

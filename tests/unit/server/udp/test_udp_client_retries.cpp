@@ -1,5 +1,5 @@
-// How long the UDP clients, in C++ and in Python, ask a server that does not answer, and what they remember
-// of one that was started anew.
+// How long the UDP clients, in C++ and in Python, repeat their questions to a silent server, and what they
+// forget when the server restarts.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ std::unique_ptr<Listener> listen_to(ModelDirectory& directory, std::uint16_t por
   return std::move(started).value();
 }
 
-/// A Python program with the client as `m`, `url`, and the input that pattern(kBytes, 1) is as `data`.
+/// A Python program in which `m` is the client, `url` the server and `data` the input pattern(kBytes, 1).
 tests::Outcome run_python(const std::string& to, const std::string& text,
                           const std::vector<std::string>& arguments = {}) {
   std::string data;
@@ -69,7 +69,7 @@ Bytes expected_output() {
   return out;
 }
 
-/// A socket that takes datagrams and never answers.
+/// A socket that receives datagrams and never answers.
 class SilentServer {
  public:
   SilentServer() : fd_(::socket(AF_INET, SOCK_DGRAM, 0)) {
@@ -87,7 +87,7 @@ class SilentServer {
 
   std::uint16_t port() const { return port_; }
 
-  /// How many have come since it was asked last.
+  /// How many datagrams came since the last call.
   int received() {
     std::array<char, 2048> room;
     int count = 0;
@@ -100,8 +100,8 @@ class SilentServer {
   std::uint16_t port_ = 0;
 };
 
-// Four tries, each after twice the wait of the one before, are over after 150 ms; a server that is paused for
-// longer loses more than four datagrams.
+// Four tries with doubling waits last 150 ms. A server that is paused for longer loses more than four
+// datagrams.
 constexpr std::uint32_t kMoreThanFourTries = 7;
 
 TEST(UdpClientRetries, ConnectsToAServerThatMissedTheFirstSevenDatagrams) {
@@ -208,7 +208,7 @@ TEST(UdpClientRetries, FailsALateRequestWithoutMentioningKeys) {
   EXPECT_EQ(run.out.find("key"), std::string::npos) << run.out;
 }
 
-/// Two models of the same sizes, under the handles it is told.
+/// Two models of equal sizes under given handles.
 class TwoModels final : public ModelDirectory {
  public:
   TwoModels(FakePipeline& first, std::uint32_t first_handle, FakePipeline& second,
@@ -233,8 +233,8 @@ class TwoModels final : public ModelDirectory {
   const std::map<std::string, std::shared_ptr<ServedModel>, std::less<>> models_;
 };
 
-// The HELLO for one model opens a session with the new server; no request fails to tell that the old handles
-// mean nothing there, or another model.
+// The HELLO for one model opens a session with the new server, so no failing request reveals that the old
+// handles are invalid there.
 TEST(UdpClientRetries, ForgetsEveryHandleWhenTheServersEpochIsNew) {
   FakePipeline first(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakePipeline second(FakePipeline::Mode::kInline, {kBytes}, {kBytes});

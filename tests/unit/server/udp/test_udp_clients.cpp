@@ -62,7 +62,7 @@ class UdpClients : public ::testing::Test {
   }
   static std::string url(std::uint16_t port) { return "udp://127.0.0.1:" + std::to_string(port); }
 
-  /// For a channel that loses nothing: an answer that takes long is waited for, and not asked for again.
+  /// Options for a lossless channel: the client waits for slow answers and does not ask again.
   static client::Options patient() {
     client::Options options;
     options.timeout = 60s;
@@ -70,7 +70,7 @@ class UdpClients : public ::testing::Test {
     return options;
   }
 
-  /// Greets until it works: on a bad channel that, too, may fail.
+  /// Connects, again and again, because a HELLO may be lost on a bad channel.
   static std::unique_ptr<Client> connected(const std::string& to, const client::Options& with) {
     std::unique_ptr<Client> out;
     client::Status s;
@@ -93,7 +93,7 @@ class UdpClients : public ::testing::Test {
   struct Tally {
     std::atomic<int> right{0}, wrong{0}, failed{0}, expired{0}, late{0};
   };
-  /// `requests` from each of `clients` threads; every one right, or failed by its deadline.
+  /// Sends `requests` from each of `clients` threads. Each must get the right answer or fail by its deadline.
   void hammer(const std::string& to, const client::Options& with, int clients, int requests, std::uint32_t in,
               std::uint32_t out, std::uint64_t seed, Tally& tally) const {
     std::vector<std::jthread> threads;
@@ -121,7 +121,7 @@ class UdpClients : public ::testing::Test {
       });
   }
 
-  /// For a bad channel. Whoever asks again before the answer had time to come makes it come later yet.
+  /// Options for a bad channel. A client that repeats too early delays its own answer.
   client::Options enduring() {
     client::Options with;
     with.timeout = 60s;
@@ -210,8 +210,8 @@ TEST_P(UdpClientsOnABadChannel, EveryRequestIsAnsweredOrFailsByItsDeadlineAndNon
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, UdpClientsOnABadChannel, ::testing::Values(100U, 5000U, 120000U));
 
-// Where a few NACKs in a row are lost, and what is missing is beyond the first burst, which alone is repeated
-// unasked.
+// Several NACKs in a row are lost, and the missing fragments are after the first burst, which alone is
+// repeated without a NACK.
 TEST_F(UdpClients, AsksForMissingFragmentsWhileTheServerAnswers) {
   const std::uint64_t seed = tests::chosen_seed() & 0xFFFFFFU;
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
@@ -299,8 +299,7 @@ TEST_F(UdpClients, ErrorsNameWhatIsWrong) {
   EXPECT_EQ(one->infer("fake", "2", {{right}}, 60s, outputs).code, Code::kNotFound);
   EXPECT_EQ(one->infer("fake", "", {{wrong}}, 60s, outputs).code, Code::kInvalid);
   EXPECT_EQ(one->infer("fake", "", {{right}, {right}}, 60s, outputs).code, Code::kInvalid);
-  // The pipeline never answers. Where this thread is kept waiting, the deadline may pass before there is a
-  // request.
+  // The pipeline never answers. On a busy machine the deadline may pass before the request is sent.
   for (auto within = 60ms; pipeline->submitted() == 0 && within < 60s; within *= 2)
     EXPECT_EQ(one->infer("fake", "", {{right}}, within, outputs).code, Code::kDeadline);
   EXPECT_TRUE(pipeline->complete_one());
@@ -439,7 +438,7 @@ TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerGoesOn) {
     send(bytes);
     if (i % 100 == 99) std::this_thread::sleep_for(1ms);
   }
-  // Of datagrams that the kernel dropped the next one tells that is taken: there must be a next one.
+  // The kernel reports dropped datagrams with the next one that it delivers, so send more.
   for (int i = 0; i < 1000 && !eventually([&] { return dropped(listener->counters()) >= sent; }, 50ms); ++i)
     send(pattern(100, seed));
   ::close(fd);
@@ -450,7 +449,7 @@ TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerGoesOn) {
   EXPECT_TRUE(one->infer("fake", "", {{pattern(100, 1)}}, 60s, outputs).ok());
 }
 
-/// Says of every model what it was given to say, and answers every request with as many bytes as that names.
+/// Describes every model by the given COOKIE and answers requests with as many bytes as it names.
 class LyingServer {
  public:
   explicit LyingServer(wire::CookieReply says) : says_(std::move(says)) {
@@ -539,7 +538,7 @@ TEST_F(UdpClients, RefusesAServerThatContradictsItself) {
   };
   const wire::TensorDescription in{"x", "UINT8", {4}}, out{"y", "UINT8", {4}};
   ask({{in}, {out}}, 4, Code::kOk, "ok");
-  // 2^64 - 2 bytes: behind the four of the first output the sum wraps to two.
+  // 2^64 - 2 bytes. With the four bytes of the first output the sum wraps to two.
   ask({{in}, {out, {"z", "UINT8", {306184046, 92737, 649657}}}}, 6, Code::kProtocol, "protocol");
   ask({{in}, {{"z", "UINT8", {65536, 65536, 65536, 65536, 4}}}}, 4, Code::kProtocol, "protocol");
   ask({{in}, {out, {"z", "UINT8", {0}}}}, 4, Code::kProtocol, "protocol");

@@ -74,14 +74,14 @@ TEST_F(UdpRegistryDirectory, RowsOfWithdrawnVersionsAreReusedUnderNewHandles) {
   const std::uint32_t stays = directory.by_name("stays", "1")->handle;
   std::vector<std::uint32_t> handles;
   std::uint32_t places = 0;
-  for (std::uint32_t version = 1; version <= 3 * RegistryDirectory::kKeptPlaces; ++version) {
+  for (std::uint32_t version = 1; version <= 3 * RegistryDirectory::kKeptHandles; ++version) {
     const std::string name = std::to_string(version);
     ASSERT_TRUE(registry.publish(model("a", name)).ok());
     handles.push_back(directory.by_name("a", name)->handle);
     places = std::max(places, handles.back() & 0xFFFFU);
     ASSERT_TRUE(registry.withdraw("a", name).ok());
   }
-  EXPECT_EQ(places, RegistryDirectory::kKeptPlaces);
+  EXPECT_EQ(places, RegistryDirectory::kKeptHandles);
   EXPECT_EQ(std::set<std::uint32_t>(handles.begin(), handles.end()).size(), handles.size());
   for (const std::uint32_t handle : handles) EXPECT_EQ(look(handle), Outcome::kUnknown);
   EXPECT_EQ(look(stays), Outcome::kFound);

@@ -1,4 +1,4 @@
-// Who is listened to: hellos and cookies, sessions and their bounds, keys, strangers.
+// HELLO and COOKIE, sessions and their bounds, keys, and unproved addresses.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -230,7 +230,7 @@ TEST_F(UdpEngine, WithKeysOnlyRightTagsAreAccepted) {
   EXPECT_TRUE(answers().empty());
   EXPECT_EQ(counters.get(Drop::kTag), 4U);
 
-  // A server's datagram sent back to it: the tag is right, the direction is not.
+  // A server's own datagram comes back: its tag is right and its direction wrong.
   key = 1;
   fragment(10, 0, message);
   for (const auto& sent : sender.take()) engine->receive(sent.bytes, address, now);
@@ -256,13 +256,13 @@ TEST_F(UdpEngine, NewKeysApplyToLaterRequestsOnly) {
   EXPECT_TRUE(answers().empty());
   EXPECT_EQ(counters.get(Drop::kTag), 3U) << "the former secret";
 
-  // The same id with its new secret: the session goes on, and what is repeated is signed anew.
+  // The same id has a new secret. The session continues, and repeated answers are signed with it.
   keys = std::move(*ring_of(1, 2));
   fragment(10, 0, message);
   EXPECT_EQ(response(), expected(message));
   EXPECT_EQ(counters.get(Event::kRepeated), 1U);
 
-  // Received half under one secret, half under the next.
+  // Half of the request is signed with one secret, half with the next.
   fragment(12, 0, message);
   engine->use_keys(ring_of(1, 3));
   keys = std::move(*ring_of(1, 3));
@@ -270,7 +270,7 @@ TEST_F(UdpEngine, NewKeysApplyToLaterRequestsOnly) {
   pipeline.complete_one();
   EXPECT_EQ(response(), expected(message));
 
-  // A key that was taken away.
+  // A key that was removed.
   engine->use_keys(ring_of(2, 4));
   fragment(13, 0, message);
   EXPECT_TRUE(answers().empty());

@@ -113,7 +113,7 @@ TEST(UdpHeader, MessagesOfOneFragmentMayNotClaimMore) {
 }
 
 TEST(UdpHeader, FragmentNumbersAreAcceptedExactlyWhereALayoutExists) {
-  // Against brute force: a layout exists where some size satisfies the README's inequality and this
+  // Compare with brute force: a layout exists if some size satisfies the README's inequality and this
   // fragment's length.
   for (std::uint32_t total = 1; total <= 40; ++total)
     for (std::uint16_t count = 1; count <= 8; ++count)
@@ -155,7 +155,7 @@ TEST(UdpHeader, RandomBytesNeverParseIntoSomethingInconsistent) {
   for (int i = 0; i < 200000; ++i) {
     Bytes bytes(random() % 120);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-    // Mostly past the constants, so that what follows is tried too.
+    // Most datagrams have the right constants, so that later checks run too.
     if (bytes.size() > 7 && i % 4 != 0) {
       const bool tagged = random() % 2 == 0;
       store<std::uint16_t>(bytes, 0, kMagic);
