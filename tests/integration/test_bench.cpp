@@ -209,7 +209,7 @@ TEST_F(Bench, SignsUdpRequestsWithTheGivenKey) {
   says({"--udp-keys", file("odd", first + "\n3 00")}, "line 2");
   says({"--udp-keys", (directory_.path() / "missing").string()}, "missing");
   says({"--udp-key-id", "3"}, "--udp-keys");
-  refused({"--udp-keys", one}, 2, "only udp:// has them");
+  refused({"--udp-keys", one}, 2, "only for udp:// URLs");
 }
 
 TEST_F(Bench, ReportsThatNoServerAnswers) {

@@ -67,7 +67,7 @@ TEST_F(CommandLine, HelpAndVersionExitWith0AndWrongUsageWith2) {
   EXPECT_EQ(millrace({"compile"}).exit_code, 2);
   EXPECT_EQ(millrace({"compose"}).exit_code, 2);
   expect_error(millrace({"bogus", "--help"}), 2,
-               {"'bogus' is no command or option of millrace", "plan, compile"});
+               {"'bogus' is not a command or an option of millrace", "plan, compile"});
   EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
 }
 
@@ -132,10 +132,10 @@ TEST_F(CommandLine, NamesTheWrongArgumentAndListsTheValidOnes) {
 
 TEST_F(CommandLine, NamesAnUnknownOptionBeforeAMissingRequiredOne) {
   expect_error(millrace({"plan", kModel, "--clutser", kThreeCards}), 2,
-               {"'--clutser' is no option of 'millrace plan'"});
+               {"'--clutser' is not an option of 'millrace plan'"});
   expect_error(millrace({"compile", kModel, "--frobnicate"}), 2,
-               {"'--frobnicate' is no option of 'millrace compile'"});
-  expect_error(millrace({"infer", "-x"}), 2, {"'-x' is no option of 'millrace infer'"});
+               {"'--frobnicate' is not an option of 'millrace compile'"});
+  expect_error(millrace({"infer", "-x"}), 2, {"'-x' is not an option of 'millrace infer'"});
   // If every option is known, the missing one is named.
   expect_error(millrace({"plan", kModel}), 2, {"--cluster is required"});
 }
@@ -147,8 +147,8 @@ TEST_F(CommandLine, PrintsErrorsAsJsonWithTheJsonOption) {
     int exit_code;
   } cases[] = {
       {{"plan", kModel, "--json", "--frobnicate"}, "plan", "--frobnicate", 2},
-      {{"--json", "bogus"}, "", "is no command", 2},
-      {{"bogus", "--json"}, "", "'bogus' is no command", 2},
+      {{"--json", "bogus"}, "", "is not a command", 2},
+      {{"bogus", "--json"}, "", "'bogus' is not a command", 2},
       {{"inspect", file("nothing"), "--json"}, "inspect", "nothing", 2},
       {{"infer", "--json", "--url", "ftp://x", "--input", kModel}, "infer", "ftp://x", 2},
       {{"infer", "--json", "--url", "http://127.0.0.1:1", "--input", kModel}, "infer", "127.0.0.1:1", 1},

@@ -68,7 +68,7 @@ TEST_F(PlanCommand, WritesTheHtmlReportOrSaysWhyItCannot) {
   EXPECT_NE(page->find("</html>"), std::string::npos);
   EXPECT_NE(page->find("id=\"alternatives\""), std::string::npos);
   expect_error(plan({"--html", file("nowhere/report.html")}), 2,
-               {"--html ", "nowhere/report.html", "a directory that is there"});
+               {"--html ", "nowhere/report.html", "an existing directory"});
   expect_error(plan({"--html", directory_.path().string()}), 2, {"--html ", "is a directory"});
   expect_error(plan({"--html", file("report.html/")}), 2, {"--html ", "report.html/"});
   expect_error(plan({"--html", file(std::string(300, 'a'))}), 3, {"--html ", "too long"});
@@ -85,7 +85,7 @@ TEST_F(PlanCommand, RefusesToOverwriteItsInputsOrToWriteOneFileTwice) {
   const std::string cluster = (kSource / "configs/clusters/three-ku060.yaml").string();
   for (const char* option : {"--html", "--save-plan"})
     expect_error(millrace({"plan", copy.string(), "--cluster", cluster, option, copy.string()}), 2,
-                 {option, "would be written over what is read"});
+                 {option, "is an input file, which would be overwritten"});
   EXPECT_EQ(fs::file_size(copy), size);
   expect_error(plan({"--html", file("a"), "--save-plan", file("b/../a")}), 2, {"name the same file"});
   EXPECT_FALSE(fs::exists(file("a")));

@@ -1,4 +1,5 @@
-// `millrace bench`: requests at a rate, or by so many connections, and what they took.
+// `millrace bench`: sends requests at a fixed rate or over a fixed number of connections, and reports
+// latencies.
 
 #include <algorithm>
 #include <cmath>
@@ -21,11 +22,11 @@
 namespace millrace::cli {
 namespace {
 
-using Tensors = std::vector<std::vector<std::byte>>;  // a frame: the model's inputs
+using Tensors = std::vector<std::vector<std::byte>>;  // one frame: the model's inputs
 
 constexpr std::uint32_t kRandomFrames = 16;
 constexpr std::uint32_t kMaxConnections = 16'384;
-constexpr std::uint32_t kMaxUdpConnections = 512;  // a thread each
+constexpr std::uint32_t kMaxUdpConnections = 512;  // each has its own thread
 constexpr double kMaxRate = 1e7;
 constexpr double kMaxSeconds = 7 * 86'400.0;
 
@@ -40,9 +41,9 @@ std::string text_of(double value) {
 }
 
 Status check(const BenchCommand& c, bool udp) {
-  if (c.model.empty()) return bad("--model: a name is needed");
+  if (c.model.empty()) return bad("--model: give the model's name");
   if (c.rate && !c.concurrency.empty())
-    return bad("--rate and --concurrency exclude each other: an open loop or a closed one");
+    return bad("--rate (open loop) and --concurrency (closed loop) exclude each other; leave one out");
   if (c.rate && !(*c.rate > 0 && *c.rate <= kMaxRate))
     return bad("--rate " + text_of(*c.rate) + ": it must be above 0 and at most 10000000 a second");
   if (!(c.duration_seconds >= 0.001 && c.duration_seconds <= kMaxSeconds))
@@ -51,11 +52,11 @@ Status check(const BenchCommand& c, bool udp) {
     return bad("--warmup " + text_of(c.warmup_seconds) + ": it must be 0 to 604800 seconds");
   if (c.timeout.count() < 1) return bad("--timeout-ms: it must be above 0");
   if (c.connections && !c.rate)
-    return bad("--connections is an open loop's bound and needs --rate; a closed loop takes --concurrency");
-  if (!udp && !c.udp_keys.empty()) return bad("--udp-keys: only udp:// has them; HTTP takes --token-file");
-  if (c.udp_key_id && c.udp_keys.empty())
-    return bad("--udp-key-id chooses among --udp-keys, which is missing");
-  if (c.raw && udp) return bad("--raw is a mode of HTTP; UDP sends nothing but the tensors anyway");
+    return bad("--connections needs --rate (open loop); for a closed loop give --concurrency");
+  if (!udp && !c.udp_keys.empty())
+    return bad("--udp-keys is only for udp:// URLs; for HTTP give --token-file");
+  if (c.udp_key_id && c.udp_keys.empty()) return bad("--udp-key-id needs --udp-keys");
+  if (c.raw && udp) return bad("--raw is only for HTTP; UDP always sends the tensors alone");
   std::vector<std::uint32_t> counts = c.concurrency;
   if (c.connections) counts.push_back(*c.connections);
   const std::uint32_t most = udp ? kMaxUdpConnections : kMaxConnections;
@@ -66,12 +67,12 @@ Status check(const BenchCommand& c, bool udp) {
   return {};
 }
 
-/// The key requests are signed with, into `options`.
+/// Stores in `options` the key with which requests are signed.
 Status take_key(const BenchCommand& c, client::Options& options) {
   if (c.udp_keys.empty()) return {};
   const std::string file = "--udp-keys " + c.udp_keys.string();
   MILLRACE_ASSIGN(const std::string text, read_text_file(c.udp_keys));
-  // Read by the server's rules first: the library names no line.
+  // Read the file with the server's reader first, because its errors name the line.
   if (const auto ring = server::udp::wire::parse_keys(text); !ring.ok()) return ring.error().within(file);
   MILLRACE_ASSIGN(auto keys, server::udp::wire::parse_secret_keys(text));
   if (keys.empty()) return bad(file + " holds no key");
@@ -93,8 +94,7 @@ std::uint64_t bytes_of(const Tensors& frame) {
   return bytes;
 }
 
-/// Finite numbers of the type: reals in [0, 1), or below 2 where they have 16 bits; integers of their whole
-/// range.
+/// Random finite numbers of the type: floats in [0, 1), 16-bit floats below 2, integers of the whole range.
 std::vector<std::byte> random_tensor(const client::TensorInfo& info, std::mt19937_64& random) {
   std::vector<std::byte> out(info.bytes());
   const auto fill = [&](auto draw) {
@@ -124,13 +124,14 @@ Result<std::vector<Tensors>> frames_of(const BenchCommand& command, const client
     for (std::uint32_t i = 0; i < kRandomFrames; ++i) {
       Tensors& frame = frames.emplace_back();
       for (const auto& info : model.inputs) frame.push_back(random_tensor(info, random));
-      if (bytes_of(frame) > (4U << 20U)) break;  // of a large model one will do
+      if (bytes_of(frame) > (4U << 20U)) break;  // one frame of a large model is enough
     }
     return frames;
   }
   if (model.inputs.size() != 1)
-    return bad("--input: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) +
-               " inputs; files are offered for models with one, random tensors (no --input) for all");
+    return bad(
+        "--input: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) +
+        " inputs; files only work for models with one input, so leave out --input to send random tensors");
   clients::InputDescription description;
   description.name = model.inputs[0].name;
   description.datatype = model.inputs[0].datatype;
@@ -139,7 +140,7 @@ Result<std::vector<Tensors>> frames_of(const BenchCommand& command, const client
     MILLRACE_ASSIGN(clients::Samples samples, clients::read_samples(file, description));
     for (auto& frame : samples.frames) frames.push_back({std::move(frame)});
   }
-  if (frames.empty()) return bad("--input: the files hold no frame");
+  if (frames.empty()) return bad("--input: the files contain no frame");
   return frames;
 }
 
@@ -214,7 +215,7 @@ Status run(const BenchCommand& command, std::ostream& out) {
     MILLRACE_ASSIGN(old, load::read_report(command.compare));
   }
   const std::vector<load::Settings> planned = settings_of(command);
-  // Before the time is spent.
+  // Check --compare and --histogram before the run.
   if (old) MILLRACE_TRY(comparable(command, *old, planned));
   if (!command.histogram.empty()) MILLRACE_TRY(check_histograms(command, planned));
   load::Address address;
@@ -238,7 +239,7 @@ Status run(const BenchCommand& command, std::ostream& out) {
   client.reset();
   if (command.raw && model.inputs.size() != 1)
     return bad("--raw: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) +
-               " inputs; raw mode carries one");
+               " inputs; raw mode supports only one");
   MILLRACE_ASSIGN(const std::vector<Tensors> frames, frames_of(command, model));
   std::vector<std::string> requests;
   if (!udp)
@@ -249,7 +250,7 @@ Status run(const BenchCommand& command, std::ostream& out) {
       url, command.model, bytes_of(frames.front()), command.duration_seconds, command.warmup_seconds, {}};
   const auto power = udp ? nullptr : load::PowerMeter::open(address, command.model);
   for (const load::Settings& settings : planned) {
-    if (power) power->mean_watts();  // what was before the run
+    if (power) power->mean_watts();  // discards the samples from before the run
     if (!command.common.quiet)
       std::cerr << "running " << text_of(command.warmup_seconds + command.duration_seconds) << " s with "
                 << settings.connections << (settings.connections == 1 ? " connection" : " connections")

@@ -1,4 +1,4 @@
-// `millrace compile`: a model and a cluster to a deployment, and what came of it.
+// `millrace compile`: compiles a model for a cluster into a deployment, and reports the result.
 
 #include <boost/json.hpp>
 #include <cstdio>
@@ -27,7 +27,7 @@ std::string one_decimal(double value) {
   return text;
 }
 
-/// Members for print_json().
+/// The `extra` members for print_json().
 std::string extra_json(const compiler::CompileReport& report, const std::filesystem::path& output) {
   boost::json::array steps;
   for (const auto& step : report.steps)
@@ -46,7 +46,7 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
   return "," + text.substr(1, text.size() - 2);
 }
 
-/// Alternatives side by side, as a table or their index.
+/// Prints the variants as a table, or their index as JSON.
 Status run_variants(const CompileCommand& command, const compiler::CompileOptions& options,
                     std::ostream& out) {
   namespace variants = compiler::variants;
@@ -97,7 +97,7 @@ Status run(const CompileCommand& command, std::ostream& out) {
   if (command.variants > 0) return run_variants(command, options, out);
   MILLRACE_ASSIGN(const auto report, compiler::compile(options));
 
-  // Read back rather than reported from memory: what is printed is what is on disk.
+  // Read the deployment back, so that the report describes the files on disk.
   MILLRACE_ASSIGN(const auto deployment, runtime::plan::load_deployment(command.output));
   MILLRACE_ASSIGN(const auto description, describe(deployment));
   if (command.common.json) {

@@ -34,7 +34,7 @@ ProgramSummary summarise(const kernels::Program& program, const std::string& par
 
 // Tables.
 
-/// Columns as wide as their widest cell; `right` marks those aligned to the right.
+/// A table whose columns are as wide as their widest cell. `right` marks right-aligned columns.
 class Table {
  public:
   Table(std::vector<std::string> head, std::vector<bool> right) : right_(std::move(right)) {

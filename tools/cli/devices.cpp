@@ -1,7 +1,8 @@
-// `millrace devices`: what XRT shows, beside what the cluster file says. With --check each card is opened.
+// `millrace devices`: lists the cards that XRT finds beside those of the cluster file. --check opens each
+// card.
 //
 // JSON: schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image, state, problem),
-// cables[] (name, ends). States: ready, missing (XRT does not have it), failed.
+// cables[] (name, ends). States: ready, missing (XRT does not find the card), failed.
 #include <boost/json.hpp>
 
 #include <iomanip>

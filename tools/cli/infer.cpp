@@ -1,4 +1,4 @@
-// `millrace infer`: files to frames, frames to a server, answers to words.
+// `millrace infer`: reads files into frames, sends the frames to a server and prints the top classes.
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -23,7 +23,7 @@ namespace json = boost::json;
 using clients::HttpClient;
 using clients::InputDescription;
 
-/// What the server says of a model; `output` has neither layout nor scale.
+/// A model as the server describes it. `output` has no layout and no scale.
 struct ModelDescription {
   std::string name;
   InputDescription input, output;
@@ -38,11 +38,10 @@ struct FrameResult {
 };
 
 Error unexpected(const std::string& target) {
-  return Error(ErrorCode::kInvalidInput,
-               target + ": the answer is not what the Open Inference Protocol says");
+  return Error(ErrorCode::kInvalidInput, target + ": the answer does not follow the Open Inference Protocol");
 }
 
-/// The error a server's answer carries.
+/// The error in a server's answer.
 Error refusal(const std::string& target, const HttpClient::Answer& answer) {
   std::string message = "status " + std::to_string(answer.status);
   json::error_code code;
@@ -108,7 +107,7 @@ std::vector<float> floats_of(const json::value& value) {
   return out;
 }
 
-/// Throws what Boost.JSON throws where a key is missing or of another kind.
+/// Throws Boost.JSON's exceptions if a key is missing or has the wrong type.
 ModelDescription description_of(const json::value& metadata, const json::value* millrace) {
   ModelDescription out;
   const json::object& object = metadata.as_object();
@@ -139,8 +138,8 @@ Result<ModelDescription> describe(HttpClient& client, const std::string& name) {
     const std::size_t inputs = metadata.as_object().at("inputs").as_array().size();
     if (inputs != 1)
       return Error(ErrorCode::kUnsupported, "model '" + name + "' has " + std::to_string(inputs) +
-                                                " inputs; this command feeds models of one");
-    // Another server of the protocol has no such page: then there are no labels and no preprocessing.
+                                                " inputs; this command only supports models with one input");
+    // Other servers of the protocol lack this page. Without it there are no labels and no preprocessing.
     return description_of(metadata, answer.status == 200 ? &millrace : nullptr);
   } catch (const std::exception&) {
     return unexpected(target);
@@ -238,7 +237,7 @@ json::object as_json(const ModelDescription& model, const FrameResult& result, s
     json::object one{{"index", index}};
     if (index < model.labels.size()) one["label"] = model.labels[index];
     const double score = result.scores[index];
-    if (std::isfinite(score)) one["score"] = score;  // JSON has no form for the others
+    if (std::isfinite(score)) one["score"] = score;  // JSON cannot express infinity or NaN
     classes.push_back(std::move(one));
   }
   return {{"input", result.source}, {"frame", result.frame}, {"top", std::move(classes)}};
@@ -261,7 +260,7 @@ Status write_output(const std::filesystem::path& path, const ModelDescription& m
 Status run(const InferCommand& command, std::ostream& out) {
   if (!command.output.empty()) MILLRACE_TRY(check_file_place(command.output));
   MILLRACE_ASSIGN(const clients::Url url, clients::parse_url(command.url));
-  // The server's own deadline comes first, so that it can say what passed.
+  // Give the server a shorter deadline than the client's, so that the server reports the timeout itself.
   MILLRACE_ASSIGN(const clients::Access access, access_of(command.access));
   MILLRACE_ASSIGN(const auto client,
                   HttpClient::connect(url, command.timeout + std::chrono::seconds(1), access));
@@ -282,8 +281,7 @@ Status run(const InferCommand& command, std::ostream& out) {
       MILLRACE_ASSIGN(result.scores, scores_of(model.output, result.output));
       if (!command.common.json) {
         print_text(out, model, result, command.top);
-        // Nobody wants the frames that follow where this one's answer cannot be written. Whoever gave `out` sees that
-        // it failed.
+        // If an answer cannot be written, do not send further frames. The caller sees that `out` failed.
         if (!out.flush()) return {};
       }
       results.push_back(std::move(result));

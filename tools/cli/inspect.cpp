@@ -1,4 +1,4 @@
-// `millrace inspect`: what a deployment or an xclbin holds, with every checksum verified on the way.
+// `millrace inspect`: verifies the checksums of a deployment or an xclbin and prints its content.
 
 #include <ostream>
 

@@ -1,7 +1,7 @@
-// `millrace`: one binary, sub-commands. Exit codes: 0 done; 1 does not hold or fit; 2 usage or bad input;
-// 3 something missing in the environment; 70 our bug. A command that writes files and is interrupted ends by
-// the signal: 130, 143 or 129 to a shell. One that did not fail, but whose output nobody reads any more, ends
-// by SIGPIPE: 141.
+// `millrace`: one binary with sub-commands. Exit codes: 0 success; 1 a check failed or something does not
+// fit; 2 wrong usage or bad input; 3 the environment lacks something; 70 a bug in millrace. If a signal
+// interrupts a command that writes files, the process dies of that signal: a shell shows 130, 143 or 129. If
+// the reader of standard output has gone, the process dies of SIGPIPE: 141.
 
 #include <poll.h>
 #include <unistd.h>
@@ -23,9 +23,9 @@ namespace {
 using namespace millrace::cli;
 
 constexpr int kExitInternal = 70;
-constexpr int kExitBySignal = 128;  // and the signal's number: what a shell shows
+constexpr int kExitBySignal = 128;  // a shell adds the signal's number
 
-/// Those whose result is files.
+/// The commands that write files as their result.
 bool writes(const Command& command) {
   return std::holds_alternative<CompileCommand>(command) || std::holds_alternative<PackCommand>(command) ||
          std::holds_alternative<PlanCommand>(command);
@@ -48,7 +48,7 @@ concept TakesPlanWhat = requires(T& command) {
   command.what.cluster;
 };
 
-/// A cluster that is named becomes its file. `serve` has the cluster among its settings, and finds it there.
+/// Replaces the name of a cluster by the path of its file. `serve` does this among its settings.
 millrace::Status find_cluster_of(Command& command) {
   return std::visit(
       [](auto& one) -> millrace::Status {
@@ -63,18 +63,18 @@ millrace::Status find_cluster_of(Command& command) {
       command);
 }
 
-/// Whether standard output is a pipe or socket whose reader went, as `| head` does when it has enough. A pipe says
-/// POLLERR then, a socket POLLHUP.
+/// Whether standard output is a pipe or socket whose reader has gone, as `| head` does when it has enough. A
+/// pipe then reports POLLERR, a socket POLLHUP.
 bool reader_went() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/// Ends as other programs do whose reader went: quietly, by SIGPIPE (141 to a shell).
+/// Dies of SIGPIPE (a shell shows 141), as programs usually do when their reader has gone.
 [[noreturn]] void end_by_sigpipe() {
   std::signal(SIGPIPE, SIG_DFL);
   std::raise(SIGPIPE);
-  std::_Exit(kExitBySignal + SIGPIPE);  // whoever started the program blocks the signal
+  std::_Exit(kExitBySignal + SIGPIPE);  // reached only if the parent process blocked the signal
 }
 
 int run(Parsed& parsed) {
@@ -85,7 +85,7 @@ int run(Parsed& parsed) {
       report_failure({parsed.name, parsed.message, parsed.exit_code}, parsed.json);
     if (parsed.exit_code != 0 && !parsed.json)
       std::cerr << "Run 'millrace" << (parsed.name.empty() ? "" : " ") << parsed.name
-                << " --help' for what it takes.\n";
+                << " --help' for usage.\n";
     return parsed.exit_code;
   }
 
@@ -101,7 +101,7 @@ int run(Parsed& parsed) {
   if (status.ok())
     status = std::visit([](const auto& command) { return millrace::cli::run(command, std::cout); },
                         *parsed.command);
-  interruption.reset();  // what it says of an interruption is the last word
+  interruption.reset();  // an interruption must print its message before this function prints another
   std::cout.flush();
   if (!status.ok()) {
     const int exit_code = millrace::exit_code(status.error().code());
@@ -121,7 +121,8 @@ int run(Parsed& parsed) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error to report, not a death
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a file over the size limit becomes a write error instead of ending the process
   Parsed parsed;
   try {
     parsed = parse(argc, argv);

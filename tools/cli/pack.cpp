@@ -1,4 +1,4 @@
-// `millrace pack`: the bits a vendor's tools built for an image, put into the deployment.
+// `millrace pack`: replaces an image of a deployment by the xclbin that the vendor's tools built for it.
 
 #include <algorithm>
 #include <ostream>
@@ -24,7 +24,7 @@ Result<plan::EmulationData> emulation_data_of(const std::vector<std::byte>& byte
   return plan::decode_emulation_data(section->bytes);
 }
 
-/// Everything of a deployment but what is written anew.
+/// Copies the files of a deployment that pack does not rewrite.
 Status copy_rest(const fs::path& from, const fs::path& to, const std::string& image) {
   std::error_code code;
   for (auto it = fs::recursive_directory_iterator(from, code);
@@ -41,7 +41,7 @@ Status copy_rest(const fs::path& from, const fs::path& to, const std::string& im
   return Error(ErrorCode::kEnvironment, from.string() + ": cannot be copied: " + code.message());
 }
 
-/// Written inside the deployment, the new one would be copied into itself.
+/// Refuses an output directory inside the deployment, because the deployment would be copied into itself.
 Status check_elsewhere(const PackCommand& command) {
   std::error_code code;
   const fs::path from = fs::weakly_canonical(command.deployment, code);

@@ -1,4 +1,4 @@
-// `millrace plan`: how many cards, how fast, and why, before anything is built.
+// `millrace plan`: predicts how many cards a model needs, how fast it runs and what limits it.
 
 #include "compiler/planning/plan.hpp"
 
@@ -20,21 +20,22 @@ Status named(const char* option, const Status& status) {
   if (status.ok()) return status;
   const bool missing = status.error().code() == ErrorCode::kNotFound;
   return Error(status.error().code(), std::string(option) + " " + status.error().message() +
-                                          (missing ? "; name a file in a directory that is there" : ""));
+                                          (missing ? "; name a file in an existing directory" : ""));
 }
 
-/// What can be known before the search.
+/// Checks the output files before the search, which can take long.
 Status check_place(const char* option, const std::filesystem::path& path, const PlanWhat& what) {
   if (path.empty()) return {};
   std::error_code ignored;
   for (const auto& input : {std::filesystem::path(what.model), std::filesystem::path(what.cluster)})
     if (std::filesystem::equivalent(path, input, ignored))
-      return Error(ErrorCode::kInvalidInput, std::string(option) + " " + path.string() +
-                                                 ": would be written over what is read; name another file");
+      return Error(ErrorCode::kInvalidInput,
+                   std::string(option) + " " + path.string() +
+                       ": is an input file, which would be overwritten; name another file");
   return named(option, check_file_place(path));
 }
 
-/// One name for both is two files in one.
+/// Refuses the same name for both files.
 Status check_places(const PlanCommand& command) {
   MILLRACE_TRY(check_place("--save-plan", command.save, command.what));
   MILLRACE_TRY(check_place("--html", command.html, command.what));

@@ -14,7 +14,7 @@ using compiler::explore::Shares;
 constexpr double kLeastSeconds = 1e-9, kMostSeconds = 3600, kMostFrames = 1e12;
 constexpr const char* kKinds[] = {"lut", "lutram", "ff", "dsp", "bram", "uram", "memory"};
 
-/// "0.7" for all kinds, "dsp=0.9" for one; `given` holds the kinds that were told before.
+/// Parses "0.7" (all kinds) or "dsp=0.9" (one kind). `given` holds the kinds that earlier options set.
 Status read_share(const std::string& text, Shares& shares, std::set<std::string>& given) {
   const auto equals = text.find('=');
   const std::string kind = equals == std::string::npos ? "" : text.substr(0, equals);
@@ -40,7 +40,7 @@ Status read_share(const std::string& text, Shares& shares, std::set<std::string>
   return {};
 }
 
-/// "500us", "1.5ms", "2s"; microseconds where no unit stands.
+/// Parses "500us", "1.5ms" or "2s"; without a unit, the number is in microseconds.
 Result<double> seconds(const std::string& option, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -57,11 +57,11 @@ Result<double> seconds(const std::string& option, const std::string& text) {
   return seconds;
 }
 
-/// The options given, completed with those that the model's owner wrote into millrace.yaml.
+/// The options of the command line, completed with those in the model's millrace.yaml.
 Result<PlanWhat> with_defaults(PlanWhat what, compiler::PlanOptions& options) {
   MILLRACE_ASSIGN(const compiler::CompileDefaults defaults, compiler::read_compile_defaults(what.model));
   if (what.weights.empty()) what.weights = defaults.weights;
-  if (!what.plan.empty()) return what;  // it decides the rest
+  if (!what.plan.empty()) return what;  // the plan file determines everything else
   if (what.objective.empty()) what.objective = defaults.objective;
   if (!what.partitions) what.partitions = defaults.partitions;
   if (!what.replicas) what.replicas = defaults.replicas;
@@ -116,7 +116,7 @@ Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
                    "--split " + split + ": give a block and 2 to 64 parts: conv_5=2");
     options.splits.push_back({split.substr(0, equals), static_cast<std::uint32_t>(parts)});
   }
-  // One kind's share holds whether the share of all stands before it or behind.
+  // The share of one kind takes precedence over the share of all kinds, in any order of the options.
   std::set<std::string> told;
   for (const bool one_kind : {false, true})
     for (const auto& share : what.max_utilisation)

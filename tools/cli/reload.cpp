@@ -1,4 +1,5 @@
-// `millrace reload`: a version of a model takes another's place in a running server, or leaves it.
+// `millrace reload`: makes a running server replace the version of a model that it serves, or unload the
+// model.
 
 #include <atomic>
 #include <boost/json.hpp>
@@ -34,7 +35,7 @@ struct Entry {
   bool pinned = false;
 };
 
-/// What the index says of a model; nothing where it cannot be asked.
+/// The model's entries in the server's repository index; empty if the server cannot be asked.
 std::vector<Entry> look(HttpClient& client, const std::string& model) {
   std::vector<Entry> out;
   const auto answer = client.post(kIndex, {});
@@ -56,7 +57,7 @@ std::vector<Entry> look(HttpClient& client, const std::string& model) {
   return out;
 }
 
-/// Tells on standard error how far the load is, for as long as it lives.
+/// Prints the progress of the load on standard error during this object's lifetime.
 class Progress {
  public:
   Progress(const clients::Url& url, const clients::Access& access, std::string model)
@@ -100,13 +101,14 @@ Error refusal(const HttpClient::Answer& answer) {
   if (answer.status == 401) message += "; give a token with --token-file or MILLRACE_TOKEN";
   ErrorCode kind = ErrorCode::kDoesNotFit;
   if (answer.status == 401 || answer.status == 403) kind = ErrorCode::kInvalidInput;
-  if (answer.status == 500) kind = ErrorCode::kEnvironment;  // of the server: it may not write the pin
+  if (answer.status == 500)
+    kind = ErrorCode::kEnvironment;  // the server failed, for example to write the pin
   if (answer.status == 501) kind = ErrorCode::kUnsupported;
   if (answer.status == 429 || answer.status == 503) kind = ErrorCode::kUnavailable;
   return Error(kind, message);
 }
 
-/// The body of the load or unload.
+/// The body of the load or unload request.
 std::string body_of(const ReloadCommand& command) {
   json::object parameters;
   if (!command.version.empty()) parameters["version"] = command.version;
@@ -117,7 +119,7 @@ std::string body_of(const ReloadCommand& command) {
   return json::serialize(json::object{{"parameters", std::move(parameters)}});
 }
 
-/// What the index says of the model afterwards.
+/// Prints the state of the model after the request, from the server's index.
 void report(const ReloadCommand& command, const std::vector<Entry>& index, std::chrono::milliseconds took,
             std::ostream& out) {
   std::string serving, pinned;

@@ -43,15 +43,15 @@ using server::config::Settings;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kIdlePoll{10};
-// What the repository does without cards, a poll for one, is over by then.
+// Long enough for any job of the repository that needs no card, such as a poll.
 constexpr std::chrono::milliseconds kShortJob{250};
-// How long clients have to take their last answers where the process does not wait for its cards.
+// How long clients have to receive their last answers if the process ends without waiting for its cards.
 constexpr std::chrono::milliseconds kLastAnswers{3'000};
-// How long a client that keeps a connection to the service manager's socket has to ask once more over it, and
-// to learn from the answer that it closes. One that is silent for longer finds it closed.
+// How long a kept connection on the service manager's socket stays open for one more request, whose answer
+// announces the close. If the client stays silent for longer, the server closes the connection.
 constexpr std::chrono::milliseconds kLastRequest{1'000};
 
-/// Bound and not yet serving; null where no UDP was asked for.
+/// A listener that is bound but does not serve yet; null if the settings have no UDP address.
 Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live,
                                                         server::udp::ModelDirectory& models) {
   if (live.settings().udp_listen.empty()) return std::unique_ptr<server::udp::Listener>();
@@ -60,20 +60,21 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
-/// Ends the process although threads wait for cards: those end with it, and a card that is being programmed
-/// is programmed at the next start.
+/// Ends the process even though threads wait for cards. A card whose programming is interrupted is programmed
+/// again at the next start.
 [[noreturn]] void end_at_once(std::ostream& out) {
   out.flush();
   std::_Exit(0);
 }
 
-/// What came while the cards were brought up.
+/// The signals that arrived while the cards were brought up.
 struct Asked {
   bool stop = false, reload = false;
 };
 
-/// Waits for `work`, which programs cards and hears no signal. After a stop signal no longer than the drain's
-/// bound, and not at all after a second one: then `let_go` is called and the process ends.
+/// Runs `work`, which programs cards and cannot be interrupted, and waits for it. After a stop signal, waits
+/// at most `drain` longer. When that time is over or a second stop signal comes, calls `let_go` and ends the
+/// process.
 Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, std::ostream& out,
                              const std::function<Status()>& work, const std::function<void()>& let_go) {
   auto up = std::async(std::launch::async, work);
@@ -97,7 +98,7 @@ Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, 
   return asked;
 }
 
-/// At SIGHUP.
+/// Reloads the settings and tells the service manager the result.
 void reload(LiveSettings& live, const std::vector<std::string>& addresses) {
   service::notify_reloading();
   if (const Status done = live.reload(); !done.ok()) {
@@ -109,8 +110,8 @@ void reload(LiveSettings& live, const std::vector<std::string>& addresses) {
   service::notify("READY=1\nSTATUS=serving");
 }
 
-/// Gives notice, then drains: until nothing is being answered and no version is on its way, the bound passes,
-/// or a second stop signal comes.
+/// Gives notice to clients, then drains. Returns when no request is being answered and no version is being
+/// loaded or unloaded, when the time of `drain` is over, or at a second stop signal.
 void drain_requests(Signals& signals, const Settings& settings, server::http::Server& server,
                     server::udp::Listener* udp, server::models::Repository& repository) {
   const auto notice = settings.drain_notice, drain = settings.drain;
@@ -121,7 +122,7 @@ void drain_requests(Signals& signals, const Settings& settings, server::http::Se
                          " ms more; a second signal stops at once");
   server.give_notice();
   repository.begin_stop();
-  // Until `done` or so long; false at a second stop signal.
+  // Waits until `done` or until `end`. Returns false at a second stop signal.
   const auto wait = [&](Clock::time_point end, const auto& done) {
     while (!done() && Clock::now() < end)
       if (signals.wait(kIdlePoll) == Signal::kStop) {
@@ -131,8 +132,8 @@ void drain_requests(Signals& signals, const Settings& settings, server::http::Se
     return true;
   };
   if (!wait(Clock::now() + notice, [] { return false; })) return;
-  // Clients of a passed socket are served to their last request, none of which gets 503: their next
-  // connection waits for the next process.
+  // If the service manager holds the socket, no client gets 503. Each kept connection is served until its
+  // last request, and new connections wait for the next process.
   const auto end = Clock::now() + drain;
   const auto handed_over = [&] { return server.handed_over(); };
   if (!wait(std::min(end, Clock::now() + kLastRequest), handed_over)) return;
@@ -143,14 +144,14 @@ void drain_requests(Signals& signals, const Settings& settings, server::http::Se
   wait(end, [&] { return server.idle() && (udp == nullptr || udp->idle()) && repository.idle(); });
 }
 
-/// Reads the settings again at SIGHUP; drains and stops at the first stop signal. What waits for cards then
-/// is not waited for.
+/// Reloads the settings at SIGHUP. At the first stop signal, drains and stops. Does not wait for threads that
+/// are then still waiting for cards.
 void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& live,
                          const std::vector<std::string>& addresses, server::http::Server& server,
                          server::udp::Listener* udp, server::models::Repository& repository,
                          std::ostream& out) {
   const auto watchdog = service::watchdog_interval();
-  // Four times as often as it is wanted: a thread that is late once or twice is not a thread that hangs.
+  // Notify four times as often as the watchdog demands, so that a late thread is not mistaken for a hung one.
   const auto patience = watchdog ? std::chrono::duration_cast<std::chrono::milliseconds>(*watchdog / 4)
                                  : std::chrono::milliseconds(-1);
   service::notify("READY=1\nSTATUS=serving");
@@ -169,7 +170,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
   const bool waits_for_cards = !repository.idle();
   if (waits_for_cards) {
     log::warning("serve", "a version is on its way to or from its cards: the process ends without it");
-    // Whatever else there is to wait for.
+    // End the process after kLastAnswers, even if a step below still waits.
     std::thread([&out] {
       std::this_thread::sleep_for(kLastAnswers);
       end_at_once(out);
@@ -179,7 +180,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
     repository.stop();
   }
   server.stop(std::chrono::milliseconds(
-      0));  // and with it the pipelines, so that the UDP listener has nothing to wait for
+      0));  // also stops the pipelines, so that the UDP listener has nothing to wait for
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
   log::info("serve", "stopped");
   if (waits_for_cards) end_at_once(out);
@@ -190,7 +191,7 @@ unsigned io_threads(const Settings& settings) {
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
 }
 
-/// Who may do what; null: nobody needs a token.
+/// The tokens and their scopes; null if no token is needed.
 Result<std::shared_ptr<const server::auth::Tokens>> read_tokens(const Settings& settings) {
   if (settings.http_tokens.empty()) return std::shared_ptr<const server::auth::Tokens>();
   MILLRACE_ASSIGN(const std::string text, read_text_file(settings.http_tokens));
@@ -218,7 +219,7 @@ Result<server::http::ServerOptions> http_options(const LiveSettings& live) {
   return options;
 }
 
-/// As many connections as there are descriptors for, beside what the cards need.
+/// Lowers max_connections to the file descriptors that are left beside those that the cards need.
 Status fit_connections(const Settings& settings, const Deployments& deployments, const Cluster& cluster,
                        server::http::ServerOptions& options) {
   std::size_t cards = 0;
@@ -234,7 +235,7 @@ Status fit_connections(const Settings& settings, const Deployments& deployments,
   return {};
 }
 
-/// Programs the cards of what the command line names.
+/// Serves the deployments of the settings: programs their cards.
 Status serve_deployments(const Settings& settings, const Deployments& deployments,
                          server::models::Repository& repository) {
   for (const auto& deployment : deployments) {
@@ -263,7 +264,7 @@ std::unique_ptr<server::metrics::Metrics> make_metrics(const Settings& settings)
       std::move(transports));
 }
 
-/// What a scrape asks for. References and pointers must outlive the last.
+/// Sets what each scrape of the metrics reads. The arguments must outlive the last scrape.
 void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
                  const server::models::Repository& repository, const server::http::Api& api,
                  const std::shared_ptr<server::http::TlsIdentity>& tls, const server::udp::Listener* listener,
@@ -275,18 +276,18 @@ void set_sampler(server::metrics::Metrics& metrics, const server::models::Regist
     };
     registry.sample(samples);
     repository.sample(samples);
-    samples.gauge("millrace_ready", "1 where /v2/health/ready answers 200.", {}, api.ready() ? 1 : 0);
+    samples.gauge("millrace_ready", "1 if /v2/health/ready answers 200.", {}, api.ready() ? 1 : 0);
     samples.gauge("millrace_config_last_reload_successful",
-                  "1 where the last SIGHUP was obeyed, 0 where refused.", {}, reloads->successful ? 1 : 0);
+                  "1 if the last reload (SIGHUP) succeeded, 0 if it was refused.", {},
+                  reloads->successful ? 1 : 0);
     samples.gauge("millrace_config_last_reload_success_timestamp_seconds",
-                  "When settings were last taken, at the start or at SIGHUP.", {},
-                  seconds(reloads->succeeded));
+                  "Time of the last successful reload, or of the start.", {}, seconds(reloads->succeeded));
     samples.gauge("millrace_config_settings_awaiting_restart",
-                  "Settings that were changed, as of the last SIGHUP, and that only a restart takes.", {},
+                  "Changed settings that take effect only at a restart, as of the last reload.", {},
                   static_cast<double>(reloads->wait_for_restart.load()));
     if (tls)
-      samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds", "When the certificate ends.", {},
-                    seconds(tls->expires()));
+      samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds",
+                    "Time at which the certificate expires.", {}, seconds(tls->expires()));
     if (listener != nullptr) server::udp::sample(listener->counters(), samples);
   });
 }
@@ -295,7 +296,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// One line: which models are up, and where clients find them.
+/// Logs in one line which models are served, and at which addresses.
 void log_served(const server::models::Snapshot& served, const server::http::Server& server,
                 const server::udp::Listener* udp) {
   std::string models, listening;
@@ -308,7 +309,7 @@ void log_served(const server::models::Snapshot& served, const server::http::Serv
             "serving " + counted(served.all().size(), "model") + models + "; listening " + listening);
 }
 
-/// What SIGHUP changes, beside the log's level.
+/// Registers the settings and files that a reload applies, other than the log's level.
 void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
                    const std::shared_ptr<server::http::TlsIdentity>& tls, server::udp::Listener* udp) {
   using Prepared = LiveSettings::Prepared;
@@ -372,8 +373,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
 
   log::info("serve", "millrace " MILLRACE_VERSION " starts; settings: " + live.sources());
 
-  // Every swap starts threads and ends others. In one arena what a version leaves behind is what the next one
-  // takes, whichever threads they were; requests allocate next to nothing.
+  // Every swap starts and ends threads. With a single arena, a new version's threads reuse the memory that
+  // the old version's threads freed. Contention does not matter, because requests hardly allocate.
   ::mallopt(M_ARENA_MAX, 1);
   MILLRACE_ASSIGN(const auto deployments, load_deployments(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
@@ -383,7 +384,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(live, deployments));
   MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 
-  // Before the cards are programmed, so that one signal meanwhile stops after it and not in the middle.
+  // Catch signals before the cards are programmed, so that a first stop signal does not interrupt
+  // programming.
   Signals signals;
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
@@ -398,7 +400,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
       registry, *metrics,
       {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins, &repository});
 
-  // Before the cards are programmed as well: a port in use is known at once.
+  // Bind before the cards are programmed, so that a port in use is reported at once.
   server::udp::RegistryDirectory directory(registry, [&](std::string_view model, std::string_view version) {
     return repository.loading(model, version).has_value();
   });
@@ -410,7 +412,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
     return repository.start();
   };
   MILLRACE_ASSIGN(const Asked asked, wait_for_cards(signals, settings.drain, out, bring_up,
-                                                    [&] { server.reset(); }));  // and its sockets' files
+                                                    [&] { server.reset(); }));  // removes Unix socket files
   set_sampler(*metrics, registry, repository, api, options.tls, udp.get(), live.reload_state());
   apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());

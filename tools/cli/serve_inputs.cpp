@@ -27,13 +27,14 @@ using runtime::plan::Cluster;
 using runtime::plan::LoadedDeployment;
 using server::config::Settings;
 
-constexpr std::uint64_t kUnknownModelBytes = 64U << 20U;  // of a body, for models that are loaded later
+constexpr std::uint64_t kUnknownModelBytes = 64U
+                                             << 20U;  // body size allowed for models that are loaded later
 
 bool is_v4(const std::string& host) {
   return host.find(':') == std::string::npos;
 }
 
-/// Whether the kernel gives only one of the two out.
+/// Whether the two addresses overlap, so that only one can be bound.
 bool same_address(const http::ListenAddress& a, const http::ListenAddress& b) {
   const auto *path = std::get_if<http::UnixPath>(&a.at), *other_path = std::get_if<http::UnixPath>(&b.at);
   if (path != nullptr && other_path != nullptr) return path->path == other_path->path;
@@ -45,7 +46,7 @@ bool same_address(const http::ListenAddress& a, const http::ListenAddress& b) {
   return covers(port->host, other->host) || covers(other->host, port->host);
 }
 
-/// Whether other machines reach it.
+/// Whether other machines can reach the address.
 bool is_open(std::string_view address) {
   if (address.starts_with("unix:") || address.starts_with("systemd:")) return false;
   return !address.starts_with("127.") && !address.starts_with("[::1]") && !address.starts_with("localhost:");
@@ -62,7 +63,7 @@ Status check_apart(const std::vector<http::ListenAddress>& all, const LiveSettin
   return {};
 }
 
-/// As bind() would find it.
+/// Checks that the folders of Unix sockets can be written, before bind() needs them.
 Status check_folders(const std::vector<http::ListenAddress>& all, const LiveSettings& live) {
   for (const auto& address : all) {
     const auto* path = std::get_if<http::UnixPath>(&address.at);
@@ -76,7 +77,7 @@ Status check_folders(const std::vector<http::ListenAddress>& all, const LiveSett
   return {};
 }
 
-/// All of them at once, each on cards of its own.
+/// Checks that the cluster has enough cards for all deployments at once.
 Status check_deployments(const LiveSettings& live, const Deployments& deployments, const Cluster& cluster) {
   const Settings& settings = live.settings();
   std::size_t cards = 0;

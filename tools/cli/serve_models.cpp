@@ -20,7 +20,7 @@ using server::config::Settings;
 
 namespace {
 
-// A simulation takes a thousand to a million times what the hardware does.
+// A simulation is a thousand to a million times slower than the hardware.
 constexpr std::chrono::minutes kRtlPatience{10};
 constexpr std::uint64_t kMostProgramBytes = std::uint64_t{4} << 30U;
 
@@ -29,8 +29,8 @@ Result<std::string> digest_of(const fs::path& file) {
   return sha256_hex(bytes);
 }
 
-/// This program as a compiler for this cluster. What it makes depends on the program, the cluster and the
-/// devices it names.
+/// Runs this program as the compiler for the cluster. The result of a compilation depends on the program, the
+/// cluster file and the files of the devices that the cluster names.
 Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
   std::error_code code;
   const fs::path program = fs::read_symlink("/proc/self/exe", code);
@@ -40,7 +40,7 @@ Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
   MILLRACE_ASSIGN(const std::string cluster_digest, digest_of(cluster_file));
   identity += "\n" + cluster_digest;
   for (const auto& [name, device] : cluster.devices) {
-    // load_cluster() has read it there.
+    // load_cluster() read the device file at this path.
     MILLRACE_ASSIGN(const std::string digest,
                     digest_of(cluster_file.parent_path() / ".." / "devices" / (name + ".yaml")));
     identity += "\n" + digest;
@@ -48,8 +48,8 @@ Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
   return models::Compiler{{program.string(), "compile"}, fs::absolute(cluster_file), std::move(identity)};
 }
 
-/// What the deployment's cards need on this machine before they are programmed: at rtl fidelity the
-/// simulations of its SystemVerilog.
+/// Builds the simulations of the deployment's SystemVerilog, which cards at rtl fidelity need before they are
+/// programmed.
 Status prepare_cards(const runtime::plan::LoadedDeployment& deployment) {
   runtime::rtl::BuildOptions options;
   options.progress = [](const std::string& line) { log::info("rtl", line); };
@@ -87,7 +87,8 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
   source.check = [options, cluster, rtl = is_rtl(settings)](
                      const models::PipelineSource::Deployment& deployment,
                      const std::vector<std::string>& also_free, std::uint32_t copies) -> Status {
-    if (rtl) MILLRACE_TRY(prepare_cards(*deployment));  // minutes, perhaps: before anything is stopped
+    if (rtl)
+      MILLRACE_TRY(prepare_cards(*deployment));  // can take minutes, so it comes before anything is stopped
     return Pipeline::check(*deployment, cluster, options, also_free, copies);
   };
   return source;

@@ -17,7 +17,7 @@ namespace models = server::models;
 using server::config::Settings;
 using Kind = models::VersionDirectory::Kind;
 
-/// As a load would find it, up to the cards.
+/// Checks a version as a load would, but without cards.
 Status check_version(const Settings& settings, const runtime::plan::Cluster& cluster,
                      const models::VersionDirectory& version) {
   if (version.kind == Kind::kSource) return {};
@@ -31,8 +31,8 @@ std::string named(const std::string& model, std::uint64_t version) {
   return "model '" + model + "' version '" + std::to_string(version) + "'";
 }
 
-/// The first error; none where the version that should be served loads. Of a model that is pinned, no other
-/// version is looked at.
+/// Succeeds if the version that should be served loads; otherwise returns the first error. If the model is
+/// pinned, checks only the pinned version.
 Status check_model(const Settings& settings, const runtime::plan::Cluster& cluster, const std::string& model,
                    const models::ModelDirectory& directory) {
   const models::Versions& versions = directory.versions;

@@ -200,7 +200,7 @@ void print_table(const PartitionCost& partition, std::ostream& out) {
   out << "  DSP, block RAM and LUTs as memory of the dataflow are " << (exact ? "" : "not ")
       << "as predicted\n";
   if (partition.available == runtime::plan::Resources{})
-    out << "  not compared with a device: the design names no region's resources\n";
+    out << "  not compared with a device, because the design does not state a region's resources\n";
   else
     print_share("of the region less the shell's share", measured.resources(), partition.available, out);
   for (const auto& region : partition.regions)

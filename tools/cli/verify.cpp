@@ -1,10 +1,10 @@
-// `millrace verify`: frames through the cards and through kernels/reference; every byte of every output must
-// agree.
+// `millrace verify`: runs frames through the cards and through kernels/reference, and compares every byte of
+// every output.
 //
 // JSON: schema, model, fidelity, frames, mismatches (bytes that differ from the reference),
-// mismatched_frames, first_difference (frame, output, element; partition, block, nodes, tensor where
-// kernels/fast shows it too), expect (compared, mismatches, largest_steps) where --expect was given, cards of
-// the run. At rtl fidelity also what verify_rtl_report.hpp says.
+// mismatched_frames, first_difference (frame, output, element; if kernels/fast differs too, also partition,
+// block, nodes, tensor), expect (compared, mismatches, largest_steps; only with --expect), cards.
+// At rtl fidelity also the keys of verify_rtl_report.hpp.
 #include <boost/json.hpp>
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::uint32_t kRandomFrames = 16, kRandomRtlFrames = 8;
-constexpr std::chrono::seconds kFrameBound{60};  // far more than any model needs on emulated cards
+constexpr std::chrono::seconds kFrameBound{60};  // far longer than any model takes on emulated cards
 
 Status compare_frames(runtime::pipeline::Pipeline& pipeline, const ReferenceModel& reference,
                       const VerifyFrames& frames, const VerifyCommand& command, Findings& findings) {
@@ -111,7 +111,7 @@ void print_text(const Findings& findings, const plan::Deployment& deployment, st
   }
 }
 
-/// Now rather than after the frames: rtl takes minutes.
+/// Checks the directory before any frame runs, because a run at rtl fidelity takes minutes.
 Status make_dump_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -122,7 +122,7 @@ Status make_dump_folder(const std::filesystem::path& folder) {
                                             "; give --dump-tensors a directory that can be written");
 }
 
-/// Every card emulated, each frame by itself.
+/// Runs the frames on emulated or real cards, one frame at a time.
 Status run_functional(const VerifyCommand& command, const plan::LoadedDeployment& loaded,
                       const plan::Cluster& cluster, const ReferenceModel& reference,
                       const VerifyFrames& frames, Findings& findings, std::size_t& cards) {
@@ -144,10 +144,10 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   const bool rtl = command.fidelity == "rtl";
   if (!rtl && command.fidelity != "functional") {
     return Error(ErrorCode::kInvalidInput,
-                 "--fidelity '" + command.fidelity + "' is unknown; functional and rtl are known");
+                 "--fidelity '" + command.fidelity + "' is unknown; give functional or rtl");
   }
   if (!rtl && command.stall != 0) {
-    return Error(ErrorCode::kInvalidInput, "--stall needs --fidelity rtl: nothing else has a clock");
+    return Error(ErrorCode::kInvalidInput, "--stall needs --fidelity rtl: only a simulation has a clock");
   }
   MILLRACE_ASSIGN(const plan::LoadedDeployment deployment, plan::load_deployment(command.deployment));
   if (!command.dump_tensors.empty()) MILLRACE_TRY(make_dump_folder(command.dump_tensors));

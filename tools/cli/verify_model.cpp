@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kEmulationData = 21;  // axlf_section_kind EMULATION_DATA
 
-/// NumPy's name of a tensor's elements as they are stored.
+/// NumPy's type string of a tensor's stored elements.
 std::string descr_of(kernels::ElementType type) {
   if (type.kind == kernels::ElementType::Kind::kFloat32) return "<f4";
   const std::string letter = type.kind == kernels::ElementType::Kind::kUnsigned ? "u" : "i";
@@ -209,7 +209,7 @@ std::optional<OutputStep> ReferenceModel::step_behind(const Key& consumer) const
     for (std::size_t i = 0; i < partition.outputs.size(); ++i)
       if (partition.outputs[i].name == source->second.second) return step_of(p, programs_[p].outputs[i]);
   }
-  return std::nullopt;  // an input of the model
+  return std::nullopt;  // the value is an input of the model
 }
 
 std::optional<OutputStep> ReferenceModel::step_of(std::size_t partition, kernels::TensorIndex tensor) const {
@@ -225,7 +225,7 @@ std::optional<OutputStep> ReferenceModel::step_of(std::size_t partition, kernels
   }
   if (const auto* const end = std::get_if<kernels::Dequantise>(&block->operation); end != nullptr)
     return OutputStep{*std::max_element(end->scale.begin(), end->scale.end()), false};
-  // Every other block of floats hands values on as they are, but for a softmax.
+  // Apart from a softmax, every other block on floats only moves values.
   std::optional<OutputStep> step;
   for (const kernels::TensorIndex input : block->inputs) {
     const auto one = step_of(partition, input);

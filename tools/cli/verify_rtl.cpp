@@ -334,17 +334,17 @@ class Run {
   RtlFindings& out_;
 
   rtl::System system_;
-  std::vector<const plan::Partition*> card_partitions_;  // by the system's numbers
-  std::vector<rtl::Design> designs_;                     // likewise
+  std::vector<const plan::Partition*> card_partitions_;  // indexed by the system's partition numbers
+  std::vector<rtl::Design> designs_;                     // same index
   std::map<Key, End> ends_in_, ends_out_;
   std::map<Key, Key> sources_;                                         // consumer -> producer
-  std::set<Key> linked_;                                               // inputs that a cable brings
-  std::vector<Key> fed_;                                               // inputs the host feeds
+  std::set<Key> linked_;                                               // inputs that a cable feeds
+  std::vector<Key> fed_;                                               // inputs that the host feeds
   std::map<std::pair<std::string, std::string>, std::size_t> cables_;  // name, sending card
   double slowest_channel_ = 0, hops_ = 0;                              // cycles
 
-  std::vector<std::map<Key, Buffer>> wanted_, values_;  // a frame each
-  std::set<std::pair<std::uint64_t, Key>> done_;        // inputs fed, by frame
+  std::vector<std::map<Key, Buffer>> wanted_, values_;  // one element per frame
+  std::set<std::pair<std::uint64_t, Key>> done_;        // (frame, input) pairs that were fed
   std::vector<bool> differs_;
   std::uint64_t given_ = 0;
 };
