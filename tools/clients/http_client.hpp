@@ -1,5 +1,5 @@
-// A blocking HTTP client with a bound on every wait, for the commands that talk to a server. One connection,
-// kept open.
+// A blocking HTTP client for the commands that talk to a server. It keeps one connection open and bounds
+// every wait.
 #pragma once
 
 #include <chrono>
@@ -23,29 +23,30 @@ struct Url {
   std::string path = {};  // kUnix
 };
 
-/// "http://HOST[:PORT]", "https://HOST[:PORT]", port 8000 where none is given; HOST may be an IPv6 address in
-/// brackets. "unix:PATH": HTTP through a Unix socket. kInvalidInput for anything else, a path behind a host
-/// included; kUnsupported for udp. `udp`: whether the caller itself takes "udp://" as well, for messages.
+/// Parses "http://HOST[:PORT]" or "https://HOST[:PORT]" (default port 8000; HOST can be an IPv6 address in
+/// brackets), or "unix:PATH" (HTTP through a Unix socket). kInvalidInput for anything else, including a path
+/// after the host; kUnsupported for udp. `udp` only affects messages: whether the caller accepts "udp://"
+/// URLs.
 enum class Udp { kNotTaken, kTakenByCaller };
 Result<Url> parse_url(std::string_view text, Udp udp = Udp::kNotTaken);
 
-/// As parse_url() takes it.
+/// The URL as text that parse_url() accepts.
 std::string to_string(const Url& url);
 
 /// The value of a request's Host header.
 std::string host_header(const Url& url);
 
-/// How to be let in, and whom to trust.
+/// A client's credentials, and the certificates that it trusts.
 struct Access {
-  std::string ca_file = {};  // PEM, for https; empty: those the system trusts
-  bool verify = true;        // false: whoever answers is trusted
-  std::string token = {};    // sent as "Authorization: Bearer", where not empty
+  std::string ca_file = {};  // PEM, for https; empty: the system's certificates
+  bool verify = true;        // false: accept any certificate
+  std::string token = {};    // sent as "Authorization: Bearer" unless empty
 };
 
-/// kInvalidInput where a token has what no token has (server/auth): it must not break a header.
+/// kInvalidInput if the token has characters that server/auth does not allow, which could break the header.
 Status check_token(std::string_view token);
 
-/// A path segment as it may stand in a target.
+/// Percent-encodes a path segment for a request's target.
 std::string percent_encoded(std::string_view segment);
 
 class HttpClient {
@@ -57,18 +58,19 @@ class HttpClient {
   };
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
-  /// Connects within `timeout`, which also bounds every later exchange. kUnavailable where nobody answers;
-  /// kEnvironment where the server's certificate is not accepted; kInvalidInput, kNotFound for a token or a
-  /// CA file that is none.
+  /// Connects within `timeout`, which also bounds every later exchange. kUnavailable if no server answers;
+  /// kEnvironment if the server's certificate is rejected; kInvalidInput or kNotFound if the token or the CA
+  /// file is not usable.
   static Result<std::unique_ptr<HttpClient>> connect(const Url& url, std::chrono::milliseconds timeout,
                                                      const Access& access = {});
   virtual ~HttpClient() = default;
 
-  /// Bounds the exchanges from now on.
+  /// Sets the bound of later exchanges.
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 
-  /// An exchange; connects again once where the server closed the kept connection. Any status is an answer.
-  /// kUnavailable where the connection breaks, kDeadlineExceeded where the time passes.
+  /// Sends a request and returns the answer, whatever its status. If the server has closed the kept
+  /// connection, connects again once. kUnavailable if the connection breaks, kDeadlineExceeded if the timeout
+  /// passes.
   virtual Result<Answer> get(std::string_view target) = 0;
   virtual Result<Answer> post(std::string_view target, std::span<const std::byte> body,
                               const Headers& headers = {}) = 0;

@@ -1,4 +1,4 @@
-// Files a person has (pictures, arrays, raw bytes) turned into frames a model takes.
+// Converts files (pictures, arrays, raw bytes) into frames for a model.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,12 @@
 
 namespace millrace::clients {
 
-/// An input as the server describes it. x = (sample - mean[c]) * scale[c]; empty, one, or one a channel.
+/// An input as the server describes it. Preprocessing computes x = (sample - mean[c]) * scale[c]; `mean` and
+/// `scale` are empty or have one value, or one value per channel.
 struct InputDescription {
   std::string name, datatype;
   std::vector<std::int64_t> shape;  // batch axis included
-  std::string layout;               // "NCHW", "NHWC", or "" where the input is no picture
+  std::string layout;               // "NCHW", "NHWC", or "" if the input is not a picture
   std::vector<float> scale, mean;
 
   std::uint64_t elements() const;
@@ -24,30 +25,29 @@ struct InputDescription {
 
 struct Samples {
   std::vector<std::vector<std::byte>> frames;  // each exactly one input tensor
-  std::string note;                            // what was done to fit, one line; empty where nothing was
+  std::string note;  // one line that tells how a file was adapted; empty if none was
 };
 
-/// By the file's ending:
-///   .npy   the input's own type: one frame of its shape, or frames along the first axis; or uint8 samples
-///   ([n, h, w] or
-///          [n, h, w, channels], or as many elements a frame as the input has where it is no picture),
-///          preprocessed
-///   .png .jpg .jpeg .bmp .pgm .ppm .tga .gif   one picture, converted to the input's channels, resized to
-///   its height
-///          and width where it differs (the note says so), preprocessed
-///   else   raw bytes of the input's type, a whole number of frames
-/// kInvalidInput and the errors of reading, naming the file.
+/// Reads the frames of a file. The file's extension decides how:
+///   .npy of the input's type: one frame of the input's shape, or frames along the first axis.
+///   .npy of uint8 samples, which are preprocessed: [n, h, w] or [n, h, w, channels]; if the input is not a
+///     picture, n frames with as many elements as the input has.
+///   .png .jpg .jpeg .bmp .pgm .ppm .tga .gif: one picture. It is converted to the input's channels, resized to
+///     the input's height and width if necessary (`note` tells), and preprocessed.
+///   Any other: raw bytes of the input's type, a whole number of frames.
+/// Errors name the file: kInvalidInput, and the errors of reading.
 Result<Samples> read_samples(const std::filesystem::path& file, const InputDescription& input);
 
-/// Raw samples of one picture, [height, width, channels], to one input tensor. `samples` has input.elements()
-/// bytes.
+/// Converts the samples of one picture, [height, width, channels], to an input tensor. `samples` must have
+/// input.elements() bytes.
 Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& samples,
                                           const InputDescription& input);
 
-/// Indices of the `count` largest of the values, largest first, the lower index first among equals, NaN last.
+/// The indices of the `count` largest values, largest first. Of equal values the lower index comes first; NaN
+/// comes last.
 std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count);
 
-/// NumPy's type string of an Open Inference Protocol datatype, or empty: "FP32" -> "<f4".
+/// NumPy's type string of an Open Inference Protocol datatype ("FP32" -> "<f4"); empty if there is none.
 std::string descr_of(const std::string& datatype);
 
 }  // namespace millrace::clients

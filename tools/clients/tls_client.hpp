@@ -1,4 +1,4 @@
-// The client's side of TLS: whom to trust, and what went wrong, in words. OpenSSL stays behind it.
+// The client's side of TLS: the trusted certificates, and the text for a failed handshake. Hides OpenSSL.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,15 @@ struct ssl_st;
 
 namespace millrace::clients {
 
-/// TLS 1.2 and later. kNotFound, kInvalidInput where the CA file cannot be read or holds no certificate.
+/// Makes a context for TLS 1.2 and later. kNotFound if the CA file cannot be read, kInvalidInput if it holds
+/// no certificate.
 Result<std::shared_ptr<ssl_ctx_st>> tls_context(const Access& access);
 
-/// Before the handshake: whom the certificate must name (a host's name or address), where it is verified.
+/// Call before the handshake: sets the host name or address that a verified certificate must name.
 void expect_host(ssl_st* connection, const std::string& host);
 
-/// Of a handshake that failed: kEnvironment where the certificate is not accepted, else kUnavailable. `where`
-/// is the server, `detail` what the transport said.
+/// The error of a failed handshake: kEnvironment if the certificate was rejected, otherwise kUnavailable. The
+/// message contains `where`, the server, and `detail`, the transport's message.
 Error handshake_error(const ssl_st* connection, const std::string& where, const std::string& detail);
 
 }  // namespace millrace::clients

@@ -1,4 +1,4 @@
-// The bytes of one connection that never blocks, bare or in TLS.
+// The bytes of one non-blocking connection, with or without TLS.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct ssl_st;
 
 namespace millrace::load {
 
-/// A file descriptor that is closed with it.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -31,8 +31,8 @@ class Channel {
  public:
   enum class Outcome { kDone, kWantsRead, kWantsWrite, kClosed };
 
-  /// Takes the socket, which does not block. `context` null: bare; else handshake() comes before all else,
-  /// and the certificate must be that of `host`.
+  /// Takes ownership of a non-blocking socket. If `context` is null, there is no TLS. Otherwise, call
+  /// handshake() first; the certificate must name `host`.
   void open(int socket, ssl_ctx_st* context, const std::string& host);
   void close();
   int socket() const { return socket_.get(); }
@@ -40,11 +40,11 @@ class Channel {
 
   Outcome handshake();
 
-  /// kDone: `count` bytes, at least one, were taken or have come. kClosed: the connection ended or broke.
+  /// kDone: `count` bytes, at least one, were written or read. kClosed: the connection ended or broke.
   Outcome write(std::string_view bytes, std::size_t& count);
   Outcome read(std::span<char> room, std::size_t& count);
 
-  /// Bytes have come that a poll of the socket does not tell of.
+  /// Whether bytes are ready in TLS that a poll of the socket does not report.
   bool holds_bytes() const;
 
  private:

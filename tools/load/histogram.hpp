@@ -1,5 +1,5 @@
-// Latencies in bounded memory: 128 buckets for each doubling, so a value read back differs from the one
-// recorded by less than 0.8 %. After Gil Tene's HdrHistogram.
+// A histogram of latencies in bounded memory, after Gil Tene's HdrHistogram. Each doubling has 128 buckets,
+// so a value is reproduced with an error below 0.8 %.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Histogram {
  public:
   using Duration = std::chrono::nanoseconds;
 
-  /// Longer values count as this one, about 18 minutes; negative ones as 0.
+  /// Longer values count as this one, which is about 18 minutes; negative values count as 0.
   static constexpr Duration kLongest{(1LL << 40) - 1};
 
   void record(Duration value) {
@@ -43,8 +43,8 @@ class Histogram {
   }  // exact; 0 without values
   double mean_ns() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
 
-  /// The value that `percent` (0 to 100) of all values do not exceed; the middle of its bucket. 0 without
-  /// values.
+  /// The percentile: `percent` (0 to 100) of all values are at most this. Returns the middle of a bucket; 0
+  /// if there are no values.
   Duration percentile(double percent) const {
     const auto wanted = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::ceil(percent / 100 * static_cast<double>(count_))));
@@ -56,7 +56,8 @@ class Histogram {
         static_cast<std::int64_t>(std::clamp((lowest_of(i) + lowest_of(i + 1) - 1) / 2, min_, max_)));
   }
 
-  /// use(lowest value of the bucket after it, count), for each bucket with a value, in order.
+  /// Calls use(upper bound of the bucket, count) for each bucket that is not empty, in ascending order. The
+  /// upper bound is the lowest value of the next bucket.
   template <class Use>
   void for_each(Use use) const {
     for (std::size_t i = 0; i < buckets_.size(); ++i)
@@ -67,7 +68,7 @@ class Histogram {
   static constexpr unsigned kBits = 7;
   static constexpr std::size_t kPerDoubling = 1U << kBits;
 
-  // Below 256 a bucket holds one value; from there each doubling has 128 buckets.
+  // Below 256, each bucket holds one value. From 256 on, each doubling has 128 buckets.
   static std::size_t index_of(std::uint64_t v) {
     const unsigned shift = v < 2 * kPerDoubling ? 0U : static_cast<unsigned>(std::bit_width(v)) - (kBits + 1);
     return shift * kPerDoubling + static_cast<std::size_t>(v >> shift);

@@ -1,4 +1,4 @@
-// What the cards take while a run goes on: watts as the server tells them, once a second or so.
+// The cards' power during a run, in watts, read from the server at regular intervals.
 #pragma once
 
 #include <chrono>
@@ -13,18 +13,18 @@
 
 namespace millrace::load {
 
-/// The sum over the cards of a model, out of /v2/millrace/status. Nothing where a card of it tells no power,
-/// or the text is something else. `version` is not asked for: all versions' cards of the name count.
+/// The power of all cards of a model, of any version, from the text of /v2/millrace/status. Empty if one of
+/// the cards reports no power, or if the text is not a status.
 std::optional<double> watts_of(std::string_view status, std::string_view model);
 
-/// Looks at the server from its own thread, on a connection of its own.
+/// Reads the power from the server, in its own thread and on its own connection.
 class PowerMeter {
  public:
-  /// Nothing where the server tells no power of the model's cards, or is none of ours.
+  /// Empty if the server reports no power for the model's cards, or is not a Millrace server.
   static std::unique_ptr<PowerMeter> open(const Address& address, const std::string& model);
   virtual ~PowerMeter() = default;
 
-  /// The mean since it was opened, or since the last time this was called. Nothing where no look succeeded.
+  /// The mean since the last call or, at the first call, since the start. Empty if no reading succeeded.
   virtual std::optional<double> mean_watts() = 0;
 };
 

@@ -1,5 +1,5 @@
-// What `millrace bench` says: a table, JSON (schema 1, described in README.md), and the comparison with an
-// earlier one.
+// The report of `millrace bench`: a table, JSON (schema 1, specified in README.md), and the comparison with
+// an earlier report.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ struct Latencies {  // µs
 struct RunReport {
   std::uint32_t connections = 0;
   std::optional<double> rate;
-  std::uint64_t requests = 0;  // measured and succeeded
+  std::uint64_t requests = 0;  // successful requests after the warm-up
   double requests_per_second = 0;
   Latencies latency_us;
   std::uint64_t errors = 0;
   std::map<std::string, std::uint64_t> errors_by_status;
   std::uint64_t late_sends = 0;
   double send_delay_max_us = 0;
-  std::optional<double> watts;               // mean of all cards of the model
-  std::optional<double> joules_per_request;  // the same over the requests a second
+  std::optional<double> watts;               // the power of all cards of the model, averaged over the run
+  std::optional<double> joules_per_request;  // watts divided by requests per second
   // (below, count), non-empty buckets; not read back
   std::vector<std::pair<double, std::uint64_t>> histogram_us;
 };
@@ -45,25 +45,25 @@ struct Report {
   std::uint64_t errors() const;
 };
 
-/// `watts`: what the cards took meanwhile, where that is known.
+/// `watts` is the cards' power during the run, if known.
 RunReport summarise(const Tally& tally, const Settings& settings, std::optional<double> watts = std::nullopt);
 
-/// Runs of two reports that were made alike: the same connections and the same rate.
+/// Pairs of runs from two reports that have the same number of connections and the same rate.
 struct Comparison {
   std::string file;
   std::vector<std::pair<RunReport, RunReport>> runs;  // then, now
-  std::vector<std::string> notes;                     // what else differs
+  std::vector<std::string> notes;                     // other differences between the reports
 };
 
-/// kInvalidInput where a run of `now` has no partner in `then`.
+/// kInvalidInput if a run of `now` has no counterpart in `then`.
 Result<Comparison> compare(const std::string& file, const Report& then, const Report& now);
 
-/// kInvalidInput where the file is not a report of this schema.
+/// kInvalidInput if the file is not a report of this schema.
 Result<Report> read_report(const std::filesystem::path& file);
 
 std::string to_json(const Report& report, const Comparison* comparison);
 
-/// The percentile distribution of a run as HdrHistogram writes it, in microseconds: what its plotters read.
+/// The percentile distribution of a run, in microseconds and in the text format of HdrHistogram.
 void print_histogram(std::ostream& out, const RunReport& run);
 
 void print_table(std::ostream& out, const Report& report);

@@ -1,4 +1,4 @@
-// As much of HTTP as a load generator needs: where an answer ends, and its status.
+// The part of HTTP that a load generator needs: finds the end of an answer, and its status.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ class ResponseReader {
  public:
   enum class State { kMore, kDone, kMalformed };
 
-  /// Takes bytes as they came. kDone with the last of an answer; bytes behind it are kMalformed, as nothing
-  /// is pipelined.
+  /// Parses the next bytes of an answer. kDone if they complete the answer. kMalformed if more bytes follow,
+  /// because requests are not pipelined.
   State feed(std::string_view bytes) {
     if (in_body_) return take_body(bytes.size());
     head_.append(bytes);
@@ -59,7 +59,7 @@ class ResponseReader {
     });
   }
 
-  /// `head`: the lines, each with its end.
+  /// Parses `head`, the lines of the answer's head with their line ends.
   bool parse(std::string_view head) {
     if (head.size() < 12 || !head.starts_with("HTTP/1.") || !number(head.substr(9, 3), status_)) return false;
     closes_ = head[7] == '0';

@@ -1,4 +1,4 @@
-// One run of requests against a server: what is sent, and what is counted.
+// One run of requests against a server: its settings and its counts.
 #pragma once
 
 #include <chrono>
@@ -18,20 +18,20 @@
 namespace millrace::load {
 
 struct Settings {
-  std::optional<double> rate;     // open loop; nothing: closed
-  std::uint32_t connections = 1;  // an open loop's bound: beyond it requests are sent late
+  std::optional<double> rate;     // requests per second of an open loop; empty: closed loop
+  std::uint32_t connections = 1;  // if all connections of an open loop are busy, requests are sent late
   std::chrono::nanoseconds warmup{0}, duration{0};
-  std::chrono::milliseconds timeout{10000};  // of one request, from its sending
+  std::chrono::milliseconds timeout{10000};  // of one request, counted from when it is sent
 };
 
-/// A send later than this after its intended time is reported as late.
+/// A request that is sent more than this after its intended time counts as late.
 constexpr std::chrono::nanoseconds kLate = std::chrono::milliseconds(1);
 
-/// What a run came to. `latency` and `send_delay` are of measured requests; errors count those of the warm-up
-/// as well.
+/// The counts of a run. `latency` and `send_delay` only cover measured requests; `errors` also covers the
+/// warm-up.
 struct Tally {
-  Histogram latency;     // of those that succeeded, from the intended time
-  Histogram send_delay;  // intended time to sending; open loop
+  Histogram latency;     // of successful requests, counted from the intended time
+  Histogram send_delay;  // from the intended time to sending; open loop only
   std::uint64_t late = 0;
   std::map<std::string, std::uint64_t> errors;  // "429", "timeout", "connection", "unsent", …
   Clock::time_point last{};                     // when the last measured request succeeded
@@ -51,33 +51,34 @@ struct Tally {
   void failed(const std::string& why, std::uint64_t count = 1) { errors[why] += count; }
   void merge(const Tally& other);
 
-  /// At the end of a run: what was never sent, and how long it took.
+  /// Call at the end of a run: counts the requests that were never sent, and sets the run's duration.
   void finish(const Schedule& schedule);
 };
 
-/// A server over HTTP.
+/// The address of a server over HTTP.
 struct Address {
   clients::Url url;
   clients::Access access = {};
 };
 
-/// `requests` are whole HTTP messages, sent in turn. One thread, which waits for all connections.
-/// kUnavailable where they cannot be made, kEnvironment where there are no descriptors for them; what fails
-/// later is counted.
+/// Makes a run over HTTP. `requests` are whole HTTP messages, which are sent in turn. One thread serves all
+/// connections. kUnavailable if the connections cannot be made, kEnvironment if there are too few file
+/// descriptors. Later failures are counted.
 Result<Tally> run_http(const Address& address, std::span<const std::string> requests,
                        const Settings& settings);
 
-/// `frames`: each the model's inputs, sent in turn. A thread and a client a connection, with these options
-/// but for the timeout, which is the settings'. The error of a client that cannot connect.
+/// Makes a run over UDP. `frames` are sent in turn; each holds the model's inputs. Every connection has its
+/// own thread and client, with these options but the timeout of the settings. Fails if a client cannot
+/// connect.
 Result<Tally> run_udp(const std::string& url, client::Options options, const std::string& model,
                       std::span<const std::vector<std::vector<std::byte>>> frames, const Settings& settings);
 
-/// A POST of `inputs` to the model, as the Open Inference Protocol has it: binary tensors behind a JSON
-/// header, or, `raw`, the one input alone.
+/// A POST request of the Open Inference Protocol with `inputs` as binary tensors after a JSON header. With
+/// `raw`, the body is the only input, without a header.
 std::string infer_request(const Address& address, const client::ModelInfo& model,
                           std::span<const std::vector<std::byte>> inputs, bool raw);
 
-/// A library's status as Result carries it.
+/// Converts a status of the client library to an Error.
 Error error_of(const client::Status& status);
 
 }  // namespace millrace::load

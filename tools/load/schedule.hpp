@@ -1,8 +1,9 @@
-// When each request of a run is to be sent. No clock of its own, no sockets.
+// Computes when each request of a run is to be sent. Uses no clock and no sockets.
 //
-// Closed loop: a connection sends its next request as soon as it has the answer to the last. Open loop:
-// request i is due at start + i / rate, whatever became of those before it; its latency counts from there, so
-// that a server which stalls is charged for every request it kept from being sent (no coordinated omission).
+// In a closed loop, a connection sends its next request as soon as it has the answer to the last. In an open
+// loop, request i is due at start + i / rate, whatever happened to earlier requests. Its latency counts from
+// that time, so that a server that stalls is charged for every request that it delayed (no coordinated
+// omission).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace millrace::load {
 
 using Clock = std::chrono::steady_clock;
 
-/// One request's place in a run.
+/// One request of a run.
 struct Slot {
   Clock::time_point intended;  // latency counts from here
   std::uint64_t index = 0;
@@ -23,24 +24,24 @@ struct Slot {
 
 class Schedule {
  public:
-  /// `rate` a second, greater than 0, makes it an open loop. Requests are sent from `start` until start +
-  /// warmup + duration.
+  /// With a `rate` (requests per second, above 0), this is an open loop. Requests are sent from `start` until
+  /// start + warmup + duration.
   Schedule(Clock::time_point start, Clock::duration warmup, Clock::duration duration,
            std::optional<double> rate)
       : start_(start), measured_from_(start + warmup), end_(start + warmup + duration), rate_(rate) {}
 
-  /// The next request, for a connection that is free now. In an open loop it may be due in the future (wait
-  /// until then) or in the past (send at once). Nothing where the run sends no more.
+  /// The next request for a connection that is free now. In an open loop, the request can be due in the
+  /// future (wait until then) or in the past (send at once). Empty if the run sends no more requests.
   std::optional<Slot> take(Clock::time_point now) {
     if (over(now)) return std::nullopt;
     const auto intended = rate_ ? due(next_) : now;
     return Slot{intended, next_++, intended >= measured_from_};
   }
 
-  /// Nothing more is to be sent.
+  /// Whether no more requests are to be sent.
   bool over(Clock::time_point now) const { return now >= end_ || (rate_ && due(next_) >= end_); }
 
-  /// Requests that were due before the end and that nobody took; 0 in a closed loop.
+  /// The number of requests that were due before the end but that no connection took; 0 in a closed loop.
   std::uint64_t untaken() const {
     if (!rate_) return 0;
     auto all = static_cast<std::uint64_t>(std::chrono::duration<double>(end_ - start_).count() * *rate_);
@@ -53,8 +54,8 @@ class Schedule {
   Clock::time_point end() const { return end_; }
 
  private:
-  /// From the index, not from the request before: errors of rounding do not add up. The end where it would be
-  /// later: at the slowest rates no clock could tell the time.
+  /// The due time, computed from the index so that rounding errors do not add up. At most the end of the run,
+  /// because at the slowest rates the due time would overflow the clock.
   Clock::time_point due(std::uint64_t index) const {
     const std::chrono::duration<double> after(static_cast<double>(index) / *rate_);
     return after < end_ - start_ ? start_ + std::chrono::duration_cast<Clock::duration>(after) : end_;

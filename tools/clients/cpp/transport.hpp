@@ -1,4 +1,4 @@
-// What the two transports share. Not public.
+// Code that the HTTP and the UDP client share. Not public.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct HostPort {
   std::string host, port;
 };
 
-/// `url`: anything but udp.
+/// Connects over HTTP. `url` must not be a udp URL.
 Status connect_http(const std::string& url, const Options& options, std::unique_ptr<Client>& out);
 Status connect_udp(const HostPort& at, const Options& options, std::unique_ptr<Client>& out);
 

@@ -1,4 +1,4 @@
-// A connected UDP socket that sends and receives a burst of fragments a system call. Not public.
+// A connected UDP socket that sends or receives a burst of fragments in one system call. Not public.
 #pragma once
 
 #include <sys/socket.h>
@@ -27,21 +27,22 @@ class UdpSocket {
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
 
-  /// `datagram_bytes`: the longest this client takes; longer ones are dropped. `poll`: waits at least as long
-  /// need no second system call.
+  /// Longer datagrams than `datagram_bytes` are dropped. `poll` is the socket's receive timeout: a receive() that
+  /// can wait at least this long needs no second system call.
   Status open(const HostPort& url, std::size_t datagram_bytes, std::chrono::microseconds poll);
 
-  /// At most kBatch pieces. What the kernel does not take is lost, as any datagram may be.
+  /// Sends at most kBatch datagrams. If the kernel does not accept a datagram, it is lost.
   void send(std::span<const Piece> pieces);
 
-  /// Waits until something is there or `until` (perhaps `poll` longer), and returns how many datagrams;
-  /// more than one only where `several` are expected.
+  /// Waits until datagrams arrive or until `until`, perhaps `poll` longer. Returns their number, which is more
+  /// than one only if `several` is true.
   std::size_t receive(Clock::time_point now, Clock::time_point until, bool several);
   std::span<const std::byte> datagram(std::size_t i) const {
     return {room_.get() + i * datagram_bytes_, messages_[i].msg_len};
   }
 
-  /// How often the system has said that nobody listens there, since anything came or since they were cleared.
+  /// How often the system reported that nothing listens at the port, since the last datagram arrived or since
+  /// the count was cleared.
   unsigned refusals() const { return refusals_; }
   void clear_refusals() { refusals_ = 0; }
 

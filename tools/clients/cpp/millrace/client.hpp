@@ -1,4 +1,5 @@
-// Inference from C++: over HTTP (Open Inference Protocol) or Millrace datagrams, behind one small interface.
+// Inference from C++ over HTTP (Open Inference Protocol) or UDP (Millrace datagrams), with one small
+// interface.
 //
 //   std::unique_ptr<millrace::client::Client> client;
 //   if (auto s = millrace::client::connect("udp://127.0.0.1:8001", {}, client); !s.ok()) die(s.message);
@@ -6,8 +7,8 @@
 //   auto s = client->infer("lenet5", "", {{image_bytes}}, 5ms, outputs);
 //
 // Link with `pkg-config millrace-client` or, in CMake, with millrace::client of
-// find_package(millrace-client). Nothing but the standard library is included here; nothing throws but
-// std::bad_alloc.
+// find_package(millrace-client). This header includes only the standard library. No function throws anything
+// other than std::bad_alloc.
 #pragma once
 
 #include <chrono>
@@ -23,20 +24,20 @@ namespace millrace::client {
 
 enum class Code {
   kOk,
-  kInvalid,      // what was asked for is wrong: URL, model's sizes, options; asking again will not help
+  kInvalid,      // the request is wrong: URL, sizes of tensors, or options; repeating it will not help
   kNotFound,     // no such model or version
-  kBusy,         // the server refused because of load, until the deadline; asking again may help
-  kDenied,       // the token is missing, unknown, or does not reach (HTTP)
-  kUntrusted,    // the server's certificate is not accepted (https)
-  kUnavailable,  // nothing answers, or the model cannot answer now
+  kBusy,         // the server refused because of load, until the deadline; repeating the request may help
+  kDenied,       // the token is missing, unknown, or lacks the scope (HTTP)
+  kUntrusted,    // the server's certificate is rejected (https)
+  kUnavailable,  // no server answers, or the model is not available now
   kDeadline,     // the deadline passed
-  kProtocol,     // the server's answer makes no sense
+  kProtocol,     // the server's answer violates the protocol
   kInternal,     // the server failed
 };
 
 struct Status {
   Code code = Code::kOk;
-  std::string message;  // for people; empty with kOk
+  std::string message;  // text for people; empty if the code is kOk
   bool ok() const { return code == Code::kOk; }
 };
 
@@ -44,50 +45,51 @@ struct TensorInfo {
   std::string name;
   std::string datatype;  // Open Inference Protocol: "FP32", "UINT8", …
   std::vector<std::int64_t> shape;
-  std::uint64_t bytes() const;  // 0 where the datatype has no fixed size
+  std::uint64_t bytes() const;  // 0 if the datatype has no fixed size
 };
 
 struct ModelInfo {
-  std::string name, version;  // version as asked for over UDP (may be empty), as answered over HTTP
+  std::string name, version;  // version: over UDP as requested (may be empty), over HTTP as answered
   std::vector<TensorInfo> inputs, outputs;
 };
 
 struct Options {
-  std::chrono::milliseconds timeout{5000};  // of connecting, and of everything without a timeout of its own
+  std::chrono::milliseconds timeout{5000};  // of connecting, and of each call without its own timeout
 
   // HTTP only:
-  std::string ca_file;  // PEM, whom to trust over https; empty: whom the system trusts
-  bool verify = true;   // false: over https whoever answers is trusted
-  std::string token;    // sent as "Authorization: Bearer", where not empty
+  std::string ca_file;  // PEM file of certificates to trust over https; empty: the system's
+  bool verify = true;   // false: accept any certificate over https
+  std::string token;    // sent as "Authorization: Bearer" unless empty
 
   // UDP only:
-  // payload of a datagram, 256 to 65,000: what the path carries unfragmented
+  // payload bytes per datagram, 256 to 65,000: at most what the path carries without IP fragmentation
   std::uint16_t fragment_bytes = 1200;
-  std::uint8_t key_id = 0;     // 0: no tags
-  std::vector<std::byte> key;  // 16 bytes or more where key_id is not 0
-  // first wait for an answer, 100 µs or more; doubles up to 80 ms, and goes on until the deadline
+  std::uint8_t key_id = 0;     // 0: datagrams carry no authentication tags
+  std::vector<std::byte> key;  // at least 16 bytes if key_id is not 0
+  // wait before a message is repeated, at least 100 µs; each repetition doubles it, up to 80 ms
   std::chrono::microseconds retry{10000};
 };
 
 using Input = std::span<const std::byte>;
 
-/// For one thread at a time; clients are independent of each other.
+/// A client may be used by one thread at a time. Different clients are independent of each other.
 class Client {
  public:
   virtual ~Client() = default;
 
-  /// Whether the server takes requests now. kUnavailable where it does not, or nothing answers.
+  /// Succeeds if the server accepts requests now. kUnavailable if it does not, or if no server answers.
   virtual Status ready() = 0;
 
-  /// What the model takes and gives; asked once and remembered until the server has replaced the model. Empty
-  /// version: the one that serves.
+  /// The model's inputs and outputs. The client asks the server once and keeps the answer until the server
+  /// has replaced the model. An empty version means the version that is served.
   virtual Status model(const std::string& name, const std::string& version, ModelInfo& out) = 0;
 
-  /// One inference. `inputs` and `outputs` are the model's tensors in the model's order, row-major
-  /// little-endian, exactly their size; `outputs` keeps its memory from call to call. Blocks for at most
-  /// `timeout`, which is the server's deadline too; kDeadline where no answer came within it. Over UDP it is
-  /// computed at most once, unless the server restarts meanwhile; where the model has been replaced, the new
-  /// one is looked up and used if its sizes are the same. On failure `outputs` is unspecified.
+  /// Runs one inference. `inputs` and `outputs` hold the model's tensors in the model's order, each
+  /// row-major, little-endian and of exactly its size. `outputs` keeps its memory from call to call; after a
+  /// failure its content is unspecified. Blocks for at most `timeout`, which is also the server's deadline;
+  /// kDeadline if no answer arrives in time. Over UDP, the server computes a request at most once unless it
+  /// restarts meanwhile. If the server has replaced the model, the client uses the new model if its sizes are
+  /// the same.
   virtual Status infer(const std::string& model, const std::string& version, std::span<const Input> inputs,
                        std::chrono::microseconds timeout, std::vector<std::vector<std::byte>>& outputs) = 0;
   Status infer(const std::string& model, const std::string& version, std::initializer_list<Input> inputs,
@@ -97,7 +99,8 @@ class Client {
 };
 
 /// `url`: "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or
-/// "udp://HOST:PORT"; IPv6 hosts in brackets. Reaches the server once: kUnavailable where nothing answers.
+/// "udp://HOST:PORT"; IPv6 hosts are in brackets. Contacts the server once: kUnavailable if no server
+/// answers.
 Status connect(const std::string& url, const Options& options, std::unique_ptr<Client>& out);
 
 }  // namespace millrace::client
