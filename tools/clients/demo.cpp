@@ -1,5 +1,5 @@
-// millrace-demo: what tools/demo asks the server. Sends MNIST images one at a time, draws a few with their
-// answers, and reports accuracy, latency and whether the answers are the golden file's.
+// millrace-demo, the client of tools/demo. Sends MNIST images one at a time, draws a few with their answers,
+// and reports accuracy, latency and whether the answers equal those of the golden file.
 //
 //   millrace-demo --url http://HOST:PORT --model NAME --vectors DIR --frames N
 
@@ -51,7 +51,7 @@ Result<Vectors> read_vectors(const std::filesystem::path& directory) {
   return v;
 }
 
-/// The model's input: x = sample / 255, as millrace.yaml beside the model says.
+/// Computes the model's input, x = sample / 255, as the millrace.yaml beside the model specifies.
 std::vector<std::byte> tensor_of(const std::byte* image) {
   std::vector<std::byte> tensor(kPixels * sizeof(float));
   for (std::size_t i = 0; i < kPixels; ++i) {
@@ -61,7 +61,7 @@ std::vector<std::byte> tensor_of(const std::byte* image) {
   return tensor;
 }
 
-/// 14 columns by 7 rows: a Braille character shows 2 by 4 pixels.
+/// Draws an image in 14 columns and 7 rows of Braille characters, each of which shows 2 by 4 pixels.
 Picture draw(const std::byte* image) {
   static constexpr unsigned kDot[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
   Picture rows;
@@ -82,8 +82,8 @@ Picture draw(const std::byte* image) {
   return rows;
 }
 
-/// Raw mode of the protocol: the body is the tensor, the outputs come back as bytes behind a short JSON
-/// header.
+/// Sends a request in the protocol's raw mode: the body is the tensor, and the answer is a short JSON header,
+/// followed by the outputs' bytes.
 Result<Scores> ask(HttpClient& client, const std::string& target, const std::vector<std::byte>& tensor) {
   MILLRACE_ASSIGN(const auto answer, client.post(target, tensor, {{"Inference-Header-Content-Length", "0"}}));
   if (answer.status != 200)
@@ -102,7 +102,8 @@ std::size_t best_of(const Scores& scores) {
 struct Tally {
   std::size_t right = 0, golden_equal = 0, golden_compared = 0;
   std::vector<double> microseconds;
-  std::vector<std::pair<std::size_t, std::size_t>> shown;  // frame, answer: the first few, then the mistakes
+  std::vector<std::pair<std::size_t, std::size_t>>
+      shown;  // (frame, answer) of the first frames and of the mistakes
 
   double percentile(double p) {
     std::sort(microseconds.begin(), microseconds.end());

@@ -27,7 +27,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// A served model's answer may be large; a hostile server's must still end.
+/// Large enough for any model's answer, but a bound on the answer of a hostile server.
 constexpr std::uint64_t kAnswerLimit = 1ULL << 30U;
 constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
@@ -43,13 +43,13 @@ class BeastClient final : public HttpClient {
   BeastClient(const Url& url, std::chrono::milliseconds timeout, const Access& access)
       : url_(url), where_(to_string(url)), timeout_(timeout), access_(access) {}
 
-  /// Before connect().
+  /// Call before connect().
   Status prepare() {
     MILLRACE_TRY(check_token(access_.token));
     if (url_.scheme != Url::Scheme::kHttps) return {};
     MILLRACE_ASSIGN(const auto context, tls_context(access_));
     ::SSL_CTX_up_ref(context.get());
-    tls_.emplace(context.get());  // which gives up that reference in its turn
+    tls_.emplace(context.get());  // drops this reference when it is destroyed
     return {};
   }
 
@@ -123,11 +123,11 @@ class BeastClient final : public HttpClient {
                                               "; is 'millrace serve' running there?");
   }
 
-  /// Of an exchange.
+  /// The error of a failed exchange.
   Error lost(const error_code& error) const {
     if (error == beast::error::timeout || answered_ || url_.scheme != Url::Scheme::kHttp)
       return failed("lost the connection to", error);
-    // What a listener that wants TLS does to one who says something else.
+    // A TLS listener fails in this way if the client does not speak TLS.
     return Error(ErrorCode::kUnavailable,
                  where_ + " gave no HTTP answer: " + error.message() + "; does it want https://?");
   }
@@ -137,7 +137,7 @@ class BeastClient final : public HttpClient {
     const bool kept = used_;
     used_ = true;
     auto answer = try_exchange(verb, target, body, headers);
-    // A server may close a connection that stood idle; that says nothing about the request.
+    // A server may close an idle connection; this says nothing about the request.
     if (answer || !kept || answer.error().code() != ErrorCode::kUnavailable) return answer;
     buffer_.clear();
     MILLRACE_TRY(connect());
@@ -179,8 +179,8 @@ class BeastClient final : public HttpClient {
     socket().expires_after(timeout_);
     http::async_write(stream, request, [&](error_code result, std::size_t) { error = result; });
     run();
-    // A server may answer (413, 429) and close before it has read everything: what it said is worth more than
-    // the error.
+    // A server may answer (413, 429) and close before it has read the whole request. Prefer its answer to the
+    // write error.
     const error_code write_error = error;
     http::async_read(stream, buffer_, parser, [&](error_code result, std::size_t) { error = result; });
     run();
@@ -193,7 +193,7 @@ class BeastClient final : public HttpClient {
   const Access access_;
   net::io_context context_;
   std::optional<net::ssl::context> tls_;  // for https
-  std::optional<Plain> plain_;            // one of these is the connection
+  std::optional<Plain> plain_;            // either plain_ or secure_ is the connection
   std::optional<Secure> secure_;
   beast::flat_buffer buffer_;
   bool used_ = false, answered_ = false;

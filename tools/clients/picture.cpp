@@ -40,7 +40,7 @@ Result<Picture> decode_picture(std::span<const std::byte> file, std::uint32_t ch
   const auto* bytes = reinterpret_cast<const stbi_uc*>(file.data());
   const int size = static_cast<int>(file.size());
   int width = 0, height = 0, own_channels = 0;
-  // The header alone tells the size: a small file may announce a huge picture.
+  // Read the size from the header before decoding, because a small file can claim a huge picture.
   if (stbi_info_from_memory(bytes, size, &width, &height, &own_channels) == 0)
     return bad("not a picture that can be read (PNG, JPEG, BMP, PGM/PPM, TGA, GIF): " +
                std::string(stbi_failure_reason()));

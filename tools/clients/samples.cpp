@@ -38,7 +38,7 @@ struct PictureShape {
   std::uint32_t height = 0, width = 0, channels = 0;
 };
 
-/// Nothing where the input is no picture.
+/// Empty if the input is not a picture.
 std::optional<PictureShape> picture_shape(const InputDescription& input) {
   if (input.layout.empty() || input.shape.size() != 4) return std::nullopt;
   const bool channels_first = input.layout == "NCHW";
@@ -101,7 +101,7 @@ Result<Samples> read_picture(const std::filesystem::path& file, const InputDescr
   return out;
 }
 
-/// True where `shape` is [n, tail…] for one of the input's forms of a frame.
+/// Whether `shape` is [n, tail…], where `tail` is one of the shapes that a frame of the input may have.
 bool frames_of(const std::vector<std::uint64_t>& shape, std::vector<std::uint64_t> tail) {
   return shape.size() == tail.size() + 1 && std::equal(tail.begin(), tail.end(), shape.begin() + 1);
 }
@@ -199,7 +199,7 @@ Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& sampl
 Result<Samples> read_samples(const std::filesystem::path& file, const InputDescription& input) {
   std::uint64_t elements = 1;
   for (const std::int64_t dim : input.shape) {
-    // What describes the input came over the network.
+    // The description of the input came over the network, so check it.
     if (dim <= 0 || static_cast<std::uint64_t>(dim) > kMaxElements / elements)
       return bad(file, "input '" + input.name + "' has shape " + shape_text(input.shape) +
                            ", not one of fixed and sensible size");

@@ -1,5 +1,5 @@
-// All connections on one thread, by epoll, with requests composed beforehand: what is measured should be the
-// server.
+// Drives all connections on one thread with epoll. Requests are composed before the run, so that the run
+// measures the server rather than the client.
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -27,7 +27,7 @@
 namespace millrace::load {
 namespace {
 
-/// How often waits are looked at, and how soon a lost connection is made again.
+/// How often deadlines are checked, and how soon a lost connection is made again.
 constexpr auto kTick = std::chrono::milliseconds(20);
 
 enum class State { kDown, kConnecting, kShaking, kIdle, kSending, kReceiving };
@@ -40,7 +40,7 @@ struct Connection {
   const std::string* request = nullptr;
   std::size_t written = 0;
   ResponseReader reader;
-  Clock::time_point deadline{};  // of connecting, of the request; down: when to connect again
+  Clock::time_point deadline{};  // of connecting or of the request; while down, the time to connect again
 };
 
 class HttpRun {
@@ -52,7 +52,7 @@ class HttpRun {
     host_ = address.url.host;
     if (address.url.scheme == clients::Url::Scheme::kHttps) {
       MILLRACE_ASSIGN(tls_, clients::tls_context(address.access));
-      ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without saying that it wants none
+      ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
     }
     MILLRACE_TRY(find(address.url));
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -104,7 +104,7 @@ class HttpRun {
     if (url.scheme == clients::Url::Scheme::kUnix) {
       sockaddr_un path{};
       path.sun_family = AF_UNIX;
-      assert(url.path.size() < sizeof path.sun_path);  // parse_url() has seen to that
+      assert(url.path.size() < sizeof path.sun_path);  // parse_url() has checked this
       url.path.copy(path.sun_path, sizeof path.sun_path - 1);
       address_bytes_ = sizeof path;
       std::memcpy(&address_, &path, sizeof path);
@@ -122,7 +122,7 @@ class HttpRun {
                  "cannot connect to " + clients::to_string(url) + ": " + std::strerror(errno));
   }
 
-  /// The first of a name's addresses where somebody answers.
+  /// The first address of the name at which a server answers.
   bool choose(const addrinfo* found) {
     for (; found != nullptr; found = found->ai_next) {
       const Descriptor probe(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -154,7 +154,7 @@ class HttpRun {
     return {};
   }
 
-  /// False, with errno, where it fails at once.
+  /// Returns false, with errno set, if connecting fails at once.
   bool connect(Connection& connection, Clock::time_point now) {
     const int fd = ::socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
@@ -236,7 +236,7 @@ class HttpRun {
       std::size_t n = 0;
       const auto outcome = connection.channel.write(std::string_view(request).substr(connection.written), n);
       if (outcome == Channel::Outcome::kClosed)
-        break;  // the server may have answered (413, 429) before it closed: read that
+        break;  // the server may have sent an answer (413, 429) before it closed, so read it
       if (outcome != Channel::Outcome::kDone) return watch_for_room(connection, true);
       connection.written += n;
     }
@@ -324,8 +324,8 @@ class HttpRun {
   std::span<const std::string> requests_;
   const Settings& settings_;
   std::string host_;
-  std::shared_ptr<ssl_ctx_st> tls_;  // null: bare
-  Descriptor epoll_, timer_;         // before the connections, which they watch
+  std::shared_ptr<ssl_ctx_st> tls_;  // null: no TLS
+  Descriptor epoll_, timer_;         // declared before the connections, which they watch
   sockaddr_storage address_{};
   socklen_t address_bytes_ = 0;
   std::vector<Connection> connections_;
@@ -333,7 +333,7 @@ class HttpRun {
   std::uint32_t busy_ = 0;
   std::uint64_t lost_ = 0;
   std::optional<Schedule> schedule_;
-  Clock::time_point armed_{};  // what the timer is set to
+  Clock::time_point armed_{};  // the time to which the timer is set
   std::array<char, 65536> room_{};
   Tally tally_;
 };

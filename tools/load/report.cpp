@@ -20,7 +20,7 @@ double microseconds(std::chrono::nanoseconds value) {
   return std::chrono::duration<double, std::micro>(value).count();
 }
 
-/// To a thousandth: what a clock and a histogram can tell, and what a person can read.
+/// Rounds to a thousandth, because clock and histogram are not more exact.
 double rounded(double value) {
   return std::round(value * 1000) / 1000;
 }
@@ -56,7 +56,7 @@ json::object as_json(const RunReport& run) {
   return out;
 }
 
-/// The run that the keys at the top repeat: of a sweep the one with the most requests a second.
+/// The run whose figures the report's top-level keys repeat: the run with the most requests per second.
 const RunReport& best_of(const Report& report) {
   return *std::max_element(
       report.runs.begin(), report.runs.end(),
@@ -74,7 +74,7 @@ json::object as_json(const Comparison& comparison) {
     const RunReport& then = pair.first;
     const RunReport& now = pair.second;
     json::object old = as_json(then);
-    old.erase("histogram_us");  // is not read back
+    old.erase("histogram_us");  // read_report() does not read it
     const auto of = [&](double Latencies::*p) {
       return as_json(ratio(now.latency_us.*p, then.latency_us.*p));
     };
@@ -121,7 +121,7 @@ RunReport run_from(const json::object& object) {
   out << text << '\n';
 }
 
-/// What fits nine columns: a decimal where there is room.
+/// Formats a number for nine columns, with a decimal if there is room.
 std::string column(double value) {
   char text[64];
   std::snprintf(text, sizeof text, value < 1e6 ? "%.1f" : value < 1e9 ? "%.0f" : "%.2e", value);

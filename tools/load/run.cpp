@@ -7,7 +7,7 @@
 namespace millrace::load {
 namespace {
 
-/// A string of JSON. Names come from the server and may hold anything.
+/// Formats a JSON string. Names come from the server and can contain any character.
 std::string quoted(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";

@@ -1,4 +1,4 @@
-// Open Inference Protocol over HTTP, tensors in binary.
+// The client over HTTP: the Open Inference Protocol with binary tensors.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstring>
@@ -35,7 +35,7 @@ Status status_of(const Error& error) {
   return {code_of(error.code()), error.message()};
 }
 
-/// What the answer's status and error body say.
+/// Converts the answer's status and error body to a Status.
 Status status_of(const std::string& target, const HttpClient::Answer& answer) {
   std::string message = target + ": status " + std::to_string(answer.status);
   json::error_code failed;
@@ -83,9 +83,9 @@ std::string path_of(const std::string& model, const std::string& version) {
 }
 
 struct Model {
-  std::string name, version;  // as asked for
+  std::string name, version;  // as the caller gave them
   ModelInfo info;
-  json::array inputs, outputs;  // the request's, but for the parameters
+  json::array inputs, outputs;  // of the request, without its parameters
 };
 
 class HttpTransport final : public Client {
@@ -124,7 +124,7 @@ class HttpTransport final : public Client {
                                      {"Inference-Header-Content-Length", std::to_string(header_bytes_)}});
     if (!answer) return status_of(answer.error());
     if (answer->status != 200) {
-      // Perhaps another version is served by now: ask again next time.
+      // The server may now serve another version, so ask for the model again next time.
       std::erase_if(models_, [&](const auto& known) { return known.get() == found; });
       return status_of(target, *answer);
     }
@@ -209,7 +209,7 @@ class HttpTransport final : public Client {
   const std::unique_ptr<HttpClient> http_;
   const Options options_;
   std::vector<std::unique_ptr<Model>> models_;
-  std::vector<std::byte> body_;  // of the request under way; keeps its memory
+  std::vector<std::byte> body_;  // of the current request; keeps its memory
   std::size_t header_bytes_ = 0;
 };
 

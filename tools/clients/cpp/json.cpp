@@ -1,2 +1,2 @@
-// Boost.JSON itself, for the shared library: who links that need not have Boost.
+// Compiles Boost.JSON into the shared library, so that its users do not need Boost.
 #include <boost/json/src.hpp>

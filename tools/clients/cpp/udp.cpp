@@ -1,4 +1,4 @@
-// Millrace datagrams: server/udp/README.md, from the client's side. One class in more than 500 lines:
+// The client's side of the datagrams that server/udp/README.md specifies. The file is above 500 lines because
 // sessions and requests share the socket, the request ids and the timers.
 #include <algorithm>
 #include <array>
@@ -19,10 +19,10 @@ namespace {
 namespace wire = server::udp::wire;
 using std::chrono::microseconds;
 
-constexpr microseconds kGap{1000};  // silence before asking for missing fragments; doubles
-constexpr unsigned kGapTries = 3;   // NACKs in a row; then fragment 0 is sent again instead
+constexpr microseconds kGap{1000};  // silence before a NACK asks for missing fragments; doubles
+constexpr unsigned kGapTries = 3;   // after so many NACKs in a row, fragment 0 is sent again instead
 constexpr std::chrono::milliseconds kLongestRetry{80};
-constexpr unsigned kRefusals = 4;  // a single one may be of a server that is just being started anew
+constexpr unsigned kRefusals = 4;  // one refusal can also come from a server that is restarting
 
 Status status_of(const wire::Err& err) {
   const std::string message = std::string(to_string(err.code)) + ": " + std::string(err.message);
@@ -47,8 +47,7 @@ Status status_of(const wire::Err& err) {
   return {Code::kProtocol, message};
 }
 
-/// Becomes due after an interval that doubles each time, up to `longest` or, where that is longer, the first
-/// one.
+/// A timer whose interval doubles each time, up to `longest`, or up to the first interval if that is longer.
 struct Timer {
   Clock::time_point due = Clock::time_point::max();
   microseconds interval{0}, longest{0};
@@ -71,7 +70,7 @@ struct Model {
   ModelInfo info;
   std::uint32_t handle = 0;
   std::uint32_t input_bytes = 0, output_bytes = 0;
-  std::vector<std::uint64_t> inputs, outputs;  // bytes of each that `info` has
+  std::vector<std::uint64_t> inputs, outputs;  // bytes of each tensor of `info`
 };
 
 class UdpClient final : public Client {
@@ -92,7 +91,7 @@ class UdpClient final : public Client {
     if (Status s = socket_.open(url, options.fragment_bytes + wire::kMaxHeaderBytes, options.retry); !s.ok())
       return s;
     Status s = greet("", "", nullptr, Clock::now() + options.timeout);
-    // As long as the server was never heard, its silence means that it cannot be reached.
+    // If the server has never answered, its silence means that it cannot be reached.
     if (s.code == Code::kDeadline)
       s = {Code::kUnavailable,
            s.message + (options.key_id == 0 ? " (no Millrace server, or one that wants a key)"
@@ -129,20 +128,20 @@ class UdpClient final : public Client {
                microseconds timeout, std::vector<std::vector<std::byte>>& outputs) override {
     Clock::time_point now = Clock::now();
     const Clock::time_point deadline = now + timeout;
-    // A session or a model version may end at any time; both are found again without bothering the caller.
+    // A session or a model's version can end at any time. Open or look up both again without an error.
     for (int attempt = 0;; ++attempt) {
       const Model* found = nullptr;
       const std::uint64_t before = last_id_;
       if (Status s = find(name, version, deadline, found); !s.ok()) return s;
       const Model& m = *found;
       if (Status s = gather(m, inputs); !s.ok()) return s;
-      // Before there is room for it: a server may name any size.
+      // Check the size before allocating memory, because a server can claim any size.
       if (wire::Layout response; !wire::make_layout(m.output_bytes, options_.fragment_bytes, response))
         return {Code::kInvalid,
                 "the outputs do not fit into 65,535 fragments; choose a larger fragment_bytes"};
       received_.resize(m.output_bytes);
       std::optional<wire::ErrCode> again;
-      // A look at the clock is a part of what a small request takes.
+      // Read the clock again only if time has passed: reading it takes a noticeable part of a small request.
       if (attempt > 0 || last_id_ != before || layout_.count > 1) now = Clock::now();
       const Status s = run(m, now, deadline, again);
       if (s.ok()) return scatter(m, outputs);
@@ -181,7 +180,7 @@ class UdpClient final : public Client {
   /// Sends the fragments first, first + 1, … of the request for which wanted(i) holds, at most kBurst.
   template <class Wanted>
   void send_fragments(std::uint32_t first, std::uint32_t end, Wanted&& wanted) {
-    // Room for a burst takes longer to lay out than one fragment to write.
+    // Send a single fragment directly, because preparing a burst takes longer than sending one fragment.
     if (layout_.count == 1)
       send_at_most<1>(first, end, wanted);
     else
@@ -207,7 +206,7 @@ class UdpClient final : public Client {
 
   // Receiving.
 
-  /// Calls f(datagram) for each that is there and is meant for request `id`; waits no longer than `until`.
+  /// Calls f(datagram) for each received datagram that belongs to request `id`. Waits at most until `until`.
   template <class F>
   void receive(std::uint64_t id, Clock::time_point now, Clock::time_point until, bool several, F&& f) {
     const std::size_t count = socket_.receive(now, until, several);
@@ -223,8 +222,8 @@ class UdpClient final : public Client {
 
   Status nothing_listens() const { return {Code::kUnavailable, name_ + ": nothing listens there"}; }
 
-  /// For messages of one datagram: sends with send(), and again until the deadline, until answered(datagram)
-  /// is true. Otherwise kDeadline, or kUnavailable where nothing listens.
+  /// Exchanges messages of one datagram: calls send() again and again until answered(datagram) is true or the
+  /// deadline passes. Fails with kDeadline, or with kUnavailable if nothing listens at the port.
   template <class Send, class Answered>
   Status exchange(std::uint64_t id, Clock::time_point deadline, Send&& send, Answered&& answered) {
     Timer timer;
@@ -248,7 +247,7 @@ class UdpClient final : public Client {
 
   // Sessions and models.
 
-  /// HELLO until the session is open; looks `name` up where it is not empty.
+  /// Sends HELLO until the session is open. Looks up the model `name` unless the name is empty.
   Status greet(const std::string& name, const std::string& version, Model* out, Clock::time_point deadline) {
     if (name.size() > wire::kMaxNameBytes || version.size() > wire::kMaxVersionBytes)
       return {Code::kInvalid, "model names have at most 255 bytes, versions 64"};
@@ -274,7 +273,7 @@ class UdpClient final : public Client {
             }
             if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
             cookie_ = reply.cookie;
-            // To another server process the handles mean nothing, or another model.
+            // In another server process, a handle is invalid or names another model.
             if (reply.epoch != epoch_) models_.clear();
             epoch_ = reply.epoch;
             open = reply.state == wire::CookieState::kOpen;
@@ -388,8 +387,8 @@ class UdpClient final : public Client {
     return {};
   }
 
-  /// Sends the gathered request and receives its response into received_. `again`: the server wants a HELLO
-  /// first.
+  /// Sends the gathered request and receives its response into received_. Sets `again` if the server demands
+  /// a HELLO first.
   Status run(const Model& m, Clock::time_point now, Clock::time_point deadline,
              std::optional<wire::ErrCode>& again) {
     if (now >= deadline) return {Code::kDeadline, "the deadline passed before the request was sent"};
@@ -429,11 +428,11 @@ class UdpClient final : public Client {
   }
 
   struct Run {
-    Timer retry;               // fragment 0 again, or everything again after BUSY
-    Timer gap;                 // NACK for the response
-    bool started = false;      // a fragment of the response is here
-    bool busy = false;         // BUSY came, and the request waits to be sent again
-    bool turned_away = false;  // BUSY was the last the server said
+    Timer retry;               // sends fragment 0 again or, after BUSY, the whole request
+    Timer gap;                 // sends a NACK for missing fragments of the response
+    bool started = false;      // a fragment of the response has arrived
+    bool busy = false;         // BUSY arrived, and the request waits to be sent again
+    bool turned_away = false;  // the server's last message was BUSY
     bool done = false;
     Status status;
     std::optional<wire::ErrCode> again;
@@ -493,7 +492,7 @@ class UdpClient final : public Client {
       case wire::Assembly::Outcome::kComplete:
         return finish(state, {});
       case wire::Assembly::Outcome::kDuplicate:
-        // What the server repeats unasked is its first burst: where no NACK was answered, it is asked anew.
+        // The server repeats its first burst unasked. If no NACK was answered, ask for the rest again.
         if (state.gap.due == Clock::time_point::max()) state.gap.start(Clock::now(), kGap);
         return;
       case wire::Assembly::Outcome::kAdded:
@@ -537,7 +536,7 @@ class UdpClient final : public Client {
   std::uint64_t epoch_ = 0;
   std::vector<std::unique_ptr<Model>> models_;
 
-  // Of the request under way; they keep their memory.
+  // Buffers of the current request; they keep their memory.
   wire::Header request_;
   wire::Layout layout_;
   std::span<const std::byte> message_;
