@@ -1,4 +1,4 @@
-// SHA-256, the identity of everything content-addressed: images, weights, programs, deployments.
+// SHA-256, which identifies images, weights, programs and deployments by their content.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Incremental SHA-256. Not thread-safe; cheap to copy never (owns an OpenSSL context).
+/// Incremental SHA-256. Not thread-safe.
 class Sha256 {
  public:
   Sha256();
@@ -20,7 +20,7 @@ class Sha256 {
   Sha256& update(std::span<const std::byte> bytes);
   Sha256& update(std::string_view text);
 
-  /// The digest of all that was given; ends the computation.
+  /// The digest of all bytes given. Nothing may follow.
   std::array<std::byte, 32> finish();
 
  private:

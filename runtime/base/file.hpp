@@ -14,49 +14,49 @@
 
 namespace millrace {
 
-/// The whole file. Fails with kNotFound, kEnvironment (permission, I/O), or kInvalidInput where it is no
-/// regular file (a directory, a pipe, a device) or longer than `limit_bytes`; neither blocks nor takes the
-/// memory first.
+/// Reads the whole file. kNotFound; kEnvironment (permission, I/O); kInvalidInput for a directory, pipe or
+/// device, on which it does not block, and for a file longer than `limit_bytes`, for which it allocates
+/// nothing.
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 
-/// Its bytes from `offset` on; `bytes` of them. Errors as above, and kInvalidInput where it ends before.
+/// Reads `bytes` bytes from `offset` on. Errors as above, and kInvalidInput if the file ends before.
 Result<std::string> read_file_part(const std::filesystem::path& path, std::uint64_t offset,
                                    std::uint64_t bytes);
 
-/// Writes a temporary neighbour, syncs it and renames it over `path`: afterwards the old or the new content
-/// is there, never a part. A link stays, and what it leads to is written; a pipe or device is written into as
-/// it is. kInvalidInput where it is a directory, kResourceExhausted where the disk is full.
+/// Writes a temporary file beside `path`, syncs it and renames it to `path`. So `path` has the old or the new
+/// content at any time, never a part. Writes through links, and directly into a pipe or device. kInvalidInput
+/// for a directory, kResourceExhausted if the disk is full.
 Status write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// A file that must not be there yet, for what write_directory_atomically() fills: it syncs the whole at its
-/// end, and this does not. Errors as above.
+/// Creates a file inside a directory that write_directory_atomically() fills. Does not sync: that function
+/// syncs the whole directory. The file must not exist. Errors as above.
 Status write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_new_file(const std::filesystem::path& path, std::string_view text);
-/// For the same: a directory with its parents, where they are missing; a copy that must not be there yet.
+/// For the same use: a directory with its parents; a copy, which must not exist yet.
 Status make_folders(const std::filesystem::path& path);
 Status copy_new_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// For what a tool reads at once and nobody afterwards: neither synced nor atomic. kNotFound without its
-/// folder, kEnvironment, kResourceExhausted where the disk is full.
+/// Writes a file for a tool that reads it at once: neither synced nor atomic. kNotFound if its folder is
+/// missing, kEnvironment, kResourceExhausted if the disk is full.
 Status write_scratch_file(const std::filesystem::path& path, std::string_view text);
 
-/// What would make the write fail that can be known now; for what is written after minutes of work.
+/// Whether a file can be written at `path`, as far as can be known. For output that comes after minutes of
+/// work.
 Status check_file_place(const std::filesystem::path& path);
 
-/// Fills a temporary directory beside `target` through `fill`, syncs its file system and renames it to
-/// `target`: after a crash or a loss of power the old directory or the new one is there, never a part. Where
-/// `target` exists it is exchanged and the old one removed. On failure (of `fill`, or a full disk) nothing is
-/// left behind and `target` is as it was. What processes left that were killed on the way is removed by the
-/// next call for the same target. `fill` changes the directory through write_new_file(), make_folders() and
-/// copy_new_file() (or a child process that it waits for), so that an interruption (interruption.hpp) can
-/// remove it.
+/// Lets `fill` write a temporary directory beside `target`, syncs its file system and renames it to `target`.
+/// After a crash or a loss of power the old or the new directory is there, never a part. An existing `target`
+/// is exchanged and then removed. On failure `target` is unchanged and nothing is left behind. If a process
+/// is killed in between, the next call for the same target removes what that process left.
+///
+/// `fill` must change the directory only by write_new_file(), make_folders(), copy_new_file() or a child
+/// process that it waits for, so that an interruption (interruption.hpp) can remove the directory.
 Status write_directory_atomically(const std::filesystem::path& target,
                                   const std::function<Status(const std::filesystem::path& temporary)>& fill);
 
-/// A new empty directory below the system's temporary one, removed with everything in it when the object
-/// goes.
+/// A new empty directory below the system's temporary directory. The destructor removes it with its content.
 class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(std::string_view prefix);  // throws std::filesystem::filesystem_error

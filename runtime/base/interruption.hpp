@@ -1,7 +1,7 @@
-// Ctrl-C, SIGTERM and SIGHUP: what a command has begun to write is removed before the process ends.
+// Removes unfinished files and directories before Ctrl-C, SIGTERM or SIGHUP ends the process.
 //
-// The functions of file.hpp register their temporaries here. In a program that makes no InterruptionHandler
-// that costs next to nothing, and the signals keep the meaning they have.
+// The functions of file.hpp register their temporaries here. Without an InterruptionHandler the signals keep
+// their meaning and registering costs next to nothing.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,16 @@
 
 namespace millrace {
 
-/// Takes over SIGINT, SIGTERM and SIGHUP, each unless the process was started with it ignored (nohup). On the
-/// first one a thread of its own removes everything Unfinished, calls `say` and ends the process by that same
-/// signal, so that a shell sees exit code 130, 143 or 129. One object in a process; made and destroyed by the
-/// thread that runs the command.
+/// Handles SIGINT, SIGTERM and SIGHUP, unless the process was started with the signal ignored (nohup). On the
+/// first signal a thread removes everything Unfinished, calls `say` and ends the process by the same signal,
+/// so that a shell sees exit code 130, 143 or 129. One object a process; the thread that runs the command
+/// owns it.
 class InterruptionHandler {
  public:
-  /// `written`: the files and directories that had been put in place before the signal came, and stay.
+  /// `written`: the files and directories that were put in place before the signal, and stay.
   using Say = std::function<void(int signal, const std::vector<std::filesystem::path>& written)>;
   explicit InterruptionHandler(Say say);
-  /// Gives the signals back. Does not return once a signal has come: the process ends.
+  /// Restores the signals. Does not return after a signal: the process ends.
   ~InterruptionHandler();
   InterruptionHandler(const InterruptionHandler&) = delete;
   InterruptionHandler& operator=(const InterruptionHandler&) = delete;
@@ -31,12 +31,13 @@ class InterruptionHandler {
   std::thread thread_;
 };
 
-/// Held by whoever changes files below something Unfinished, for one change: it waits while one is held, and
-/// none begins after it. Shared: holders do not wait for each other. Not to be taken twice by a thread.
+/// Hold the result while you change files below something Unfinished, for one change. An interruption waits
+/// until it is released, and no change begins after an interruption. Holders do not wait for each other. A
+/// thread must not hold two.
 [[nodiscard]] std::shared_lock<std::shared_mutex> hold_off_interruption();
 
-/// A temporary file or directory on its way to its place: an interruption removes it with all it holds. Any
-/// thread; they may be nested, one being written inside another.
+/// A temporary file or directory that is to be renamed. An interruption removes it with its content. Any
+/// thread. One may be inside another.
 class Unfinished {
  public:
   explicit Unfinished(std::filesystem::path temporary);
@@ -44,8 +45,8 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  /// Runs `rename`, which puts the temporary in the place `target` and returns 0 or an errno, which this
-  /// returns. An interruption sees it done or not begun.
+  /// Calls `rename`, which renames the temporary to `target` and returns 0 or an errno, and returns its
+  /// result. An interruption comes before or after, not during the call.
   int put_in_place(const std::filesystem::path& target, const std::function<int()>& rename);
 
  private:

@@ -1,4 +1,4 @@
-// Programs run to their end: compilers and tools of the machine, for their output and exit code.
+// Runs programs of the machine, such as compilers, to their end and collects their output and exit code.
 #pragma once
 
 #include <filesystem>
@@ -14,27 +14,26 @@
 namespace millrace {
 
 struct ChildOutcome {
-  int exit_code = -1;  // where it ended by itself
-  int signal = 0;      // where one ended it
-  std::string output;  // both of its outputs together, the last megabyte
+  int exit_code = -1;  // -1: a signal ended the program
+  int signal = 0;      // the signal that ended the program; 0: none
+  std::string output;  // standard output and error together, the last megabyte
   bool ok() const { return signal == 0 && exit_code == 0; }
 };
 
-/// The program as PATH has it; none where it is not there or may not be run. A name with a slash is taken as
-/// it is.
+/// Searches PATH for an executable program. A name with a slash is not searched for.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
-/// What a caller that does not just wait wants.
+/// Options of run_child().
 struct ChildWatch {
-  std::stop_token stop = {};                             // asked to stop: the child is killed
-  std::function<void(std::string_view)> on_output = {};  // each part of its output, as it comes
+  std::stop_token stop = {};                             // on a request to stop, the child is killed
+  std::function<void(std::string_view)> on_output = {};  // gets each part of the output as it comes
   int niceness = 0;                                      // lower priority, as nice(1)
 };
 
-/// Runs `command` in `directory` (empty: the current one) with nothing of this process but its environment,
-/// and waits for its end. It is told to end (SIGTERM) where the calling thread ends first. `command[0]` is a
-/// path. kEnvironment where it cannot be started, kResourceExhausted where there are no descriptors or
-/// processes left. Any thread.
+/// Runs `command` in `directory` (empty: the current one) and waits for its end. The child inherits the
+/// environment and no descriptors. It gets SIGTERM if the calling thread ends first. `command[0]` is a path.
+/// kEnvironment if the program cannot be started, kResourceExhausted if there are no descriptors or processes
+/// left. Any thread.
 Result<ChildOutcome> run_child(const std::vector<std::string>& command,
                                const std::filesystem::path& directory = {}, const ChildWatch& watch = {});
 

@@ -1,8 +1,8 @@
-// How a function says that it failed: a code a program can act on, a message a person can act on.
+// Errors: a code that a program can act on, and a message that a person can act on.
 //
-// Errors from outside (a file, a packet, a flag) travel as Result<T>; assert() is for our own bugs. A message
-// names the thing at fault and the remedy: "cluster three.yaml:7: unknown key 'cabels'; known keys: cables,
-// cards, name".
+// A function that can fail because of its input or environment returns Result<T>; assert() is for our own
+// bugs. A message names the thing at fault and the remedy: "cluster three.yaml:7: unknown key 'cabels'; known
+// keys: cables, cards, name".
 #pragma once
 
 #include <cassert>
@@ -52,7 +52,7 @@ class Error {
   std::string message_;
 };
 
-/// A T or an Error. Testing it is the caller's duty; value() of a failure is our bug.
+/// A T or an Error. The caller must test ok() before it calls value().
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -110,7 +110,7 @@ using Status = Result<void>;
 
 }  // namespace millrace
 
-/// Evaluates to nothing where `expr` succeeded, else returns its error from the current function.
+/// Returns the error of `expr` from the current function, if `expr` failed.
 #define MILLRACE_TRY(expr)                                                        \
   do {                                                                            \
     if (auto try_status_ = (expr); !try_status_.ok()) return try_status_.error(); \

@@ -1,5 +1,5 @@
-// What a service manager (systemd) and a process say to each other: sockets that were opened for us, and a
-// datagram for each change of state. Nothing of it without one.
+// The protocol between a service manager (systemd) and this process: sockets that the manager opened, and a
+// datagram for each change of state. Without a manager all functions do nothing.
 // https://www.freedesktop.org/software/systemd/man/ sd_listen_fds.html, sd_notify.html.
 #pragma once
 
@@ -13,22 +13,22 @@ namespace millrace::service {
 
 struct PassedSocket {
   std::string name;  // FileDescriptorName= of the socket unit
-  int fd = -1;       // close-on-exec; whoever takes it closes it
+  int fd = -1;       // close-on-exec; the caller closes it
 };
 
-/// The sockets meant for this process, as $LISTEN_PID, $LISTEN_FDS and $LISTEN_FDNAMES say; the variables are
-/// removed, so that no child takes them for its own, and a second call gives nothing. Before other threads
+/// The sockets that $LISTEN_PID, $LISTEN_FDS and $LISTEN_FDNAMES pass to this process. Removes the variables,
+/// so that no child takes the sockets for its own; a second call returns none. Call it before other threads
 /// exist.
 std::vector<PassedSocket> take_passed_sockets();
 
-/// Sends "READY=1", "STOPPING=1", "STATUS=…" to $NOTIFY_SOCKET. False where there is none, or it cannot be
-/// reached. Any thread.
+/// Sends "READY=1", "STOPPING=1" or "STATUS=…" to $NOTIFY_SOCKET. False if there is no such socket, or if it
+/// cannot be reached. Any thread.
 bool notify(std::string_view state);
 
-/// "RELOADING=1" with the clock systemd wants beside it.
+/// Sends "RELOADING=1" with the time that systemd requires.
 bool notify_reloading();
 
-/// How often a watchdog wants "WATCHDOG=1" at least ($WATCHDOG_USEC, where meant for this process).
+/// The longest interval between two "WATCHDOG=1" ($WATCHDOG_USEC), if a watchdog supervises this process.
 std::optional<std::chrono::microseconds> watchdog_interval();
 
 }  // namespace millrace::service

@@ -1,4 +1,4 @@
-// What names and texts from outside may hold.
+// Checks and escapes names and texts from outside.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,16 @@
 
 namespace millrace {
 
-/// 1 to `most` of A-Z a-z 0-9 _ - . and neither - nor . first: what can stand as a file name, an environment
-/// variable's part, a compute unit and a metric's label.
+/// Whether the text is 1 to `most` of A-Z a-z 0-9 _ - . and begins with neither - nor . Such a name can be a
+/// file name, a compute unit and a metric's label.
 bool is_name(std::string_view text, std::size_t most = 128);
 
-/// Well-formed UTF-8 (RFC 3629: shortest forms, no surrogates): what JSON and protobuf carry.
+/// Whether the text is well-formed UTF-8 (RFC 3629: shortest forms, no surrogates), as JSON and protobuf
+/// need.
 bool is_utf8(std::string_view text);
 
-/// `text` without what a terminal obeys, what ends a line and what is no text: control characters (C0, DEL,
-/// C1) and bytes that are not UTF-8 stand as \n, \t, \x1b. Everything else, other languages' letters too,
-/// stays. `lines`: newlines stay.
+/// Escapes control characters (C0, DEL, C1) and bytes that are not UTF-8 as \n, \t or \x1b, so that the text
+/// is safe on a terminal and in a log line. `lines`: keeps newlines.
 std::string printable(std::string_view text, bool lines = false);
 
 }  // namespace millrace

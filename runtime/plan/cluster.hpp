@@ -1,6 +1,5 @@
-// What there is to run on: devices (kinds of FPGA), the cards of a cluster and the cables between them.
-// Read from YAML: configs/devices/*.yaml and configs/clusters/*.yaml; the keys are described in
-// configs/README.md.
+// The hardware: devices (kinds of FPGA), the cards of a cluster and the cables between them. They are read
+// from YAML, configs/devices/*.yaml and configs/clusters/*.yaml; configs/README.md describes the keys.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@ struct MemoryBank {
   bool operator==(const MemoryBank&) const = default;
 };
 
-/// A part of a device that a partition can live in. A device without named regions has one, "all".
+/// A part of a device that a partition can occupy. A device without named regions has one, "all".
 struct Region {
   std::string name;
   Resources resources;              // before the shell
@@ -39,15 +38,15 @@ struct Device {
   std::string part;       // "xcku060"
   std::string family;     // Yosys family: "xcku" … ; see configs/README.md
   std::string platform;   // Vitis platform; empty: runs emulated only
-  std::string plan_only;  // why no deployment is made for it; empty: one is
+  std::string plan_only;  // why this device can only be planned for; empty: it can be compiled for too
   double clock_mhz = 0;
-  Resources shell;              // taken from the regions by the shell, from the first on
-  Resources shell_of_platform;  // of that, what is not ours: the vendor's platform
-  Resources link;               // taken from the first region by each cable that a partition uses
+  Resources shell;              // that the shell takes from the regions, from the first on
+  Resources shell_of_platform;  // the part of `shell` that the vendor's platform takes
+  Resources link;               // that each cable in use takes from the first region
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;
   std::uint32_t connectors = 0;                // link connectors (QSFP or network ports)
-  std::map<std::string, std::string> sources;  // figure -> where it comes from
+  std::map<std::string, std::string> sources;  // figure -> its source
   bool operator==(const Device&) const = default;
 };
 
@@ -67,7 +66,7 @@ struct CableEnd {
 
 /// Full duplex, point to point.
 struct Cable {
-  std::string name;  // "fpga0-fpga1" where the file gives none
+  std::string name;  // default: "fpga0-fpga1"
   CableEnd a, b;
   double gigabits_per_second = 0;  // each way, > 0
   double latency_ns = 0;
@@ -79,7 +78,7 @@ struct Cluster {
   bool emulated = false;           // all cards, or none: emulated and real cards need separate host ranks
   std::vector<ClusterCard> cards;  // in file order; an emulated card's XRT index is its position
   std::vector<Cable> cables;
-  std::map<std::string, Device> devices;  // those its cards name
+  std::map<std::string, Device> devices;  // of its cards, by name
 
   const ClusterCard* find_card(const std::string& card) const;
   const Device& device_of(const ClusterCard& card) const { return devices.at(card.device); }

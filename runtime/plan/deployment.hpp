@@ -1,8 +1,8 @@
-// The deployment: all that `compile` hands to `serve`. A directory; deployment.json in it is the protobuf
-// JSON of deployment.proto, and these structs are its C++ form. The directory's layout is described in
-// README.md.
+// The deployment: the directory that `compile` writes and `serve` reads. Its deployment.json is the protobuf
+// JSON of deployment.proto, and these structs are its C++ form. README.md describes the directory.
 //
-// A plan names logical endpoints, not cards; which card an endpoint becomes is decided at load (the binding).
+// A plan names logical endpoints, not cards. The binding chooses a card for each endpoint when the deployment
+// is loaded.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,7 @@ namespace millrace::runtime::plan {
 inline constexpr std::uint32_t kSchemaVersion = 1;
 inline constexpr std::uint32_t kMostReplicas = 64;
 
-/// Bytes of one element of an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES and what is
-/// unknown.
+/// Bytes of one element of an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES and unknown types.
 std::uint64_t datatype_bytes(const std::string& datatype);
 
 /// A tensor as clients see it: the ONNX graph's own name, type and shape (batch axis included, always 1).
@@ -31,7 +30,7 @@ struct TensorSignature {
   std::string name;
   std::string datatype;  // Open Inference Protocol: "FP32", "UINT8", …
   std::vector<std::int64_t> shape;
-  std::uint64_t elements() const;  // 0 where an axis is below 1 or the product overflows
+  std::uint64_t elements() const;  // 0 if an axis is below 1 or the product overflows
   std::uint64_t bytes() const;     // elements * datatype_bytes()
   bool operator==(const TensorSignature&) const = default;
 };
@@ -39,7 +38,7 @@ struct TensorSignature {
 /// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. From
 /// millrace.yaml.
 struct Preprocessing {
-  std::string layout;        // "NCHW", "NHWC", "" where the input is no picture
+  std::string layout;        // "NCHW", "NHWC"; "" if the input is not a picture
   std::vector<float> scale;  // empty (1), one, or one a channel
   std::vector<float> mean;   // empty (0), one, or one a channel
   bool operator==(const Preprocessing&) const = default;
@@ -58,14 +57,14 @@ struct ModelInfo {
 
 enum class PartitionKind { kHost, kDataflow, kAie };
 
-/// Where a tensor enters or leaves a partition. Which channels join it is Channel's to say: an output port
-/// with several channels is a fork, duplicated at the producer.
+/// Where a tensor enters or leaves a partition. An output port with several channels is a fork: the producer
+/// sends the tensor to each.
 struct Port {
   std::string name;  // unique among the partition's ports; an identifier: "in0", "out0"
   std::string tensor;
   kernels::ElementType type;
   std::vector<std::uint32_t> shape;
-  std::uint64_t elements() const;  // 0 where there is no axis, one is 0, or the product overflows
+  std::uint64_t elements() const;  // 0 if there is no axis, an axis is 0, or the product overflows
   std::uint64_t storage_bytes() const;
   bool operator==(const Port&) const = default;
 };
@@ -96,10 +95,10 @@ struct Partition {
   std::vector<Port> inputs;        // in the order of the program's inputs
   std::vector<Port> outputs;       // in the order of the program's outputs
   std::vector<std::string> nodes;  // ONNX nodes it computes
-  std::string program_digest;  // sha256 of the serialised program; of its topology where it has parameters
-  kernels::Program program;    // host partitions only; card partitions' programs are in their image
+  std::string program_digest;      // sha256 of the serialised program or, with parameters, of its topology
+  kernels::Program program;        // host partitions only; card partitions' programs are in their image
   Prediction prediction;
-  std::optional<ParameterFile> parameters;  // of blocks that are not baked; never on the host
+  std::optional<ParameterFile> parameters;  // of blocks that are not baked; on cards only
   bool operator==(const Partition&) const = default;
 };
 
@@ -146,8 +145,7 @@ struct Channel {
   std::uint32_t id = 0;  // unique; the tag on a link
   std::string name;
   PortRef producer, consumer;
-  Transport transport =
-      Transport::kHost;  // kHost: within the host's memory (between host and card: ingress, egress)
+  Transport transport = Transport::kHost;  // kHost: through the host's memory
   kernels::ElementType type;
   Slice slice;                     // whole tensor unless a split
   std::uint64_t frame_bytes = 0;   // on the wire: packed on links, storage form for kHost
@@ -190,38 +188,38 @@ struct Deployment {
   const Endpoint* find_endpoint(const std::string& name) const;
 };
 
-/// A deployment read from disk, checked: schema, references, shapes, communication plan, CHECKSUMS of every
-/// file.
+/// A deployment that was read from disk and checked: schema, references, shapes, communication plan,
+/// checksums.
 struct LoadedDeployment {
   std::filesystem::path directory;
   Deployment plan;
   std::filesystem::path image_path(const Image& image) const { return directory / image.file; }
 };
 
-/// kNotFound (no such directory, not a deployment), kCorrupt (a checksum or something between the parts does
-/// not hold), kUnsupported (another schema). The images' containers and records are checked against the plan,
-/// their programs are not decoded.
+/// kNotFound (no such directory, not a deployment), kCorrupt (a checksum or a reference between the parts is
+/// wrong), kUnsupported (another schema). Checks the images' containers and records against the plan; does
+/// not decode their programs.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
-/// Everything that must hold between the parts of a plan; the first thing that does not, naming it.
+/// Checks that the parts of a plan fit together. The error names the first part that does not.
 Status validate(const Deployment& deployment);
 
 /// Bytes -> plan and back; the JSON is canonical (stable order, two spaces), so equal plans give equal bytes.
 Result<Deployment> parse_deployment(const std::string& json);
 std::string to_json(const Deployment& deployment);
 
-/// The plan's digest as it should be (computed, not read).
+/// Computes the plan's digest.
 std::string compute_digest(const Deployment& deployment);
 
-/// Whether a deployment may be written as `directory`, which replaces what is there: it is absent, empty, or
-/// a deployment with nothing beside it, and neither is nor holds the current directory or one of `inputs`.
-/// kInvalidInput, kEnvironment (it cannot be looked at).
+/// Whether a deployment may replace `directory`. The directory must be absent, empty, or a deployment without
+/// other files, and must neither be nor contain the current directory or one of `inputs`. kInvalidInput;
+/// kEnvironment if it cannot be read.
 Status check_replaceable(const std::filesystem::path& directory,
                          const std::vector<std::filesystem::path>& inputs);
 
-/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/*.xclbin), CHECKSUMS.
-/// The plan must be valid, `directory` replaceable, and the images' digests be those of the files `fill`
-/// wrote (kInternal).
+/// Writes `directory` whole or not at all: deployment.json, the files that `fill` adds (images/*.xclbin),
+/// CHECKSUMS. The plan must be valid and `directory` replaceable. kInternal if `fill` writes files with other
+/// digests than the plan's.
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
 

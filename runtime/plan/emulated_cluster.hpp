@@ -1,4 +1,4 @@
-// A cluster nobody wrote a file for.
+// Makes a cluster of emulated cards for a deployment, for commands without a cluster file.
 #pragma once
 
 #include "runtime/plan/cluster.hpp"
@@ -6,12 +6,11 @@
 
 namespace millrace::runtime::plan {
 
-/// An emulated cluster made to fit so many replicas of a deployment: for each, one card an endpoint that is
-/// not the host, in the plan's order and named after it (those of the second with "-2" behind, and so on),
-/// cabled as the channels between cards need (a cable carries at most abi::kMaxTags channels each way; more
-/// get a second one). Devices have the names the endpoints ask for and a description just large enough: as
-/// much memory as the banks of their images have together. Reads the images; errors are those of reading
-/// them, and kCorrupt.
+/// An emulated cluster for so many replicas of a deployment. Each replica has one card for each endpoint that
+/// is not a host, in the plan's order and named after it; the second replica's names end in "-2", and so on.
+/// Cables join cards as their channels need; one cable carries at most abi::kMaxTags channels each way.
+/// Devices have as much memory as the banks of their images together. Reads the images. Errors: those of
+/// reading them, and kCorrupt.
 Result<Cluster> emulated_cluster_for(const LoadedDeployment& deployment, std::uint32_t replicas = 1);
 
 }  // namespace millrace::runtime::plan

@@ -1,6 +1,6 @@
-// What an xclbin of ours holds, above the container format: the record of its own partitions (USER_METADATA)
-// and the executable content for emulated cards (EMULATION_DATA). Writing the container is compiler/emit's,
-// loading it on a card is XRT's; reading sections back, for `inspect`, `verify` and the emulator, is here.
+// The content of an xclbin of ours: the record of its own partitions (USER_METADATA) and the executable
+// content for emulated cards (EMULATION_DATA). This header reads containers for `inspect`, `verify` and the
+// emulator. compiler/emit writes them, and XRT loads them on cards.
 #pragma once
 
 #include <cstddef>
@@ -39,13 +39,12 @@ struct ImagePartition {
   std::string program_digest;
   std::uint64_t interval_cycles = 0;
   std::uint64_t latency_cycles = 0;
-  std::string
-      parameters_unit;     // takes the parameters of blocks that are not baked: "<kernel>:{<cu>}"; or empty
-  std::string rtl_digest;  // of its SystemVerilog; empty where it has none
+  std::string parameters_unit;  // loads parameters that are not in the image: "<kernel>:{<cu>}"; or empty
+  std::string rtl_digest;       // of its SystemVerilog; empty if it has none
   bool operator==(const ImagePartition&) const = default;
 };
 
-/// USER_METADATA: never peers, never the whole plan.
+/// USER_METADATA. Holds neither peers nor the plan.
 struct ImageRecord {
   std::uint32_t abi_version = 0;
   std::string name, device, content_digest;
@@ -62,10 +61,10 @@ struct EmulationData {
 };
 
 std::string to_json(const ImageRecord& record);
-/// Refuses what to_json() cannot have written: unknown fields, another ABI, ports that contradict each other.
+/// Refuses unknown fields, another ABI version, and ports that contradict each other.
 Result<ImageRecord> parse_image_record(std::string_view json);
 
-/// sha256 of the record without its name and content_digest: what the image computes, its programs by digest.
+/// sha256 of the record without its name and content_digest. It identifies what the image computes.
 std::string compute_content_digest(const ImageRecord& record);
 
 std::vector<std::byte> encode_emulation_data(const EmulationData& data);
@@ -77,7 +76,7 @@ std::vector<std::byte> encode_program(const kernels::Program& program);
 Result<kernels::Program> decode_program(std::span<const std::byte> bytes);
 std::string program_digest(const kernels::Program& program);
 
-/// A section of an xclbin container: what the header's table says. Bounds are checked.
+/// A section of an xclbin container, from the table in its header. Bounds are checked.
 struct XclbinSection {
   std::uint32_t kind = 0;
   std::string name;
@@ -86,20 +85,18 @@ struct XclbinSection {
 struct XclbinView {
   std::string uuid;
   std::string platform;
-  bool has_checksum = false;            // ours, and it holds
+  bool has_checksum = false;            // it has our checksum, and the checksum is right
   std::vector<XclbinSection> sections;  // into the bytes given
   const XclbinSection* find(std::uint32_t kind) const;
 };
-/// Checks magic, length, section table, and our own checksum where the container carries one (see README.md):
-/// kCorrupt where something does not hold.
+/// Checks magic, length, section table and, if the container has one, our checksum (README.md). kCorrupt.
 Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes);
 
-/// Writes our checksum into the header of a finished container (m_keyBlock). The container has a whole
-/// header.
+/// Writes our checksum into the header (m_keyBlock) of a finished container, which must have a whole header.
 void seal_xclbin(std::span<std::byte> container);
 
-/// Bytes of all memory banks that the container's units may use (MEM_TOPOLOGY): what a card must have to take
-/// it. 0 where it lists none. kCorrupt: a list cut short, or a sum that is no 64-bit number.
+/// Bytes of all memory banks that the container's units may use (MEM_TOPOLOGY); a card must have as many. 0
+/// if it lists none. kCorrupt if the list is truncated or the sum exceeds 64 bits.
 Result<std::uint64_t> memory_bytes(const XclbinView& view);
 
 /// Section kinds of the container format that Millrace reads (xclbin.h, axlf_section_kind).

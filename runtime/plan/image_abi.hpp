@@ -1,6 +1,6 @@
-// The image ABI: what host code may expect of every image Millrace makes, emulated or real. Constants and
-// layouts only. compiler/emit writes images to it, runtime/card drives them by it, runtime/emulator and
-// kernels/rtl/shell implement it. Anything here that changes raises kAbiVersion.
+// The interface between host code and every image of Millrace, emulated or real: constants and layouts.
+// compiler/emit writes such images, runtime/card uses them, runtime/emulator and kernels/rtl/shell implement
+// them. Any change here must raise kAbiVersion.
 //
 // Compute units (kernel:cu) of an image. All but the last are ap_ctrl_chain and scheduled (xrt::run):
 //   millrace_ingress:<partition>_<port>   one a host-fed input port
@@ -9,10 +9,10 @@
 //   millrace_supervisor:supervisor        one
 //   millrace_control:control              one, user-managed (xrt::ip), registers below
 //
-// A partition is a free-running dataflow: it computes frames as its input ports get them and sends results as
-// its output ports can; only ingress and egress are started, a run a frame, in frame order on each unit. Runs
-// queue. Frames carry (epoch, sequence). A frame of an epoch other than the card's is dropped, wherever it is
-// met.
+// A partition is a free-running dataflow: it computes frames as they come to its input ports and sends
+// results from its output ports. The host starts only ingress and egress units, with one run a frame, in
+// frame order on each unit; runs queue. Frames carry (epoch, sequence). The card drops every frame of an
+// epoch other than its own.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ inline constexpr char kControlKernel[] = "millrace_control";
 inline constexpr char kControlUnit[] = "control";
 inline constexpr char kParametersKernel[] = "millrace_parameters";
 
-/// Arguments of an ingress run: reads `bytes` (the port's frame in storage form) from `buffer`, feeds the
-/// partition. Completes when the frame has been taken in. A frame whose epoch is not the card's completes and
-/// is dropped.
+/// Arguments of an ingress run. The run reads `bytes` bytes (the port's frame in storage form) from `buffer`
+/// and sends them to the partition. It completes when the partition has taken the frame, or when the frame is
+/// dropped because its epoch is not the card's.
 enum IngressArgument : std::uint32_t {
   kIngressBuffer = 0,    // global pointer, offset 0x10
   kIngressBytes = 1,     // u32, 0x1c
@@ -39,9 +39,10 @@ enum IngressArgument : std::uint32_t {
   kIngressSequence = 3,  // u64, 0x2c
 };
 
-/// Arguments of an egress run: waits for the frame (epoch, sequence) on its port, writes it to `buffer` and
-/// the StatusTrailer behind it at trailer_offset(bytes). Completes with trailer.status kDropped, no payload,
-/// where that frame can no longer come (the epoch was raised, a later sequence arrived).
+/// Arguments of an egress run. The run waits for the frame (epoch, sequence) on its port and writes it to
+/// `buffer`, and its StatusTrailer to trailer_offset(bytes). If that frame can no longer come, because the
+/// epoch was raised or a later sequence arrived, the run completes with trailer.status kDropped and no
+/// payload.
 enum EgressArgument : std::uint32_t {
   kEgressBuffer = 0,    // global pointer, 0x10
   kEgressBytes = 1,     // u32, 0x1c: payload size expected
@@ -49,11 +50,12 @@ enum EgressArgument : std::uint32_t {
   kEgressSequence = 3,  // u64, 0x2c
 };
 
-/// Arguments of a run that gives a partition its parameters (parameters.hpp): `buffer` holds the file, whose
-/// sections begin at these offsets, and keeps it as long as the image is loaded: streamed weights are read
-/// there. Until the first such run completes the partition computes nothing; the run drops the frames the
-/// partition holds. The host starts it between raising the epoch and the frames after, so that every frame
-/// meets one set of parameters on all cards. Ends with an error where the file is not for this image.
+/// Arguments of a run that loads a partition's parameters (parameters.hpp). `buffer` holds the file, whose
+/// sections begin at these offsets. It must stay as long as the image is loaded, because streamed weights are
+/// read from it. Until the first such run completes, the partition computes nothing; the run drops frames
+/// that the partition holds. The host starts it after it has raised the epoch and before the next frame, so
+/// that every frame meets one set of parameters on all cards. The run fails if the file is not for this
+/// image.
 enum ParametersArgument : std::uint32_t {
   kParametersBuffer = 0,          // global pointer, 0x10
   kParametersBytes = 1,           // u32, 0x1c: of the file
@@ -62,8 +64,9 @@ enum ParametersArgument : std::uint32_t {
   kParametersStreamedOffset = 4,  // u32, 0x34
 };
 
-/// One run a load. Completes only when something is to be told: a fault, or kRegSupervisorStop. On a card
-/// that dies, XRT ends it with an error: that is how the host hears of a card no frame of which it waits for.
+/// The supervisor has one run for each load of the image. It completes on a fault or on kRegSupervisorStop.
+/// If the card dies, XRT ends it with an error, so the host hears of the loss even if it waits for no frame
+/// of this card.
 enum SupervisorArgument : std::uint32_t {
   kSupervisorReport = 0,  // global pointer, 0x10: a FaultReport is written there before completion
 };
@@ -79,9 +82,9 @@ struct FaultReport {                  // 64 bytes
 };
 static_assert(sizeof(FaultReport) == 64);
 
-/// kFailed: memory answered an access of this card with an error, so the payload may be wrong; so are marked
-/// all frames that leave it from then on, until the epoch is raised. Emulated cards, whose memory does not
-/// fail, never say it.
+/// kFailed: memory answered an access of this card with an error, so the payload may be wrong. All frames
+/// that leave the card are then marked so until the epoch is raised. The memory of emulated cards does not
+/// fail.
 enum class FrameStatus : std::uint32_t { kOk = 0, kDropped = 1, kFailed = 2 };
 
 struct StatusTrailer {                // 64 bytes
@@ -109,8 +112,8 @@ constexpr std::uint64_t egress_buffer_bytes(std::uint64_t payload_bytes) {
 
 // Registers of millrace_control, 32 bits each, byte offsets.
 inline constexpr std::uint32_t kRegAbiVersion = 0x10;  // r
-inline constexpr std::uint32_t kRegEpoch = 0x14;      // rw; a write flushes whatever belongs to another epoch
-inline constexpr std::uint32_t kRegLinkPorts = 0x18;  // r: rows of the link table
+inline constexpr std::uint32_t kRegEpoch = 0x14;       // rw; a write flushes everything of other epochs
+inline constexpr std::uint32_t kRegLinkPorts = 0x18;   // r: rows of the link table
 inline constexpr std::uint32_t kRegSupervisorStop =
     0x1c;                                             // w: any value ends the supervisor's run (kStopped)
 inline constexpr std::uint32_t kRegFramesLow = 0x20;  // r: frames computed since load (all partitions)
@@ -119,8 +122,8 @@ inline constexpr std::uint32_t kRegBusyLow =
     0x28;  // r: microseconds some partition was computing, since load
 inline constexpr std::uint32_t kRegBusyHigh = 0x2c;
 
-// The link table: row i (ImagePort::link_index) at kLinkTable + i * kLinkRowBytes. Written at bind time,
-// enabled last.
+// The link table: row i (ImagePort::link_index) at kLinkTable + i * kLinkRowBytes. The host writes it after
+// binding and enables it last.
 inline constexpr std::uint32_t kLinkTable = 0x100;
 inline constexpr std::uint32_t kLinkRowBytes = 0x40;
 inline constexpr std::uint32_t kMaxLinkPorts = 32;

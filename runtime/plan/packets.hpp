@@ -1,15 +1,16 @@
-// How frames travel between cards, and what that takes of a cable (kernels/rtl/README.md, "A packet").
+// How frames are cut into packets between cards, and how many bytes a packet takes on a cable
+// (kernels/rtl/README.md, "A packet").
 #pragma once
 
 #include <cstdint>
 
 namespace millrace::runtime::plan {
 
-/// Payload of a packet; a frame's last one, and the only one of a short frame, may have less.
+/// Payload of a packet. The last packet of a frame may have less.
 inline constexpr std::uint32_t kPacketBytes = 1024;
 
-/// Of a packet on the wire, besides its payload: a header of 32 bytes and a word with the CRC; the payload is
-/// filled up to whole words.
+/// A packet on the wire has a header of 32 bytes, the payload filled up to whole words, and a word with the
+/// CRC.
 inline constexpr std::uint32_t kPacketWordBytes = 8;
 inline constexpr std::uint32_t kPacketOverheadBytes = 32 + kPacketWordBytes;
 

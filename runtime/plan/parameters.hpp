@@ -1,8 +1,8 @@
-// Parameters outside of images: what a partition with loaded or streamed weights computes with, as one file
-// of the deployment that the host hands to the card as it is. README.md describes it.
+// The parameters of a partition with loaded or streamed weights: one file of the deployment, which the host
+// copies to the card unchanged. README.md describes it.
 //
-// Three sections, each for another reader: the program with its numbers, for whatever computes programs; what
-// the loader of the hardware takes; what the hardware reads every frame.
+// It has three sections: the program with its numbers, for emulation and the reference; the words that the
+// hardware's loader takes; the weights that the hardware reads every frame.
 #pragma once
 
 #include <cstddef>
@@ -30,21 +30,20 @@ struct ParameterSection {
   bool operator==(const ParameterSection&) const = default;
 };
 
-/// What a file says of itself.
+/// The header of a file.
 struct ParameterHeader {
-  std::string topology;      // program_digest() of the topology the numbers are for
-  ParameterSection program;  // a ProgramFile
-  ParameterSection load;     // words of the loader's stream, in its order; empty without hardware
-  ParameterSection
-      streamed;  // read every frame, at addresses the hardware knows from its start; may be empty
+  std::string topology;       // program_digest() of the topology the numbers are for
+  ParameterSection program;   // a ProgramFile
+  ParameterSection load;      // words of the loader's stream, in its order; empty without hardware
+  ParameterSection streamed;  // read every frame, at fixed addresses from its start; may be empty
 };
 
-/// `program` with its numbers; `load` and `streamed` as generated hardware wants them.
+/// `program` has its numbers; `load` and `streamed` are in the generated hardware's form.
 std::vector<std::byte> encode_parameters(const kernels::Program& program,
                                          std::span<const std::byte> load = {},
                                          std::span<const std::byte> streamed = {});
 
-/// Magic, schema, sections inside the bytes and where they belong. kCorrupt, kUnsupported (another schema).
+/// Checks magic, schema and the sections' bounds. kCorrupt, kUnsupported (another schema).
 Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes);
 
 /// The program of a partition whose image has the program digest `topology`. kCorrupt: the header's errors;

@@ -1,4 +1,4 @@
-// Which integers a model's inputs become first: what a client may send instead of the input's own type.
+// Integer types that a client may send instead of a model's float inputs.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ struct QuantisedInput {
   std::string datatype;  // "INT8", "UINT8", "INT16", "UINT16"
   float scale = 1;
   std::int32_t zero_point = 0;
-  std::int32_t lowest = 0, highest = 0;  // of fewer bits than the datatype has: what is allowed
+  std::int32_t lowest = 0, highest = 0;  // allowed values; may be fewer than the datatype has
 };
 
-/// For each of model.inputs: its integers, where the first thing that happens to a float32 input, moving its
-/// elements aside, is to become integers of one scale, and each of them comes back from its real number
-/// unchanged (looked at one by one).
+/// For each of model.inputs, the integers it can be sent as. An input has them if it is float32, is first
+/// quantised with one scale (a permutation may come before), and every such integer is unchanged after
+/// dequantising and quantising.
 std::vector<std::optional<QuantisedInput>> quantised_inputs(const Deployment& deployment);
 
-/// Integers of the datatype -> float32, as little-endian bytes. kInvalidInput where one is outside lowest to
-/// highest, naming its index. `bytes` must hold whole elements.
+/// Converts integers of the datatype to float32, both as little-endian bytes. `bytes` must hold whole
+/// elements. kInvalidInput, with the index, if one is not in lowest..highest.
 Result<std::vector<std::byte>> dequantised(const QuantisedInput& input, std::span<const std::byte> bytes);
 
 }  // namespace millrace::runtime::plan

@@ -1,5 +1,4 @@
-// Several deployments of one model side by side: where they may be written. What makes them:
-// compiler/variants.
+// Directories of several deployments of one model (compiler/variants): whether they may be written.
 #pragma once
 
 #include <filesystem>
@@ -9,15 +8,15 @@
 
 namespace millrace::runtime::plan {
 
-/// The index beside them.
+/// The index file in such a directory.
 inline constexpr char kVariantsFile[] = "variants.json";
 
-/// As check_replaceable(), for a directory of deployments: it is absent, empty, or holds such an index and
-/// deployments (and a Makefile) with nothing beside them.
+/// As check_replaceable(), for a directory of deployments. It must be absent, empty, or hold only an index,
+/// deployments and perhaps a Makefile.
 Status check_variants_replaceable(const std::filesystem::path& directory,
                                   const std::vector<std::filesystem::path>& inputs);
 
-/// kInvalidInput where it holds variants and one deployment is wanted; ok else.
+/// kInvalidInput if `directory` holds variants; for commands that need one deployment.
 Status check_no_variants(const std::filesystem::path& directory);
 
 }  // namespace millrace::runtime::plan

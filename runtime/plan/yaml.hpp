@@ -1,5 +1,5 @@
-// YAML as Millrace's files use it: mappings with known keys, sequences, scalars; every error names file, line
-// and key. A plain tree without yaml-cpp's types; that library is seen by yaml.cpp only.
+// YAML as Millrace's files use it: mappings with known keys, sequences, scalars. Every error names file, line
+// and key. Only yaml.cpp includes yaml-cpp.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,8 @@ struct Node::Entry {
   Node value;
 };
 
-/// A document of one root node. `file` opens every message. Refused with kInvalidInput: what is not YAML,
-/// more than one document, keys given twice, anything over 100,000 nodes (aliases expanded) or 64 levels
-/// deep.
+/// Parses one document. Every message begins with `file`. kInvalidInput for text that is not YAML, several
+/// documents, duplicate keys, more than 100,000 nodes (aliases expanded) and more than 64 levels.
 Result<Node> parse(const std::string& text, const std::string& file);
 /// As parse(), with the file's path; at most 1 MiB.
 Result<Node> load(const std::filesystem::path& path);
@@ -40,17 +39,16 @@ Result<Node> load(const std::filesystem::path& path);
 /// "<file>:<line>: <message>" as kInvalidInput.
 Error error_at(const std::string& file, const Node& node, const std::string& message);
 
-/// A node that must be a mapping with known keys, and typed access to them. Refers to the node: keep it
-/// alive.
+/// Typed access to a mapping with known keys. The node must outlive it.
 class Mapping {
  public:
   /// `what` names the thing in messages: "cluster", "card".
   static Result<Mapping> of(const Node& node, const std::string& file, const std::string& what,
                             std::initializer_list<std::string_view> known);
 
-  const Node* find(std::string_view key) const;  // null where it is absent or null
+  const Node* find(std::string_view key) const;  // null if the key is absent or its value is null
 
-  // Required where `otherwise` is empty.
+  // The key is required if `otherwise` is empty.
   Result<std::string> text(std::string_view key, std::optional<std::string> otherwise = {}) const;
   Result<std::uint64_t> integer(std::string_view key, std::optional<std::uint64_t> otherwise = {}) const;
   Result<double> number(std::string_view key, std::optional<double> otherwise = {}) const;  // finite
