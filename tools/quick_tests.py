@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prints, one a line, the tests that `tools/test quick` runs: those which the last build changed.
+"""Prints the tests that `tools/test quick` runs, one per line: the tests that the last build changed.
 
     quick_tests.py BUILD_FOLDER SINCE
 
-SINCE is a file: what is newer was changed. A test is changed where its own program is newer, or, for the tests that start
-`millrace` or an emulated card, where these are. They are taken in that order, the shortest first, until they fill 90 seconds
-on two cores. What is left out is counted on standard error.
+SINCE is a file; every file that is newer counts as changed. A test is changed if its own program is newer. A test that starts
+`millrace` or an emulated card is also changed if one of those is newer. Tests of the first kind come first, and within a kind the
+shortest, until they fill 90 seconds on two cores. Standard error tells how many tests are left out.
 """
 
 import json

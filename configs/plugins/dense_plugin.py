@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""An example of a generator plugin: fully connected layers as one expression a sum, a frame a cycle.
+"""An example of a generator plugin: builds fully connected layers with one expression per sum, at one frame per cycle.
 
   millrace plan MODEL --cluster C --generator-plugin configs/plugins/dense_plugin.py
 
-Millrace starts it once for candidates and once for every module that is built. One question comes on standard input, one answer goes
-to standard output; the protocol is in compiler/generators/README.md. It takes layers of up to 4,096 weights whose result is multiplied
-and shifted, or goes out as the sum.
+Millrace starts the plugin once for candidates and once for every module that is built. The plugin reads one question from standard input and
+writes one answer to standard output, as compiler/generators/README.md specifies. It supports layers of up to 4,096 weights whose sums are
+multiplied and shifted, or are passed on unchanged.
 """
 import json
 import sys
@@ -36,7 +36,7 @@ def elements(tensor):
 
 
 def takes(block):
-    """Its window is its whole input, or there is one pixel only."""
+    """Whether the layer's window is its whole input, or the input is a single pixel."""
     if block["operation"] != "convolution" or block["groups"] != 1 or block["form"] not in FORMS:
         return False
     if block["input"]["kind"] == "bipolar" or block["output"]["kind"] == "bipolar":
@@ -49,7 +49,7 @@ def candidate(block):
     sums = block["out_channels"] * (block["accumulator_bits"] + 60)
     return {"id": "expression", "interval_cycles": 1, "latency_cycles": 1, "lead": 1.0,
             "input_lanes": elements(block["input"]), "output_lanes": elements(block["output"]),
-            # A guess, as a plugin may make: `millrace synth` shows what it really takes.
+            # A plugin may estimate its cost; `millrace synth` shows the real resources.
             "resources": {"lut": 40 * products + sums, "ff": elements(block["output"]) * block["output"]["bits"] + 1}}
 
 

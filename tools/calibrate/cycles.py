@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Keeps the cycles Verilator measured of each module of the hardware library: kernels/cycles.csv, which the timing model is held to.
+"""Writes kernels/cycles.csv: the cycles that Verilator measured for each module of the hardware library. The timing model must predict them exactly.
 
   tools/calibrate/cycles.py [--report FILE] [MODULE...]
 
-Runs `tools/rtl-sweep --steps sim` over these modules (by default those that the file has; some minutes), or reads an earlier report of it:
-FILE, for example kernels/tb/full_sweep.txt, if the SystemVerilog has not changed since. Rows of other modules stay.
-Exit code 0: written; 1: a row is missing or its bench failed; 2: usage.
+Runs `tools/rtl-sweep --steps sim` over these modules, by default those of the file; this takes some minutes. With --report, reads an earlier report
+from FILE instead, for example kernels/tb/full_sweep.txt, if the SystemVerilog has not changed since. Rows of other modules stay.
+Exit code 0: written; 1: a row is missing or its bench failed; 2: wrong usage.
 """
 import argparse
 import os
@@ -21,7 +21,7 @@ TARGET = os.path.join(ROOT, "kernels", "cycles.csv")
 
 
 def table_of(module):
-    """The rows of the module's table: name -> "NAME=value …"."""
+    """The rows of the module's table, as a map from the row's name to "NAME=value …"."""
     for folder in ("stream", "nn", "shell"):
         path = os.path.join(ROOT, "kernels", "rtl", folder, module + ".rows")
         if os.path.exists(path):
@@ -39,7 +39,7 @@ def table_of(module):
 
 
 def measured(report):
-    """module -> row -> (latency, interval), of a bench report."""
+    """The figures of a bench report, as a map from module and row to (latency, interval)."""
     found, module = {}, None
     for line in report.splitlines():
         if start := re.match(r"(mr_\w+): seed ", line):

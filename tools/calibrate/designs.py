@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Synthesises whole designs of known nets and writes what their instances take: tests/golden/synthesis.csv, which
+"""Synthesises whole designs of known nets and writes the resources of their instances to tests/golden/synthesis.csv, which
 test_synthesis compares with the cost model.
 
   tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER] [--only DESIGN,…] [--check] [--mark]
 
-Each net is compiled for one card at three budgets, which gives three foldings (tests/rtl/nets.json has the same simulated): a KU060 cut down to N DSP slices, 90 N + 2,500
-LUTs and twice as many flip-flops (beside its shell). With them, shell and links included:
+Each net is compiled for one card at three budgets, which give three foldings; tests/rtl/nets.json has their simulations. The card is a KU060 cut down to
+N DSP slices, 90 N + 2,500 LUTs and twice as many flip-flops, beside its shell. These designs are added, with their shells and links:
   jet_1, tfc_32, lenet5_392, mpcnn_1033, ptt_512
-                as compile makes them for a whole KU060, the fastest that fits: the rows of interval 0 in tests/rtl/nets.json
-  ptt_1046      PTTDNN for at most 1,046 cycles a frame: the `pttdnn` row of that interval in tests/rtl/nets.json
-  lenet5_cards  LeNet-5 over three KU060 in a chain: every kind of link port
-Needs yosys; about an hour of one core where the cache ($MILLRACE_CACHE) is empty. Results already in --work are taken as they are, and
-with --only rows of other designs stay as they are. --check writes nothing: it compiles the nets anew (no Yosys, a minute or two) and names the
-designs whose rows are of other instances or other SystemVerilog.
-The column `fitted` says "yes" where kernels/catalog.csv has the same instance: the cost model was fitted to it, so test_synthesis leaves the row out of the
-errors it judges. --mark writes that column anew and measures nothing. Exit code 0: written, or nothing is stale; 1: a design could not be made, or is stale;
-2: usage.
+                the fastest designs that compile makes for a whole KU060: the rows of interval 0 in tests/rtl/nets.json
+  ptt_1046      PTTDNN for at most 1,046 cycles per frame: the `pttdnn` row of that interval in tests/rtl/nets.json
+  lenet5_cards  LeNet-5 over three KU060 in a chain, which has every kind of link port
+Needs yosys. If the cache ($MILLRACE_CACHE) is empty, a run takes about an hour on one core. Results that are already in --work are used again.
+With --only, rows of other designs stay. --check writes nothing: it compiles the nets again, without Yosys and in a minute or two, and names the
+designs whose rows have other instances or other SystemVerilog.
+The column `fitted` is "yes" if kernels/catalog.csv has the same instance. The cost model was fitted to such an instance, so test_synthesis leaves the row out
+of its errors. --mark rewrites this column and measures nothing. Exit code 0: written, or nothing is stale; 1: a design could not be made, or is stale;
+2: wrong usage.
 """
 import argparse
 import json
@@ -43,7 +43,7 @@ COUNTS = ["lut", "lutram", "ff", "dsp", "ramb18", "ramb36", "uram"]
 
 
 def cut_down(work, dsp):
-    """A cluster of one KU060 with so many DSP slices left; the file."""
+    """Writes a cluster of one KU060 with this number of DSP slices, and returns the file."""
     text = open(os.path.join(ROOT, "configs", "devices", "ku060.yaml")).read()
     shell = {key: int(value) for key, value in re.findall(r"(\w+): (\d+)", re.search(r"^shell: \{(.*)\}", text, re.M)[1])}
     lut = 90 * dsp + 2500
@@ -70,7 +70,7 @@ def text_of(parameters):
 
 
 def problems(deployment, kept):
-    """What is wrong with a design's rows: the instances of the dataflow as compiled now against theirs, and the digests of all."""
+    """Compares a design's rows with the instances of the dataflow as compiled now, and checks all digests. Returns the faults."""
     rows = [line.split(",") for line in kept]
     found = sorted({f"{row[3]} is other SystemVerilog" for row in rows if row[5] != source_of(row[3])})
     partitions = sorted(os.listdir(os.path.join(deployment, "rtl")))
@@ -87,12 +87,12 @@ def problems(deployment, kept):
 
 
 def synthesise(options, design, model, cluster, told):
-    """What `millrace synth --json` says of the model on this cluster."""
+    """The output of `millrace synth --json` for the model on this cluster."""
     result = os.path.join(options.work, f"{design}.json")
     if not os.path.exists(result):
         deployment = compiled(options, os.path.join(options.work, design), model, cluster, told)
         done = subprocess.run([options.millrace, "synth", deployment, "--jobs", str(options.jobs), "--json"], stdout=subprocess.PIPE, text=True)
-        # 1 with a report: more than the device has. A KU060 cut down has little room for a shell with wide ports; the figures are what counts here.
+        # Accept exit code 1 with a report: the design needs more than the device has. A cut-down KU060 has little room for a shell with wide ports, and only the figures matter here.
         if done.returncode != 0 and not (done.returncode == 1 and done.stdout):
             done.check_returncode()
         with open(result + ".new", "w") as out:
@@ -106,7 +106,7 @@ def model_of(options, design):
 
 
 def source_of(module):
-    """A digest; "-" for what was written for one partition: its parameters tell it from others."""
+    """The digest of a module; "-" for a module generated for one partition, whose parameters identify it."""
     return sources.digest_of(module) or "-"
 
 
@@ -115,7 +115,7 @@ def instance_of(module, parameters):
 
 
 def marked(rows):
-    """The rows, each with `fitted` as kernels/catalog.csv has it today."""
+    """The rows, with the column `fitted` set from today's kernels/catalog.csv."""
     with open(CATALOG) as file:
         fitted = {instance_of(*line.split(",")[:2]) for line in file.read().splitlines()[2:]}
     at = COLUMNS.index("fitted")

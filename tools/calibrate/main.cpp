@@ -61,7 +61,7 @@ std::string key(const std::string& module, const Measurement& row) {
   return module + " " + print_parameters(row.parameters) + " " + row.sources;
 }
 
-/// The synthesis of one sample, as the `number`th of a run.
+/// Synthesises one sample, the `number`th of a run.
 Result<SynthesisJob> job_of(const std::string& module, const Sample& sample, const Sources& sources,
                             std::size_t number) {
   if (sample.source.empty()) {
@@ -74,7 +74,7 @@ Result<SynthesisJob> job_of(const std::string& module, const Sample& sample, con
   return SynthesisJob{name, {}, {}, {}, {{name + ".sv", std::move(text)}}, kFamily};
 }
 
-/// One module's rows: those known for today's sources as they are, the others measured.
+/// The rows of one module. Rows that were measured with today's sources are kept; the others are measured.
 Status measure(const std::string& module, const Sources& library, const Measurements& before,
                const Yosys& yosys, const Cache& cache, Measurements& result) {
   std::map<std::string, const Measurement*> known;
@@ -116,7 +116,7 @@ Status measure(const std::string& module, const Sources& library, const Measurem
   return run();
 }
 
-/// A row once measured is in the cache; the file is written anew after each module.
+/// Rewrites the file after each module, so that a sweep can be stopped. The cache keeps measured rows.
 Status sweep(std::set<std::string> wanted) {
   MILLRACE_ASSIGN(const Yosys yosys, Yosys::find());
   MILLRACE_ASSIGN(const Cache cache, Cache::open());
@@ -185,7 +185,7 @@ Status fit_catalog() {
         static_cast<unsigned long long>(i.predicted.ramb18),
         static_cast<unsigned long long>(i.predicted.ramb36));
   }
-  if (fs::exists(kernels() / "catalog.yaml")) {  // what was not measured stays as it is
+  if (fs::exists(kernels() / "catalog.yaml")) {  // figures that this run does not measure are kept
     MILLRACE_ASSIGN(auto before, compiler::generators::load_catalog(kernels() / "catalog.yaml"));
     fitted.catalog.modules.merge(before.modules);
     fitted.catalog.host_machine = before.host_machine;

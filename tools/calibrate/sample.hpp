@@ -1,4 +1,4 @@
-// The instances that are measured, and memory files for them.
+// The module instances to measure, and their memory files.
 #pragma once
 
 #include <map>
@@ -13,25 +13,27 @@ namespace millrace::tools::calibrate {
 
 struct Sample {
   compiler::generators::Parameters parameters;
-  std::string source;  // of a module that is written for its constants: the module `kWritten`; else empty
+  std::string
+      source;  // text of the module `kWritten`, if the module is generated for its constants; else empty
 };
 
 inline constexpr const char* kWritten = "written";
 
-/// The instances of a module that are measured: the rows of kernels/catalog.csv, whether they have figures or
-/// not; of mr_unrolled, matrices drawn from a fixed seed.
+/// The instances of a module to measure: all rows of kernels/catalog.csv, with or without figures. For
+/// mr_unrolled, matrices drawn from a fixed seed.
 std::vector<Sample> sample_of(const std::string& module, const Measurements& rows);
 
-/// Matrices whose weights are about normally distributed over their range, a share of them zero.
+/// Draws matrices whose weights are about normally distributed over their range; some weights are zero.
 std::vector<Sample> unrolled_sample();
 
 struct Memories {
-  std::vector<std::pair<std::string, std::string>> names;  // string parameter -> file name, or its beginning
-  std::map<std::string, std::string> files;                // content
+  std::vector<std::pair<std::string, std::string>>
+      names;                                 // string parameter -> file name, or a prefix of file names
+  std::map<std::string, std::string> files;  // content
 };
 
-/// Contents as trained models have them, drawn by the fields of the module's ConstantFiles. The same
-/// parameters give the same bytes. Errors as cost().
+/// Draws contents that resemble trained models, from the fields of the module's ConstantFiles. The same
+/// parameters give the same bytes. Fails as cost() does.
 Result<Memories> memories_of(const std::string& module, const compiler::generators::Parameters& parameters);
 
 }  // namespace millrace::tools::calibrate

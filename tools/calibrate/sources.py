@@ -1,4 +1,4 @@
-"""What committed measurements say of the SystemVerilog they were made with: the digests of compiler/synth/sources.hpp."""
+"""Computes the digests of SystemVerilog that committed measurements carry, as compiler/synth/sources.hpp does."""
 import functools
 import hashlib
 import os
@@ -14,7 +14,7 @@ def without_comments(text):
 
 @functools.cache
 def library():
-    """File name -> text, comments left out."""
+    """A map from file name to text without comments."""
     found = {}
     for folder in ("stream", "nn", "shell", "link"):
         base = os.path.join(ROOT, "kernels", "rtl", folder)
@@ -31,7 +31,7 @@ def digest_of_text(text):
 
 @functools.cache
 def digest_of(module):
-    """Of the module and all below it; None where it is not the library's."""
+    """The digest of the module and all modules below it; None if the library does not have the module."""
     found, open_ = {}, [module]
     while open_:
         name = open_.pop() + ".sv"

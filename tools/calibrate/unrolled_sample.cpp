@@ -1,4 +1,4 @@
-// Modules written for their constants.
+// Samples of modules that are generated for their constants.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""Builds the wheel of millrace_client for pip (PEP 517), from what pyproject.toml says.
+"""Builds the wheel of millrace_client for pip (PEP 517) from pyproject.toml.
 
 setuptools would write into this folder, which in an installed prefix is read-only, and a machine without
 a network may lack setuptools.
@@ -27,7 +27,7 @@ def _digest(data):
 
 
 def _version():
-    """The version of Millrace: an installed prefix has it in a file of its own, a checkout in CMakeLists.txt."""
+    """The version of Millrace, read from a file of its own in an installed prefix, or from CMakeLists.txt in a checkout."""
     installed = _HERE / "version.txt"
     if installed.exists():
         return installed.read_text(encoding="utf-8").strip()
@@ -59,6 +59,6 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     wheel = f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(wheel_directory) / wheel, "w") as archive:
         for path, data in files.items():
-            # With a fixed date: the same sources give the same wheel.
+            # Use a fixed date, so that the same sources give the same wheel.
             archive.writestr(zipfile.ZipInfo(path), data, zipfile.ZIP_DEFLATED)
     return wheel

@@ -1,4 +1,4 @@
-"""The client as a program: sends .npy files to a server, prints what comes back."""
+"""The client as a program: sends .npy files to a server and prints the outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tensors import numpy_name
 
 
 def _values(tensor: Tensor, data: bytes) -> tuple[Any, ...] | None:
-    """The numbers of a tensor; None for datatypes the standard library has no number for."""
+    """The numbers of a tensor; None if the standard library has no number type for the datatype."""
     form = {
         "BOOL": "?",
         "UINT8": "B",
@@ -43,7 +43,7 @@ def _read_ascii(path: str) -> str:
 
 
 def _read_key(path: str, key_id: int) -> bytes:
-    """The key of this id from a file of lines '<id> <hexadecimal digits>'."""
+    """Reads the key with this id from a file of lines '<id> <hexadecimal digits>'."""
     for number, line in enumerate(_read_ascii(path).splitlines(), 1):
         parts = line.split()
         if not parts or line.startswith("#"):

@@ -1,4 +1,4 @@
-"""What the clients of both transports have in common."""
+"""The base class of the HTTP client and the UDP client."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LONGEST_TIMEOUT = 1e6  # seconds; a socket takes no more than 2**31 millisecond
 
 
 def check_timeout(timeout: float) -> float:
-    """The time-out; MillraceError("invalid") for one that is not finite, or that no socket takes."""
+    """Checks a time-out. Raises MillraceError("invalid") if it is not finite, or too long for a socket."""
     if not abs(timeout) <= _LONGEST_TIMEOUT:
         raise MillraceError("invalid", f"a time-out is at most {_LONGEST_TIMEOUT:,.0f} seconds, not {timeout}")
     return timeout
 
 
 class Client(abc.ABC):
-    """A connection to one server, for one thread at a time. A `with` block closes it at its end."""
+    """A connection to one server, to be used by one thread at a time. A `with` block closes the connection at its end."""
 
     def __init__(self, timeout: float, arrays: bool | None) -> None:
         self._timeout = check_timeout(timeout)
@@ -42,7 +42,7 @@ class Client(abc.ABC):
         self.close()
 
     def close(self) -> None:
-        """Ends the connection. The client takes no call after this but another close()."""
+        """Ends the connection. After this, only close() may be called again."""
         self._closed = True
 
     def _check_open(self) -> None:
@@ -60,11 +60,11 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def ready(self) -> bool:
-        """Whether the server takes requests."""
+        """Whether the server accepts requests."""
 
     @abc.abstractmethod
     def model(self, name: str, version: str = "") -> Model:
-        """The model's inputs and outputs. Without a version: the one that is served."""
+        """The model's inputs and outputs. Without a version, those of the version that is served."""
 
     @abc.abstractmethod
     def infer(

@@ -1,4 +1,4 @@
-"""Sends and receives the datagrams of server/udp/README.md: headers, tags, and which of them are ours."""
+"""Sends and receives the datagrams that server/udp/README.md specifies: adds and checks headers and tags."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSALS = 4  # a single one may be of a server that is just being started anew
 
 
 class Channel:
-    """A socket to one server. With a key (`key_id` above 0) every datagram is authenticated."""
+    """A socket to one server. With a key (`key_id` above 0), every datagram is authenticated."""
 
     def __init__(self, host: str, port: int, key_id: int, key: bytes) -> None:
         self.name = f"udp://{host}:{port}"
@@ -49,7 +49,7 @@ class Channel:
         self._socket.close()
 
     def next_id(self) -> int:
-        """The id of a new request."""
+        """Returns an unused id for a new request."""
         self._last_id += 1
         self._refusals = 0
         return self._last_id
@@ -79,7 +79,7 @@ class Channel:
                 self._refusals += isinstance(error, ConnectionRefusedError)
 
     def receive(self, request_id: int, until: float) -> list[Message]:
-        """What came for this request; waits until something is there or `until`."""
+        """Returns the datagrams that arrived for this request. Waits until one arrives or until `until`."""
         out: list[Message] = []
         if not self._poll.poll(max(0.0, until - time.monotonic()) * 1000):
             return out
@@ -96,7 +96,7 @@ class Channel:
         return out
 
     def check_refusals(self) -> None:
-        """MillraceError("unavailable") if the system says again and again that nobody listens there."""
+        """Raises MillraceError("unavailable") if the system reports repeatedly that nothing listens at the port."""
         if self._refusals >= REFUSALS:
             raise MillraceError("unavailable", f"{self.name}: nothing listens there")
 
@@ -104,7 +104,7 @@ class Channel:
         return hmac.digest(self._key, data, "sha256")[:16]
 
     def _read(self, data: bytes, request_id: int) -> Message | None:
-        """The message; None if it is not for this request, not authentic or contradicts itself."""
+        """The datagram's message; None if the datagram is for another request, not authentic or inconsistent."""
         if len(data) < self._header_bytes:
             return None
         head = HEADER.unpack_from(data)

@@ -1,4 +1,4 @@
-"""Puts the fragments of one UDP response together."""
+"""Assembles the fragments of one UDP response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BURST = 64  # fragments that are sent without waiting
 
 
 def fragment_size(index: int, count: int, total: int, length: int) -> int | None:
-    """Payload bytes of every fragment but the last, as one fragment implies; None if it contradicts itself."""
+    """The payload bytes of each fragment except the last, computed from one fragment; None if that fragment is inconsistent."""
     if index >= count:
         return None
     if count == 1:
@@ -40,7 +40,7 @@ class Response:
         return bool(self.missing) and min(self.missing) >= self.asked
 
     def ask(self) -> bytes:
-        """Body of the NACK for what is missing, or for the next burst."""
+        """The body of the NACK that asks for the missing fragments, or for the next burst."""
         base = min(self.missing)
         if base >= self.asked:
             self.asked = min(self.key[0], base + BURST)

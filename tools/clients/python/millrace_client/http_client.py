@@ -1,4 +1,4 @@
-"""The client over HTTP: the Open Inference Protocol, tensors in binary."""
+"""The client over HTTP: the Open Inference Protocol with binary tensors."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class _BoundedReader(io.RawIOBase):
 
 
 class _BoundedSocket:
-    """A socket whose calls together end by `deadline`: its own time-out starts anew with each of them."""
+    """A socket whose calls all end by `deadline`. (A plain socket's time-out starts again with each call.)"""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket, self.deadline = connected, 0.0
@@ -230,7 +230,7 @@ class HttpClient(Client):
         raise MillraceError(code, f"{path}: status {status}: {message}")
 
     def _connected(self, deadline: float) -> http.client.HTTPConnection:
-        """The kept connection or a new one; its socket keeps to the deadline."""
+        """The kept connection or a new one. Its socket observes the deadline."""
         if self._connection is None:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -286,7 +286,7 @@ class HttpClient(Client):
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 self._disconnect()
-                # A kept connection may have been closed by the server; that says nothing about this request.
+                # The server may have closed the kept connection, which says nothing about this request.
                 if attempt == 1 or not kept:
                     raise MillraceError("unavailable", f"{self._connector.name}: {error}") from None
         raise AssertionError("the second attempt returns or raises")

@@ -1,4 +1,4 @@
-"""NumPy's file format, read and written without NumPy."""
+"""Reads and writes NumPy's file format without NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import MillraceError
 
 
 def read_npy(path: str) -> tuple[str, tuple[int, ...], bytes]:
-    """(NumPy's type string, shape, bytes) of a .npy file in C order, little-endian."""
+    """Reads a .npy file in C order, little-endian. Returns (NumPy's type string, shape, bytes)."""
     with open(path, "rb") as file:
         head = file.read(10)
         if len(head) < 10 or head[:6] != b"\x93NUMPY":
@@ -31,7 +31,7 @@ def read_npy(path: str) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def write_npy(path: str, descr: str, shape: Sequence[int], data: bytes) -> None:
-    """Writes the file as a whole: where that fails, an older file of the name is as it was."""
+    """Writes the file atomically: if writing fails, an existing file of this name stays unchanged."""
     header = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)})
     header += " " * (-(len(header) + 11) % 64) + "\n"
     parts = (b"\x93NUMPY\x01\x00", struct.pack("<H", len(header)), header.encode("latin1"), data)

@@ -1,4 +1,4 @@
-"""Tensors between the caller and the wire: buffers become bytes to send, received bytes become NumPy arrays.
+"""Converts tensors: the caller's buffers to bytes to send, and received bytes to NumPy arrays.
 
 On the wire a tensor is row-major and little-endian, without gaps.
 """
@@ -16,7 +16,7 @@ from .errors import MillraceError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-# Bytes of an element and NumPy's name, which BF16 lacks. The order is that of the COOKIE's datatype numbers from 1 on.
+# The bytes of an element and NumPy's name of the datatype; NumPy has none for BF16. The datatypes are in the order of their numbers in a COOKIE, from 1 on.
 DATATYPES = {
     "BOOL": (1, "|b1"),
     "UINT8": (1, "|u1"),
@@ -35,11 +35,11 @@ DATATYPES = {
 
 
 def numpy_name(datatype: str) -> str:
-    """NumPy's name of the datatype. BF16 values are the 16-bit unsigned integers that hold their bits."""
+    """NumPy's name of the datatype. BF16 values appear as 16-bit unsigned integers with the same bits."""
     return DATATYPES[datatype][1] or "<u2"
 
 
-# The kinds of elements in the buffer protocol, by the format character of the `struct` module.
+# The kinds of elements in the buffer protocol, by their format character in the `struct` module.
 _KINDS = {
     "?": "bool",
     **dict.fromkeys("BHILQN", "unsigned"),
@@ -70,7 +70,7 @@ class Model:
 
 
 def check_description(model: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """MillraceError("protocol") for a model whose tensors have no size, or that gives nothing."""
+    """Raises MillraceError("protocol") if a tensor of the model has no fixed size, or the model has no output."""
     for tensor in (*inputs, *outputs):
         if tensor.datatype not in DATATYPES or any(n < 1 for n in tensor.shape):
             raise MillraceError(
@@ -87,7 +87,7 @@ def _kind_of(datatype: str) -> str:
 
 
 def _described(view: memoryview) -> str:
-    """The buffer's elements, in words."""
+    """Describes the buffer's elements, for messages."""
     order = "big-endian " if view.format[:1] in (">", "!") else ""
     kind = _KINDS.get(view.format.lstrip("@=<>!"), f"format {view.format!r}")
     return (
@@ -107,7 +107,7 @@ def _without_ones(shape: Sequence[int]) -> list[int]:
 
 
 def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
-    """The buffer's elements as bytes in row-major order; copied only if they do not lie so already."""
+    """The buffer's elements as bytes in row-major order. Copies them only if they are not in this order already."""
     what = f"input {tensor.name!r}"
     try:
         view = memoryview(data)
@@ -147,7 +147,7 @@ def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
 
 
 def pack_inputs(model: Model, inputs: Sequence[Buffer]) -> list[memoryview]:
-    """What to send for each input; MillraceError("invalid") if a buffer is not what the model takes."""
+    """The bytes to send for each input. Raises MillraceError("invalid") if a buffer does not match the model's input."""
     if not isinstance(inputs, (list, tuple)):
         raise MillraceError(
             "invalid",
@@ -161,7 +161,7 @@ def pack_inputs(model: Model, inputs: Sequence[Buffer]) -> list[memoryview]:
 
 
 def unpack_outputs(model: Model, data: Buffer, numpy: Any = None) -> list[Any]:
-    """The outputs of one answer: arrays if the module `numpy` is given, else bytes."""
+    """Splits one answer into outputs: arrays if the module `numpy` is given, else bytes."""
     view = memoryview(data)
     for tensor in model.outputs:
         if tensor.datatype not in DATATYPES:
@@ -188,7 +188,7 @@ def unpack_outputs(model: Model, data: Buffer, numpy: Any = None) -> list[Any]:
 
 
 def find_numpy(arrays: bool | None) -> Any:
-    """The module numpy, or None for outputs as bytes. `arrays`: None takes NumPy if installed, True requires it."""
+    """The module numpy, or None if outputs are to be bytes. `arrays` None uses NumPy if it is installed; True requires NumPy."""
     if arrays is False:
         return None
     try:

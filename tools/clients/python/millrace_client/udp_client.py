@@ -1,4 +1,4 @@
-"""The client over UDP. The datagrams are those of server/udp/README.md."""
+"""The client over UDP, with the datagrams that server/udp/README.md specifies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _longer(wait: float) -> float:
 
 
 class _Again(Exception):
-    """The server wants a HELLO before it takes this request."""
+    """Raised if the server demands a HELLO before it accepts this request."""
 
     def __init__(self, err: int, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class UdpClient(Client):
         self._fragment_bytes = fragment_bytes
         self._cookie = bytes(16)
         self._epoch: int | None = None
-        # With the handle and the bytes of the outputs.
+        # Each entry also has the model's handle and the bytes of its outputs.
         self._models: dict[tuple[str, str], tuple[Model, int, int]] = {}
         self._channel = Channel(host, port, key_id, key)
         try:
@@ -65,7 +65,7 @@ class UdpClient(Client):
             self.close()
             if error.code != "deadline":
                 raise
-            # As long as the server was never heard, its silence means that it cannot be reached.
+            # If the server has never answered, its silence means that it cannot be reached.
             who = f"one with another key than key {key_id}" if key_id else "one that wants a key"
             raise MillraceError("unavailable", f"{error} (no Millrace server, or {who})") from None
 
@@ -96,7 +96,7 @@ class UdpClient(Client):
             try:
                 return unpack_outputs(model, self._run(handle, data, output_bytes, deadline), self._numpy)
             except _Again as again:
-                # The session ended or the model was replaced. Both are found again in the next round.
+                # The session ended or the model was replaced. The next round opens or looks up both again.
                 if again.err == NO_SESSION:
                     self._models.clear()
                 else:
@@ -105,7 +105,7 @@ class UdpClient(Client):
         raise MillraceError("unavailable", str(failure))
 
     def _ask(self, kind: int, body: bytes, deadline: float, kinds: tuple[int, ...]) -> Message:
-        """Sends a message of one datagram, and again until the deadline; the first answer of these kinds."""
+        """Sends a message of one datagram repeatedly until the deadline. Returns the first answer of one of these kinds."""
         request_id, wait = self._channel.next_id(), RETRY
         while time.monotonic() < deadline:
             self._channel.check_refusals()
@@ -119,7 +119,7 @@ class UdpClient(Client):
         raise MillraceError("deadline", f"{self._channel.name}: no answer within the deadline")
 
     def _greet(self, name: str, version: str, deadline: float) -> tuple[int, int, int, bytes]:
-        """HELLO until the session is open. What the COOKIE says of the model, where a name is given."""
+        """Sends HELLO until the session is open. If a name is given, returns the model's description from the COOKIE."""
         n, v = name.encode(), version.encode()
         if len(n) > 255 or len(v) > 64:
             raise MillraceError("invalid", "model names have at most 255 bytes, versions 64")
@@ -201,7 +201,7 @@ class UdpClient(Client):
 
 
 class _Request:
-    """One request on its way: what was sent, what came back, and when to send again."""
+    """The state of one request: the sent fragments, the received ones, and the times to send again."""
 
     def __init__(
         self, channel: Channel, handle: int, data: memoryview, size: int, output_bytes: int, deadline: float
@@ -238,7 +238,7 @@ class _Request:
         self._send(range(min(self._count, BURST)))
 
     def _restart(self, now: float) -> None:
-        """The server is heard: the first wait again."""
+        """Called when the server has answered: starts again with the first wait."""
         self._wait, self._retry_at = RETRY, now + RETRY
 
     def _await_fragments(self, now: float) -> None:
@@ -279,7 +279,7 @@ class _Request:
         response = self._response or Response(fragments, size, length)
         self._response = response
         if not response.add(index, payload):
-            # The server repeats its first burst unasked. If no NACK was answered, ask for the rest anew.
+            # The server repeats its first burst unasked. If no NACK was answered, ask for the rest again.
             if self._gap_at == float("inf"):
                 self._await_fragments(now)
             return
@@ -290,7 +290,7 @@ class _Request:
                 self._channel.send(NACK, self._id, response.ask())
 
     def _remind(self, now: float) -> None:
-        """Sends again what is due; MillraceError if the deadline passed."""
+        """Sends the datagrams that are due. Raises MillraceError if the deadline has passed."""
         name = self._channel.name
         if now >= self._deadline:
             if self._turned_away:
