@@ -1,3 +1,5 @@
+// One connection is one class: run(), its coroutine, and the steps of run() share the state. That is why this file has
+// more than 500 lines.
 #include "server/http/connection/connection.hpp"
 
 #include <algorithm>
