@@ -472,7 +472,7 @@ class SwapThatHangs : public testing::Test {
     EXPECT_EQ(held_.get(), 503);
     for (auto& one : waiting_) EXPECT_EQ(one.get(), 503);
     EXPECT_EQ(loading_.get(), 503);
-    EXPECT_NE(host_.server().err().find("the process ends without it"), std::string::npos);
+    EXPECT_NE(host_.server().err().find("stopping without waiting for a version"), std::string::npos);
     ::kill(cards_[1], SIGCONT);
     for (const pid_t card : cards_) EXPECT_TRUE(wait_until([&] { return !process_exists(card); })) << card;
   }

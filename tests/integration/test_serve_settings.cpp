@@ -426,7 +426,7 @@ TEST_F(ServeSettings, SighupRefusesSettingsThatAStartWouldRefuse) {
     ASSERT_EQ(status(port), 401);
     settings("0.0.0.0:0", "");
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
-    ASSERT_TRUE(said(server, "http.tokens is gone, and other machines reach 0.0.0.0:")) << server.err();
+    ASSERT_TRUE(said(server, "http.tokens was removed, but other machines reach 0.0.0.0:")) << server.err();
     EXPECT_TRUE(said(server, "the settings stay as they are"));
     EXPECT_EQ(status(port), 401);
     settings("0.0.0.0:0", tokens + tls);

@@ -16,7 +16,7 @@ Result<clients::Access> access_of(const ServerAccess& given) {
   clients::Access access{given.ca_file.string(), !given.insecure, {}};
   if (given.insecure && !given.ca_file.empty())
     return Error(ErrorCode::kInvalidInput,
-                 "--insecure trusts whoever answers: --ca-file has no use beside it");
+                 "--insecure accepts any certificate, so --ca-file has no effect; leave one out");
   if (given.token_file.empty()) {
     if (const char* const token = std::getenv("MILLRACE_TOKEN"); token != nullptr) access.token = token;
     if (const Status good = clients::check_token(access.token); !good.ok())

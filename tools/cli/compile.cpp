@@ -77,7 +77,7 @@ Status run_variants(const CompileCommand& command, const compiler::CompileOption
     out << line;
   }
   if (report.variants.size() < command.variants)
-    out << "no other is worth building: each would be worse than one of these in everything\n";
+    out << "no other variant is worth building: each would be worse than one of these in every respect\n";
   out << '\n';
   wrote();
   return {};

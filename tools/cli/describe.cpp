@@ -201,7 +201,7 @@ void print_table(const Description& description, std::ostream& out) {
   for (const auto& input : plan.model.inputs) out << "\n  input   " << tensor(input);
   for (const auto& output : plan.model.outputs) out << "\n  output  " << tensor(output);
   if (!plan.model.description.empty()) out << "\n  " << plan.model.description;
-  if (plan.replicas > 1) out << "\n  " << plan.replicas << " replicas, each on cards of its own";
+  if (plan.replicas > 1) out << "\n  " << plan.replicas << " replicas, each on its own cards";
   out << "\n\npartitions\n";
   print_programs(description.partitions, out);
 

@@ -205,7 +205,7 @@ Result<std::vector<double>> scores_of(const InputDescription& output, const std:
     scores = values_as<std::int64_t>(bytes);
   else
     return Error(ErrorCode::kUnsupported,
-                 "output '" + output.name + "' of type " + output.datatype + " is not offered here");
+                 "output '" + output.name + "' of type " + output.datatype + " is not supported");
   if (scores.size() != output.elements())
     return Error(ErrorCode::kInvalidInput, "output '" + output.name + "' came with " +
                                                std::to_string(bytes.size()) + " bytes, not the " +

@@ -84,14 +84,14 @@ Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, 
     const auto signal = signals.wait(kIdlePoll);
     if (signal == Signal::kReload) asked.reload = true;
     if ((asked.stop && signal == Signal::kStop) || Clock::now() >= end) {
-      log::warning("serve", "stopping at once: cards are being programmed, and will be again");
+      log::warning("serve", "stopping at once: the next start programs the unfinished cards again");
       let_go();
       end_at_once(out);
     }
     if (signal != Signal::kStop) continue;
     asked.stop = true;
     end = Clock::now() + drain;
-    log::info("serve", "stopping: what is being programmed may take " + std::to_string(drain.count()) +
+    log::info("serve", "stopping: cards that are being programmed get " + std::to_string(drain.count()) +
                            " ms more; a second signal stops at once");
   }
   MILLRACE_TRY(up.get());
@@ -169,7 +169,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
   while (!repository.idle() && Clock::now() < short_end) std::this_thread::sleep_for(kIdlePoll);
   const bool waits_for_cards = !repository.idle();
   if (waits_for_cards) {
-    log::warning("serve", "a version is on its way to or from its cards: the process ends without it");
+    log::warning("serve", "stopping without waiting for a version that is being loaded or unloaded");
     // End the process after kLastAnswers, even if a step below still waits.
     std::thread([&out] {
       std::this_thread::sleep_for(kLastAnswers);

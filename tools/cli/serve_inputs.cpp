@@ -140,7 +140,7 @@ Result<std::uint64_t> longest_body(const LiveSettings& live, const Deployments& 
   if (const std::uint64_t bytes = settings.http_max_body_bytes; bytes != 0) {
     if (bytes > settings.http_max_held_bytes)
       return bad(" is more than http.max_held_bytes " + std::to_string(settings.http_max_held_bytes) +
-                 ", which bounds all bodies together");
+                 ", the bound on all bodies together");
     for (const auto& deployment : deployments)
       if (const auto least = http::least_body_bytes_for(deployment->plan); bytes < least)
         return bad(": every request for model '" + deployment->plan.model.name + "' has " +
@@ -210,7 +210,8 @@ std::vector<std::string> doubts_about(const LiveSettings& live, const std::vecto
         std::pair{"udp.keys", settings.udp_keys}}) {
     struct stat info {};
     if (file.empty() || ::stat(file.c_str(), &info) != 0 || (info.st_mode & S_IRWXO) == 0) continue;
-    out.push_back(live.named(key) + ": every user of this machine may use " + file + "; chmod o= takes that");
+    out.push_back(live.named(key) + ": every user of this machine may use " + file +
+                  "; chmod o= prevents this");
   }
   return out;
 }
@@ -224,8 +225,8 @@ Status check_reload(const LiveSettings& before, const LiveSettings& now,
   if (before.settings().http_tokens.empty() || !now.settings().http_tokens.empty()) return {};
   const auto open = std::find_if(addresses.begin(), addresses.end(), is_open);
   if (open == addresses.end()) return {};
-  return Error(ErrorCode::kInvalidInput, "http.tokens is gone, and other machines reach " + *open +
-                                             ": only a restart opens a server that asked for tokens");
+  return Error(ErrorCode::kInvalidInput, "http.tokens was removed, but other machines reach " + *open +
+                                             "; restart the server to serve without tokens");
 }
 
 Status check_inputs(const LiveSettings& live) {

@@ -34,7 +34,7 @@ Result<std::string> digest_of(const fs::path& file) {
 Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
   std::error_code code;
   const fs::path program = fs::read_symlink("/proc/self/exe", code);
-  if (code) return Error(ErrorCode::kEnvironment, "cannot tell which program this is: " + code.message());
+  if (code) return Error(ErrorCode::kEnvironment, "cannot find the path of this program: " + code.message());
   MILLRACE_ASSIGN(const auto cluster, runtime::plan::load_cluster(cluster_file));
   MILLRACE_ASSIGN(std::string identity, digest_of(program));
   MILLRACE_ASSIGN(const std::string cluster_digest, digest_of(cluster_file));

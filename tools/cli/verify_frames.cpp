@@ -90,9 +90,9 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
     return frames;
   }
   if (model.inputs.size() != 1) {
-    return Error(ErrorCode::kUnsupported, "--inputs: model '" + model.name + "' has " +
-                                              std::to_string(model.inputs.size()) +
-                                              " inputs, a file holds one; leave it out for random frames");
+    return Error(ErrorCode::kUnsupported,
+                 "--inputs: model '" + model.name + "' has " + std::to_string(model.inputs.size()) +
+                     " inputs, but a file holds only one; leave out --inputs for random frames");
   }
   MILLRACE_ASSIGN(std::vector<Buffer> read, read_frames(command.inputs, model.inputs[0]));
   if (command.frames != 0 && command.frames < read.size()) read.resize(command.frames);

@@ -207,15 +207,15 @@ Result<Url> parse_url(std::string_view text, Udp udp) {
                                                std::string(why) + "; example: http://127.0.0.1:8000");
   };
   if (udp == Udp::kNotTaken && text.starts_with("udp:"))
-    return Error(ErrorCode::kUnsupported, "URL: udp: is not offered here; use http://HOST:PORT");
+    return Error(ErrorCode::kUnsupported, "URL: this command does not support udp:; use http://HOST:PORT");
   Url url{Url::Scheme::kHttp, "", "8000"};
   std::string_view rest = text;
   if (rest.starts_with("unix:")) {
     url = {Url::Scheme::kUnix, "localhost", "", std::string(rest.substr(5))};
     if (url.path.empty() || url.path.find('\0') != std::string::npos) return bad("names no socket");
     if (url.path.size() > kLongestSocketPath)
-      return bad("has a path of " + std::to_string(url.path.size()) + " bytes, that of a Unix socket has " +
-                 std::to_string(kLongestSocketPath) + " at the most");
+      return bad("has a path of " + std::to_string(url.path.size()) +
+                 " bytes; the path of a Unix socket has at most " + std::to_string(kLongestSocketPath));
     return url;
   }
   if (rest.starts_with("https://")) url.scheme = Url::Scheme::kHttps;
@@ -233,7 +233,7 @@ Result<Url> parse_url(std::string_view text, Udp udp) {
     host = rest.substr(1, close - 1);
     rest.remove_prefix(close + 1);
     if (!rest.empty()) {
-      if (rest.front() != ':') return bad("has something behind the address");
+      if (rest.front() != ':') return bad("has text after the address");
       port = rest.substr(1);
     }
   } else if (const auto colon = rest.find(':'); colon != std::string_view::npos) {
@@ -265,8 +265,7 @@ std::string to_string(const Url& url) {
 Status check_token(std::string_view token) {
   const bool good = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
   if (good) return {};
-  return Error(ErrorCode::kInvalidInput,
-               "the token has a character that no token has: a space, or one beyond ASCII");
+  return Error(ErrorCode::kInvalidInput, "the token contains a space or a character beyond ASCII");
 }
 
 std::string percent_encoded(std::string_view segment) {

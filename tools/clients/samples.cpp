@@ -202,12 +202,12 @@ Result<Samples> read_samples(const std::filesystem::path& file, const InputDescr
     // The description of the input came over the network, so check it.
     if (dim <= 0 || static_cast<std::uint64_t>(dim) > kMaxElements / elements)
       return bad(file, "input '" + input.name + "' has shape " + shape_text(input.shape) +
-                           ", not one of fixed and sensible size");
+                           ", whose size is not fixed or is too large");
     elements *= static_cast<std::uint64_t>(dim);
   }
   if (bytes_of_element(input.datatype) == 0)
     return Error(ErrorCode::kUnsupported,
-                 "input '" + input.name + "' of type " + input.datatype + " is not offered here");
+                 "input '" + input.name + "' of type " + input.datatype + " is not supported");
   std::string extension = file.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

@@ -21,7 +21,7 @@ bool is_address(const std::string& host) {
 
 Result<std::shared_ptr<ssl_ctx_st>> tls_context(const Access& access) {
   const std::shared_ptr<SSL_CTX> context(::SSL_CTX_new(::TLS_client_method()), ::SSL_CTX_free);
-  if (context == nullptr) return Error(ErrorCode::kEnvironment, "TLS: OpenSSL gives no context");
+  if (context == nullptr) return Error(ErrorCode::kEnvironment, "TLS: OpenSSL cannot make a context");
   ::SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   ::SSL_CTX_set_verify(context.get(), access.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   if (!access.verify) return context;
@@ -52,9 +52,9 @@ Error handshake_error(const ssl_st* connection, const std::string& where, const 
   if (verified != X509_V_OK)
     return Error(ErrorCode::kEnvironment,
                  where + ": its certificate is not accepted: " + ::X509_verify_cert_error_string(verified) +
-                     "; a CA file (PEM) says whom to trust");
+                     "; a CA file (PEM) names the certificates to trust");
   return Error(ErrorCode::kUnavailable,
-               where + ": no TLS with it: " + detail + "; is it an http:// listener?");
+               where + ": the TLS handshake failed: " + detail + "; is it an http:// listener?");
 }
 
 }  // namespace millrace::clients

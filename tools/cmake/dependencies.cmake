@@ -1,4 +1,4 @@
-# What Millrace is built with, each with the Debian package that brings it. Nothing is downloaded.
+# The libraries that Millrace is built with, each with the Debian package that contains it. Nothing is downloaded.
 
 include_guard(GLOBAL)
 
@@ -27,7 +27,7 @@ if(MILLRACE_BENCH)
   millrace_require(benchmark libbenchmark-dev)
 endif()
 
-# XRT has no CMake package, and its .pc file is broken: found by hand.
+# XRT has no CMake package and its .pc file is broken, so search for its files directly.
 find_library(MILLRACE_XRT_COREUTIL xrt_coreutil)
 find_path(MILLRACE_XRT_INCLUDE xrt/xrt_device.h PATH_SUFFIXES xrt)
 find_library(MILLRACE_UUID uuid)
@@ -48,7 +48,7 @@ if(NOT MILLRACE_STB_INCLUDE)
   millrace_missing(stb_image libstb-dev)
 endif()
 
-# ONNX: its protobuf types only.
+# Of ONNX, Millrace only uses the protobuf types.
 add_library(millrace_onnx_proto INTERFACE)
 target_link_libraries(millrace_onnx_proto INTERFACE onnx_proto protobuf::libprotobuf)
 target_compile_definitions(millrace_onnx_proto INTERFACE ONNX_NAMESPACE=onnx ONNX_ML=1)

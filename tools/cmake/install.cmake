@@ -1,10 +1,10 @@
-# What `cmake --install` puts into a prefix, but for the C++ client, which tools/clients/cpp installs itself. The programs find
-# everything relative to themselves (the shim) or hold it (catalogue, hardware library, console), so a prefix can be moved.
+# The files that `cmake --install` copies into a prefix; tools/clients/cpp installs the C++ client itself. A prefix can be moved, because
+# the programs find the shim relative to themselves and contain the catalogue, the hardware library and the console.
 
 include_guard(GLOBAL)
 
 install(TARGETS millrace millrace_card RUNTIME DESTINATION bin)
-# Not CMAKE_INSTALL_LIBDIR: where select_backend() looks, from the program.
+# Do not use CMAKE_INSTALL_LIBDIR: select_backend() looks in this folder, relative to the program.
 install(TARGETS millrace_xrt_shim LIBRARY DESTINATION lib/millrace/xrt/lib NAMELINK_SKIP)
 
 install(DIRECTORY configs/devices configs/clusters configs/monitoring DESTINATION share/millrace PATTERN alerts_test.yml EXCLUDE)
@@ -16,9 +16,8 @@ file(WRITE ${CMAKE_BINARY_DIR}/version.txt "${PROJECT_VERSION}\n")
 install(FILES ${CMAKE_BINARY_DIR}/version.txt DESTINATION share/millrace/python)
 install(FILES LICENSE DESTINATION share/doc/millrace)
 
-# Every folder's README, at its place in the tree: messages, --help and the installed files name them so. The cluster and device files
-# name the one of configs/ by their own parent folder.
-# Programs of the build folder find both where those of a prefix do.
+# Install every folder's README at its place in the tree, because messages, --help and installed files refer to these places. Cluster and
+# device files refer to the README of configs/ as the one in their parent folder. Programs in the build folder use the same relative places.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share/doc)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/configs ${CMAKE_BINARY_DIR}/share/millrace SYMBOLIC)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/share/doc/millrace SYMBOLIC)
@@ -33,7 +32,7 @@ foreach(readme IN LISTS readmes)
 endforeach()
 install(FILES configs/README.md DESTINATION share/millrace)
 
-# The unit names the program by its full path: the one that was installed, whatever the prefix turns out to be.
+# The unit must name the program by its full path, which depends on the prefix that is known only at the installation.
 install(CODE "set(units \"${CMAKE_CURRENT_SOURCE_DIR}/configs/systemd\")")
 install(CODE [[
   get_filename_component(prefix "${CMAKE_INSTALL_PREFIX}" ABSOLUTE)

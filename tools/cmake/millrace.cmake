@@ -1,4 +1,4 @@
-# How a folder becomes a target. See README.md, "The house".
+# The functions that make a folder a target. See README.md in this folder.
 
 include_guard(GLOBAL)
 
@@ -12,7 +12,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(millrace_options INTERFACE -Wno-restrict)  # false alarm on "text" + std::string: GCC bug 105329
 endif()
 if(MILLRACE_SANITIZE)
-  # -O0 halves the build, and so does -g1, which keeps the lines of a report. What tests compute with for minutes is optimised a little.
+  # -O0 halves the time of a build, and so does -g1, which keeps line numbers for reports. Code that tests run for minutes is optimised a little.
   target_compile_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE} -g1
                          $<IF:$<BOOL:$<TARGET_PROPERTY:MILLRACE_COMPUTES>>,-O1,-O0>)
   target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
@@ -34,7 +34,7 @@ if(MILLRACE_CCACHE)
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MILLRACE_CCACHE})
 endif()
 
-# A require-or-explain find: names the Debian package that brings what is missing.
+# Finds a package. If it is missing, the error names the Debian package that contains it.
 function(millrace_missing what package)
   message(FATAL_ERROR "${what} was not found. Install it with 'tools/setup' (Debian package ${package}).")
 endfunction()
@@ -75,7 +75,7 @@ function(millrace_module)
     target_link_libraries(${target} INTERFACE ${uses} ${M_PUBLIC})
   endif()
 
-  # Every public header compiles on its own: one generated file a header, built by `millrace_check_headers`.
+  # `millrace_check_headers` compiles each public header alone, from one generated file per header.
   set(checks "")
   foreach(header IN LISTS M_HEADERS)
     string(MAKE_C_IDENTIFIER ${folder}/${header} id)
@@ -93,7 +93,7 @@ endfunction()
 add_custom_target(millrace_check_headers)
 add_custom_target(millrace_unit_tests)
 
-# What all code of tests is compiled with. What a test computes itself is little; its compilation costs half as much without optimisation.
+# Sets the compile options of all test code. Test code computes little, and compiles in half the time without optimisation.
 function(millrace_compile_as_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
   if(TARGET millrace_tests_pch)
@@ -101,7 +101,7 @@ function(millrace_compile_as_test name)
   endif()
 endfunction()
 
-# millrace_test_helpers(name SOURCES … USES … [LIBS …]): what several tests of a folder share, compiled once.
+# millrace_test_helpers(name SOURCES … USES … [LIBS …]): code that several tests of a folder share, compiled once.
 function(millrace_test_helpers name)
   cmake_parse_arguments(T "" "" "SOURCES;USES;LIBS" ${ARGN})
   set(uses ${T_USES})

@@ -267,7 +267,7 @@ TEST_F(ClientAccess, WorksThroughUnixSockets) {
   url_ = "unix:/" + std::string(107, 'x');
   const auto refused = connect({});
   EXPECT_EQ(refused.code, Code::kInvalid);
-  const std::string limit = "a path of 108 bytes, that of a Unix socket has 107 at the most";
+  const std::string limit = "a path of 108 bytes; the path of a Unix socket has at most 107";
   EXPECT_NE(refused.message.find(limit), std::string::npos) << refused.message;
   EXPECT_NE(python({}).err.find(limit), std::string::npos);
 }

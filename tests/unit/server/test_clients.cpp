@@ -127,7 +127,7 @@ TEST_F(SampleFiles, WhatDoesNotFitIsRefusedWithTheFilesName) {
       {write("h.npy", "<f8", {1, 2}, std::string(16, 'x')), vector, "does not fit input 'v'"},
       {write("i.npy", "<f4", {0, 2}, ""), vector, "does not fit"},
       {write("j.npy", "nonsense"), vector, "j.npy"},
-      {write("k.bin", "1234"), huge, "not one of fixed and sensible size"},
+      {write("k.bin", "1234"), huge, "whose size is not fixed or is too large"},
       {write("l.bin", "1234"), strings, "of type BYTES"},
   };
   for (const Case& one : cases) {

@@ -191,7 +191,7 @@ class HttpTransport final : public Client {
 
   static Status scatter(const Model& m, const HttpClient::Answer& answer,
                         std::vector<std::vector<std::byte>>& outputs) {
-    const Status bad{Code::kProtocol, "the answer of model '" + m.name + "' does not carry its outputs"};
+    const Status bad{Code::kProtocol, "the answer of model '" + m.name + "' lacks the model's outputs"};
     if (!answer.inference_header_length || *answer.inference_header_length > answer.body.size()) return bad;
     const auto* at = reinterpret_cast<const std::byte*>(answer.body.data()) + *answer.inference_header_length;
     std::size_t left = answer.body.size() - *answer.inference_header_length;

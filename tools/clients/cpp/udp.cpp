@@ -94,8 +94,8 @@ class UdpClient final : public Client {
     // If the server has never answered, its silence means that it cannot be reached.
     if (s.code == Code::kDeadline)
       s = {Code::kUnavailable,
-           s.message + (options.key_id == 0 ? " (no Millrace server, or one that wants a key)"
-                                            : " (no Millrace server, or one with another key than key " +
+           s.message + (options.key_id == 0 ? " (not a Millrace server, or one that requires a key)"
+                                            : " (not a Millrace server, or one with a key other than key " +
                                                   std::to_string(options.key_id) + ")")};
     return s;
   }
@@ -268,7 +268,7 @@ class UdpClient final : public Client {
             wire::Busy busy;
             wire::CookieReply reply;
             if (d.header.type == wire::Type::kBusy && decode(d.payload, busy)) {
-              refused = {Code::kBusy, name_ + ": the server has all the clients it takes"};
+              refused = {Code::kBusy, name_ + ": the server already has its maximum number of clients"};
               return true;
             }
             if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
@@ -481,7 +481,7 @@ class UdpClient final : public Client {
     wire::Layout layout;
     if (!wire::layout_of(d.header, d.payload.size(), layout) || layout.total != m.output_bytes ||
         d.header.model != m.handle)
-      return finish(state, {Code::kProtocol, "the response is not of the model that was asked"});
+      return finish(state, {Code::kProtocol, "the response comes from another model"});
     if (!state.started) {
       state.started = true;
       assembly_.start(layout, received_);

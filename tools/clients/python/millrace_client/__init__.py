@@ -58,7 +58,7 @@ def connect(
     """
     if not all(" " < character <= "~" for character in token):
         raise MillraceError(
-            "invalid", "the token has a character that no token has: a space, or one beyond ASCII"
+            "invalid", "the token contains a space or a character beyond ASCII"
         )
     if url.startswith("unix:"):
         if len(url) == 5 or "\0" in url:
@@ -68,7 +68,7 @@ def connect(
         except UnicodeError as error:
             raise MillraceError("invalid", f"URL {url!r}: {error}") from None
         if length > 107:
-            why = f"has a path of {length} bytes, that of a Unix socket has 107 at the most"
+            why = f"has a path of {length} bytes; the path of a Unix socket has at most 107"
             raise MillraceError("invalid", f"URL {url!r} {why}")
         return HttpClient(UnixConnector(url[5:]), timeout, token, arrays)
     try:

@@ -130,7 +130,7 @@ def _ask(arguments: argparse.Namespace, client: Client) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="millrace-client",
-        description="Send .npy files to a Millrace server and print what comes back, a JSON object a frame.",
+        description="Send .npy files to a Millrace server and print the outputs, one JSON object per frame.",
     )
     parser.add_argument(
         "--url", required=True, help="http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT"
@@ -141,20 +141,20 @@ def main() -> int:
         "--input",
         action="append",
         required=True,
-        help=".npy, one an input of the model, in its order and of its type; one frame or, along the first axis, several",
+        help="one .npy file for each input, in the model's order and type; holds one frame, or several along the first axis",
     )
-    parser.add_argument("--output", help="write the first output here (.npy, first axis = frames)")
+    parser.add_argument("--output", help="write the first output to this .npy file; the first axis counts frames")
     parser.add_argument("--timeout-ms", type=float, default=5000)
     parser.add_argument(
-        "--ca-file", help="https: PEM file of whom to trust (default: whom the system trusts)"
+        "--ca-file", help="https: PEM file of certificates to trust (default: the system's)"
     )
     parser.add_argument("--insecure", action="store_true", help="https: trust whoever answers")
     parser.add_argument(
-        "--token-file", help="file that holds the bearer token (default: MILLRACE_TOKEN, where it is set)"
+        "--token-file", help="file that holds the bearer token (default: MILLRACE_TOKEN if it is set)"
     )
     parser.add_argument("--fragment-bytes", type=int, default=1200, help="UDP: payload of a datagram")
-    parser.add_argument("--key-id", type=int, default=0, help="UDP: key of the tags")
-    parser.add_argument("--keys", help="UDP: file with the keys, as the server's")
+    parser.add_argument("--key-id", type=int, default=0, help="UDP: id of the key that authenticates datagrams")
+    parser.add_argument("--keys", help="UDP: file with the keys, in the server's format")
     try:
         arguments = parser.parse_args()
         with _connect(arguments) as client:

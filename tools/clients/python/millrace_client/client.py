@@ -55,7 +55,7 @@ class Client(abc.ABC):
             (name + version).encode()
         except UnicodeError:
             raise MillraceError(
-                "invalid", f"model {name!r}, version {version!r}: has characters that UTF-8 has not"
+                "invalid", f"model {name!r}, version {version!r}: has characters that UTF-8 cannot encode"
             ) from None
 
     @abc.abstractmethod

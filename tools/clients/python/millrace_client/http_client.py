@@ -248,7 +248,7 @@ class HttpClient(Client):
         data = response.read(limit + 1)
         if len(data) > limit:
             self._disconnect()  # with the rest on its way no other answer can come
-            raise MillraceError("protocol", f"{path}: the answer has more than the {limit:,} bytes it can have")
+            raise MillraceError("protocol", f"{path}: the answer is longer than the allowed {limit:,} bytes")
         if response.length:
             raise http.client.IncompleteRead(data, response.length)
         return data
@@ -282,7 +282,7 @@ class HttpClient(Client):
                 raise MillraceError(
                     "untrusted",
                     f"{self._connector.name}: its certificate is not accepted: {error.verify_message}; "
-                    "a CA file says whom to trust",
+                    "a CA file names the certificates to trust",
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 self._disconnect()

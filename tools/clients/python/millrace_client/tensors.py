@@ -79,7 +79,7 @@ def check_description(model: str, inputs: Sequence[Tensor], outputs: Sequence[Te
                 f"knows {', '.join(DATATYPES)}, and dimensions of 1 or more",
             )
     if not outputs:
-        raise MillraceError("protocol", f"model {model!r} is described without outputs")
+        raise MillraceError("protocol", f"model {model!r} has no outputs")
 
 
 def _kind_of(datatype: str) -> str:
@@ -114,7 +114,7 @@ def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
     except TypeError:
         raise MillraceError(
             "invalid",
-            f"{what} is of type {type(data).__name__}, which is no buffer; give bytes, a NumPy array or "
+            f"{what} is of type {type(data).__name__}, which is not a buffer; give bytes, a NumPy array or "
             "an array.array",
         ) from None
     if tensor.datatype not in DATATYPES:

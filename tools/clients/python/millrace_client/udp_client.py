@@ -66,8 +66,8 @@ class UdpClient(Client):
             if error.code != "deadline":
                 raise
             # If the server has never answered, its silence means that it cannot be reached.
-            who = f"one with another key than key {key_id}" if key_id else "one that wants a key"
-            raise MillraceError("unavailable", f"{error} (no Millrace server, or {who})") from None
+            who = f"one with a key other than key {key_id}" if key_id else "one that requires a key"
+            raise MillraceError("unavailable", f"{error} (not a Millrace server, or {who})") from None
 
     def close(self) -> None:
         super().close()
@@ -127,7 +127,7 @@ class UdpClient(Client):
             body = self._cookie + struct.pack("<HHHH", self._fragment_bytes, len(n), len(v), 0) + n + v
             head, payload = self._ask(HELLO, body.ljust(64, b"\0"), deadline, (COOKIE, BUSY))
             if head[2] == BUSY:
-                raise MillraceError("busy", f"{self._channel.name}: the server has all the clients it takes")
+                raise MillraceError("busy", f"{self._channel.name}: the server already has its maximum number of clients")
             if len(payload) < 48:
                 raise MillraceError("protocol", "the COOKIE is too short")
             self._cookie = payload[:16]
@@ -275,7 +275,7 @@ class _Request:
         assert size is not None  # the channel drops what contradicts itself
         same = self._response is None or self._response.key == (fragments, size, length)
         if not same or length != self._output_bytes or sender != self._handle:
-            raise MillraceError("protocol", "the response is not of the model that was asked")
+            raise MillraceError("protocol", "the response comes from another model")
         response = self._response or Response(fragments, size, length)
         self._response = response
         if not response.add(index, payload):
