@@ -83,8 +83,9 @@ Status Engine::submit(Frame& frame) {
 
 std::uint32_t Engine::room() const {
   if (!ready()) return 0;
-  const std::uint64_t taken = next_sequence_.load() - done_.load();
-  return taken < options_.slots ? options_.slots - static_cast<std::uint32_t>(taken) : 0;
+  const std::uint64_t next = next_sequence_.load(), done = done_.load();
+  if (next <= done) return options_.slots;  // a frame came and went between the two reads
+  return next - done < options_.slots ? options_.slots - static_cast<std::uint32_t>(next - done) : 0;
 }
 
 std::optional<Status> Engine::offer(Frame& frame, Clock::time_point submitted) {

@@ -383,7 +383,9 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     if (response.status >= 429 && incoming_.is(verb::post))
       server_.api.note_failure(incoming_.target(), response);
     buffers_ = {net::buffer(head_)};
-    if (!incoming_.is(verb::head)) {
+    if (incoming_.is(verb::head)) {
+      std::string().swap(exchange_->response.body);  // not sent, and not held while the head is written
+    } else {
       buffers_.push_back(net::buffer(response.body));
       for (const auto part : response.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
     }
@@ -499,8 +501,9 @@ Detached HttpConnection::run(Open open) {
           waits_for_ahead_ = false;
           read.error = ahead_error_;
         } else {
+          const auto room = incoming_.room();  // may allocate: here, where a failure is answered
           read = co_await operation(
-              [&](auto done) { transport_.async_read_some(incoming_.room(), std::move(done)); });
+              [&](auto done) { transport_.async_read_some(room, std::move(done)); });
           incoming_.commit(read.bytes);
         }
         if (timed_out(read)) {
