@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Checks what CONTRIBUTING.md asks of the shape of the code and what no compiler sees. Prints each finding as file:line: what.
+
+A function has at most 80 lines. A file has at most 500, or says at its top why it has more (a comment line with "lines:"). No comment
+is a banner. A test's name is a statement in CamelCase. Tests wait for conditions: a sleep says in a comment on its line why it is one.
+"""
+
+import re
+import subprocess
+import sys
+
+FUNCTION, FILE = 80, 500
+BANNER = re.compile(r"//\s*[-=*#─]{4,}|//.*[-=─]{8,}\s*$")
+TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+), *$|^(?:TYPED_)?TEST(?:_F|_P)?\((\w+), *(\w+)")
+
+
+def functions(lines):
+    """(first line, lines) of each function that the formatter put at the left margin."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if start is None and re.match(r"[A-Za-z_~].*[^;]$", line) and not re.match(r"(namespace|class|struct|enum|union|extern|using|#)", line):
+            start = number
+        elif line == "}" and start is not None:
+            yield start, number - start + 1
+            start = None
+        elif line == "" or line.endswith(";") and not line.startswith(" "):
+            if start is not None and number - start < 3:
+                start = None
+
+
+def findings(path, text):
+    lines = text.split("\n")
+    is_test = path.startswith("tests/")
+    if len(lines) - 1 > FILE and not any("lines:" in line for line in lines[:12] if line.startswith("//")):
+        yield 1, f"{len(lines) - 1} lines, and nothing at the top says why"
+    for number, line in enumerate(lines, 1):
+        if BANNER.search(line):
+            yield number, "a banner"
+        if is_test and "sleep_for" in line and "//" not in line and not path.startswith(("tests/bench", "tests/support/wait.hpp")):
+            yield number, "a sleep: wait for a condition (tests/support/wait.hpp), or say on this line what the pause is"
+        test = TEST.match(line)
+        name = test and test.group(3)
+        if name and ("_" in name or not name[0].isupper()):
+            yield number, f"test name '{name}' is no statement in CamelCase"
+    for number, length in functions(lines):
+        if length > FUNCTION and not is_test:
+            yield number, f"a function of {length} lines"
+
+
+def main():
+    listed = subprocess.run(["git", "ls-files", "*.cpp", "*.hpp", "*.sv"], check=True, capture_output=True, text=True).stdout
+    found = 0
+    for path in listed.split():
+        with open(path, encoding="utf-8") as file:
+            for number, what in findings(path, file.read()):
+                print(f"{path}:{number}: {what}")
+                found += 1
+    sys.exit(1 if found else 0)
+
+
+main()
