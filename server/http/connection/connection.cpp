@@ -502,8 +502,7 @@ Detached HttpConnection::run(Open open) {
           read.error = ahead_error_;
         } else {
           const auto room = incoming_.room();  // may allocate: here, where a failure is answered
-          read = co_await operation(
-              [&](auto done) { transport_.async_read_some(room, std::move(done)); });
+          read = co_await operation([&](auto done) { transport_.async_read_some(room, std::move(done)); });
           incoming_.commit(read.bytes);
         }
         if (timed_out(read)) {
