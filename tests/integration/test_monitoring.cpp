@@ -218,6 +218,10 @@ class MonitoredServer : public testing::Test {
 TEST_F(MonitoredServer, ExportsEverySeriesOfTheDashboardAndTheAlerts) {
   BackgroundProgram load({millrace_binary(), "bench", "--url", "http://" + address_, "--model", program_.name,
                           "--rate", "200", "--duration", "600", "--warmup", "0"});
+  // Prometheus listens before it answers queries.
+  ASSERT_TRUE(wait_until([&] {
+    return run_program({"curl", "-sf", "--max-time", "20", url_ + "/-/ready"}).exit_code == 0;
+  }));
   // Only real cards have the series of alerts_hardware.yml; test_models_and_metrics checks those.
   std::vector<std::string> expressions = dashboard_expressions(".*");
   EXPECT_GT(expressions.size(), 25U);
