@@ -229,7 +229,7 @@ TEST_F(Install, HelpNamesOnlyInstalledPaths) {
     for (std::string word : words_of(help.out)) {
       while (!word.empty() && std::strchr("(),;:.", word.front()) != nullptr) word.erase(0, 1);
       while (!word.empty() && std::strchr("(),;:.", word.back()) != nullptr) word.pop_back();
-      const bool route = word.starts_with("/v2/");
+      const bool route = word.starts_with("/v2/");  // of the server, not a file
       if (route || (!word.starts_with("/") && !word.ends_with("README.md"))) continue;
       EXPECT_TRUE(word.starts_with(fs::canonical(prefix()).string() + "/") && fs::exists(word))
           << command << " --help names " << word;
