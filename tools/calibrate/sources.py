@@ -16,8 +16,8 @@ def without_comments(text):
 def library():
     """A map from file name to text without comments."""
     found = {}
-    for folder in ("stream", "nn", "shell", "link"):
-        base = os.path.join(ROOT, "kernels", "rtl", folder)
+    for folder in ("rtl/stream", "rtl/nn", "rtl/shell", "rtl/link", "tb/assemblies"):
+        base = os.path.join(ROOT, "kernels", folder)
         for name in os.listdir(base):
             if name.endswith(".sv"):
                 with open(os.path.join(base, name)) as file:
