@@ -36,7 +36,7 @@ Status Listener::check(const ListenerOptions& options, const wire::KeyRing& keys
 Result<std::unique_ptr<Listener>> Listener::bind(const ListenerOptions& options, wire::KeyRing keys,
                                                  ModelDirectory& models) {
   MILLRACE_TRY(check(options, keys));
-  std::unique_ptr<Listener> made(new Listener(options, std::move(keys), models));
+  std::unique_ptr<Listener> made(new Listener(options, std::move(keys)));
   MILLRACE_ASSIGN(made->socket_,
                   Socket::open(options.host, options.port, options.receive_buffer_bytes, made->counters_));
   made->engine_ =

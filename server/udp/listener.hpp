@@ -75,15 +75,14 @@ class Listener {
   bool stop(std::chrono::milliseconds bound);
 
  private:
-  Listener(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models)
-      : options_(options), models_(models), keys_(std::make_shared<const wire::KeyRing>(std::move(keys))) {}
+  Listener(const ListenerOptions& options, wire::KeyRing keys)
+      : options_(options), keys_(std::make_shared<const wire::KeyRing>(std::move(keys))) {}
   void run();
   void take_keys();
   void set_affinity() const;
 
   // Constant after bind():
   const ListenerOptions options_;
-  ModelDirectory& models_;
   Counters counters_;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Engine> engine_;
