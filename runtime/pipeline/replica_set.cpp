@@ -31,8 +31,9 @@ Status ReplicaSet::add(std::shared_ptr<Pipeline> replica) {
   if (place == owned_.end()) place = owned_.emplace(place);
   replica->watch(&watcher_);
   active_[static_cast<std::size_t>(place - owned_.begin())].store(replica.get(), std::memory_order_release);
-  *place = {std::move(replica), added_++};
+  *place = {std::move(replica), added_.load()};
   used_.store(static_cast<std::uint32_t>(owned_.size()), std::memory_order_release);
+  added_.fetch_add(1);
   return {};
 }
 
@@ -90,10 +91,14 @@ std::size_t ReplicaSet::size() const {
 
 bool ReplicaSet::any_ready() const {
   const Visit visit(*this);
-  return std::any_of(active_.begin(), active_.end(), [](const auto& one) {
-    const Pipeline* const replica = one.load();
-    return replica != nullptr && replica->ready();
-  });
+  for (;;) {
+    const std::uint64_t added = added_.load();
+    const bool any = std::any_of(active_.begin(), active_.end(), [](const auto& one) {
+      const Pipeline* const replica = one.load();
+      return replica != nullptr && replica->ready();
+    });
+    if (any || added_.load() == added) return any;
+  }
 }
 
 Error ReplicaSet::why_unavailable() const {
@@ -104,6 +109,15 @@ Error ReplicaSet::why_unavailable() const {
 
 std::optional<Status> ReplicaSet::offer(Frame& frame, Clock::time_point submitted) {
   const Visit visit(*this);
+  for (;;) {
+    const std::uint64_t added = added_.load();
+    auto taken = offer_once(frame, submitted);
+    const bool refused = taken && !taken->ok() && taken->error().code() == ErrorCode::kUnavailable;
+    if (!refused || added_.load() == added) return taken;
+  }
+}
+
+std::optional<Status> ReplicaSet::offer_once(Frame& frame, Clock::time_point submitted) {
   const std::uint32_t used = used_.load(std::memory_order_acquire);
   const std::uint32_t first = turn_.fetch_add(1, std::memory_order_relaxed);
   std::bitset<kMost> refused;

@@ -71,6 +71,7 @@ class ReplicaSet {
     std::uint64_t age = 0;              // replicas added before it
   };
 
+  std::optional<Status> offer_once(Frame& frame, Clock::time_point submitted);
   bool wait_for_visits();
   void destroy_retired();
   std::vector<std::shared_ptr<Pipeline>> owned(bool with_retired) const;
@@ -79,6 +80,9 @@ class ReplicaSet {
   std::array<std::atomic<Pipeline*>, kMost> active_{};  // by index in owned_; null: retired, or never used
   std::atomic<std::uint32_t> used_{0};                  // indices of active_ in use
   std::atomic<std::uint32_t> turn_{0};
+  // Replicas ever added. A thread that found all replicas gone looks again if this has grown meanwhile: the new
+  // replica may have come after the thread looked at its place, and the others gone before it looked at theirs.
+  std::atomic<std::uint64_t> added_{0};
   // New visits count in one of the two while wait_for_visits() waits until the other is 0.
   mutable std::array<std::atomic<std::uint32_t>, 2> visits_{};
   std::atomic<std::uint32_t> current_visits_{0};
@@ -86,7 +90,6 @@ class ReplicaSet {
   mutable std::mutex mutex_;
   // Protected by mutex_:
   std::vector<Owned> owned_;
-  std::uint64_t added_ = 0;
 };
 
 }  // namespace millrace::runtime::pipeline

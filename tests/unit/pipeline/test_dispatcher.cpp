@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -432,6 +433,39 @@ TEST_F(DispatcherTest, ARetiredReplicaIsNotDestroyedDuringACall) {
   visitor.join();
   EXPECT_EQ(all_->retire(0ms), nullptr);
   EXPECT_TRUE(there.expired());
+}
+
+TEST_F(DispatcherTest, AFrameFindsTheReplicaThatReplacedAllOthersDuringTheCall) {
+  open(1);
+  class Replaced final : public pipeline::Pipeline {
+   public:
+    explicit Replaced(std::function<void()> replace) : replace_(std::move(replace)) {}
+    const plan::Deployment& deployment() const override { return nothing_; }
+    Status submit(pipeline::Frame&) override { return refusal(); }
+    std::optional<Status> offer(pipeline::Frame&, Clock::time_point) override {
+      replace_();
+      return refusal();
+    }
+    void cancel(pipeline::Frame&) override {}
+    bool ready() const override { return true; }
+    std::uint32_t room() const override { return 1; }
+    pipeline::PipelineStatus status() override { return {}; }
+    void stop(std::chrono::milliseconds) override {}
+
+   private:
+    static Error refusal() { return Error(ErrorCode::kUnavailable, "the pipeline is stopping"); }
+    const std::function<void()> replace_;
+    plan::Deployment nothing_;
+  };
+  std::shared_ptr<pipeline::Pipeline> retired;
+  ASSERT_TRUE(all_->add(std::make_shared<Replaced>([&] {
+                    ASSERT_TRUE(all_->add(open_one()).ok());
+                    retired = all_->retire(0ms);
+                  }))
+                  .ok());
+  all_->retire(0ms)->stop(kPatience);
+  EXPECT_TRUE(works());
+  EXPECT_NE(retired, nullptr);
 }
 
 TEST_F(DispatcherTest, RetireTakesTheOldestReplica) {
