@@ -7,7 +7,8 @@
 #include <filesystem>
 #include <map>
 #include <random>
-#include <thread>
+
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 
@@ -36,11 +37,7 @@ xrt::uuid load(unsigned card, const Bytes& image) {
 }
 
 bool await_end(pid_t process) {
-  for (int i = 0; i < 6000; ++i) {
-    if (!fs::exists("/proc/" + std::to_string(process))) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
+  return wait_until([&] { return !fs::exists("/proc/" + std::to_string(process)); });
 }
 
 IngressUnit::IngressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes)

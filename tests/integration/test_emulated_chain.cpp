@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <array>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "kernels/reference/reference.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -216,7 +216,7 @@ TEST(EmulatedChain, LosesOnlyTheFrameInWhichTheSenderRestarts) {
   // ring.
   const auto full = packets() + 2 * ((kElements + kSmallPacket - 1) / kSmallPacket) + kFewCredits;
   for (std::uint32_t n = 0; n < kFrames; ++n) chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
-  for (int i = 0; i < 6000 && packets() < full; ++i) std::this_thread::sleep_for(milliseconds(10));
+  ASSERT_TRUE(wait_until([&] { return packets() >= full; }));
   ASSERT_EQ(packets(), full);
   chain.controls[1]->enable(kRowOut, false);
   chain.controls[1]->enable(kRowOut);
@@ -268,7 +268,7 @@ TEST(EmulatedChain, DeliversNoWrongFrameWhenCardsAreKilled) {
       chain.out[n]->start(chain.epoch, n);
       chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(round * 20));
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 20));  // another moment in each round
     const auto process = card_process("fpga1");
     ASSERT_GT(process, 0);
     ASSERT_EQ(kill(process, SIGKILL), 0);

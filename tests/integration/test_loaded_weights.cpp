@@ -53,7 +53,7 @@ class Clients {
   }
   void wait_for(int more) const {
     const int until = all + more;
-    while (all < until && failed == 0) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(wait_until([&] { return all >= until || failed > 0; }));
   }
   void end() {
     for (auto& thread : threads_) thread.request_stop();

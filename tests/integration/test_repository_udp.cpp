@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <map>
 #include <thread>
 
@@ -72,7 +71,7 @@ class RepositoryUdp : public testing::Test {
       });
     const auto wait_for = [&](int more) {
       const int until = right + more;
-      while (right < until && failed == 0) std::this_thread::sleep_for(1ms);
+      EXPECT_TRUE(wait_until([&] { return right >= until || failed > 0; }));
     };
     wait_for(20);
     for (int swap = 0; swap < swaps; ++swap) {
