@@ -2,6 +2,9 @@
 // stubs of the vendor's commands, the XML is checked against a schema, the link configuration is parsed, and
 // Verilator lints the kernel. The kernel is also compared with vitis/kernel.v; after an intended change,
 // MILLRACE_UPDATE_GOLDEN=1 test_vitis rewrites that file.
+//
+// The file is above 500 lines because the files of one build refer to each other, and each is checked against
+// the others here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
