@@ -1,7 +1,6 @@
 #include "compiler/explore/analysis.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 

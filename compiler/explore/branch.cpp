@@ -1,7 +1,6 @@
 #include "compiler/explore/search.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace millrace::compiler::explore {

@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "compiler/explore/board.hpp"
 #include "compiler/explore/format.hpp"

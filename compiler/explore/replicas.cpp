@@ -1,7 +1,6 @@
 #include "compiler/explore/partition.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>

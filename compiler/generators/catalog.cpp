@@ -1,6 +1,5 @@
 #include "compiler/generators/catalog.hpp"
 
-#include <cmath>
 #include <cstdio>
 
 #include "compiler/generators/embedded_catalog.hpp"

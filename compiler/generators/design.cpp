@@ -1,7 +1,6 @@
 #include "compiler/generators/design.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 #include <map>
 #include <memory>

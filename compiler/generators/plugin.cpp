@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "compiler/generators/folded.hpp"

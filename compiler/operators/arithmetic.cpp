@@ -1,5 +1,4 @@
 // Arithmetic on two operands, Cast and BatchNormalization.
-#include <cmath>
 #include <functional>
 
 #include "compiler/operators/families.hpp"

@@ -1,7 +1,6 @@
 #include "compiler/passes/requantise.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 

@@ -1,7 +1,6 @@
 #include "compiler/planning/candidates.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>

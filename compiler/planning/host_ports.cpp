@@ -1,7 +1,6 @@
 #include "compiler/planning/host_ports.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/generators/shell.hpp"
 

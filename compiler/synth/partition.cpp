@@ -5,7 +5,6 @@
 #include <atomic>
 #include <boost/json.hpp>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "compiler/synth/sources.hpp"

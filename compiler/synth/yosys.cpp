@@ -1,6 +1,5 @@
 #include "compiler/synth/yosys.hpp"
 
-#include <algorithm>
 #include <set>
 #include <sstream>
 #include <string_view>

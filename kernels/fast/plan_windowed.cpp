@@ -1,7 +1,6 @@
 // Turns convolutions and sums over windows into arguments of the dense and depthwise kernels.
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "kernels/fast/plan.hpp"
 

@@ -9,10 +9,8 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "runtime/base/descriptor.hpp"
 #include "runtime/base/interruption.hpp"

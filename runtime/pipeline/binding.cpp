@@ -1,7 +1,6 @@
 #include "runtime/pipeline/binding.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 

@@ -2,7 +2,6 @@
 #include "runtime/pipeline/engine.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 namespace millrace::runtime::pipeline {

@@ -1,7 +1,6 @@
 #include "runtime/plan/cluster.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "runtime/base/text.hpp"

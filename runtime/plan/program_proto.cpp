@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <type_traits>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/deployment.hpp"

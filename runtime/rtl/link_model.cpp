@@ -1,7 +1,5 @@
 #include "runtime/rtl/link_model.hpp"
 
-#include <algorithm>
-
 namespace millrace::runtime::rtl {
 
 void LinkChannel::take(std::uint64_t bits, double now, double latency) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <span>
 #include <sstream>
 
 #include "runtime/base/digest.hpp"

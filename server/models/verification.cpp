@@ -1,7 +1,6 @@
 #include "server/models/verification.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <thread>
 #include <utility>
 

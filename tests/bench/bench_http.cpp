@@ -19,7 +19,6 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/bench/http_bench.hpp"
 

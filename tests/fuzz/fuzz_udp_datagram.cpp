@@ -6,11 +6,9 @@
 // length, a datagram of that many bytes, and a u8 time that passes.
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <set>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "server/udp/engine.hpp"

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "compiler/compile.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <boost/json.hpp>
-#include <fstream>
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"

@@ -1,8 +1,6 @@
 // Tests parameters that are not in the image, on one emulated card behind the real XRT library.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "emulated_host.hpp"
 #include "kernels/program/parameters.hpp"
 #include "kernels/reference/reference.hpp"

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"

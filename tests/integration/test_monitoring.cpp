@@ -5,12 +5,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <boost/json.hpp>
-#include <fstream>
-#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "runtime/base/file.hpp"
 #include "tests/integration/program_deployment.hpp"

@@ -2,7 +2,6 @@
 // the best by the objective asked for.
 
 #include <cmath>
-#include <map>
 #include <random>
 
 #include "onnx_model.hpp"

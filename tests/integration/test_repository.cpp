@@ -8,7 +8,6 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <future>

@@ -11,7 +11,6 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "runtime/base/file.hpp"

@@ -4,7 +4,6 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <map>
 #include <set>

@@ -2,7 +2,6 @@
 // latencies.
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <iostream>
 #include <ostream>

@@ -2,7 +2,6 @@
 
 #include <boost/json.hpp>
 #include <cstdio>
-#include <numeric>
 #include <ostream>
 
 #include "compiler/compile.hpp"

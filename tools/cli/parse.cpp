@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <memory>
 #include <string_view>
 
 #include "runtime/plan/installed.hpp"

@@ -1,7 +1,6 @@
 // `millrace reload`: makes a running server replace the version of a model that it serves, or unload the
 // model.
 
-#include <atomic>
 #include <boost/json.hpp>
 #include <chrono>
 #include <condition_variable>

@@ -1,7 +1,6 @@
 #include "tools/cli/serve_models.hpp"
 
 #include <filesystem>
-#include <span>
 #include <utility>
 
 #include "runtime/base/digest.hpp"

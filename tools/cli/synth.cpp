@@ -1,9 +1,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
 #include <cstdio>
-#include <iostream>
 
 #include "compiler/synth/partition.hpp"
 #include "runtime/base/text.hpp"

@@ -1,7 +1,6 @@
 #include "tools/cli/verify_model.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/fast/executor.hpp"
 #include "runtime/base/npy.hpp"

@@ -1,6 +1,5 @@
 #include "compiler/emit/rtl/dataflow.hpp"
 
-#include <algorithm>
 #include <map>
 #include <set>
 

@@ -1,8 +1,5 @@
 #include "compiler/generators/modules/matrix_unit.hpp"
 
-#include <algorithm>
-#include <bit>
-
 #include "compiler/generators/modules/parts.hpp"
 #include "compiler/generators/timing.hpp"
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "compiler/generators/modules/parts.hpp"
 

@@ -9,7 +9,6 @@
 
 #include <xrt.h>
 
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>

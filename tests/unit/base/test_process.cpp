@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <cstdlib>
-
 #include "runtime/base/file.hpp"
 #include "runtime/base/process.hpp"
 

@@ -1,7 +1,6 @@
 #include "brute_force.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 

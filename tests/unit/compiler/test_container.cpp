@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <xrt/xclbin.h>
 
-#include <cstring>
 #include <map>
 
 #include "compiler/emit/container.hpp"

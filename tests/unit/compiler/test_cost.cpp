@@ -5,7 +5,6 @@
 #include <iterator>
 #include <regex>
 #include <sstream>
-#include <stdexcept>
 
 #include "compiler/generators/cost.hpp"
 #include "compiler/generators/mapping.hpp"

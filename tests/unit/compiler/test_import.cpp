@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <span>
 #include <stdexcept>
 
 #include "compiler/front/import.hpp"

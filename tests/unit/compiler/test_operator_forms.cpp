@@ -1,7 +1,6 @@
 // The forms a quantised model comes in, what is refused and how, and what every pass must leave.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "compiler/graph/print.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <random>
-#include <set>
 
 #include "compiler/explore/partition.hpp"
 #include "problems.hpp"

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <thread>
 
 #include "compiler/generators/design.hpp"
 #include "compiler/generators/plugin.hpp"

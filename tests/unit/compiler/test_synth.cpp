@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "compiler/synth/partition.hpp"
 #include "compiler/synth/sources.hpp"

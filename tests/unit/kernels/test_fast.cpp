@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "kernels/fast/executor.hpp"
 #include "random_program.hpp"

@@ -1,7 +1,6 @@
 #include "tests/unit/pipeline/fake_cards.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "kernels/reference/reference.hpp"

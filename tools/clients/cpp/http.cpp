@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstring>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "tools/clients/http_client.hpp"
