@@ -1,6 +1,7 @@
-// Shapes, types and constants, block by block.
+// Shapes, types, constants and ranges, block by block. A program that passes computes nothing that overflows.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/program/checks.hpp"
@@ -8,74 +9,68 @@
 namespace millrace::kernels::checks {
 namespace {
 
+using Wide = __int128;
+
 constexpr std::uint32_t kLargestWindowField = 65535;
 
-std::string arity(const Block& block, std::size_t inputs) {
-  if (block.inputs.size() != inputs)
-    return text("inputs: ", block.inputs.size(), " given, ", inputs, " needed");
-  return {};
+// Whether `value` is one of this integer type. A bipolar tensor may not hold 0.
+bool holds(ElementType type, std::int64_t value) {
+  if (type.kind == ElementType::Kind::kBipolar) return value == 1 || value == -1;
+  return value >= type.lowest() && value <= type.highest();
 }
 
-std::string same_shape(const Tensor& a, const Tensor& b) {
-  if (a.shape != b.shape) return text("'", a.name, "' and '", b.name, "' must have the same shape");
-  return {};
+bool is_bipolar(const Tensor& tensor) {
+  return tensor.type.kind == ElementType::Kind::kBipolar;
 }
 
-std::string integer(const Tensor& tensor) {
-  if (!tensor.type.is_integer()) return text("'", tensor.name, "' must be an integer tensor");
-  return {};
+void check_integer(const Tensor& tensor) {
+  require(tensor.type.is_integer(), "'", tensor.name, "' must be an integer tensor");
 }
 
-std::string float32(const Tensor& tensor) {
-  if (tensor.type.is_integer()) return text("'", tensor.name, "' must be a float32 tensor");
-  return {};
+void check_float(const Tensor& tensor) {
+  require(!tensor.type.is_integer(), "'", tensor.name, "' must be a float32 tensor");
 }
 
-std::string first(std::initializer_list<std::string> findings) {
-  for (const std::string& finding : findings) {
-    if (!finding.empty()) return finding;
-  }
-  return {};
+void check_same(bool same, const Tensor& a, const Tensor& b, const char* what) {
+  require(same, "'", a.name, "' and '", b.name, "' must have ", what);
 }
+
+void check_same_shape(const Tensor& a, const Tensor& b) {
+  check_same(a.shape == b.shape, a, b, "the same shape");
+}
+
+// Windows.
 
 bool has_padding(const Window& w) {
   return w.pad_top != 0 || w.pad_left != 0 || w.pad_bottom != 0 || w.pad_right != 0;
 }
 
-std::string window(const Window& w, const Tensor& in, const Tensor& out) {
-  if (in.shape.size() != 3)
-    return text("input '", in.name, "' must have the shape [height, width, channels]");
-  if (out.shape.size() != 3)
-    return text("output '", out.name, "' must have the shape [height, width, channels]");
+void check_window(const Window& w, const Tensor& in, const Tensor& out) {
+  require(in.shape.size() == 3, "input '", in.name, "' must have the shape [height, width, channels]");
+  require(out.shape.size() == 3, "output '", out.name, "' must have the shape [height, width, channels]");
   for (const std::uint32_t field :
-       {w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w}) {
-    if (field == 0) return "window: kernel, stride and dilation must be at least 1";
-  }
+       {w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w})
+    require(field != 0, "window: kernel, stride and dilation must be at least 1");
   for (const std::uint32_t field : {w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.dilation_h,
-                                    w.dilation_w, w.pad_top, w.pad_left, w.pad_bottom, w.pad_right}) {
-    if (field > kLargestWindowField) return text("window: ", field, " is above ", kLargestWindowField);
-  }
+                                    w.dilation_w, w.pad_top, w.pad_left, w.pad_bottom, w.pad_right})
+    require(field <= kLargestWindowField, "window: ", field, " is above ", kLargestWindowField);
   const std::uint32_t height = windowed_height(w, in.shape[0]);
   const std::uint32_t width = windowed_width(w, in.shape[1]);
-  if (height == 0 || width == 0) return text("window does not fit into input '", in.name, "'");
-  if (out.shape[0] != height || out.shape[1] != width) {
-    return text("output '", out.name, "' is ", out.shape[0], " x ", out.shape[1], ", but the window gives ",
-                height, " x ", width);
-  }
-  return {};
+  require(height != 0 && width != 0, "window does not fit into input '", in.name, "'");
+  require(out.shape[0] == height && out.shape[1] == width, "output '", out.name, "' is ", out.shape[0], " x ",
+          out.shape[1], ", but the window gives ", height, " x ", width);
 }
 
-std::string padding_value(const Window& w, const Tensor& in) {
-  if (has_padding(w) && !holds(in.type, w.pad_value)) {
-    return text("window.pad_value ", w.pad_value, " is not a value of the input's type ", to_string(in.type));
-  }
-  return {};
+void check_padding_value(const Window& w, const Tensor& in) {
+  require(!has_padding(w) || holds(in.type, w.pad_value), "window.pad_value ", w.pad_value,
+          " is not a value of the input's type ", to_string(in.type));
 }
 
-std::string same_channels(const Tensor& in, const Tensor& out) {
-  if (in.shape.back() != out.shape.back())
-    return text("'", in.name, "' and '", out.name, "' must have the same number of channels");
-  return {};
+// The window of a pooling, which keeps the channels.
+void check_pooling(const Window& w, const Tensor& in, const Tensor& out) {
+  check_integer(in);
+  check_window(w, in, out);
+  check_same(in.shape.back() == out.shape.back(), in, out, "the same number of channels");
 }
 
 // Whether every window along one axis has a tap inside the input. The maximum over no elements has no value.
@@ -92,214 +87,313 @@ bool every_window_sees_input(std::uint32_t extent, std::uint32_t pad, std::uint3
   return true;
 }
 
-std::string check(const Convolution& c, const Tensor& in, const Tensor& out) {
-  if (std::string wrong = first({integer(in), window(c.window, in, out)}); !wrong.empty()) return wrong;
+// Accumulators and step functions.
+
+// The sum of the positive extremes and that of the negative ones. Partial sums in any order stay between
+// them.
+struct Extremes {
+  Wide lowest = 0;
+  Wide highest = 0;
+  void add(Wide a, Wide b) {
+    lowest += std::min({a, b, Wide{0}});
+    highest += std::max({a, b, Wide{0}});
+  }
+};
+
+void check_accumulator_type(ElementType type) {
+  require(is_legal(type) && type.kind == ElementType::Kind::kSigned,
+          "accumulator must be a signed integer of 1 to 32 bits");
+}
+
+void check_accumulator_fits(ElementType type, const Extremes& sums, const std::string& where) {
+  if (sums.lowest >= type.lowest() && sums.highest <= type.highest()) return;
+  fail("accumulator ", to_string(type), " is too narrow", where, ": sums reach ",
+       static_cast<std::int64_t>(std::max<Wide>(sums.lowest, INT64_MIN)), " .. ",
+       static_cast<std::int64_t>(std::min<Wide>(sums.highest, INT64_MAX)));
+}
+
+// Checks that the accumulator holds every partial sum, in any order, for elements of the type `input`.
+void check_accumulator(const Convolution& c, ElementType input) {
+  check_accumulator_type(c.accumulator);
+  const std::size_t taps = c.weights.size() / c.out_channels;
+  const Wide least = input.lowest(), most = input.highest();
+  for (std::size_t o = 0; o < c.out_channels; ++o) {
+    Extremes sums;
+    if (!c.bias.empty()) sums.add(c.bias[o], c.bias[o]);
+    // All weights of one sign reach their extreme products at the same input value.
+    std::int64_t positive = 0, negative = 0;
+    const std::int16_t* const weights = c.weights.data() + o * taps;
+    for (std::size_t i = 0; i < taps; ++i) {
+      const std::int64_t weight = weights[i];
+      (weight > 0 ? positive : negative) += weight;
+    }
+    sums.add(positive * least, positive * most);
+    sums.add(negative * least, negative * most);
+    check_accumulator_fits(c.accumulator, sums, " for output channel " + std::to_string(o));
+  }
+}
+
+template <class T>
+T entry(const std::vector<T>& values, std::size_t channel) {
+  return values[values.size() == 1 ? 0 : channel];
+}
+
+void check_count(const char* field, std::size_t size, std::uint32_t channels) {
+  require(size == 1 || size == channels, field, " has ", size, " entries; give one, or one per channel (",
+          channels, ")");
+}
+
+void check_multiply_shift(const Requantise& r, ElementType range, std::uint32_t channels) {
+  require(r.thresholds.empty(), "requantise.thresholds is given, but the form is multiply-shift");
+  const bool half_even = r.form == Requantise::Form::kMultiplyShiftHalfEven;
+  check_count("requantise.multiplier", r.multiplier.size(), channels);
+  check_count("requantise.offset", r.offset.size(), channels);
+  check_count("requantise.shift", r.shift.size(), channels);
+  const std::size_t distinct = std::max({r.multiplier.size(), r.offset.size(), r.shift.size()});
+  for (std::size_t c = 0; c < distinct; ++c) {
+    const Wide multiplier = entry(r.multiplier, c);
+    const Wide offset = entry(r.offset, c);
+    require(multiplier >= 0, "requantise.multiplier[", c,
+            "] is negative; the step function must not decrease");
+    require(entry(r.shift, c) <= 62, "requantise.shift[", c, "] is above 62");
+    // The product has at most 63 bits and fits. The sum may overflow, and so may the rounding that is added
+    // to the sum and the zero point that is added to the result.
+    const Wide spare = half_even ? Wide{1} << 32 : 0;
+    const Wide half = half_even && entry(r.shift, c) > 0 ? Wide{1} << (entry(r.shift, c) - 1) : 0;
+    require(multiplier * range.lowest() + offset >= INT64_MIN + spare &&
+                multiplier * range.highest() + offset + half <= INT64_MAX - spare,
+            "requantise overflows 64 bits in channel ", c, "; use a smaller multiplier or offset");
+  }
+}
+
+void check_thresholds(const Requantise& r, const Tensor& out, std::uint32_t channels) {
+  require(r.multiplier.empty() && r.offset.empty() && r.shift.empty(),
+          "requantise.multiplier, offset or shift is given, but the form is thresholds");
+  const auto steps = static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
+  const std::uint64_t count = r.thresholds.size();
+  if (steps == 0) {
+    require(count == 0, "requantise.thresholds is given, but lowest equals highest");
+    return;
+  }
+  require(count == steps || (count % steps == 0 && count / steps == channels), "requantise.thresholds has ",
+          count, " entries; give ", steps, ", or ", steps, " for each of ", channels, " channels");
+  for (std::uint64_t i = 1; i < count; ++i)
+    require(i % steps == 0 || r.thresholds[i] >= r.thresholds[i - 1], "requantise.thresholds[", i,
+            "] is below the one before it; they must ascend within a channel");
+  if (!is_bipolar(out)) return;
+  for (std::uint64_t i = 0; i < count; i += 2)
+    require(r.thresholds[i] == r.thresholds[i + 1], "requantise.thresholds[", i,
+            "] differs from the next, which gives 0 in a bipolar tensor");
+}
+
+// Checks that lowest .. highest is a range of values of the output's type.
+void check_clamp(const char* field, std::int32_t lowest, std::int32_t highest, const Tensor& out) {
+  require(lowest <= highest, field, "lowest is above ", field, "highest");
+  require(holds(out.type, lowest) && holds(out.type, highest), field, "lowest .. highest (", lowest, " .. ",
+          highest, ") leaves the range of ", to_string(out.type));
+}
+
+// Checks a step function that a block with the output `out` applies to accumulators of the type `range`.
+void check_requantise(const Requantise& r, ElementType range, const Tensor& out) {
+  require(out.type.is_integer(), "output '", out.name, "' must be an integer tensor");
+  check_clamp("requantise.", r.lowest, r.highest, out);
+  const std::uint32_t channels = out.shape.back();
+  require(r.form == Requantise::Form::kMultiplyShiftHalfEven || r.zero_point == 0,
+          "requantise.zero_point is given, but the form is not multiply-shift-half-even");
+  require(r.zero_point == 0 || (r.zero_point >= out.type.lowest() && r.zero_point <= out.type.highest()),
+          "requantise.zero_point (", r.zero_point, ") leaves the range of ", to_string(out.type));
+  switch (r.form) {
+    case Requantise::Form::kMultiplyShift:
+    case Requantise::Form::kMultiplyShiftHalfEven:
+      require(!is_bipolar(out) || r.lowest == r.highest,
+              "requantise.form must be thresholds for a bipolar output");
+      return check_multiply_shift(r, range, channels);
+    case Requantise::Form::kThresholds:
+      return check_thresholds(r, out, channels);
+  }
+  fail("requantise.form is unknown");
+}
+
+// The operations.
+
+void check(const Convolution& c, const Tensor& in, const Tensor& out) {
+  check_integer(in);
+  check_window(c.window, in, out);
   const std::uint32_t channels = in.shape[2];
-  if (c.out_channels == 0 || c.out_channels != out.shape[2]) {
-    return text("out_channels is ", c.out_channels, ", but output '", out.name, "' has ", out.shape[2]);
-  }
-  if (c.groups == 0 || channels % c.groups != 0 || c.out_channels % c.groups != 0) {
-    return text("groups (", c.groups, ") must divide the ", channels, " input and ", c.out_channels,
-                " output channels");
-  }
+  require(c.out_channels != 0 && c.out_channels == out.shape[2], "out_channels is ", c.out_channels,
+          ", but output '", out.name, "' has ", out.shape[2]);
+  require(c.groups != 0 && channels % c.groups == 0 && c.out_channels % c.groups == 0, "groups (", c.groups,
+          ") must divide the ", channels, " input and ", c.out_channels, " output channels");
   // kernel_h * kernel_w fits in 64 bits. Each further product is checked before the next one is computed.
   const std::uint64_t taps = std::uint64_t{c.window.kernel_h} * c.window.kernel_w;
   const std::uint64_t a_group = channels / c.groups;
   const std::uint64_t size = c.weights.size();
-  if (taps > size || taps * a_group > size || size / (taps * a_group) != c.out_channels ||
-      size % (taps * a_group) != 0) {
-    return text("weights has ", size, " entries; ", c.out_channels, " x ", c.window.kernel_h, " x ",
-                c.window.kernel_w, " x ", a_group, " are needed");
-  }
-  if (!c.bias.empty() && c.bias.size() != c.out_channels)
-    return text("bias has ", c.bias.size(), " entries; give none or ", c.out_channels);
-  if (!is_legal(c.weight_type) || !c.weight_type.is_integer() || c.weight_type.bits > 16) {
-    return "weight_type must be an integer of 1 to 16 bits";
-  }
+  require(taps <= size && taps * a_group <= size && size / (taps * a_group) == c.out_channels &&
+              size % (taps * a_group) == 0,
+          "weights has ", size, " entries; ", c.out_channels, " x ", c.window.kernel_h, " x ",
+          c.window.kernel_w, " x ", a_group, " are needed");
+  require(c.bias.empty() || c.bias.size() == c.out_channels, "bias has ", c.bias.size(),
+          " entries; give none or ", c.out_channels);
+  require(is_legal(c.weight_type) && c.weight_type.is_integer() && c.weight_type.bits <= 16,
+          "weight_type must be an integer of 1 to 16 bits");
   const std::vector<std::int16_t>& weights = c.weights;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
+  for (std::size_t i = 0; i < weights.size(); ++i)
     if (!holds(c.weight_type, weights[i]))
-      return text("weights[", i, "] = ", weights[i], " is not a value of ", to_string(c.weight_type));
-  }
-  if (std::string wrong = first({padding_value(c.window, in), accumulator(c, in.type)}); !wrong.empty())
-    return wrong;
-  if (c.requantise) return requantise(*c.requantise, range_of(c.accumulator), out);
-  if (out.type != c.accumulator)
-    return text("output '", out.name, "' must have the accumulator's type, for there is no requantise");
-  return {};
+      fail("weights[", i, "] = ", weights[i], " is not a value of ", to_string(c.weight_type));
+  check_padding_value(c.window, in);
+  check_accumulator(c, in.type);
+  if (c.requantise) return check_requantise(*c.requantise, c.accumulator, out);
+  require(out.type == c.accumulator, "output '", out.name,
+          "' must have the accumulator's type, for there is no requantise");
 }
 
-std::string check(const MaxPool& p, const Tensor& in, const Tensor& out) {
+void check(const MaxPool& p, const Tensor& in, const Tensor& out) {
   const Window& w = p.window;
-  if (std::string wrong = first({integer(in), window(w, in, out), same_channels(in, out)}); !wrong.empty())
-    return wrong;
-  if (in.type != out.type) return text("'", in.name, "' and '", out.name, "' must have the same type");
-  if (!every_window_sees_input(in.shape[0], w.pad_top, w.kernel_h, w.dilation_h, w.stride_h, out.shape[0]) ||
-      !every_window_sees_input(in.shape[1], w.pad_left, w.kernel_w, w.dilation_w, w.stride_w, out.shape[1])) {
-    return "window: some position lies wholly in the padding and has no largest element; use less padding";
-  }
-  return {};
+  check_pooling(w, in, out);
+  check_same(in.type == out.type, in, out, "the same type");
+  require(
+      every_window_sees_input(in.shape[0], w.pad_top, w.kernel_h, w.dilation_h, w.stride_h, out.shape[0]) &&
+          every_window_sees_input(in.shape[1], w.pad_left, w.kernel_w, w.dilation_w, w.stride_w,
+                                  out.shape[1]),
+      "window: some position lies wholly in the padding and has no largest element; use less padding");
 }
 
-std::string check(const SumPool& p, const Tensor& in, const Tensor& out) {
-  if (std::string wrong = first(
-          {integer(in), window(p.window, in, out), same_channels(in, out), padding_value(p.window, in)});
-      !wrong.empty()) {
-    return wrong;
-  }
-  return first({accumulator(p, in.type), requantise(p.requantise, range_of(p.accumulator), out)});
+void check(const SumPool& p, const Tensor& in, const Tensor& out) {
+  check_pooling(p.window, in, out);
+  check_padding_value(p.window, in);
+  check_accumulator_type(p.accumulator);
+  const Wide taps = Wide{p.window.kernel_h} * p.window.kernel_w;
+  Extremes sums;
+  sums.add(taps * in.type.lowest(), taps * in.type.highest());
+  check_accumulator_fits(p.accumulator, sums, "");
+  check_requantise(p.requantise, p.accumulator, out);
 }
 
-std::string check(const Rescale& r, const Tensor& in, const Tensor& out) {
-  return first({integer(in), same_shape(in, out), requantise(r.requantise, range_of(in.type), out)});
+void check(const Rescale& r, const Tensor& in, const Tensor& out) {
+  check_integer(in);
+  check_same_shape(in, out);
+  check_requantise(r.requantise, in.type, out);
 }
 
-std::string table(const std::vector<std::int16_t>& values, std::uint32_t bits, const Tensor& out) {
-  if (values.size() != std::size_t{1} << bits)
-    return text("table has ", values.size(), " entries; ", std::size_t{1} << bits, " are needed");
-  for (std::size_t i = 0; i < values.size(); ++i) {
+void check_table(const std::vector<std::int16_t>& values, std::uint32_t bits, const Tensor& out) {
+  require(values.size() == std::size_t{1} << bits, "table has ", values.size(), " entries; ",
+          std::size_t{1} << bits, " are needed");
+  for (std::size_t i = 0; i < values.size(); ++i)
     if (!holds(out.type, values[i]))
-      return text("table[", i, "] = ", values[i], " is not a value of ", to_string(out.type));
-  }
-  return {};
+      fail("table[", i, "] = ", values[i], " is not a value of ", to_string(out.type));
 }
 
-bool can_index(ElementType type) {
-  return type.is_integer() && type.kind != ElementType::Kind::kBipolar && type.bits <= 8;
+bool can_index(const Tensor& tensor) {
+  return tensor.type.is_integer() && !is_bipolar(tensor) && tensor.type.bits <= 8;
 }
 
-std::string check(const Lookup& l, const Tensor& in, const Tensor& out) {
-  if (std::string wrong = first({integer(out), same_shape(in, out)}); !wrong.empty()) return wrong;
-  if (!can_index(in.type))
-    return text("input '", in.name, "' must be a signed or unsigned integer of at most 8 bits");
-  return table(l.table, in.type.bits, out);
+void check(const Lookup& l, const Tensor& in, const Tensor& out) {
+  check_integer(out);
+  check_same_shape(in, out);
+  require(can_index(in), "input '", in.name, "' must be a signed or unsigned integer of at most 8 bits");
+  check_table(l.table, in.type.bits, out);
 }
 
-std::string check(const Add& add, const Tensor& a, const Tensor& b, const Tensor& out) {
-  if (std::string wrong = first({integer(a), integer(b), integer(out), same_shape(a, b), same_shape(a, out)});
-      !wrong.empty())
-    return wrong;
+void check_add(const Add& add, const Tensor& a, const Tensor& b, const Tensor& out) {
+  for (const Tensor* tensor : {&a, &b, &out}) check_integer(*tensor);
+  check_same_shape(a, b);
+  check_same_shape(a, out);
   if (!add.table.empty()) {
-    if (!can_index(a.type) || !can_index(b.type))
-      return "table needs two signed or unsigned inputs of at most 8 bits";
-    return table(add.table, std::uint32_t{a.type.bits} + b.type.bits, out);
+    require(can_index(a) && can_index(b), "table needs two signed or unsigned inputs of at most 8 bits");
+    return check_table(add.table, std::uint32_t{a.type.bits} + b.type.bits, out);
   }
-  if (add.shift > 62) return "shift is above 62";
-  if (add.lowest > add.highest) return "lowest is above highest";
-  if (!holds(out.type, add.lowest) || !holds(out.type, add.highest)) {
-    return text("lowest .. highest (", add.lowest, " .. ", add.highest, ") leaves the range of ",
-                to_string(out.type));
-  }
-  if (out.type.kind == ElementType::Kind::kBipolar && add.lowest != add.highest)
-    return "a bipolar output needs a table";
-  using Wide = __int128;
+  require(add.shift <= 62, "shift is above 62");
+  check_clamp("", add.lowest, add.highest, out);
+  require(!is_bipolar(out) || add.lowest == add.highest, "a bipolar output needs a table");
   const auto extremes = [](std::int32_t multiplier, ElementType type) {
     return std::minmax({Wide{multiplier} * type.lowest(), Wide{multiplier} * type.highest()});
   };
   const std::pair<Wide, Wide> from_a = extremes(add.multiplier_a, a.type);
   const std::pair<Wide, Wide> from_b = extremes(add.multiplier_b, b.type);
   // Also check the sum without the offset, so that an implementation may add the terms in any order.
-  for (const Wide offset : {Wide{0}, Wide{add.offset}}) {
-    if (from_a.first + from_b.first + offset < INT64_MIN ||
-        from_a.second + from_b.second + offset > INT64_MAX) {
-      return "multiplier_a, multiplier_b and offset overflow 64 bits; use smaller ones";
-    }
-  }
-  return {};
+  for (const Wide offset : {Wide{0}, Wide{add.offset}})
+    require(from_a.first + from_b.first + offset >= INT64_MIN &&
+                from_a.second + from_b.second + offset <= INT64_MAX,
+            "multiplier_a, multiplier_b and offset overflow 64 bits; use smaller ones");
 }
 
-std::string check_concat(const Program& program, const Block& block, const Tensor& out) {
-  if (block.inputs.empty()) return "inputs: at least one is needed";
+void check_concat(const Program& program, const Block& block, const Tensor& out) {
+  require(!block.inputs.empty(), "inputs: at least one is needed");
   std::uint64_t joined = 0;
   for (const TensorIndex index : block.inputs) {
     const Tensor& in = program.tensors[index];
-    if (in.type != out.type) return text("'", in.name, "' and '", out.name, "' must have the same type");
-    if (in.shape.size() != out.shape.size() ||
-        !std::equal(in.shape.begin(), in.shape.end() - 1, out.shape.begin())) {
-      return text("'", in.name, "' and '", out.name, "' must have equal leading dimensions");
-    }
+    check_same(in.type == out.type, in, out, "the same type");
+    check_same(in.shape.size() == out.shape.size() &&
+                   std::equal(in.shape.begin(), in.shape.end() - 1, out.shape.begin()),
+               in, out, "equal leading dimensions");
     joined += in.shape.back();
   }
-  if (joined != out.shape.back())
-    return text("output '", out.name, "' has ", out.shape.back(), " channels, but its inputs have ", joined);
-  return {};
+  require(joined == out.shape.back(), "output '", out.name, "' has ", out.shape.back(),
+          " channels, but its inputs have ", joined);
 }
 
-std::string check(const Permute& p, const Tensor& in, const Tensor& out) {
-  if (in.type != out.type) return text("'", in.name, "' and '", out.name, "' must have the same type");
-  if (in.elements() != out.elements())
-    return text("'", in.name, "' and '", out.name, "' must have as many elements");
-  if (p.perm.empty() && p.dims.empty()) return {};
-  if (p.dims.empty() || p.dims.size() > 8) return "dims must have 1 to 8 axes";
+void check(const Permute& p, const Tensor& in, const Tensor& out) {
+  check_same(in.type == out.type, in, out, "the same type");
+  check_same(in.elements() == out.elements(), in, out, "as many elements");
+  if (p.perm.empty() && p.dims.empty()) return;
+  require(!p.dims.empty() && p.dims.size() <= 8, "dims must have 1 to 8 axes");
   Tensor seen;
   seen.shape = p.dims;
-  if (seen.elements() != in.elements())
-    return text("dims do not multiply to the ", in.elements(), " elements of '", in.name, "'");
-  if (p.perm.empty()) return {};
+  require(seen.elements() == in.elements(), "dims do not multiply to the ", in.elements(), " elements of '",
+          in.name, "'");
+  if (p.perm.empty()) return;
   std::vector<bool> taken(p.dims.size());
-  if (p.perm.size() != p.dims.size()) return "perm and dims must be of the same length";
+  require(p.perm.size() == p.dims.size(), "perm and dims must be of the same length");
   for (const std::uint32_t axis : p.perm) {
-    if (axis >= taken.size() || taken[axis]) return "perm must name every axis of dims once";
+    require(axis < taken.size() && !taken[axis], "perm must name every axis of dims once");
     taken[axis] = true;
   }
-  return {};
 }
 
-std::string scales(const std::vector<float>& scale, const Tensor& tensor) {
-  if (scale.size() != 1 && scale.size() != tensor.shape.back()) {
-    return text("scale has ", scale.size(), " entries; give one, or one per channel (", tensor.shape.back(),
-                ")");
-  }
-  for (const float s : scale) {
-    if (!std::isfinite(s) || !(s > 0)) return "scale must be finite and above 0";
-  }
-  return {};
+void check_scales(const std::vector<float>& scale, const Tensor& tensor) {
+  check_count("scale", scale.size(), tensor.shape.back());
+  for (const float s : scale) require(std::isfinite(s) && s > 0, "scale must be finite and above 0");
 }
 
-std::string quantised(const Tensor& tensor) {
-  if (!tensor.type.is_integer() || tensor.type.kind == ElementType::Kind::kBipolar) {
-    return text("'", tensor.name, "' must be a signed or unsigned integer tensor");
-  }
-  return {};
+void check(const Quantise& q, const Tensor& in, const Tensor& out) {
+  check_float(in);
+  require(out.type.is_integer() && !is_bipolar(out), "'", out.name,
+          "' must be a signed or unsigned integer tensor");
+  check_same_shape(in, out);
+  check_scales(q.scale, in);
+  require(out.type.bits <= 16, "output '", out.name, "' must have at most 16 bits");
+  require(holds(out.type, q.zero_point), "zero_point ", q.zero_point, " is not a value of ",
+          to_string(out.type));
 }
 
-std::string check(const Quantise& q, const Tensor& in, const Tensor& out) {
-  if (std::string wrong = first({float32(in), quantised(out), same_shape(in, out), scales(q.scale, in)});
-      !wrong.empty())
-    return wrong;
-  if (out.type.bits > 16) return text("output '", out.name, "' must have at most 16 bits");
-  if (!holds(out.type, q.zero_point))
-    return text("zero_point ", q.zero_point, " is not a value of ", to_string(out.type));
-  return {};
+void check(const Dequantise& d, const Tensor& in, const Tensor& out) {
+  check_integer(in);
+  check_float(out);
+  check_same_shape(in, out);
+  check_scales(d.scale, in);
 }
 
-std::string check(const Dequantise& d, const Tensor& in, const Tensor& out) {
-  return first({integer(in), float32(out), same_shape(in, out), scales(d.scale, in)});
-}
-
-std::string check(const Softmax&, const Tensor& in, const Tensor& out) {
-  return first({float32(in), float32(out), same_shape(in, out)});
+void check(const Softmax&, const Tensor& in, const Tensor& out) {
+  check_float(in);
+  check_float(out);
+  check_same_shape(in, out);
 }
 
 }  // namespace
 
-std::string operation(const Program& program, const Block& block) {
-  if (block.outputs.size() != 1) return text("outputs: ", block.outputs.size(), " given, 1 needed");
+void check_operation(const Program& program, const Block& block) {
+  require(block.outputs.size() == 1, "outputs: ", block.outputs.size(), " given, 1 needed");
   const Tensor& out = program.tensors[block.outputs[0]];
   if (std::holds_alternative<Concat>(block.operation)) return check_concat(program, block, out);
-  if (const auto* add = std::get_if<Add>(&block.operation)) {
-    if (std::string wrong = arity(block, 2); !wrong.empty()) return wrong;
-    return check(*add, program.tensors[block.inputs[0]], program.tensors[block.inputs[1]], out);
-  }
-  if (std::string wrong = arity(block, 1); !wrong.empty()) return wrong;
-  return std::visit(
-      [&](const auto& op) -> std::string {
+  const auto* add = std::get_if<Add>(&block.operation);
+  const std::size_t needed = add != nullptr ? 2 : 1;
+  require(block.inputs.size() == needed, "inputs: ", block.inputs.size(), " given, ", needed, " needed");
+  const Tensor& in = program.tensors[block.inputs[0]];
+  if (add != nullptr) return check_add(*add, in, program.tensors[block.inputs[1]], out);
+  std::visit(
+      [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;
-        if constexpr (std::is_same_v<Op, Add> || std::is_same_v<Op, Concat>) {
-          return {};
-        } else {
-          return check(op, program.tensors[block.inputs[0]], out);
-        }
+        if constexpr (!std::is_same_v<Op, Add> && !std::is_same_v<Op, Concat>) check(op, in, out);
       },
       block.operation);
 }

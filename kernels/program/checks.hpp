@@ -1,5 +1,4 @@
-// The parts of validate(). Each returns the first error as text that starts with the field's name, or an
-// empty string.
+// The parts of validate(). A check that fails throws a Finding, and validate() turns it into its message.
 #pragma once
 
 #include <string>
@@ -8,42 +7,36 @@
 
 namespace millrace::kernels::checks {
 
-/// Concatenates texts and numbers.
+/// The first error in a program: a text that starts with the field's name.
+struct Finding {
+  std::string text;
+};
+
+/// Throws a Finding whose text is all `parts`, texts and numbers, one after the other.
 template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::string out;
-  const auto append = [&out](const auto& part) {
+[[noreturn]] void fail(const Parts&... parts) {
+  Finding finding;
+  const auto append = [&](const auto& part) {
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
-      out += std::to_string(part);
+      finding.text += std::to_string(part);
     } else {
-      out += part;
+      finding.text += part;
     }
   };
   (append(parts), ...);
-  return out;
+  throw finding;
 }
 
-struct Range {
-  std::int64_t lowest = 0;
-  std::int64_t highest = 0;
-};
-inline Range range_of(ElementType type) {
-  return {type.lowest(), type.highest()};
+/// Fails with `parts` unless `condition` holds.
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) fail(parts...);
 }
 
 bool is_legal(ElementType type);
 
-/// True if `value` may stand in a tensor of this integer type. A bipolar tensor may not hold 0.
-bool holds(ElementType type, std::int64_t value);
-
-/// Checks a step function that a block with the output `out` applies to accumulators in `range`.
-std::string requantise(const Requantise& r, Range range, const Tensor& out);
-
-/// Checks that `accumulator` holds every partial sum, in any order, for elements of the type `input`.
-std::string accumulator(const Convolution& c, ElementType input);
-std::string accumulator(const SumPool& p, ElementType input);
-
-/// Checks the shapes, types and constants of one block. Its tensor indices must already be checked.
-std::string operation(const Program& program, const Block& block);
+/// Checks the shapes, types and constants of one block, and that nothing it computes can overflow. Its tensor
+/// indices must already be checked.
+void check_operation(const Program& program, const Block& block);
 
 }  // namespace millrace::kernels::checks

@@ -1,4 +1,4 @@
-// validate(): the program's structure; blocks are checked one by one in check_operation.cpp.
+// validate(): the program's structure. check_operation.cpp checks the blocks one by one.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -8,9 +8,8 @@
 #include "kernels/program/parameters.hpp"
 
 namespace millrace::kernels {
-namespace checks {
 
-bool is_legal(ElementType type) {
+bool checks::is_legal(ElementType type) {
   switch (type.kind) {
     case ElementType::Kind::kSigned:
     case ElementType::Kind::kUnsigned:
@@ -23,36 +22,26 @@ bool is_legal(ElementType type) {
   return false;
 }
 
-bool holds(ElementType type, std::int64_t value) {
-  if (type.kind == ElementType::Kind::kBipolar) return value == 1 || value == -1;
-  return value >= type.lowest() && value <= type.highest();
-}
-
-}  // namespace checks
-
 namespace {
 
-using checks::text;
+using checks::fail;
+using checks::Finding;
+using checks::require;
 
 constexpr std::uint64_t kMostElements = 0x7fffffff;
 constexpr std::size_t kMostAxes = 8;
 constexpr std::size_t kLongestBlockName = 128;
 
-std::string check_tensor(const Tensor& tensor) {
-  if (!checks::is_legal(tensor.type)) return "type is not one of int1..32, uint1..32, bipolar, float32";
-  if (tensor.shape.empty() || tensor.shape.size() > kMostAxes)
-    return text("shape must have 1 to ", kMostAxes, " axes");
-  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0U) != tensor.shape.end())
-    return "shape has an axis of length 0";
-  if (tensor.elements() > kMostElements) return text("shape holds more than ", kMostElements, " elements");
-  if (tensor.scale.size() > 1 && tensor.scale.size() != tensor.shape.back()) {
-    return text("scale has ", tensor.scale.size(), " entries; give none, one, or one per channel (",
-                tensor.shape.back(), ")");
-  }
-  for (const float scale : tensor.scale) {
-    if (!std::isfinite(scale)) return "scale is not finite";
-  }
-  return {};
+void check_tensor(const Tensor& tensor) {
+  require(checks::is_legal(tensor.type), "type is not one of int1..32, uint1..32, bipolar, float32");
+  require(!tensor.shape.empty() && tensor.shape.size() <= kMostAxes, "shape must have 1 to ", kMostAxes,
+          " axes");
+  require(std::find(tensor.shape.begin(), tensor.shape.end(), 0U) == tensor.shape.end(),
+          "shape has an axis of length 0");
+  require(tensor.elements() <= kMostElements, "shape holds more than ", kMostElements, " elements");
+  require(tensor.scale.size() <= 1 || tensor.scale.size() == tensor.shape.back(), "scale has ",
+          tensor.scale.size(), " entries; give none, one, or one per channel (", tensor.shape.back(), ")");
+  for (const float scale : tensor.scale) require(std::isfinite(scale), "scale is not finite");
 }
 
 bool is_file_name(std::string_view name) {
@@ -77,113 +66,104 @@ std::string shown(std::string_view name) {
   return std::string(name.substr(0, 80)) + (name.size() > 80 ? "..." : "");
 }
 
+/// Runs `check` and puts `where` in front of the text of a Finding.
+template <class Check>
+void check_inside(const std::string& where, Check check) {
+  try {
+    check();
+  } catch (const Finding& finding) {
+    fail(where, finding.text);
+  }
+}
+
 class Validator {
  public:
   explicit Validator(const Program& program) : program_(program), known_(program.tensors.size()) {}
 
-  std::string run() {
-    for (std::string (Validator::*step)() :
-         {&Validator::tensors, &Validator::inputs, &Validator::blocks, &Validator::outputs}) {
-      if (std::string wrong = (this->*step)(); !wrong.empty())
-        return one_line(text("program '", shown(program_.name), "': ", wrong));
-    }
-    return {};
+  void run() {
+    tensors();
+    require(!program_.inputs.empty(), "inputs: none given");
+    for (const TensorIndex i : program_.inputs) produce("inputs", i);
+    blocks();
+    outputs();
   }
 
  private:
-  std::string tensors() {
+  std::string name_of(TensorIndex i) const { return "tensor '" + shown(program_.tensors[i].name) + "'"; }
+
+  void tensors() const {
     std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
       const Tensor& tensor = program_.tensors[i];
-      if (tensor.name.empty()) return text("tensors[", i, "]: name is empty");
+      require(!tensor.name.empty(), "tensors[", i, "]: name is empty");
       if (!names.insert(tensor.name).second)
-        return text("tensors[", i, "]: name '", shown(tensor.name), "' is taken");
-      if (std::string wrong = check_tensor(tensor); !wrong.empty())
-        return text("tensor '", shown(tensor.name), "': ", wrong);
+        fail("tensors[", i, "]: name '", shown(tensor.name), "' is taken");
+      check_inside(name_of(static_cast<TensorIndex>(i)) + ": ", [&] { check_tensor(tensor); });
     }
-    return {};
   }
 
-  std::string index(TensorIndex i) const {
-    if (i >= program_.tensors.size())
-      return text("tensor ", i, " does not exist; there are ", program_.tensors.size());
-    return {};
+  void index(const char* field, TensorIndex i) const {
+    require(i < program_.tensors.size(), field, ": tensor ", i, " does not exist; there are ",
+            program_.tensors.size());
   }
 
-  std::string produce(TensorIndex i) {
-    if (std::string wrong = index(i); !wrong.empty()) return wrong;
-    if (known_[i]) return text("tensor '", shown(program_.tensors[i].name), "' has two producers");
+  void produce(const char* field, TensorIndex i) {
+    index(field, i);
+    if (known_[i]) fail(field, ": ", name_of(i), " has two producers");
     known_[i] = true;
-    return {};
   }
 
-  std::string consume(TensorIndex i) const {
-    if (std::string wrong = index(i); !wrong.empty()) return wrong;
-    if (!known_[i])
-      return text("tensor '", shown(program_.tensors[i].name), "' is read before anything produces it");
-    return {};
+  void consume(const char* field, TensorIndex i) const {
+    index(field, i);
+    if (!known_[i]) fail(field, ": ", name_of(i), " is read before anything produces it");
   }
 
-  std::string inputs() {
-    if (program_.inputs.empty()) return "inputs: none given";
-    for (const TensorIndex i : program_.inputs) {
-      if (std::string wrong = produce(i); !wrong.empty()) return text("inputs: ", wrong);
-    }
-    return {};
-  }
-
-  std::string blocks() {
+  void blocks() {
     std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < program_.blocks.size(); ++i) {
       const Block& block = program_.blocks[i];
-      if (!is_file_name(block.name)) {
-        return text("blocks[", i, "]: name '", shown(block.name), "' is not a file name; use 1 to ",
-                    kLongestBlockName, " of A-Z a-z 0-9 _ - . and start with none of - .");
-      }
-      if (!names.insert(block.name).second) return text("blocks[", i, "]: name '", block.name, "' is taken");
-      if (std::string wrong = check(block); !wrong.empty())
-        return text("block '", block.name, "' (", operation_name(block.operation), "): ", wrong);
+      if (!is_file_name(block.name))
+        fail("blocks[", i, "]: name '", shown(block.name), "' is not a file name; use 1 to ",
+             kLongestBlockName, " of A-Z a-z 0-9 _ - . and start with none of - .");
+      require(names.insert(block.name).second, "blocks[", i, "]: name '", block.name, "' is taken");
+      check_inside("block '" + block.name + "' (" + operation_name(block.operation) + "): ",
+                   [&] { check(block); });
     }
-    return {};
   }
 
-  std::string check(const Block& block) {
-    if (block.operation.valueless_by_exception()) return "operation is missing";
-    for (const TensorIndex i : block.inputs) {
-      if (std::string wrong = consume(i); !wrong.empty()) return text("inputs: ", wrong);
-    }
-    for (const TensorIndex i : block.outputs) {
-      if (std::string wrong = produce(i); !wrong.empty()) return text("outputs: ", wrong);
-    }
-    if (block.placement != Placement::kBaked && !has_parameters(block.operation))
-      return text("placement is ", to_string(block.placement), ", but such an operation has no parameters");
-    return checks::operation(program_, block);
+  void check(const Block& block) {
+    for (const TensorIndex i : block.inputs) consume("inputs", i);
+    for (const TensorIndex i : block.outputs) produce("outputs", i);
+    require(block.placement == Placement::kBaked || has_parameters(block.operation), "placement is ",
+            to_string(block.placement), ", but such an operation has no parameters");
+    checks::check_operation(program_, block);
   }
 
-  std::string outputs() {
-    if (program_.outputs.empty()) return "outputs: none given";
+  void outputs() const {
+    require(!program_.outputs.empty(), "outputs: none given");
     std::vector<bool> given(program_.tensors.size());
     for (const TensorIndex i : program_.outputs) {
-      if (std::string wrong = consume(i); !wrong.empty()) return text("outputs: ", wrong);
-      if (given[i]) return text("outputs: tensor '", shown(program_.tensors[i].name), "' is named twice");
+      consume("outputs", i);
+      if (given[i]) fail("outputs: ", name_of(i), " is named twice");
       given[i] = true;
     }
-    for (std::size_t i = 0; i < known_.size(); ++i) {
-      if (!known_[i])
-        return text("tensor '", shown(program_.tensors[i].name),
-                    "' is neither an input nor produced by a block");
-    }
-    return {};
+    for (TensorIndex i = 0; i < known_.size(); ++i)
+      if (!known_[i]) fail(name_of(i), " is neither an input nor produced by a block");
   }
 
   const Program& program_;
-  std::vector<bool> known_;  // produced so far
+  std::vector<bool> known_;  // the tensors that are produced so far
 };
 
 }  // namespace
 
 std::string validate(const Program& program) {
-  return Validator(program).run();
+  try {
+    Validator(program).run();
+    return {};
+  } catch (const Finding& finding) {
+    return one_line("program '" + shown(program.name) + "': " + finding.text);
+  }
 }
 
 }  // namespace millrace::kernels
