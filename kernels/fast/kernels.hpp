@@ -20,42 +20,35 @@ namespace millrace::kernels::fast {
 /// ("blocks").
 struct Finish {
   enum class Mode : std::uint8_t {
-    kNone,          // the accumulator itself
-    kMultiply32,    // multiply-shift whose every step fits in 32 bits
-    kMultiply64,    // multiply-shift whose result, before the clamp, fits in 32 bits
-    kMultiplyWide,  // multiply-shift in 64 bits up to the clamp
-    // The next three are the three above with rounding half to even. Their bounds are reduced by the zero point,
-    // which is added last.
-    kHalfEven32,
-    kHalfEven64,
-    kHalfEvenWide,
-    kRound,         // thresholds equal to clamp(round_half_even(float32(acc) * scale)) + add
-    kGuess,         // count of thresholds: clamp(round_half_even(float32(acc) * scale + bias)), or one more
-    kThresholds,    // count of thresholds reached, all of them 32-bit
-    kThresholds64,  // the same with 64-bit thresholds
+    kNone,        // the accumulator itself
+    kMultiply,    // multiply-shift in 64 bits, rounded down or half to even
+    kRound,       // thresholds equal to clamp(round_half_even(float32(acc) * scale)) + add
+    kGuess,       // count of thresholds: clamp(round_half_even(float32(acc) * scale + bias)), or one more
+    kThresholds,  // count of thresholds reached
   };
   Mode mode = Mode::kNone;
   std::uint8_t out_bytes = 1;   // 1, 2 or 4
   std::int32_t out_offset = 0;  // the offset of the output's form, added to the result
   std::int32_t lowest = 0, highest = 0;
-  std::int32_t zero_point = 0;                 // kHalfEven*
-  const std::int32_t* multiplier32 = nullptr;  // kMultiply32, kHalfEven32: in lane order
-  const std::int32_t* offset32 = nullptr;
-  const std::int32_t* shift32 = nullptr;
-  // kMultiply64, kMultiplyWide, kHalfEven64, kHalfEvenWide: the even lanes of a block, then its odd lanes
-  const std::int64_t* multiplier64 = nullptr;
-  const std::int64_t* offset64 = nullptr;
-  const std::int64_t* shift64 = nullptr;
-  const float* scale = nullptr;  // kRound, kGuess: in lane order, all in float32
+  // kMultiply: result = (sum + half + ((sum >> shift) & odd)) >> shift, where sum = acc * multiplier + offset.
+  // `half` and `odd` are 0 where the result is rounded down.
+  const std::int64_t* multiplier = nullptr;
+  const std::int64_t* offset = nullptr;
+  const std::int64_t* half = nullptr;
+  const std::int64_t* odd = nullptr;
+  const std::int64_t* shift = nullptr;
+  std::int32_t zero_point = 0;   // added to the result, before the clamp
+  const float* scale = nullptr;  // kRound, kGuess: all in float32
   const float* bias = nullptr;   // kGuess
   const float* least = nullptr;  // bounds of the clamp: whole numbers
   const float* most = nullptr;
   const std::int32_t* add = nullptr;  // kRound
+  // kGuess, kThresholds: [block][row][lane]. There are 2 * search rows. Those after the last step hold the
+  // highest 32-bit number. `reachable` says how many steps a 32-bit accumulator can reach.
+  const std::int32_t* thresholds = nullptr;
+  const std::int32_t* reachable = nullptr;
   std::uint32_t steps = 0;
-  std::uint32_t search = 0;  // the largest power of two that is at most `steps`; 0 if there are no steps
-  // [block][step][lane]; kGuess has one more step, which no accumulator reaches
-  const std::int32_t* thresholds32 = nullptr;
-  const std::int64_t* thresholds64 = nullptr;  // [block][step][lane]
+  std::uint32_t search = 0;  // the largest power of two that is at most `steps`; 1 if there are no steps
 };
 
 /// A convolution in which every output channel reads every input channel. A "word" is four bytes or two
@@ -85,8 +78,9 @@ struct DepthwiseArgs {
   const std::int32_t* tap_offsets = nullptr;    // [taps] in bytes
   std::uint32_t taps = 0;
   std::uint32_t pixels = 0;
-  const std::int16_t* weights = nullptr;  // [taps][channels, padded to blocks]
-  const std::int32_t* bias = nullptr;     // [channels, padded to blocks]
+  const std::int32_t* weights =
+      nullptr;                         // [taps][channels, padded to blocks]: 16 bits each, zeros above them
+  const std::int32_t* bias = nullptr;  // [channels, padded to blocks]
   std::uint32_t channels = 0;
   std::uint8_t* out = nullptr;
   const std::int32_t* out_offsets = nullptr;

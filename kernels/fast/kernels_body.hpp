@@ -1,19 +1,13 @@
 // The kernels, written once over a level's vector type. Each level's file includes this header. Everything
 // here is in an unnamed namespace and has internal linkage (kernels.hpp says why).
 //
-// Isa provides: kLanes and kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to
-// every lane), dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes),
-// widen_weights and multiply_add (16-bit operands in 32-bit lanes); and the finishers Plain, Multiply32,
-// Multiply64, HalfEven32, HalfEven64, Round, Guess and Thresholds. A finisher is constructed for one block
-// and has write(accumulators, out, valid lanes).
-//
-// The file is above 500 lines because every level compiles all kernels from this one body.
+// Isa is a Vectors<lanes> that also provides: kBytes, whether it has dot_bytes; kAccumulators, the vectors that
+// fit into its registers; dot_words and dot_bytes; widen_bytes and widen_words (kLanes elements to lanes); round
+// (to the nearest integer, half to even); gather (lane i of row rows[i] of [row][lane]); and put, which writes the
+// low bytes of some lanes.
 #pragma once
 
-#include <cmath>
-#include <cstring>
-
-#include "kernels/fast/kernels.hpp"
+#include "kernels/fast/kernels_vector.hpp"
 
 #if defined(__clang__)
 #define MILLRACE_UNROLL _Pragma("unroll")
@@ -23,102 +17,6 @@
 
 namespace millrace::kernels::fast {
 namespace {
-
-/// The product is rounded before the sum, as in the vector code. The level files are compiled without fused
-/// multiply-add.
-inline std::int32_t round_clamped(float x, float least, float most) {
-  x = x > least ? x : least;
-  x = x < most ? x : most;
-  return static_cast<std::int32_t>(std::nearbyint(x));
-}
-
-/// sum / 2^shift, rounded half to even. The additions are unsigned because sums of out-of-range input bytes
-/// may overflow; valid inputs never do.
-inline std::int64_t shift_half_even(std::int64_t sum, std::int64_t shift) {
-  if (shift == 0) return sum;
-  const auto odd = static_cast<std::uint64_t>(sum >> shift) & 1U;
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1)) - 1) +
-                                   odd) >>
-         shift;
-}
-
-/// Finishes one lane in scalar arithmetic. Each finisher computes the same for all lanes at once.
-inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint32_t block, std::uint32_t lane,
-                                std::int32_t acc) {
-  std::int64_t value = acc;
-  switch (f.mode) {
-    case Finish::Mode::kNone:
-      return acc + f.out_offset;
-    case Finish::Mode::kMultiply32: {
-      const std::size_t i = std::size_t{block} * lanes + lane;
-      value = (std::int64_t{acc} * f.multiplier32[i] + f.offset32[i]) >> f.shift32[i];
-      break;
-    }
-    case Finish::Mode::kHalfEven32: {
-      const std::size_t i = std::size_t{block} * lanes + lane;
-      value = shift_half_even(std::int64_t{acc} * f.multiplier32[i] + f.offset32[i], f.shift32[i]);
-      break;
-    }
-    case Finish::Mode::kMultiply64:
-    case Finish::Mode::kMultiplyWide:
-    case Finish::Mode::kHalfEven64:
-    case Finish::Mode::kHalfEvenWide: {
-      const std::size_t i = std::size_t{block} * lanes + (lane & 1U) * (lanes / 2) + lane / 2;
-      // Unsigned, because accumulators of out-of-range input bytes may overflow; valid inputs never do.
-      const auto product = static_cast<std::uint64_t>(acc * f.multiplier64[i]);
-      const auto sum = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(f.offset64[i]));
-      const bool half_even = f.mode == Finish::Mode::kHalfEven64 || f.mode == Finish::Mode::kHalfEvenWide;
-      value = half_even ? shift_half_even(sum, f.shift64[i]) : sum >> f.shift64[i];
-      break;
-    }
-    case Finish::Mode::kRound: {
-      const std::size_t i = std::size_t{block} * lanes + lane;
-      return round_clamped(static_cast<float>(acc) * f.scale[i], f.least[i], f.most[i]) + f.add[i] +
-             f.out_offset;
-    }
-    case Finish::Mode::kGuess: {
-      const std::size_t i = std::size_t{block} * lanes + lane;
-      const float product = static_cast<float>(acc) * f.scale[i];
-      const auto guess =
-          static_cast<std::uint32_t>(round_clamped(product + f.bias[i], f.least[i], f.most[i]));
-      const bool more = guess < f.steps &&
-                        acc >= f.thresholds32[(std::size_t{block} * (f.steps + 1) + guess) * lanes + lane];
-      return f.lowest + static_cast<std::int32_t>(guess + (more ? 1 : 0)) + f.out_offset;
-    }
-    case Finish::Mode::kThresholds:
-    case Finish::Mode::kThresholds64: {
-      const std::size_t start = std::size_t{block} * f.steps * lanes + lane;
-      std::uint32_t reached = 0;
-      for (std::uint32_t jump = f.search; jump != 0; jump >>= 1) {
-        const std::uint32_t next = reached + jump;
-        if (next > f.steps) continue;
-        const std::size_t i = start + std::size_t{next - 1} * lanes;
-        if (f.mode == Finish::Mode::kThresholds ? acc >= f.thresholds32[i] : acc >= f.thresholds64[i])
-          reached = next;
-      }
-      return f.lowest + static_cast<std::int32_t>(reached) + f.out_offset;
-    }
-  }
-  if (value < f.lowest) value = f.lowest;
-  if (value > f.highest) value = f.highest;
-  return static_cast<std::int32_t>(value) + f.zero_point + f.out_offset;
-}
-
-/// Finishes any mode, lane by lane.
-template <class Isa>
-struct ScalarFinisher {
-  ScalarFinisher(const Finish& f, std::uint32_t block) : finish(f), at(block) {}
-  void write(typename Isa::Vector acc, std::uint8_t* out, std::uint32_t valid) const {
-    std::int32_t lanes[Isa::kLanes];
-    Isa::store(lanes, acc);
-    for (std::uint32_t lane = 0; lane < valid; ++lane) {
-      const std::int32_t value = finish_lane(finish, Isa::kLanes, at, lane, lanes[lane]);
-      std::memcpy(out + std::size_t{lane} * finish.out_bytes, &value, finish.out_bytes);
-    }
-  }
-  const Finish& finish;
-  std::uint32_t at;
-};
 
 /// Where results of one tile go.
 struct Destination {
@@ -141,9 +39,9 @@ inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t
   std::uint8_t* out = to.out + std::size_t{first} * f.out_bytes;
   for (std::uint32_t r = 0; r < to.results; ++r) {
     const std::int32_t* from = accs + std::size_t{r} * to.pool * stride * Isa::kLanes;
-    Vector acc = Isa::load(from);
+    auto acc = load<Vector>(from);
     for (std::uint32_t j = 1; j < to.pool; ++j)
-      acc = Isa::maximum(acc, Isa::load(from + std::size_t{j} * stride * Isa::kLanes));
+      acc = larger(acc, load<Vector>(from + std::size_t{j} * stride * Isa::kLanes));
     finisher.write(acc, out + to.offsets[r], valid);
   }
 }
@@ -155,36 +53,28 @@ template <class Isa>
     const std::int32_t* from = accs + std::size_t{q} * Isa::kLanes;
     switch (f.mode) {
       case Finish::Mode::kNone:
-        write_block<Isa, typename Isa::Plain>(f, block + q, from, blocks, to);
+        write_block<Isa, PlainFinisher<Isa>>(f, block + q, from, blocks, to);
         break;
-      case Finish::Mode::kMultiply32:
-        write_block<Isa, typename Isa::Multiply32>(f, block + q, from, blocks, to);
-        break;
-      case Finish::Mode::kMultiply64:
-        write_block<Isa, typename Isa::Multiply64>(f, block + q, from, blocks, to);
-        break;
-      case Finish::Mode::kHalfEven32:
-        write_block<Isa, typename Isa::HalfEven32>(f, block + q, from, blocks, to);
-        break;
-      case Finish::Mode::kHalfEven64:
-        write_block<Isa, typename Isa::HalfEven64>(f, block + q, from, blocks, to);
+      case Finish::Mode::kMultiply:
+        write_block<Isa, MultiplyFinisher<Isa>>(f, block + q, from, blocks, to);
         break;
       case Finish::Mode::kRound:
-        write_block<Isa, typename Isa::Round>(f, block + q, from, blocks, to);
+        write_block<Isa, RoundFinisher<Isa>>(f, block + q, from, blocks, to);
         break;
       case Finish::Mode::kGuess:
-        write_block<Isa, typename Isa::Guess>(f, block + q, from, blocks, to);
+        write_block<Isa, GuessFinisher<Isa>>(f, block + q, from, blocks, to);
         break;
       case Finish::Mode::kThresholds:
-        write_block<Isa, typename Isa::Thresholds>(f, block + q, from, blocks, to);
-        break;
-      case Finish::Mode::kMultiplyWide:
-      case Finish::Mode::kHalfEvenWide:
-      case Finish::Mode::kThresholds64:
-        write_block<Isa, ScalarFinisher<Isa>>(f, block + q, from, blocks, to);
+        write_block<Isa, ThresholdFinisher<Isa>>(f, block + q, from, blocks, to);
         break;
     }
   }
+}
+
+/// One word of the input in every lane.
+template <class Isa>
+inline typename Isa::Vector broadcast_word(const std::uint8_t* from) {
+  return load<std::int32_t>(from) - typename Isa::Vector{};
 }
 
 template <class Isa, bool kWords>
@@ -201,7 +91,6 @@ inline typename Isa::Vector dot(typename Isa::Vector acc, typename Isa::Vector x
 template <class Isa, bool kWords, std::uint32_t P, std::uint32_t Q, std::uint32_t U>
 void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   using Vector = typename Isa::Vector;
-  constexpr std::size_t kWordBytes = std::size_t{Isa::kLanes} * 4;  // one word of weights of a block
   Vector acc[U][P][Q];
   const std::uint8_t* in[P];
   const std::uint8_t* weights[Q];
@@ -210,54 +99,43 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   MILLRACE_UNROLL
   for (std::uint32_t q = 0; q < Q; ++q) {
     const std::size_t b = block + q;
-    weights[q] = all_weights + b * a.taps * kWordBytes;
-    const Vector bias = Isa::load(a.bias + b * Isa::kLanes);
+    weights[q] = all_weights + b * a.taps * sizeof(Vector);
+    const auto bias = load<Vector>(a.bias + b * Isa::kLanes);
     MILLRACE_UNROLL
     for (std::uint32_t p = 0; p < P; ++p) {
       acc[0][p][q] = bias;
       MILLRACE_UNROLL
-      for (std::uint32_t u = 1; u < U; ++u) acc[u][p][q] = Isa::zero();
+      for (std::uint32_t u = 1; u < U; ++u) acc[u][p][q] = Vector{};
     }
   }
   MILLRACE_UNROLL
   for (std::uint32_t p = 0; p < P; ++p) in[p] = a.in + a.pixel_offsets[pixel + p];
 
+  const auto add_tap = [&](std::uint32_t u, std::size_t tap) __attribute__((always_inline)) {
+    const std::ptrdiff_t offset = a.tap_offsets[tap];
+    Vector w[Q];
+    MILLRACE_UNROLL
+    for (std::uint32_t q = 0; q < Q; ++q) w[q] = load<Vector>(weights[q] + tap * sizeof(Vector));
+    MILLRACE_UNROLL
+    for (std::uint32_t p = 0; p < P; ++p) {
+      const Vector x = broadcast_word<Isa>(in[p] + offset);
+      MILLRACE_UNROLL
+      for (std::uint32_t q = 0; q < Q; ++q) acc[u][p][q] = dot<Isa, kWords>(acc[u][p][q], x, w[q]);
+    }
+  };
   std::uint32_t t = 0;
   for (; t + U <= a.taps; t += U) {
     MILLRACE_UNROLL
-    for (std::uint32_t u = 0; u < U; ++u) {
-      const std::size_t tap = t + u;
-      const std::ptrdiff_t offset = a.tap_offsets[tap];
-      Vector w[Q];
-      MILLRACE_UNROLL
-      for (std::uint32_t q = 0; q < Q; ++q)
-        w[q] = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + tap * kWordBytes));
-      MILLRACE_UNROLL
-      for (std::uint32_t p = 0; p < P; ++p) {
-        const Vector x = Isa::broadcast_word(in[p] + offset);
-        MILLRACE_UNROLL
-        for (std::uint32_t q = 0; q < Q; ++q) acc[u][p][q] = dot<Isa, kWords>(acc[u][p][q], x, w[q]);
-      }
-    }
+    for (std::uint32_t u = 0; u < U; ++u) add_tap(u, std::size_t{t} + u);
   }
   if constexpr (U > 1) {
-    for (; t < a.taps; ++t) {
-      MILLRACE_UNROLL
-      for (std::uint32_t p = 0; p < P; ++p) {
-        const Vector x = Isa::broadcast_word(in[p] + a.tap_offsets[t]);
-        MILLRACE_UNROLL
-        for (std::uint32_t q = 0; q < Q; ++q) {
-          const Vector w = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + t * kWordBytes));
-          acc[0][p][q] = dot<Isa, kWords>(acc[0][p][q], x, w);
-        }
-      }
-    }
+    for (; t < a.taps; ++t) add_tap(0, t);
     MILLRACE_UNROLL
     for (std::uint32_t u = 1; u < U; ++u) {
       MILLRACE_UNROLL
       for (std::uint32_t p = 0; p < P; ++p) {
         MILLRACE_UNROLL
-        for (std::uint32_t q = 0; q < Q; ++q) acc[0][p][q] = Isa::add(acc[0][p][q], acc[u][p][q]);
+        for (std::uint32_t q = 0; q < Q; ++q) acc[0][p][q] += acc[u][p][q];
       }
     }
   }
@@ -266,40 +144,29 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   for (std::uint32_t p = 0; p < P; ++p) {
     MILLRACE_UNROLL
     for (std::uint32_t q = 0; q < Q; ++q)
-      Isa::store(spilled + std::size_t{p * Q + q} * Isa::kLanes, acc[0][p][q]);
+      std::memcpy(spilled + (p * Q + q) * Isa::kLanes, &acc[0][p][q], sizeof(Vector));
   }
   write_tile<Isa>(a.finish, block, Q, spilled,
                   {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
 }
 
-// Computes all positions for Q blocks of channels, whose weights stay in the nearest cache. The last tile
-// overlaps the one before it and recomputes some positions, because that is faster than narrow tiles.
+// Computes all positions in tiles of P. The last tile overlaps the one before it and recomputes some positions,
+// because that is faster than narrow tiles.
+template <class Isa, bool kWords, std::uint32_t P, std::uint32_t Q, std::uint32_t U = 1>
+void dense_tiles(const DenseArgs& a, std::uint32_t block) {
+  for (std::uint32_t pixel = 0; pixel < a.pixels; pixel += P)
+    dense_tile<Isa, kWords, P, Q, U>(a, block, smaller(pixel, a.pixels - P));
+}
+
+// Computes all positions for Q blocks of channels, whose weights stay in the nearest cache.
 template <class Isa, bool kWords, std::uint32_t Q>
 void dense_blocks(const DenseArgs& a, std::uint32_t block) {
-  if constexpr (Q * 8 <= Isa::kAccumulators) {
-    if (a.pixels >= 8) {
-      std::uint32_t pixel = 0;
-      for (; pixel + 8 <= a.pixels; pixel += 8) dense_tile<Isa, kWords, 8, Q, 1>(a, block, pixel);
-      if (pixel < a.pixels) dense_tile<Isa, kWords, 8, Q, 1>(a, block, a.pixels - 8);
-      return;
-    }
-  }
-  if constexpr (Q * 4 <= Isa::kAccumulators) {
-    if (a.pixels >= 4) {
-      std::uint32_t pixel = 0;
-      for (; pixel + 4 <= a.pixels; pixel += 4) dense_tile<Isa, kWords, 4, Q, 1>(a, block, pixel);
-      if (pixel < a.pixels) dense_tile<Isa, kWords, 4, Q, 1>(a, block, a.pixels - 4);
-      return;
-    }
-  }
-  constexpr std::uint32_t kPartial = Q >= 8 ? 1 : Q >= 4 ? 2 : 4;
-  if (a.pool == 1) {
-    for (std::uint32_t pixel = 0; pixel < a.pixels; ++pixel)
-      dense_tile<Isa, kWords, 1, Q, kPartial>(a, block, pixel);
-  } else {
-    for (std::uint32_t pixel = 0; pixel < a.pixels; pixel += 2)
-      dense_tile<Isa, kWords, 2, Q, 1>(a, block, pixel);
-  }
+  if constexpr (Q * 8 <= Isa::kAccumulators)
+    if (a.pixels >= 8) return dense_tiles<Isa, kWords, 8, Q>(a, block);
+  if constexpr (Q * 4 <= Isa::kAccumulators)
+    if (a.pixels >= 4) return dense_tiles<Isa, kWords, 4, Q>(a, block);
+  if (a.pool != 1) return dense_tiles<Isa, kWords, 2, Q>(a, block);
+  dense_tiles<Isa, kWords, 1, Q, Q >= 8 ? 1 : Q >= 4 ? 2 : 4>(a, block);
 }
 
 template <class Isa, bool kWords>
@@ -337,41 +204,39 @@ void dense(const DenseArgs& a) {
   dense_form<Isa, true>(a);
 }
 
+// Computes P positions of one block of channels.
+template <class Isa, bool kWords, std::uint32_t P>
+void depthwise_tile(const DepthwiseArgs& a, std::uint32_t block, std::size_t weight_pitch,
+                    std::uint32_t pixel) {
+  using Vector = typename Isa::Vector;
+  const std::size_t channel = std::size_t{block} * Isa::kLanes;
+  const std::uint8_t* in = a.in + channel * (kWords ? 2 : 1);
+  Vector acc[P];
+  MILLRACE_UNROLL
+  for (std::uint32_t p = 0; p < P; ++p) acc[p] = load<Vector>(a.bias + channel);
+  for (std::uint32_t t = 0; t < a.taps; ++t) {
+    const auto w = load<Vector>(a.weights + t * weight_pitch + channel);
+    MILLRACE_UNROLL
+    for (std::uint32_t p = 0; p < P; ++p) {
+      const std::uint8_t* from = in + a.tap_offsets[t] + a.pixel_offsets[pixel + p];
+      // The high words of `w` are zero, so the sum of two products is the product of the low words.
+      acc[p] = Isa::dot_words(acc[p], kWords ? Isa::widen_words(from) : Isa::widen_bytes(from), w);
+    }
+  }
+  alignas(64) std::int32_t spilled[P * Isa::kLanes];
+  MILLRACE_UNROLL
+  for (std::uint32_t p = 0; p < P; ++p) std::memcpy(spilled + p * Isa::kLanes, &acc[p], sizeof(Vector));
+  write_tile<Isa>(a.finish, block, 1, spilled, {a.out, a.out_offsets + pixel, P, 1, a.channels});
+}
+
 template <class Isa, bool kWords>
 void depthwise_form(const DepthwiseArgs& a) {
-  using Vector = typename Isa::Vector;
-  constexpr std::uint32_t kPixels = 4;
   const std::uint32_t blocks = (a.channels + Isa::kLanes - 1) / Isa::kLanes;
   const std::size_t weight_pitch = std::size_t{blocks} * Isa::kLanes;
-  const auto widen = [](const std::uint8_t* p) { return kWords ? Isa::widen_words(p) : Isa::widen_bytes(p); };
   for (std::uint32_t block = 0; block < blocks; ++block) {
-    const std::size_t channel = std::size_t{block} * Isa::kLanes;
-    const std::uint8_t* in = a.in + channel * (kWords ? 2 : 1);
-    const Vector bias = Isa::load(a.bias + channel);
-    for (std::uint32_t pixel = 0; pixel < a.pixels;) {
-      alignas(64) std::int32_t spilled[kPixels * Isa::kLanes];
-      const std::uint32_t count = a.pixels - pixel >= kPixels ? kPixels : 1;
-      if (count == kPixels) {
-        Vector acc[kPixels] = {bias, bias, bias, bias};
-        for (std::uint32_t t = 0; t < a.taps; ++t) {
-          const Vector w = Isa::widen_weights(a.weights + t * weight_pitch + channel);
-          const std::uint8_t* tap = in + a.tap_offsets[t];
-          MILLRACE_UNROLL
-          for (std::uint32_t p = 0; p < kPixels; ++p)
-            acc[p] = Isa::multiply_add(acc[p], widen(tap + a.pixel_offsets[pixel + p]), w);
-        }
-        for (std::uint32_t p = 0; p < kPixels; ++p) Isa::store(spilled + p * Isa::kLanes, acc[p]);
-      } else {
-        Vector acc = bias;
-        for (std::uint32_t t = 0; t < a.taps; ++t) {
-          const Vector w = Isa::widen_weights(a.weights + t * weight_pitch + channel);
-          acc = Isa::multiply_add(acc, widen(in + a.tap_offsets[t] + a.pixel_offsets[pixel]), w);
-        }
-        Isa::store(spilled, acc);
-      }
-      write_tile<Isa>(a.finish, block, 1, spilled, {a.out, a.out_offsets + pixel, count, 1, a.channels});
-      pixel += count;
-    }
+    std::uint32_t pixel = 0;
+    for (; pixel + 4 <= a.pixels; pixel += 4) depthwise_tile<Isa, kWords, 4>(a, block, weight_pitch, pixel);
+    for (; pixel < a.pixels; ++pixel) depthwise_tile<Isa, kWords, 1>(a, block, weight_pitch, pixel);
   }
 }
 
@@ -430,18 +295,8 @@ inline void max_pool(const PoolArgs& a) {
   }
 }
 
-void stage_bytes(const StageArgs& args) {
-  const StageArgs a = args;
-  const auto offset = static_cast<std::uint8_t>(a.offset);
-  for (std::uint32_t row = 0; row < a.rows; ++row) {
-    const std::uint8_t* __restrict in = a.in + row * a.row_elements;
-    std::uint8_t* __restrict out = a.out + row * a.out_pitch_bytes;
-    for (std::size_t i = 0; i < a.row_elements; ++i) out[i] = static_cast<std::uint8_t>(in[i] + offset);
-  }
-}
-
 template <class In, class Out>
-void stage_words(const StageArgs& args) {
+void stage_as(const StageArgs& args) {
   const StageArgs a = args;
   const auto offset = static_cast<Out>(a.offset);
   for (std::uint32_t row = 0; row < a.rows; ++row) {
@@ -457,11 +312,9 @@ void stage_words(const StageArgs& args) {
 }
 
 inline void stage(const StageArgs& a) {
-  if (!a.words) return stage_bytes(a);
-  if (a.in_bytes == 1)
-    return a.in_signed ? stage_words<std::int8_t, std::uint16_t>(a)
-                       : stage_words<std::uint8_t, std::uint16_t>(a);
-  return stage_words<std::uint16_t, std::uint16_t>(a);
+  if (!a.words) return stage_as<std::uint8_t, std::uint8_t>(a);
+  if (a.in_bytes == 2) return stage_as<std::uint16_t, std::uint16_t>(a);
+  return a.in_signed ? stage_as<std::int8_t, std::uint16_t>(a) : stage_as<std::uint8_t, std::uint16_t>(a);
 }
 
 // Compilers turn the stores into shuffles if the number of planes is a constant.
@@ -488,21 +341,32 @@ inline void interleave(const InterleaveArgs& a) {
   }
 }
 
-inline std::int32_t quantise_one(const QuantiseArgs& a, float x) {
-  const float steps = std::nearbyint(x / a.scale);
-  if (std::isnan(steps)) return a.zero_point;
-  const float bounded = steps < -1e9F ? -1e9F : steps > 1e9F ? 1e9F : steps;
-  const std::int32_t q = static_cast<std::int32_t>(bounded) + a.zero_point;  // at most 1e9 + 65535
-  return q < a.lowest ? a.lowest : q > a.highest ? a.highest : q;
+template <class Isa>
+void quantise(const QuantiseArgs& a) {
+  using Floats = typename Isa::Floats;
+  constexpr std::size_t kLanes = Isa::kLanes;
+  // The bounds are whole numbers, so it is the same to clamp before rounding.
+  const Floats least = Floats{} + static_cast<float>(a.lowest - a.zero_point);
+  const Floats most = Floats{} + static_cast<float>(a.highest - a.zero_point);
+  for (std::size_t i = 0; i < a.elements; i += kLanes) {
+    const std::size_t valid = smaller(kLanes, a.elements - i);
+    Floats x{};
+    if (valid == kLanes) {
+      x = load<Floats>(a.in + i);
+    } else {
+      std::memcpy(&x, a.in + i, valid * sizeof(float));
+    }
+    const Floats steps = x / a.scale;
+    const Floats number = steps == steps ? steps : Floats{};  // NaN gives the zero point
+    Isa::put(Isa::round(smaller(larger(number, least), most)) + a.zero_point, a.out_bytes,
+             a.out + i * a.out_bytes, static_cast<std::uint32_t>(valid));
+  }
 }
 
-inline void quantise_tail(const QuantiseArgs& a, std::size_t from) {
-  for (std::size_t i = from; i < a.elements; ++i) {
-    float x;
-    std::memcpy(&x, reinterpret_cast<const std::uint8_t*>(a.in) + i * sizeof(float), sizeof(float));
-    const std::int32_t q = quantise_one(a, x);
-    std::memcpy(a.out + i * a.out_bytes, &q, a.out_bytes);
-  }
+/// The table of a level.
+template <class Isa>
+constexpr Kernels kernels_with() {
+  return {Isa::kLanes, Isa::kBytes, dense<Isa>, depthwise<Isa>, max_pool, stage, interleave, quantise<Isa>};
 }
 
 }  // namespace

@@ -251,12 +251,13 @@ void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes
   args.pixel_offsets = pixel_offsets(arena, c.window, s.form, s.result.shape[0], s.result.shape[1], nullptr);
   args.out_offsets = out_offsets(arena, s.result, s.target.form);
   auto* tap_offsets = arena.make<std::int32_t>(taps.size());
-  auto* weights = arena.make<std::int16_t>(taps.size() * padded);
+  auto* weights = arena.make<std::int32_t>(taps.size() * padded);
   auto* bias = arena.make<std::int32_t>(padded);
   std::vector<AccumulatorRange> ranges;
   for (std::size_t t = 0; t < taps.size(); ++t) {
     tap_offsets[t] = static_cast<std::int32_t>(taps[t].offset_bytes);
-    for (std::size_t o = 0; o < c.out_channels; ++o) weights[t * padded + o] = c.weights[o * taps.size() + t];
+    for (std::size_t o = 0; o < c.out_channels; ++o)
+      weights[t * padded + o] = static_cast<std::uint16_t>(c.weights[o * taps.size() + t]);
   }
   for (std::size_t o = 0; o < c.out_channels; ++o) {
     ranges.push_back(range_of(c, s.in.type, o));
