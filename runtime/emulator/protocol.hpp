@@ -64,9 +64,9 @@ struct ImageHeader {
   };
   struct Bank {
     std::uint64_t address, bytes, offset;  // device address, size, offset in the card's memory
+    bool operator==(const Bank&) const = default;
   };
   std::uint32_t units, banks;
-  std::uint64_t data_bytes;
   Unit unit[kMaxUnits];
   Bank bank[kMaxBanks];
 };

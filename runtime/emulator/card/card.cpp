@@ -1,7 +1,10 @@
-#include "runtime/emulator/card/card.hpp"
-
+// millrace-card: one emulated FPGA. libxrt_core.so.2 starts it with the descriptors that it needs; nobody
+// starts it by hand.
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,11 +13,63 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "runtime/emulator/card/image.hpp"
+#include "runtime/emulator/shared_memory.hpp"
 
 namespace millrace::runtime::emulator {
 
 namespace abi = plan::abi;
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// One event loop that takes commands, answers calls and runs partitions. One thread.
+class Card {
+ public:
+  /// `image` is the descriptor to which the host writes images.
+  Card(SharedMemory control, SharedMemory memory, SharedMemory fabric, int image);
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  /// Serves until the process ends.
+  [[noreturn]] void run();
+
+ private:
+  ControlBlock& control() const { return control_memory_.as<ControlBlock>(); }
+  bool step();
+  void sleep(std::uint32_t rung);
+  bool take_commands();
+  void take_command(const Command& command);
+  bool answer_call();
+  std::int32_t load(std::string& why);
+  void abort(std::uint32_t slot);
+  std::int32_t read_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t& value) const;
+  std::int32_t write_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t value);
+  bool is_register(std::uint32_t unit, std::uint32_t offset) const;
+  LinkPort* link_of(std::uint32_t offset) const;
+  void drop_image();
+  void collect_faults();
+  void report(abi::FaultCode code, std::uint32_t link, const std::string& detail);
+  bool tell_supervisor();
+
+  // Constant after construction.
+  SharedMemory control_memory_, fabric_memory_, memory_;
+  const int image_file_;
+  Doorbell& doorbell_;
+  const std::uint64_t spin_nanoseconds_;
+
+  MemoryView memory_view_;
+  Completions completions_;
+  CardServices services_;
+  std::unique_ptr<LoadedImage> image_;
+  abi::FaultReport fault_;  // kNone: nothing to report
+  std::uint64_t taken_ = 0;
+  std::uint32_t answered_ = 0;
+};
 
 Card::Card(SharedMemory control_memory, SharedMemory memory, SharedMemory fabric, int image)
     : control_memory_(std::move(control_memory)),
@@ -25,7 +80,8 @@ Card::Card(SharedMemory control_memory, SharedMemory memory, SharedMemory fabric
       spin_nanoseconds_(fabric_memory_.as<Fabric>().spin_nanoseconds),
       memory_view_(memory_.data(), memory_.bytes()),
       completions_(control(), control_memory_.data() + kPacketsOffset),
-      services_{memory_view_, completions_, 0, 0, 0, fabric_memory_.as<Fabric>().rtl != 0} {}
+      services_{memory_view_, completions_, fabric_memory_.data(), control().card,
+                fabric_memory_.as<Fabric>().rtl != 0} {}
 
 void Card::run() {
   for (;;) {
@@ -83,7 +139,7 @@ void Card::take_command(const Command& command) {
     case UnitKind::kControl:
       return completions_.finish(command, PacketState::kError);  // the host drives this unit itself
     default:
-      unit.queue.push(command);
+      unit.queue.push_back(command);
   }
 }
 // hot path ends
@@ -105,7 +161,8 @@ bool Card::answer_call() {
       call.status = write_register(call.unit, call.offset, value);
       break;
     case Request::kAbort:
-      call.status = abort(call.unit);
+      abort(call.unit);
+      call.status = 0;
       break;
     default:
       call.status = -EINVAL;
@@ -138,7 +195,7 @@ std::int32_t Card::load(std::string& why) {
   std::int32_t result = 0;
   try {
     const std::span data(static_cast<const std::byte*>(file) + sizeof header, bytes - sizeof header);
-    auto image = build_image(header, data, fabric_memory_.data(), control().card, services_);
+    auto image = build_image(header, data, services_);
     if (image.ok()) {
       image_ = std::move(*image);
     } else {
@@ -157,8 +214,7 @@ std::int32_t Card::load(std::string& why) {
 void Card::drop_image() {
   if (image_ != nullptr) {
     for (auto& unit : image_->units)
-      for (; !unit->queue.empty(); unit->queue.pop())
-        completions_.finish(unit->queue.front(), PacketState::kError);
+      for (const Command& command : unit->queue) completions_.finish(command, PacketState::kError);
     for (auto& link : image_->links)
       if (link != nullptr) link->disable();
     image_.reset();
@@ -169,60 +225,60 @@ void Card::drop_image() {
   fault_ = {};
 }
 
-std::int32_t Card::abort(std::uint32_t slot) {
-  Command command;
-  if (image_ != nullptr)
-    for (auto& unit : image_->units)
-      if (unit->queue.remove(slot, command)) completions_.finish(command, PacketState::kAbort);
-  return 0;
+void Card::abort(std::uint32_t slot) {
+  if (image_ == nullptr) return;
+  for (auto& unit : image_->units) {
+    const auto found = std::find_if(unit->queue.begin(), unit->queue.end(),
+                                    [slot](const Command& command) { return command.slot == slot; });
+    if (found == unit->queue.end()) continue;
+    completions_.finish(*found, PacketState::kAbort);
+    unit->queue.erase(found);
+  }
 }
 
-bool Card::is_control(std::uint32_t unit) const {
-  return image_ != nullptr && unit < image_->units.size() && image_->units[unit]->kind == UnitKind::kControl;
+/// Only the unit millrace_control has registers that the host may access.
+bool Card::is_register(std::uint32_t unit, std::uint32_t offset) const {
+  return image_ != nullptr && unit < image_->units.size() &&
+         image_->units[unit]->kind == UnitKind::kControl && offset % 4 == 0;
+}
+
+/// The port whose row of the link table has a register at this offset; null if there is none.
+LinkPort* Card::link_of(std::uint32_t offset) const {
+  const auto row = (offset - abi::kLinkTable) / abi::kLinkRowBytes;
+  return offset < abi::kLinkTable || row >= image_->links.size() ? nullptr : image_->links[row].get();
 }
 
 std::int32_t Card::read_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t& value) const {
-  if (!is_control(unit) || offset % 4 != 0) return -EINVAL;
-  const auto busy = services_.busy_nanoseconds / 1000;
-  switch (offset) {
-    case 0:
-      value = 4;
-      return 0;  // ap_ctrl: idle
-    case abi::kRegAbiVersion:
-      value = abi::kAbiVersion;
-      return 0;
-    case abi::kRegEpoch:
-      value = services_.epoch;
-      return 0;
-    case abi::kRegLinkPorts:
-      value = static_cast<std::uint32_t>(image_->links.size());
-      return 0;
-    case abi::kRegFramesLow:
-      value = static_cast<std::uint32_t>(services_.frames);
-      return 0;
-    case abi::kRegFramesHigh:
-      value = static_cast<std::uint32_t>(services_.frames >> 32);
-      return 0;
-    case abi::kRegBusyLow:
-      value = static_cast<std::uint32_t>(busy);
-      return 0;
-    case abi::kRegBusyHigh:
-      value = static_cast<std::uint32_t>(busy >> 32);
-      return 0;
-    default:
-      break;
+  if (!is_register(unit, offset)) return -EINVAL;
+  if (const LinkPort* const link = link_of(offset)) {
+    value = link->read((offset - abi::kLinkTable) % abi::kLinkRowBytes);
+    return 0;
   }
-  const auto row = (offset - abi::kLinkTable) / abi::kLinkRowBytes;
-  if (offset < abi::kLinkTable || row >= image_->links.size() || image_->links[row] == nullptr)
-    return -EINVAL;
-  value = image_->links[row]->read((offset - abi::kLinkTable) % abi::kLinkRowBytes);
-  return 0;
+  constexpr std::uint32_t kRunControl = 0, kIdle = 4;
+  const auto busy = services_.busy_nanoseconds / 1000;
+  const std::pair<std::uint32_t, std::uint64_t> values[] = {
+      {kRunControl, kIdle},
+      {abi::kRegAbiVersion, abi::kAbiVersion},
+      {abi::kRegEpoch, services_.epoch},
+      {abi::kRegLinkPorts, image_->links.size()},
+      {abi::kRegFramesLow, services_.frames},
+      {abi::kRegFramesHigh, services_.frames >> 32},
+      {abi::kRegBusyLow, busy},
+      {abi::kRegBusyHigh, busy >> 32},
+  };
+  for (const auto& [at, content] : values) {
+    if (at != offset) continue;
+    value = static_cast<std::uint32_t>(content);
+    return 0;
+  }
+  return -EINVAL;
 }
 
 std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t value) {
-  if (!is_control(unit) || offset % 4 != 0) return -EINVAL;
+  if (!is_register(unit, offset)) return -EINVAL;
   if (offset == abi::kRegEpoch) {
-    set_epoch(value);
+    services_.epoch = value;
+    for (auto& partition : image_->partitions) partition.drop_frames(false);
     return 0;
   }
   if (offset == abi::kRegSupervisorStop) {
@@ -230,25 +286,19 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
     tell_supervisor();
     return 0;
   }
+  LinkPort* const link = link_of(offset);
+  if (link == nullptr) return -EINVAL;
   const auto row = (offset - abi::kLinkTable) / abi::kLinkRowBytes;
-  if (offset < abi::kLinkTable || row >= image_->links.size() || image_->links[row] == nullptr)
-    return -EINVAL;
-  auto& link = *image_->links[row];
   const auto in_row = (offset - abi::kLinkTable) % abi::kLinkRowBytes;
   if (in_row == abi::kLinkEnable && fault_.code == abi::FaultCode::kProtocol && fault_.link_index == row)
     fault_ = {};  // an unreported fault of the row's last time in service
-  const int status = link.write(in_row, value);
+  const int status = link->write(in_row, value);
   const bool taken = std::any_of(image_->links.begin(), image_->links.end(), [&](const auto& other) {
-    return other != nullptr && link.collides(*other);
+    return other != nullptr && link->collides(*other);
   });
   if (!taken) return status;
-  link.disable();
+  link->disable();
   return -EBUSY;
-}
-
-void Card::set_epoch(std::uint32_t epoch) {
-  services_.epoch = epoch;
-  for (auto& partition : image_->partitions) partition.flush();
 }
 
 void Card::collect_faults() {
@@ -280,9 +330,52 @@ bool Card::tell_supervisor() {
   auto* to = memory_view_.at(queue.front().u64(0x10), sizeof fault_);
   if (to != nullptr) std::memcpy(to, &fault_, sizeof fault_);
   completions_.finish(queue.front(), to != nullptr ? PacketState::kCompleted : PacketState::kError);
-  queue.pop();
+  queue.pop_front();
   fault_ = {};
   return true;
 }
 
+/// Ends the process when the host closes its end of the socket or ends in any way.
+void end_with_the_host() {
+  char byte;
+  while (read(kLivenessFd, &byte, 1) < 0 && errno == EINTR) {
+  }
+  _exit(0);
+}
+
+/// Maps the memory that the host shares. The error says why that failed.
+Result<std::unique_ptr<Card>> open_card() {
+  MILLRACE_ASSIGN(auto control, SharedMemory::open(kControlFd));
+  MILLRACE_ASSIGN(auto memory, SharedMemory::open(kMemoryFd));
+  MILLRACE_ASSIGN(auto fabric, SharedMemory::open(kFabricFd));
+  if (control.bytes() != kControlBytes || control.as<ControlBlock>().magic != kProtocolMagic ||
+      fabric.bytes() < sizeof(Fabric) || fabric.as<Fabric>().magic != kProtocolMagic ||
+      control.as<ControlBlock>().card >= fabric.as<Fabric>().cards)
+    return Error(ErrorCode::kEnvironment,
+                 "belongs to another build than libxrt_core.so.2; build both together");
+  return std::make_unique<Card>(std::move(control), std::move(memory), std::move(fabric), kImageFd);
+}
+
+}  // namespace
+
 }  // namespace millrace::runtime::emulator
+
+int main(int count, char** arguments) {
+  using namespace millrace::runtime::emulator;
+  const char* name = count > 1 ? arguments[1] : "";
+  if (fcntl(kLivenessFd, F_GETFD) < 0) {
+    std::fprintf(stderr, "millrace-card is started by Millrace for each emulated card, not by hand\n");
+    return 2;
+  }
+  // The card must not end before the host. Ctrl-C and a service manager's SIGTERM go to the whole process
+  // group while the host still drains. The card also keeps no other descriptor of the host open.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
+  syscall(SYS_close_range, kFirstOtherFd, ~0U, 0);
+  std::thread(end_with_the_host).detach();
+  auto card = open_card();
+  if (!card.ok()) {
+    std::fprintf(stderr, "millrace-card %s: %s\n", name, card.error().message().c_str());
+    return 70;
+  }
+  (*card)->run();
+}

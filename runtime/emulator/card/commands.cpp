@@ -26,19 +26,6 @@ Command decode_command(const std::byte* packets, std::uint64_t submission) {
   return command;
 }
 
-bool CommandQueue::remove(std::uint32_t slot, Command& removed) {
-  const auto found = std::find_if(commands_.begin() + static_cast<std::ptrdiff_t>(head_), commands_.end(),
-                                  [slot](const Command& c) { return c.slot == slot; });
-  if (found == commands_.end()) return false;
-  removed = *found;
-  commands_.erase(found);
-  if (empty()) {
-    commands_.clear();
-    head_ = 0;
-  }
-  return true;
-}
-
 void Completions::finish(const Command& command, PacketState state) {
   // A packet that was freed or reused since then belongs to another command.
   if (control_.generation[command.slot].load(std::memory_order_relaxed) != command.generation) return;

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <deque>
 
 #include "runtime/emulator/protocol.hpp"
 
@@ -27,31 +27,7 @@ struct Command {
 /// Decodes the packet that the host submitted. Its contents are untrusted.
 Command decode_command(const std::byte* packets, std::uint64_t submission);
 
-/// A first-in-first-out queue. Allocates only when it grows.
-class CommandQueue {
- public:
-  bool empty() const { return head_ == commands_.size(); }
-  const Command& front() const { return commands_[head_]; }
-  void push(const Command& command) {
-    if (head_ > 64 && head_ * 2 > commands_.size()) {
-      commands_.erase(commands_.begin(), commands_.begin() + static_cast<std::ptrdiff_t>(head_));
-      head_ = 0;
-    }
-    commands_.push_back(command);
-  }
-  void pop() {
-    if (++head_ == commands_.size()) {
-      commands_.clear();
-      head_ = 0;
-    }
-  }
-  /// Removes the command with this packet slot. Returns false if there is none.
-  bool remove(std::uint32_t slot, Command& removed);
-
- private:
-  std::vector<Command> commands_;
-  std::size_t head_ = 0;
-};
+using CommandQueue = std::deque<Command>;
 
 /// Reports completions to the host. The host can read a state at once; flush() wakes waiters that sleep, once
 /// for many completions.

@@ -31,7 +31,6 @@ struct LoadedImage {
 
 /// `data` is EMULATION_DATA and untrusted. Errors name the unit, port or field.
 Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std::span<const std::byte> data,
-                                                 std::byte* fabric, std::uint32_t card,
                                                  CardServices& services);
 
 }  // namespace millrace::runtime::emulator

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace millrace::runtime::emulator {
@@ -23,10 +24,6 @@ CableEndpoint find_cable(const Fabric& fabric, std::uint32_t card, std::uint32_t
       if (fabric.cable[cable][end].card == card && fabric.cable[cable][end].connector == connector)
         return {cable, end};
   return {};
-}
-
-std::uint32_t half(std::uint64_t value, bool high) {
-  return static_cast<std::uint32_t>(high ? value >> 32 : value);
 }
 
 }  // namespace
@@ -52,32 +49,18 @@ int LinkPort::write(std::uint32_t offset, std::uint32_t value) {
 }
 
 std::uint32_t LinkPort::read(std::uint32_t offset) const {
-  switch (offset) {
-    case abi::kLinkEnable:
-      return enabled_;
-    case abi::kLinkConnector:
-      return connector_;
-    case abi::kLinkTag:
-      return tag_;
-    case abi::kLinkPacketBytes:
-      return packet_bytes_;
-    case abi::kLinkCredits:
-      return credits_;
-    case abi::kLinkStatus:
-      return (find_cable(fabric_, card_, connector_).cable != kNoCable ? 1u : 0u) |
-             (peer_in_service() ? 2u : 0u);
-    case abi::kLinkPacketsLow:
-    case abi::kLinkPacketsHigh:
-      return half(packets_, offset == abi::kLinkPacketsHigh);
-    case abi::kLinkBytesLow:
-    case abi::kLinkBytesHigh:
-      return half(payload_, offset == abi::kLinkBytesHigh);
-    case abi::kLinkStallsLow:
-    case abi::kLinkStallsHigh:
-      return half(stalls_, offset == abi::kLinkStallsHigh);
-    default:
-      return 0;
-  }
+  const std::uint32_t settings[] = {enabled_, connector_, tag_, packet_bytes_, credits_};
+  static_assert(abi::kLinkEnable == 0 && abi::kLinkCredits == 4 * (std::size(settings) - 1));
+  if (offset <= abi::kLinkCredits) return settings[offset / 4];
+  if (offset == abi::kLinkStatus)
+    return (find_cable(fabric_, card_, connector_).cable != kNoCable ? 1u : 0u) |
+           (peer_in_service() ? 2u : 0u);
+  const std::uint64_t counters[] = {packets_, payload_, stalls_};
+  static_assert(abi::kLinkStallsHigh == abi::kLinkPacketsLow + 8 * std::size(counters) - 4);
+  if (offset < abi::kLinkPacketsLow || offset > abi::kLinkStallsHigh) return 0;
+  const std::uint64_t counter = counters[(offset - abi::kLinkPacketsLow) / 8];
+  const bool high = (offset - abi::kLinkPacketsLow) % 8 != 0;
+  return static_cast<std::uint32_t>(high ? counter >> 32 : counter);
 }
 
 int LinkPort::enable() {

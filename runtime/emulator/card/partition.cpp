@@ -1,8 +1,7 @@
 #include "runtime/emulator/card/partition.hpp"
 
-#include <time.h>
-
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -21,15 +20,16 @@ namespace {
 constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
 
 std::uint64_t now_nanoseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
-/// Whether the packed form of the elements equals their storage form, so that no second copy is needed.
-bool is_packed(kernels::ElementType type, std::uint64_t elements, std::uint64_t storage_bytes) {
-  return kernels::packed_bytes(type, elements) != storage_bytes ||
-         type.kind == kernels::ElementType::Kind::kBipolar;
+/// Room for the packed form of a tensor; none if the packed form equals the storage form.
+std::vector<std::byte> room_for_packed(const kernels::Tensor& tensor) {
+  const std::uint64_t packed = kernels::packed_bytes(tensor.type, tensor.elements());
+  const bool equal =
+      packed == tensor.storage_bytes() && tensor.type.kind != kernels::ElementType::Kind::kBipolar;
+  return std::vector<std::byte>(equal ? 0 : packed);
 }
 
 FrameKey key_of(const Command& run) {
@@ -60,8 +60,7 @@ Partition::Partition(const kernels::Program& program, CardServices& services, st
     input.type = tensor.type;
     input.channel = inputs[i];
     input.frame.resize(tensor.storage_bytes());
-    if (input.channel.link != nullptr && is_packed(tensor.type, tensor.elements(), tensor.storage_bytes()))
-      input.wire.resize(kernels::packed_bytes(tensor.type, tensor.elements()));
+    if (input.channel.link != nullptr) input.wire = room_for_packed(tensor);
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto& tensor = program.tensors[program.outputs[i]];
@@ -73,8 +72,7 @@ Partition::Partition(const kernels::Program& program, CardServices& services, st
       output.exits.push_back({channel, 0, true});
       linked = linked || channel.link != nullptr;
     }
-    if (linked && is_packed(tensor.type, tensor.elements(), tensor.storage_bytes()))
-      output.wire.resize(kernels::packed_bytes(tensor.type, tensor.elements()));
+    if (linked) output.wire = room_for_packed(tensor);
   }
   for (auto& input : inputs_) input_frames_.push_back(input.frame.data());
   for (auto& output : outputs_) output_frames_.push_back(output.frame.data());
@@ -111,7 +109,7 @@ bool Partition::take_from_host(Input& input) {
       input.full = true;
     }
     services_.completions.finish(run, valid ? PacketState::kCompleted : PacketState::kError);
-    queue.pop();
+    queue.pop_front();
     moved = true;
   }
   return moved;
@@ -275,7 +273,7 @@ bool Partition::hand_to_host(Output& output, Exit& exit) {
       if (output.key.sequence < key.sequence) break;  // no run asked for this frame
       deliver(output, run, abi::FrameStatus::kOk);
     }
-    queue.pop();
+    queue.pop_front();
     moved = true;
   }
   return moved;
@@ -322,7 +320,7 @@ bool Partition::take_parameters() {
   }
   if (loading_) return true;
   services_.completions.finish(run, status.ok() ? PacketState::kCompleted : PacketState::kError);
-  runs->pop();
+  runs->pop_front();
   return true;
 }
 
@@ -363,11 +361,6 @@ Status Partition::continue_loading() {
   return {};
 }
 
-void Partition::flush() {
-  drop_frames(false);
-}
-
-/// Drops all frames, or only those of an epoch other than the card's.
 void Partition::drop_frames(bool all) {
   const auto stays = [&](const FrameKey& key) { return !all && key.epoch == services_.epoch; };
   if (simulating_ && !stays(simulated_)) {

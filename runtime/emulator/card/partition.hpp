@@ -35,14 +35,16 @@ class MemoryView {
   std::vector<ImageHeader::Bank> banks_;
 };
 
-/// The state of a card that its partitions share.
+/// What a card's partitions share.
 struct CardServices {
   MemoryView& memory;
   Completions& completions;
+  std::byte* const fabric;
+  const std::uint32_t card;  // index
+  const bool rtl;            // partitions are simulated
   std::uint32_t epoch = 0;
   std::uint64_t frames = 0;
   std::uint64_t busy_nanoseconds = 0;
-  bool rtl = false;  // partitions are simulated; constant
 };
 
 class Partition {
@@ -70,8 +72,8 @@ class Partition {
   /// Moves everything that can move: at most one frame through the program, or some milliseconds of its
   /// simulation. Returns true if anything moved.
   bool advance();
-  /// Drops the frames of every epoch other than the card's.
-  void flush();
+  /// Drops all frames, or only those of an epoch other than the card's.
+  void drop_frames(bool all);
   /// Returns why the simulation lost a frame, and clears it; empty if it lost none.
   std::string take_fault() { return std::exchange(fault_, std::string()); }
 
@@ -105,7 +107,6 @@ class Partition {
   bool take_parameters();
   Status use_parameters(const Command& run);
   Status continue_loading();
-  void drop_frames(bool all);
   bool take_in(Input& input);
   bool take_from_host(Input& input);
   bool take_from_link(Input& input);

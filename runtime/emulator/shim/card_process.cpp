@@ -1,17 +1,20 @@
 // The life of a card's process: start, unexpected end, and deliberate end.
 #include <ert.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
+#include <thread>
 
 #include "runtime/emulator/shim/emulated_card.hpp"
 
@@ -19,69 +22,44 @@ extern char** environ;
 
 namespace millrace::runtime::emulator {
 
-namespace {
-
-/// Passes descriptors to a new process under fixed numbers. Duplicates all of them first, so that none is
-/// overwritten before it is copied.
-class GivenDescriptors {
- public:
-  explicit GivenDescriptors(posix_spawn_file_actions_t& actions) : actions_(actions) {}
-  ~GivenDescriptors() {
-    for (const int copy : copies_)
-      if (copy >= 0) ::close(copy);
-  }
-  bool give(int descriptor, int as) {
-    constexpr int kAboveAllTargets = 100;
-    const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, kAboveAllTargets);
-    copies_[static_cast<std::size_t>(as - kControlFd)] = copy;
-    return copy >= 0 && posix_spawn_file_actions_adddup2(&actions_, copy, as) == 0;
-  }
-
- private:
-  posix_spawn_file_actions_t& actions_;
-  std::array<int, kFirstOtherFd - kControlFd> copies_{-1, -1, -1, -1, -1};
-};
-
-int pidfd_open(pid_t process) {
-  return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-}
-
-}  // namespace
-
 int EmulatedCard::spawn(int liveness) {
   const char* program = std::getenv("MILLRACE_CARD");
   if (program == nullptr) return -ENOENT;
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
-  if (posix_spawn_file_actions_init(&actions) != 0) return -ENOMEM;
-  if (posix_spawnattr_init(&attributes) != 0) {
-    posix_spawn_file_actions_destroy(&actions);
-    return -ENOMEM;
-  }
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  // The card gets its own process group: on Ctrl-C the program drains, and the card must not die meanwhile.
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  // The card inherits descriptors under fixed numbers. All are duplicated first, to numbers above these, so
+  // that none is overwritten before it is copied.
+  std::vector<int> copies;
+  const auto give = [&](int descriptor, int as) {
+    constexpr int kAboveAllTargets = 100;
+    copies.push_back(fcntl(descriptor, F_DUPFD_CLOEXEC, kAboveAllTargets));
+    return copies.back() >= 0 && posix_spawn_file_actions_adddup2(&actions, copies.back(), as) == 0;
+  };
   pid_t process = -1;
   int error = ENOMEM;
-  {
-    GivenDescriptors given(actions);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    // The card gets its own process group: on Ctrl-C the program drains, and the card must not die meanwhile.
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    // The card inherits only stderr: no terminal, and no pipe whose end another process waits for.
-    if (posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
-        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
-        given.give(control_memory_.descriptor(), kControlFd) && given.give(memory_.descriptor(), kMemoryFd) &&
-        given.give(fabric_.descriptor(), kFabricFd) && given.give(image_memory_.descriptor(), kImageFd) &&
-        given.give(liveness, kLivenessFd)) {
-      std::string name = "millrace-card", card = card_.name;
-      char* arguments[] = {name.data(), card.data(), nullptr};
-      error = posix_spawn(&process, program, &actions, &attributes, arguments, environ);
-    }
+  // It inherits stderr too, but no terminal, and no pipe whose end another process waits for.
+  if (posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+      posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+      give(control_memory_.descriptor(), kControlFd) && give(memory_.descriptor(), kMemoryFd) &&
+      give(fabric_.descriptor(), kFabricFd) && give(image_memory_.descriptor(), kImageFd) &&
+      give(liveness, kLivenessFd)) {
+    std::string name = "millrace-card", card = card_.name;
+    char* arguments[] = {name.data(), card.data(), nullptr};
+    error = posix_spawn(&process, program, &actions, &attributes, arguments, environ);
   }
+  for (const int copy : copies)
+    if (copy >= 0) ::close(copy);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error != 0 ? -error : process;
@@ -117,14 +95,12 @@ Status EmulatedCard::start() {
                                               "): " + std::strerror(-process));
   }
   liveness_ = ends[0];
-  process_ = pidfd_open(process);
-  const int watched = process_ < 0 ? -1 : fcntl(process_, F_DUPFD_CLOEXEC, 0);
+  process_ = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   alive_.store(true, std::memory_order_release);
-  if (watched >= 0 && monitor_.watch(watched, [this] { ended(); })) return {};
+  if (process_ >= 0 && watch()) return {};
 
   // A card that is not watched must not be used. Closing our end of the socket ends it.
   alive_.store(false);
-  if (watched >= 0) ::close(watched);
   if (process_ >= 0) ::close(process_);
   ::close(liveness_);
   process_ = liveness_ = -1;
@@ -148,11 +124,36 @@ void EmulatedCard::leave_service() {
   }
 }
 
-/// Runs on the monitor's thread when the process has ended.
+/// Starts a thread that notices at once when the process ends. Returns false if the thread cannot be created.
+bool EmulatedCard::watch() {
+  // The program's signal handlers must run on its own threads, not on this one.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
+    std::thread([this, process = process_] {
+      pollfd end{process, POLLIN, 0};
+      while (poll(&end, 1, -1) < 0) {
+      }
+      // Call this before the process is reaped: a thread that sees the process gone and reloads its card must
+      // not find the card marked as alive.
+      ended();
+      siginfo_t info{};
+      (void)waitid(P_PIDFD, static_cast<id_t>(process), &info, WEXITED);
+      ::close(process);
+    }).detach();
+  } catch (const std::system_error&) {
+    started = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+/// Runs on the watching thread when the process has ended.
 void EmulatedCard::ended() {
   const std::lock_guard lock(submit_mutex_);
   alive_.store(false, std::memory_order_release);
-  ::close(process_);
   ::close(liveness_);
   process_ = liveness_ = -1;
   for (std::uint32_t slot = 0; slot < kPacketSlots; ++slot) {

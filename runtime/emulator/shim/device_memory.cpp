@@ -4,24 +4,15 @@
 
 namespace millrace::runtime::emulator {
 
-namespace {
-constexpr std::uint64_t kPage = 4096;
-
-bool same(const std::vector<DeviceMemory::Bank>& a, const std::vector<DeviceMemory::Bank>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.address == y.address && x.bytes == y.bytes && x.offset == y.offset;
-  });
-}
-}  // namespace
-
 bool DeviceMemory::lay_out(std::vector<Bank> banks, std::vector<Group> groups) {
-  if (!same(banks, banks_) && !blocks_.empty()) return false;
+  if (banks != banks_ && !blocks_.empty()) return false;
   banks_ = std::move(banks);
   groups_ = std::move(groups);
   return true;
 }
 
 std::optional<std::uint64_t> DeviceMemory::allocate(std::uint32_t group, std::uint64_t bytes) {
+  constexpr std::uint64_t kPage = 4096;
   if (group >= groups_.size() || bytes == 0 || bytes > memory_.bytes()) return std::nullopt;
   const auto wanted = (bytes + kPage - 1) / kPage * kPage;
   for (const auto& bank : banks_) {
@@ -49,15 +40,11 @@ void DeviceMemory::free(std::uint64_t address) {
   blocks_.erase(block);
 }
 
-const DeviceMemory::Bank* DeviceMemory::bank_of(std::uint64_t address) const {
-  for (const auto& bank : banks_)
-    if (address >= bank.address && address - bank.address < bank.bytes) return &bank;
-  return nullptr;
-}
-
 std::byte* DeviceMemory::at(std::uint64_t address) const {
-  const auto* bank = bank_of(address);
-  return bank == nullptr ? nullptr : memory_.data() + bank->offset + (address - bank->address);
+  for (const auto& bank : banks_)
+    if (address >= bank.address && address - bank.address < bank.bytes)
+      return memory_.data() + bank.offset + (address - bank.address);
+  return nullptr;
 }
 
 }  // namespace millrace::runtime::emulator

@@ -18,7 +18,6 @@ class DeviceMemory {
   using Bank = ImageHeader::Bank;
   struct Group {  // the address range of a buffer's bank index; may span several banks
     std::uint64_t address, bytes;
-    bool operator==(const Group&) const = default;
   };
 
   explicit DeviceMemory(SharedMemory memory) : memory_(std::move(memory)) {}
@@ -38,8 +37,6 @@ class DeviceMemory {
   std::uint64_t bytes() const { return memory_.bytes(); }
 
  private:
-  const Bank* bank_of(std::uint64_t address) const;
-
   SharedMemory memory_;
   std::vector<Bank> banks_;
   std::vector<Group> groups_;

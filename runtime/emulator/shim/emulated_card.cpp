@@ -1,6 +1,7 @@
 #include "runtime/emulator/shim/emulated_card.hpp"
 
 #include <ert.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,18 +23,6 @@ timespec until(Clock::time_point deadline) {
           static_cast<long>(std::chrono::duration_cast<std::chrono::nanoseconds>(left - seconds).count())};
 }
 
-bool write_all(int descriptor, std::uint64_t offset, const void* data, std::uint64_t bytes) {
-  const auto* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const auto written = pwrite(descriptor, next, bytes, static_cast<off_t>(offset));
-    if (written <= 0) return false;
-    next += written;
-    offset += static_cast<std::uint64_t>(written);
-    bytes -= static_cast<std::uint64_t>(written);
-  }
-  return true;
-}
-
 int errno_of(const Error& error) {
   switch (error.code()) {
     case ErrorCode::kInvalidInput:
@@ -52,13 +41,12 @@ int errno_of(const Error& error) {
 }  // namespace
 
 EmulatedCard::EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric,
-                           Monitor& monitor, SharedMemory control, SharedMemory memory, SharedMemory image)
+                           SharedMemory control, SharedMemory memory, SharedMemory image)
     : index_(index),
       card_(topology.cards[index]),
       options_(topology.options),
       cables_(topology.cables),
       fabric_(fabric),
-      monitor_(monitor),
       control_memory_(std::move(control)),
       image_memory_(std::move(image)),
       memory_(std::move(memory)),
@@ -128,15 +116,15 @@ Status EmulatedCard::program(const ImageLayout& layout) {
   ImageHeader header{};
   header.units = static_cast<std::uint32_t>(layout.units.size());
   header.banks = static_cast<std::uint32_t>(layout.banks.size());
-  header.data_bytes = layout.emulation_data.size();
   for (std::size_t i = 0; i < layout.units.size(); ++i)
     layout.units[i].copy(header.unit[i].name, sizeof header.unit[i].name - 1);
   std::copy(layout.banks.begin(), layout.banks.end(), header.bank);
 
   const int file = image_memory_.descriptor();
-  if (ftruncate(file, static_cast<off_t>(sizeof header + header.data_bytes)) != 0 ||
-      !write_all(file, 0, &header, sizeof header) ||
-      !write_all(file, sizeof header, layout.emulation_data.data(), layout.emulation_data.size())) {
+  const auto data = layout.emulation_data;
+  const iovec parts[] = {{&header, sizeof header}, {const_cast<std::byte*>(data.data()), data.size()}};
+  const auto bytes = static_cast<off_t>(sizeof header + data.size());
+  if (ftruncate(file, bytes) != 0 || pwritev(file, parts, 2, 0) != bytes) {
     (void)!ftruncate(file, 0);
     return Error(ErrorCode::kResourceExhausted,
                  std::string("no memory for the image: ") + std::strerror(errno));

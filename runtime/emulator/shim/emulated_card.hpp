@@ -11,7 +11,6 @@
 #include "runtime/emulator/protocol.hpp"
 #include "runtime/emulator/shim/device_memory.hpp"
 #include "runtime/emulator/shim/image_layout.hpp"
-#include "runtime/emulator/shim/monitor.hpp"
 #include "runtime/emulator/topology.hpp"
 
 namespace millrace::runtime::emulator {
@@ -19,10 +18,10 @@ namespace millrace::runtime::emulator {
 /// Any thread may call any member. Functions that return int return 0 or a negative errno, as the HAL does.
 class EmulatedCard {
  public:
-  EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric, Monitor& monitor,
+  /// Must never be destroyed: threads that watch its processes use it.
+  EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric,
                SharedMemory control, SharedMemory memory, SharedMemory image);
 
-  const std::string& name() const { return card_.name; }
   const std::string& device() const { return card_.device; }
   std::uint64_t memory_bytes() const { return card_.memory_bytes; }
   std::uint32_t index() const { return index_; }
@@ -68,6 +67,7 @@ class EmulatedCard {
   Word& packet_header(std::uint32_t slot) const;
   Status start();
   int spawn(int liveness);
+  bool watch();
   void ended();
   void leave_service();
   void kill();
@@ -83,7 +83,6 @@ class EmulatedCard {
   const Topology::Options options_;
   const std::vector<Topology::Cable> cables_;
   const SharedMemory& fabric_;
-  Monitor& monitor_;
   SharedMemory control_memory_, image_memory_;
 
   std::atomic<bool> alive_{false};

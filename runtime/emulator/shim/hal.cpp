@@ -1,4 +1,5 @@
-// The HAL that libxrt_coreutil calls: XRT's C functions, implemented with emulated cards.
+// The HAL that libxrt_coreutil calls: XRT's C functions, implemented with emulated cards. buffers.cpp has those
+// for buffers and commands.
 //
 // The contracts are XRT's (xrt.h, experimental/xrt-next.h), with one difference. To give a reason,
 // xclLoadXclBin throws std::system_error and xclOpen throws std::runtime_error, where XRT's own functions
@@ -8,30 +9,72 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
 
 #include "runtime/emulator/shim/handle.hpp"
-#include "runtime/emulator/shim/machine.hpp"
 #include "runtime/emulator/shim/xrt_core.hpp"
 
 namespace {
 
+using namespace millrace;
 using namespace millrace::runtime::emulator;
 
-Handle& open_device(xclDeviceHandle handle) {
-  return *static_cast<Handle*>(handle);
+/// The emulated machine of this process: its cards and cables as MILLRACE_EMULATION describes them.
+struct Machine {
+  Machine();
+  Status build(const Topology& topology);
+
+  SharedMemory fabric_memory;
+  std::vector<std::unique_ptr<EmulatedCard>> cards;  // none if the environment describes none, or on an error
+  std::string problem;                               // the error
+};
+
+Machine::Machine() {
+  const char* text = std::getenv("MILLRACE_EMULATION");
+  if (text == nullptr) return;
+  const auto topology = parse_topology(text);
+  const auto status = topology.ok() ? build(*topology) : Status(topology.error());
+  if (status.ok()) return;
+  cards.clear();
+  problem = status.error().message();
 }
 
-/// Finds a part of a buffer that has both copies. Returns false if there is no such part.
-bool find_part(xclDeviceHandle handle, xclBufferHandle buffer, std::size_t bytes, std::size_t offset,
-               Buffer& found) {
-  return open_device(handle).find(buffer, found) && found.device != nullptr && offset <= found.bytes &&
-         bytes <= found.bytes - offset;
+Status Machine::build(const Topology& topology) {
+  MILLRACE_ASSIGN(fabric_memory,
+                  SharedMemory::create("millrace-fabric",
+                                       fabric_bytes(static_cast<std::uint32_t>(topology.cables.size()))));
+  auto& fabric = fabric_memory.as<Fabric>();
+  fabric.magic = kProtocolMagic;
+  fabric.cards = static_cast<std::uint32_t>(topology.cards.size());
+  fabric.cables = static_cast<std::uint32_t>(topology.cables.size());
+  fabric.spin_nanoseconds =
+      static_cast<std::uint32_t>(std::chrono::nanoseconds(topology.options.spin).count());
+  fabric.rtl = topology.options.rtl ? 1 : 0;
+  for (std::size_t i = 0; i < topology.cables.size(); ++i) {
+    fabric.cable[i][0] = {topology.cables[i].a.card, topology.cables[i].a.connector};
+    fabric.cable[i][1] = {topology.cables[i].b.card, topology.cables[i].b.connector};
+  }
+  for (std::uint32_t i = 0; i < topology.cards.size(); ++i) {
+    MILLRACE_ASSIGN(auto control, SharedMemory::create("millrace-control", kControlBytes));
+    MILLRACE_ASSIGN(auto memory, SharedMemory::create("millrace-memory", topology.cards[i].memory_bytes));
+    MILLRACE_ASSIGN(auto image, SharedMemory::create("millrace-image", sizeof(ImageHeader)));
+    cards.push_back(std::make_unique<EmulatedCard>(i, topology, fabric_memory, std::move(control),
+                                                   std::move(memory), std::move(image)));
+  }
+  return {};
 }
 
-constexpr std::uint32_t kVirtualUnit = ~0u;  // stands for a context on the image, not on a compute unit
+/// Made at the first call and never destroyed, because libxrt_coreutil closes devices from its own
+/// destructors.
+Machine& machine() {
+  static Machine& machine = *new Machine;
+  return machine;
+}
+
+constexpr std::uint32_t kVirtualUnit = ~0u;  // names the image as a whole and no compute unit
 
 }  // namespace
 
@@ -39,21 +82,19 @@ extern "C" {
 
 unsigned xclProbe() {
   install_system();
-  return Machine::instance().cards();
+  return static_cast<unsigned>(machine().cards.size());
 }
 
 xclDeviceHandle xclOpen(unsigned index, const char*, xclVerbosityLevel) {
   const unsigned cards = xclProbe();
-  if (const auto& problem = Machine::instance().problem(); !problem.empty())
-    throw std::runtime_error(problem);
+  if (!machine().problem.empty()) throw std::runtime_error(machine().problem);
   if (index >= cards) return nullptr;
   const std::lock_guard lock(open_mutex());
-  auto* handle = new Handle(Machine::instance().card(index));
+  auto handle = std::make_unique<Handle>(*machine().cards[index]);
   try {
-    handle->core = xrt_core::get_userpf_device(handle, index);
-    return handle;
+    handle->core = xrt_core::get_userpf_device(handle.get(), index);
+    return handle.release();
   } catch (const std::exception&) {
-    delete handle;
     return nullptr;
   }
 }
@@ -64,7 +105,7 @@ void xclClose(xclDeviceHandle handle) {
 }
 
 int xclGetDeviceInfo2(xclDeviceHandle handle, xclDeviceInfo2* info) {
-  auto& card = open_device(handle).card();
+  auto& card = open_device(handle).card;
   *info = {};
   info->mMagic = 0x586c0c6c;
   info->mHALMajorVersion = 2;
@@ -81,133 +122,58 @@ int xclGetDeviceInfo2(xclDeviceHandle handle, xclDeviceInfo2* info) {
 }
 
 int xclLoadXclBin(xclDeviceHandle handle, const axlf* image) {
-  open_device(handle).card().load(image);
+  open_device(handle).card.load(image);
   open_device(handle).core->register_axlf(image);
   return 0;
 }
 
 int xclOpenContext(xclDeviceHandle handle, const xuid_t uuid, unsigned unit, bool shared) {
+  Handle& device = open_device(handle);
   Uuid wanted;
   std::memcpy(wanted.data(), uuid, wanted.size());
-  if (unit == kVirtualUnit) return open_device(handle).card().has_image(wanted) ? 0 : -EBUSY;
-  return open_device(handle).open_context(wanted, unit, shared);
+  if (unit == kVirtualUnit) return device.card.has_image(wanted) ? 0 : -EBUSY;
+  const int status = device.card.open_context(wanted, unit, shared);
+  if (status != 0) return status;
+  const std::lock_guard lock(device.mutex);
+  device.contexts.push_back(unit);
+  return 0;
 }
 
 int xclCloseContext(xclDeviceHandle handle, const xuid_t, unsigned unit) {
-  return unit == kVirtualUnit ? 0 : open_device(handle).close_context(unit);
-}
-
-int xclReClock2(xclDeviceHandle, unsigned short, const unsigned short*) {
-  return 0;
-}
-int xclP2pEnable(xclDeviceHandle, bool, bool) {
-  return -ENOSYS;
-}
-
-xclBufferHandle xclAllocBO(xclDeviceHandle handle, size_t bytes, int, unsigned flags) {
-  return open_device(handle).allocate(bytes, flags, nullptr);
-}
-
-xclBufferHandle xclAllocUserPtrBO(xclDeviceHandle handle, void* host, size_t bytes, unsigned flags) {
-  return open_device(handle).allocate(bytes, flags, host);
-}
-
-void xclFreeBO(xclDeviceHandle handle, xclBufferHandle buffer) {
-  open_device(handle).free(buffer);
-}
-void* xclMapBO(xclDeviceHandle handle, xclBufferHandle buffer, bool) {
-  return open_device(handle).map(buffer);
-}
-int xclUnmapBO(xclDeviceHandle, xclBufferHandle, void*) {
+  if (unit == kVirtualUnit) return 0;
+  Handle& device = open_device(handle);
+  {
+    const std::lock_guard lock(device.mutex);
+    const auto open = std::find(device.contexts.begin(), device.contexts.end(), unit);
+    if (open == device.contexts.end()) return -EINVAL;
+    device.contexts.erase(open);
+  }
+  device.card.close_context(unit);
   return 0;
 }
 
-int xclSyncBO(xclDeviceHandle handle, xclBufferHandle buffer, xclBOSyncDirection direction, size_t bytes,
-              size_t offset) {
-  Buffer found;
-  if (!find_part(handle, buffer, bytes, offset, found)) return -EINVAL;
-  if (!open_device(handle).card().alive()) return -EIO;
-  if (found.host == nullptr || found.host == found.device) return 0;
-  if (direction == XCL_BO_SYNC_BO_TO_DEVICE)
-    std::memcpy(found.device + offset, found.host + offset, bytes);
-  else if (direction == XCL_BO_SYNC_BO_FROM_DEVICE)
-    std::memcpy(found.host + offset, found.device + offset, bytes);
-  else
-    return -ENOTSUP;
-  return 0;
-}
-
-int xclCopyBO(xclDeviceHandle handle, xclBufferHandle to, xclBufferHandle from, size_t bytes,
-              size_t to_offset, size_t from_offset) {
-  Buffer target, source;
-  if (!find_part(handle, to, bytes, to_offset, target) ||
-      !find_part(handle, from, bytes, from_offset, source))
-    return -EINVAL;
-  std::memmove(target.device + to_offset, source.device + from_offset, bytes);
-  return 0;
-}
-
-size_t xclWriteBO(xclDeviceHandle handle, xclBufferHandle buffer, const void* from, size_t bytes,
-                  size_t offset) {
-  Buffer found;
-  if (!find_part(handle, buffer, bytes, offset, found)) return static_cast<size_t>(-EINVAL);
-  std::memcpy(found.device + offset, from, bytes);
-  return 0;
-}
-
-size_t xclReadBO(xclDeviceHandle handle, xclBufferHandle buffer, void* to, size_t bytes, size_t offset) {
-  Buffer found;
-  if (!find_part(handle, buffer, bytes, offset, found)) return static_cast<size_t>(-EINVAL);
-  std::memcpy(to, found.device + offset, bytes);
-  return 0;
-}
-
-int xclGetBOProperties(xclDeviceHandle handle, xclBufferHandle buffer, xclBOProperties* properties) {
-  Buffer found;
-  if (!open_device(handle).find(buffer, found)) return -ENOENT;
-  *properties = {buffer, found.flags, found.bytes, found.address, 0};
-  return 0;
-}
-
-xclBufferExportHandle xclExportBO(xclDeviceHandle, xclBufferHandle) {
-  return NULLBOEXPORT;
-}
-xclBufferHandle xclImportBO(xclDeviceHandle, xclBufferExportHandle, unsigned) {
-  return XRT_NULL_BO;
-}
-
-int xclExecBuf(xclDeviceHandle handle, xclBufferHandle command) {
-  return open_device(handle).submit(command);
-}
 int xclExecWait(xclDeviceHandle handle, int milliseconds) {
-  return open_device(handle).card().wait(milliseconds);
+  return open_device(handle).card.wait(milliseconds);
 }
 
 int xclRegRead(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t* value) {
-  return open_device(handle).card().read_register(unit, offset, *value);
+  return open_device(handle).card.read_register(unit, offset, *value);
 }
 
 int xclRegWrite(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t value) {
-  return open_device(handle).card().write_register(unit, offset, value);
+  return open_device(handle).card.write_register(unit, offset, value);
 }
 
-size_t xclRead(xclDeviceHandle, xclAddressSpace, uint64_t, void*, size_t) {
-  return static_cast<size_t>(-1);
-}
-size_t xclWrite(xclDeviceHandle, xclAddressSpace, uint64_t, const void*, size_t) {
-  return static_cast<size_t>(-1);
-}
-ssize_t xclUnmgdPread(xclDeviceHandle, unsigned, void*, size_t, uint64_t) {
-  return -1;
-}
-ssize_t xclUnmgdPwrite(xclDeviceHandle, unsigned, const void*, size_t, uint64_t) {
-  return -1;
-}
+// What the other functions do that Debian's device class refers to.
 
-// Other functions that Debian's device class refers to (AI Engine, graphs, profiling).
-
+__attribute__((visibility("hidden"))) int millrace_nothing_to_do() {
+  return 0;
+}
 __attribute__((visibility("hidden"))) int millrace_no_such_call() {
   return -ENOSYS;
+}
+__attribute__((visibility("hidden"))) long millrace_no_such_access() {
+  return -1;  // also XRT_NULL_BO and NULLBOEXPORT
 }
 __attribute__((visibility("hidden"))) void* millrace_no_such_object() {
   return nullptr;
@@ -215,33 +181,40 @@ __attribute__((visibility("hidden"))) void* millrace_no_such_object() {
 
 }  // extern "C"
 
-#define MILLRACE_ALIAS(symbol, target) \
-  asm(".globl " #symbol "\n.hidden " #symbol "\n.set " #symbol ", " #target);
-#define MILLRACE_NO_SUCH_CALL(symbol) MILLRACE_ALIAS(symbol, millrace_no_such_call)
-MILLRACE_NO_SUCH_CALL(_Z11xclGMIOWaitPvPKc)
-MILLRACE_NO_SUCH_CALL(_Z11xclGraphEndPvm)
-MILLRACE_NO_SUCH_CALL(_Z11xclGraphRunPvi)
-MILLRACE_NO_SUCH_CALL(_Z12xclCmaEnablePvbm)
-MILLRACE_NO_SUCH_CALL(_Z12xclGraphOpenPvPKhPKcN3xrt5graph11access_modeE)
-MILLRACE_NO_SUCH_CALL(_Z12xclGraphWaitPvm)
-MILLRACE_NO_SUCH_CALL(_Z12xclSyncBOAIEPvRN3xrt2boEPKc18xclBOSyncDirectionmm)
-MILLRACE_NO_SUCH_CALL(_Z13xclGraphClosePv)
-MILLRACE_NO_SUCH_CALL(_Z13xclGraphResetPv)
-MILLRACE_NO_SUCH_CALL(_Z14xclGraphResumePv)
-MILLRACE_NO_SUCH_CALL(_Z14xclSyncBOAIENBPvRN3xrt2boEPKc18xclBOSyncDirectionmm)
-MILLRACE_NO_SUCH_CALL(_Z15xclGraphReadRTPPvPKcPcm)
-MILLRACE_NO_SUCH_CALL(_Z15xclGraphSuspendPv)
-MILLRACE_NO_SUCH_CALL(_Z16xclGraphWaitDonePvi)
-MILLRACE_NO_SUCH_CALL(_Z16xclReadProfilingPvi)
-MILLRACE_NO_SUCH_CALL(_Z16xclResetAIEArrayPv)
-MILLRACE_NO_SUCH_CALL(_Z16xclStopProfilingPvi)
-MILLRACE_NO_SUCH_CALL(_Z17xclAIEOpenContextPvN3xrt3aie11access_modeE)
-MILLRACE_NO_SUCH_CALL(_Z17xclGraphTimeStampPv)
-MILLRACE_NO_SUCH_CALL(_Z17xclGraphUpdateRTPPvPKcS1_m)
-MILLRACE_NO_SUCH_CALL(_Z17xclLoadXclBinMetaPvPK4axlf)
-MILLRACE_NO_SUCH_CALL(_Z17xclStartProfilingPviPKcS1_j)
-MILLRACE_NO_SUCH_CALL(_Z20xclCloseExportHandlei)
-MILLRACE_NO_SUCH_CALL(_Z22xclInternalResetDevicePv12xclResetKind)
-MILLRACE_NO_SUCH_CALL(_Z22xclUpdateSchedulerStatPv)
-MILLRACE_NO_SUCH_CALL(_ZN12xclcpuemhal29CpuemShim11deviceQueryEN8xrt_core5query8key_typeE)
+#define MILLRACE_ALIAS(symbol, target) asm(".globl " #symbol "\n.set " #symbol ", " #target);
+MILLRACE_ALIAS(xclReClock2, millrace_nothing_to_do)
+MILLRACE_ALIAS(xclUnmapBO, millrace_nothing_to_do)
+MILLRACE_ALIAS(xclP2pEnable, millrace_no_such_call)
+MILLRACE_ALIAS(xclExportBO, millrace_no_such_access)
+MILLRACE_ALIAS(xclImportBO, millrace_no_such_access)
+MILLRACE_ALIAS(xclRead, millrace_no_such_access)
+MILLRACE_ALIAS(xclWrite, millrace_no_such_access)
+MILLRACE_ALIAS(xclUnmgdPread, millrace_no_such_access)
+MILLRACE_ALIAS(xclUnmgdPwrite, millrace_no_such_access)
+MILLRACE_ALIAS(_Z11xclGMIOWaitPvPKc, millrace_no_such_call)
+MILLRACE_ALIAS(_Z11xclGraphEndPvm, millrace_no_such_call)
+MILLRACE_ALIAS(_Z11xclGraphRunPvi, millrace_no_such_call)
+MILLRACE_ALIAS(_Z12xclCmaEnablePvbm, millrace_no_such_call)
+MILLRACE_ALIAS(_Z12xclGraphOpenPvPKhPKcN3xrt5graph11access_modeE, millrace_no_such_call)
+MILLRACE_ALIAS(_Z12xclGraphWaitPvm, millrace_no_such_call)
+MILLRACE_ALIAS(_Z12xclSyncBOAIEPvRN3xrt2boEPKc18xclBOSyncDirectionmm, millrace_no_such_call)
+MILLRACE_ALIAS(_Z13xclGraphClosePv, millrace_no_such_call)
+MILLRACE_ALIAS(_Z13xclGraphResetPv, millrace_no_such_call)
+MILLRACE_ALIAS(_Z14xclGraphResumePv, millrace_no_such_call)
+MILLRACE_ALIAS(_Z14xclSyncBOAIENBPvRN3xrt2boEPKc18xclBOSyncDirectionmm, millrace_no_such_call)
+MILLRACE_ALIAS(_Z15xclGraphReadRTPPvPKcPcm, millrace_no_such_call)
+MILLRACE_ALIAS(_Z15xclGraphSuspendPv, millrace_no_such_call)
+MILLRACE_ALIAS(_Z16xclGraphWaitDonePvi, millrace_no_such_call)
+MILLRACE_ALIAS(_Z16xclReadProfilingPvi, millrace_no_such_call)
+MILLRACE_ALIAS(_Z16xclResetAIEArrayPv, millrace_no_such_call)
+MILLRACE_ALIAS(_Z16xclStopProfilingPvi, millrace_no_such_call)
+MILLRACE_ALIAS(_Z17xclAIEOpenContextPvN3xrt3aie11access_modeE, millrace_no_such_call)
+MILLRACE_ALIAS(_Z17xclGraphTimeStampPv, millrace_no_such_call)
+MILLRACE_ALIAS(_Z17xclGraphUpdateRTPPvPKcS1_m, millrace_no_such_call)
+MILLRACE_ALIAS(_Z17xclLoadXclBinMetaPvPK4axlf, millrace_no_such_call)
+MILLRACE_ALIAS(_Z17xclStartProfilingPviPKcS1_j, millrace_no_such_call)
+MILLRACE_ALIAS(_Z20xclCloseExportHandlei, millrace_no_such_call)
+MILLRACE_ALIAS(_Z22xclInternalResetDevicePv12xclResetKind, millrace_no_such_call)
+MILLRACE_ALIAS(_Z22xclUpdateSchedulerStatPv, millrace_no_such_call)
+MILLRACE_ALIAS(_ZN12xclcpuemhal29CpuemShim11deviceQueryEN8xrt_core5query8key_typeE, millrace_no_such_call)
 MILLRACE_ALIAS(_ZN12xclcpuemhal29CpuemShim11handleCheckEPv, millrace_no_such_object)
