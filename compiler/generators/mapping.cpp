@@ -6,10 +6,6 @@
 namespace millrace::compiler::generators {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
 struct BlockShape {
   std::int64_t width, depth;
 };

@@ -8,6 +8,10 @@
 
 namespace millrace::compiler::generators {
 
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
 enum class MemoryStyle { kAuto, kBlock, kDistributed };
 
 /// A memory with one write port and one clocked read port (a FIFO, a row buffer, a loaded table).

@@ -1,11 +1,10 @@
-// A hardware module as the compiler knows it. modules/<name>.cpp describes one module in a function `Module
-// <name>()`; CMake collects these files, so a new module needs no entry in any list. Parameters and their
+// A hardware module as the compiler knows it. A file in modules/ describes each module in a function `Module
+// <name>()`; CMake collects these functions, so a new module needs no entry in any list. Parameters and their
 // defaults are read from the module's SystemVerilog in kernels/rtl.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +17,7 @@ namespace millrace::compiler::generators {
 
 struct Module;
 class Features;
-class TimingUnit;
+struct TimingUnit;
 struct PlayedInstance;
 
 /// The values of all parameters of one instance, defaults included.
@@ -77,7 +76,7 @@ struct Module {
 
   // Timing, of modules that stand in a dataflow. `play` is exact; the other two are estimates for
   // exploration.
-  std::unique_ptr<TimingUnit> (*play)(const PlayedInstance&, const Values&) = nullptr;
+  TimingUnit (*play)(const PlayedInstance&, const Values&) = nullptr;
   std::uint64_t (*latency)(const Values&) = nullptr;  // from the beat that completes an output to it; null: 1
   /// Cycles of a frame of so many beats; null: the larger of the two.
   std::uint64_t (*interval)(const Values&, std::uint64_t beats_in, std::uint64_t beats_out) = nullptr;

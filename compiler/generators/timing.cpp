@@ -1,7 +1,6 @@
 #include "compiler/generators/timing.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 
 #include "compiler/generators/folded.hpp"
@@ -75,10 +74,11 @@ class Player {
  private:
   Status build() {
     wires_.resize(netlist_.streams.size());
+    high_water_.resize(netlist_.units.size());
     for (const auto& unit : netlist_.units) {
-      MILLRACE_ASSIGN(auto made, play(unit));
-      if (made->combinational()) combinational_.push_back(made.get());
-      units_.push_back(std::move(made));
+      MILLRACE_ASSIGN(TimingUnit made, play(unit, high_water_[steps_.size()]));
+      if (made.offer) offers_.push_back(std::move(made.offer));
+      steps_.push_back(std::move(made.step));
       patience_ += 2 * unit_cycles(netlist_, unit).interval;
     }
     for (std::size_t i = 0; i < netlist_.inputs.size(); ++i) {
@@ -93,9 +93,9 @@ class Player {
     return {};
   }
 
-  Result<std::unique_ptr<TimingUnit>> play(const Unit& unit) {
-    const PlayedInstance instance{netlist_, unit, wires_, options_.unlimited_fifos};
-    if (unit.wiring != Wiring::kNone) return played<Through>(instance.in(), instance.out());
+  Result<TimingUnit> play(const Unit& unit, std::uint64_t& high_water) {
+    const PlayedInstance instance{netlist_, unit, wires_, high_water, options_.unlimited_fifos};
+    if (unit.wiring != Wiring::kNone) return play_through(instance);
     const Module* module = find_module(unit.instance.module);
     if (module == nullptr || module->play == nullptr)
       return Error(ErrorCode::kInternal,
@@ -107,9 +107,9 @@ class Player {
   /// Plays one clock. Returns whether a beat came in or went out, or one waits for its time.
   bool clock() {
     for (auto& source : sources_) source.offer(now_);
-    for (auto* unit : combinational_) unit->offer();
+    for (const auto& offer : offers_) offer();
     bool moved = take_outputs();
-    for (std::size_t i = units_.size(); i-- > 0;) units_[i]->step();
+    for (std::size_t i = steps_.size(); i-- > 0;) steps_[i]();
     for (auto& source : sources_) {
       const bool sent = source.tick();
       if (sent && !started_) {
@@ -166,7 +166,7 @@ class Player {
     timing.interval_cycles = n < 2 ? 0 : done_[n - 1] - done_[n - 2];
     timing.latency_cycles = done_.front() - first_in_;
     timing.first_output_cycles = first_out_ - first_in_;
-    for (const auto& unit : units_) timing.high_water.push_back(unit->high_water());
+    timing.high_water = high_water_;
     timing.first_input_cycle = first_in_;
     if (!options_.arrivals.empty())
       for (const auto& sink : sinks_) timing.departures.push_back(sink.times);
@@ -176,8 +176,8 @@ class Player {
   const Netlist& netlist_;
   const TimingOptions& options_;
   std::vector<Wire> wires_;
-  std::vector<std::unique_ptr<TimingUnit>> units_;
-  std::vector<TimingUnit*> combinational_;
+  std::vector<std::uint64_t> high_water_;              // one a unit
+  std::vector<std::function<void()>> steps_, offers_;  // TimingUnit's; only some units have an offer
   std::vector<Source> sources_;
   std::vector<Sink> sinks_;
   std::vector<std::uint64_t> done_;

@@ -148,32 +148,15 @@ endmodule
         """#include "compiler/generators/modules/play.hpp"
 
 namespace millrace::compiler::generators::modules {
-namespace {
-
-class Toy {
- public:
-  Toy(Wire& in, Wire& out) : in_(in), out_(out) {}
-  void accept() { in_.ready = !out_.valid || out_.ready; }
-  void tick() {
-    if (!out_.valid || out_.ready) out_.valid = in_.valid;
-  }
-
- private:
-  Wire &in_, &out_;
-};
-
-void cost(const Values& v, Features& f) {
-  f.add_lut("one", 1);
-  f.add_ff("width", v["WIDTH"] + 1);
-}
-
-}  // namespace
 
 Module mr_toy() {
-  return {.name = "mr_toy",
-          .cost = cost,
-          .play = [](const PlayedInstance& p, const Values&) { return played<Toy>(p.in(), p.out()); },
-          .frame = passing_frame};
+  Module m{.name = "mr_toy", .play = play_pipeline, .frame = passing_frame};
+  m.cost = [](const Values& v, Features& f) {
+    f.add_lut("one", 1);
+    f.add_ff("width", v["WIDTH"] + 1);
+  };
+  m.latency = always<1>;
+  return m;
 }
 
 }  // namespace millrace::compiler::generators::modules

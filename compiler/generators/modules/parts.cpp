@@ -89,79 +89,10 @@ void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes
   }
 }
 
-void add_products(Features& f, const Values& v, std::int64_t count) {
-  const std::int64_t ax = signed_operand_bits(v["ABITS"], v["AKIND"]),
-                     wx = signed_operand_bits(v["WBITS"], v["WKIND"]);
-  if (v["WKIND"] == kBipolar || v["AKIND"] == kBipolar) {
-    f.add_lut("sign", count * (ax + wx));
-  } else if (v["MUL"] == 0) {  // rows of a Booth multiplier, and the adders below them
-    const std::int64_t digits = (wx + 1) / 2;
-    f.add_lut("booth_row", count * digits * (ax + 1));
-    f.add_lut("booth_sum", count * ((digits - 1) * (ax + 5) + ax + 3));
-  } else {
-    const std::uint64_t slices = product_slices(ax, wx, ax + wx);
-    f.add_slices(slices, count);
-    f.add_lut("small_product", slices == 0 ? count * ax * wx : 0);
-  }
-}
-
-void add_pool_lanes(Features& f, const Values& v, std::int64_t depth, std::int64_t counters,
-                    std::int64_t values, const Cost& memory) {
-  const std::int64_t bits = v["SIMD"] * v["OBITS"];
-  f.exact += memory;
-  f.add_both("one", 1);
-  f.add_both("counter", counters);
-  f.add_lut("memory", (ceil_div(depth, 64) - 1) * bits);
-  f.add_lut(v["OP"] == 1 ? "sum" : "largest", values * bits);
-  f.add_ff("data", bits);
-}
-
-void add_host_port(Features& f, const Values& v, bool in) {
-  const std::int64_t beat = v["LANES"] * v["EBYTES"], bus = v["DATA_BYTES"];
-  f.add_both(in ? "ingress" : "egress", 1);
-  f.add_both("bus", 8 * bus);
-  if (in) {
-    add_width_adapter(f, 8, bus, beat);
-  } else {
-    // Behind the frame zeros fill its last word, beat by beat.
-    f.add_lut("fill", beat < bus && bus % beat == 0 ? v["LANES"] * v["ABITS"] : 0);
-    add_width_adapter(f, 8, beat, bus, v["ABITS"], 8 * v["EBYTES"]);
-  }
-  // The burst's words wait in LUTRAM.
-  f.exact += simple_dual_port(8 * bus, 2 * v["BURST"], MemoryStyle::kDistributed);
-}
-
-WindowGeometry::WindowGeometry(const Values& v)
-    : h(v["H"]),
-      w(v["W"]),
-      kh(v["KH"]),
-      kw(v["KW"]),
-      sh(v["SH"]),
-      sw(v["SW"]),
-      dh(v["DH"]),
-      dw(v["DW"]),
-      pt(v["PT"]),
-      pl(v["PL"]),
-      pb(v["PB"]),
-      pr(v["PR"]),
-      reach_h((kh - 1) * dh + 1),
-      reach_w((kw - 1) * dw + 1),
-      oh((h + pt + pb - reach_h) / sh + 1),
-      ow((w + pl + pr - reach_w) / sw + 1) {}
-
 ConstantFile element_lines(std::string_view parameter, std::string_view file, std::int64_t lines,
                            std::int64_t count, std::int64_t bits, std::int64_t kind) {
   const ConstantField element{bits, kind == kSigned ? bits : 0, 0, (std::int64_t{1} << bits) - 1};
   return {parameter, file, {}, lines, std::vector<ConstantField>(static_cast<std::size_t>(count), element)};
-}
-
-ConstantFile bias_lines(const Values& v, std::int64_t rows) {
-  const ConstantField bias{v["ACCBITS"], std::max<std::int64_t>(v["ACCBITS"] - 4, 2)};
-  return {"BFILE",
-          "bias.hex",
-          {},
-          rows / v["PE"],
-          std::vector<ConstantField>(static_cast<std::size_t>(v["PE"]), bias)};
 }
 
 }  // namespace millrace::compiler::generators

@@ -1,14 +1,13 @@
 // The handshake and the counters of a module, without data. Private to compiler/generators.
 //
-// A clock has two phases. First, valids that pass through combinationally (offer(), in topological order).
-// Then, from the outputs back, each unit's readies and its clock edge (step()): a unit reads its input wires
-// and writes its output wires, and its readers went before it. A unit's registers are its members; names are
-// the modules'.
+// A clock has two phases. First, valids that pass through combinationally (`offer`, in topological order).
+// Then, from the outputs back, each unit's readies and its clock edge (`step`): a unit reads its input wires
+// and writes its output wires, and its readers went before it. What a function captures are the unit's wires and
+// registers; registers are called as in the module's SystemVerilog.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <utility>
+#include <functional>
 #include <vector>
 
 #include "compiler/generators/module.hpp"
@@ -19,42 +18,13 @@ namespace millrace::compiler::generators {
 struct Wire {
   bool valid = false, ready = false;
   bool moves() const { return valid && ready; }
+  /// Whether the register that drives `valid` may take a new value.
+  bool free() const { return !valid || ready; }
 };
 
-class TimingUnit {
- public:
-  virtual ~TimingUnit() = default;
-  virtual void offer() = 0;  // outputs' valid, where it depends on this clock's inputs
-  virtual void step() = 0;   // inputs' ready; then the clock edge, which sets valids that are registers
-  virtual bool combinational() const = 0;  // has an offer()
-  virtual std::uint64_t high_water() const = 0;
-};
-
-/// A unit of accept() (inputs' ready) and tick() (the clock edge), perhaps offer() and high_water().
-template <class Model>
-class Played final : public TimingUnit {
- public:
-  template <class... Arguments>
-  explicit Played(Arguments&&... arguments) : model_(std::forward<Arguments>(arguments)...) {}
-  void offer() override {
-    if constexpr (requires(Model m) { m.offer(); }) model_.offer();
-  }
-  void step() override {
-    model_.accept();
-    model_.tick();
-  }
-  bool combinational() const override {
-    return requires(Model m) {
-      m.offer();
-    };
-  }
-  std::uint64_t high_water() const override {
-    if constexpr (requires(const Model m) { m.high_water(); }) return model_.high_water();
-    return 0;
-  }
-
- private:
-  Model model_;
+struct TimingUnit {
+  std::function<void()> step;  // inputs' ready; then the clock edge, which sets valids that are registers
+  std::function<void()> offer = {};  // outputs' valid, if it depends on this clock's inputs
 };
 
 /// An instance to be played, and the wires of its netlist's streams.
@@ -62,6 +32,7 @@ struct PlayedInstance {
   const Netlist& netlist;
   const Unit& unit;
   std::vector<Wire>& wires;
+  std::uint64_t& high_water;  // the most beats that a FIFO held so far
   bool unlimited_fifos = false;
 
   Wire& in(std::size_t i = 0) const { return wires[unit.inputs[i]]; }
@@ -73,85 +44,49 @@ struct PlayedInstance {
   }
 };
 
-/// `s_ready = en`, and a beat leaves `delay` enabled clocks after it was taken (1: only m_valid is a
-/// register).
-class Pipeline {
+/// Passes a valid on after `clocks` enabled clocks.
+class Delay {
  public:
-  Pipeline(Wire& in, Wire& out, std::uint64_t delay) : in_(in), out_(out), stages_(delay - 1) {}
-  void accept() { in_.ready = enabled(); }
-  void tick() {
-    if (enabled()) shift(in_.valid);
+  explicit Delay(std::uint64_t clocks) : stages_(clocks - 1) {}
+  bool operator()(bool valid) {
+    flags_ = flags_ << 1 | (valid ? 1U : 0U);
+    return (flags_ >> stages_ & 1U) != 0;
   }
-
- protected:
-  bool enabled() const { return !out_.valid || out_.ready; }
-  void shift(bool token) {
-    flags_ = flags_ << 1 | (token ? 1U : 0U);
-    out_.valid = (flags_ >> stages_ & 1U) != 0;
-  }
-  Wire &in_, &out_;
 
  private:
   std::uint64_t stages_, flags_ = 0;
 };
 
-/// Bare wires, and adapters between equal widths.
-class Through {
- public:
-  Through(Wire& in, Wire& out) : in_(in), out_(out) {}
-  void offer() { out_.valid = in_.valid; }
-  void accept() { in_.ready = out_.ready; }
-  void tick() {}
-
- private:
-  Wire &in_, &out_;
-};
-
-/// Of TAPS rounds over the folds, the last one's beats leave.
-class LastRound : public Pipeline {
- public:
-  LastRound(Wire& in, Wire& out, unsigned delay, std::int64_t taps, std::int64_t folds)
-      : Pipeline(in, out, delay), before_((taps - 1) * folds), all_(taps * folds) {}
-  void tick() {
-    if (!enabled()) return;
-    shift(in_.valid && at_ >= before_);
-    if (in_.valid && ++at_ == all_) at_ = 0;
-  }
-
- private:
-  std::int64_t before_, all_, at_ = 0;
-};
-
-/// mr_fork and mr_split.
-class Fork {
- public:
-  Fork(Wire& in, std::vector<Wire*> out) : in_(in), out_(std::move(out)), served_(out_.size(), false) {}
-  void offer() {
-    for (std::size_t i = 0; i < out_.size(); ++i) out_[i]->valid = in_.valid && !served_[i];
-  }
-  void accept() {
-    in_.ready = true;
-    for (std::size_t i = 0; i < out_.size(); ++i) in_.ready = in_.ready && (served_[i] || out_[i]->ready);
-  }
-  void tick() {
-    for (std::size_t i = 0; i < out_.size(); ++i)
-      served_[i] = !in_.moves() && (served_[i] || (in_.valid && out_[i]->ready));
-  }
-
- private:
-  Wire& in_;
-  std::vector<Wire*> out_;
-  std::vector<bool> served_;
-};
-
-template <class Model, class... Arguments>
-std::unique_ptr<TimingUnit> played(Arguments&&... arguments) {
-  return std::make_unique<Played<Model>>(std::forward<Arguments>(arguments)...);
+/// A unit that takes a beat in every clock in which its output may move. In each such clock `leaves` gets the
+/// input's valid and returns whether a beat sets out; the beat is at the output `clocks` later (1: only m_valid
+/// is a register).
+template <class Leaves>
+TimingUnit pipeline(const PlayedInstance& p, std::uint64_t clocks, Leaves leaves) {
+  return {[&in = p.in(), &out = p.out(), delay = Delay(clocks), leaves]() mutable {
+    in.ready = out.free();
+    if (in.ready) out.valid = delay(leaves(in.valid));
+  }};
 }
 
 /// `play` of a module that is a pipeline of latency() stages.
-inline std::unique_ptr<TimingUnit> play_pipeline(const PlayedInstance& p, const Values& v) {
-  return played<Pipeline>(p.in(), p.out(), v.module().latency(v));
+inline TimingUnit play_pipeline(const PlayedInstance& p, const Values& v) {
+  return pipeline(p, v.module().latency(v), [](bool valid) { return valid; });
+}
+
+/// A pipeline from which only the beats of the last of `taps` rounds over the folds leave.
+inline TimingUnit play_last_round(const PlayedInstance& p, std::uint64_t clocks, std::int64_t taps,
+                                  std::int64_t folds) {
+  return pipeline(p, clocks, [=, at = std::int64_t{0}](bool valid) mutable {
+    const bool leaves = valid && at >= (taps - 1) * folds;
+    if (valid && ++at == taps * folds) at = 0;
+    return leaves;
+  });
+}
+
+/// Bare wires, and adapters between equal widths.
+inline TimingUnit play_through(const PlayedInstance& p) {
+  return {.step = [&in = p.in(), &out = p.out()] { in.ready = out.ready; },
+          .offer = [&in = p.in(), &out = p.out()] { out.valid = in.valid; }};
 }
 
 /// A module's latency, where it is the same for all parameters.
@@ -163,13 +98,6 @@ std::uint64_t always(const Values&) {
 /// `frame` of a module that passes beats on: a frame is as long as the bench likes.
 inline Beats passing_frame(const Values&, std::int64_t interval) {
   return {{interval}, {interval}};
-}
-
-/// `frame` of a module that works on vectors of CHANNELS, PE a beat.
-inline Beats vectors_frame(const Values& v, std::int64_t) {
-  constexpr std::int64_t kVectors = 10;
-  const std::int64_t beats = kVectors * v["CHANNELS"] / v["PE"];
-  return {{beats}, {beats}};
 }
 
 }  // namespace millrace::compiler::generators
