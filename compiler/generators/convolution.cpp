@@ -23,7 +23,7 @@ bool can_stream(const kernels::Block& block) {
 }
 
 ConvolutionBlock::ConvolutionBlock(const kernels::Program& program, std::uint32_t block)
-    : FoldedBlock(program, block),
+    : Generator(program, block),
       layer_(std::get<Convolution>(block_.operation)),
       in_(image(input())),
       out_(image(output())) {

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
 #include "compiler/generators/step_function.hpp"
 #include "compiler/generators/unrolled.hpp"
 
 namespace millrace::compiler::generators {
 
 /// Sliding window, matrix-vector unit, requantisation.
-class ConvolutionBlock : public FoldedBlock {
+class ConvolutionBlock : public Generator {
  public:
   ConvolutionBlock(const kernels::Program& program, std::uint32_t block);
 

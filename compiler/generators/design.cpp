@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
 #include "compiler/generators/netlist_builder.hpp"
 #include "compiler/generators/timing.hpp"
 #include "compiler/generators/unrolled.hpp"
@@ -24,6 +24,11 @@ struct Reader {
   std::int32_t block = -1;
   std::size_t port = 0;
 };
+
+template <class T>
+void append(std::vector<T>& from, std::vector<T>& to) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
 
 class Assembler {
  public:
@@ -96,58 +101,28 @@ class Assembler {
     for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
       const auto& block = program_.blocks[b];
       MILLRACE_ASSIGN(auto generator, Generator::make(program_, b, options_.plugin));
-      MILLRACE_ASSIGN(Netlist piece, generator->build(foldings_[b], options_.memories));
+      const std::string name = unique(identifier(block.name));
+      MILLRACE_ASSIGN(Netlist piece, generator->build(foldings_[b], options_.memories, name));
       generators_.push_back(std::move(generator));
-      const std::string given = identifier(block.name), base = unique(given);
-      const auto rename = [&](std::string& name) { name = base + name.substr(given.size()); };
       const auto offset = static_cast<StreamIndex>(design_.netlist.streams.size());
-      for (auto& stream : piece.streams) {
-        rename(stream.name);
-        add_stream(stream);
-      }
       for (auto& unit : piece.units) {
-        rename(unit.instance.name);
-        for (auto& [parameter_name, file] : unit.files) rename(file);
-        if (!unit.source.empty()) rename(unit.source);
         for (auto& s : unit.inputs) s += offset;
         for (auto& s : unit.outputs) s += offset;
       }
-      for (auto& file : piece.files) {
-        rename(file.name);
-        design_.netlist.files.push_back(std::move(file));
-      }
-      for (auto& reader : piece.readers) {
-        rename(reader.instance.name);
-        rename(reader.unit);
-        design_.netlist.readers.push_back(std::move(reader));
-      }
-      for (auto& table : piece.loads) {
-        rename(table.name);
-        for (auto& unit : table.units) rename(unit);
-        design_.netlist.loads.push_back(std::move(table));
-      }
-      // All names in a module that was written for a block begin with the block's name, in its text too.
-      for (auto& source : piece.sources) {
-        const std::string before = source.module;
-        rename(source.module);
-        replace(source.text, before, source.module);
-        design_.netlist.sources.push_back(std::move(source));
-      }
       for (auto& s : piece.inputs) s += offset;
       outputs_.push_back(piece.outputs.front() + offset);
-      bases_.push_back(base);
+      append(piece.streams, design_.netlist.streams);
+      append(piece.files, design_.netlist.files);
+      append(piece.readers, design_.netlist.readers);
+      append(piece.loads, design_.netlist.loads);
+      append(piece.sources, design_.netlist.sources);
+      bases_.push_back(name);
       design_.blocks.push_back(
           {block.name, foldings_[b], {}, 0, kernels::multiply_accumulates(program_, block)});
       design_.multiply_accumulates += design_.blocks.back().multiply_accumulates;
       pieces_.push_back(std::move(piece));
     }
     return {};
-  }
-
-  static void replace(std::string& text, const std::string& before, const std::string& after) {
-    if (before == after) return;
-    for (auto at = text.find(before); at != std::string::npos; at = text.find(before, at + after.size()))
-      text.replace(at, before.size(), after);
   }
 
   void add_inputs() {

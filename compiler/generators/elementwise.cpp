@@ -3,7 +3,7 @@
 #include <numeric>
 #include <optional>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
 #include "compiler/generators/step_function.hpp"
 
 namespace millrace::compiler::generators {
@@ -12,10 +12,10 @@ namespace {
 using kernels::ElementType;
 
 /// A block whose only choice is the number of elements a beat.
-class LanesBlock : public FoldedBlock {
+class LanesBlock : public Generator {
  public:
   LanesBlock(const kernels::Program& program, std::uint32_t block)
-      : FoldedBlock(program, block), image_(image(output())) {}
+      : Generator(program, block), image_(image(output())) {}
 
   std::vector<Folding> proposals(std::uint64_t interval_cycles) const override {
     for (const std::uint32_t lanes : lane_counts(image_))
@@ -58,7 +58,7 @@ class RescaleBlock : public LanesBlock {
 
  protected:
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
-    const std::uint32_t lanes = elementwise_lanes(image_, folding);
+    const std::uint32_t lanes = folding.simd * folding.pixels;
     StreamIndex at = take(netlist, 0, lanes);
     const Stream in = netlist.stream(at);
     unsigned bits = in.bits;
@@ -85,7 +85,7 @@ class LookupBlock : public LanesBlock {
 
  protected:
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
-    const std::uint32_t lanes = elementwise_lanes(image_, folding);
+    const std::uint32_t lanes = folding.simd * folding.pixels;
     const auto& table = std::get<kernels::Lookup>(block_.operation).table;
     const unsigned out_bits = output().type.bits;
     const StreamIndex from = take(netlist, 0, lanes);
@@ -127,7 +127,7 @@ class AddBlock : public LanesBlock {
     return check_table(folding, std::uint64_t{1} << (2U * table_bits()), "");
   }
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
-    const std::uint32_t lanes = elementwise_lanes(image_, folding);
+    const std::uint32_t lanes = folding.simd * folding.pixels;
     const StreamIndex a = take(netlist, 0, lanes), b = take(netlist, 1, lanes);
     return netlist.finish(add_.table.empty() ? sum(lanes, a, b, netlist)
                                              : table(lanes, a, b, folding, netlist));
@@ -265,7 +265,7 @@ class ReshapeBlock : public LanesBlock {
  protected:
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
     const StreamIndex from =
-        netlist.input(elementwise_lanes(image_, folding), input().type.bits, image_.elements());
+        netlist.input(folding.simd * folding.pixels, input().type.bits, image_.elements());
     return netlist.finish(from);
   }
 };

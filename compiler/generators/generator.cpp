@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
 #include "compiler/generators/module.hpp"
+#include "compiler/generators/netlist_builder.hpp"
 #include "compiler/generators/plugin.hpp"
 #include "compiler/generators/unrolled.hpp"
 #include "kernels/program/parameters.hpp"
@@ -28,9 +29,13 @@ Status check_tensors(const Program& program, const kernels::Block& block) {
   return {};
 }
 
-std::uint64_t folds(const Instance& i, const char* whole, const char* part) {
-  return static_cast<std::uint64_t>(parameter(i, whole, 1) / parameter(i, part, 1));
-}
+/// The passes of a matrix unit over a vector, and the cycles of each.
+struct Folds {
+  explicit Folds(const Instance& i)
+      : nf(static_cast<std::uint64_t>(parameter(i, "MH", 1) / parameter(i, "PE", 1))),
+        sf(static_cast<std::uint64_t>(parameter(i, "MW", 1) / parameter(i, "SIMD", 1)) * line_cycles(i)) {}
+  std::uint64_t nf, sf;
+};
 
 }  // namespace
 
@@ -48,10 +53,9 @@ std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block) {
                             to = netlist.streams[before.outputs.front()].beats;
         cycles_a_beat = static_cast<std::int64_t>(std::max<std::uint64_t>(1, from / to));
       }
-    const std::uint64_t nf = folds(unit.instance, "MH", "PE"),
-                        sf = folds(unit.instance, "MW", "SIMD") * line_cycles(unit.instance);
+    const Folds folds(unit.instance);
     longest = std::max(longest, unit_cycles(netlist, unit).interval +
-                                    window_gaps(netlist, *window, cycles_a_beat).cost(nf, sf));
+                                    window_gaps(netlist, *window, cycles_a_beat).cost(folds.nf, folds.sf));
   }
   return longest;
 }
@@ -119,10 +123,6 @@ Folding elementwise_folding(const Image& image, std::uint32_t lanes) {
   return folding;
 }
 
-std::uint32_t elementwise_lanes(const Image&, const Folding& folding) {
-  return folding.simd * folding.pixels;
-}
-
 std::string to_string(const Folding& folding) {
   if (folding.implementation == Implementation::kPlugin) return "plugin's " + folding.variant;
   std::string text;
@@ -139,38 +139,49 @@ std::string to_string(const Folding& folding) {
   return text;
 }
 
-FoldedBlock::FoldedBlock(const Program& program, std::uint32_t block)
+Generator::Generator(const Program& program, std::uint32_t block)
     : program_(program), block_(program.blocks[block]), index_(block) {}
 
-Error FoldedBlock::refuse(const std::string& why) const {
+Error Generator::refuse(const std::string& why) const {
   return Error(ErrorCode::kInvalidInput, block_label(block_) + why);
 }
 
-Status FoldedBlock::check_table(const Folding& folding, std::uint64_t lines,
-                                const std::string& remedy) const {
+Status Generator::check_table(const Folding& folding, std::uint64_t lines, const std::string& remedy) const {
   if (folding.memory != TableStyle::kLogic || lines <= kMostLogicLines) return {};
   return refuse("memory logic: a table in LUTs has at most " + std::to_string(kMostLogicLines) +
                 " lines, this one " + std::to_string(lines) + "; choose memory block or auto" + remedy);
 }
 
-Result<Netlist> FoldedBlock::build(const Folding& folding, bool memories) const {
+Result<Candidate> Generator::offered(const Folding& folding) const {
+  if (plugin_ == nullptr)
+    return refuse("its folding is a plugin's candidate, '" + folding.variant +
+                  "'; name that plugin with --generator-plugin");
+  for (const auto& offer : offers_)
+    if (offer.folding.variant == folding.variant) return offer;
+  return refuse("generator plugin '" + plugin_->name() + "' offers no candidate '" + folding.variant + "'");
+}
+
+Result<Netlist> Generator::build(const Folding& folding, bool memories, const std::string& name) const {
+  NetlistBuilder netlist(name.empty() ? identifier(block_.name) : name, static_cast<std::int32_t>(index_),
+                         memories);
+  if (folding.implementation == Implementation::kPlugin) {
+    MILLRACE_ASSIGN(const Candidate offer, offered(folding));
+    return plugin_->construct(program_, block_, offer, netlist);
+  }
   if (folding.weights != block_.placement)
     return refuse(std::string("its weights are ") + kernels::to_string(block_.placement) + ", not " +
                   kernels::to_string(folding.weights) + "; say so with --weights, or change the plan");
-  if (folding.implementation == Implementation::kPlugin)
-    return refuse("its folding is a plugin's candidate, '" + folding.variant +
-                  "'; name that plugin with --generator-plugin");
   if (folding.implementation == Implementation::kUnrolled &&
       !std::holds_alternative<kernels::Convolution>(block_.operation))
     return refuse("only convolutions and fully connected layers are unrolled; choose the folded generator");
   if (folding.pe == 0 || folding.simd == 0 || folding.pixels == 0 || folding.window_lanes == 0)
     return refuse("a folding of 0; PE, SIMD, pixels and window lanes are at least 1");
   MILLRACE_TRY(check(folding));
-  NetlistBuilder netlist(identifier(block_.name), static_cast<std::int32_t>(index_), memories);
   return construct(folding, netlist);
 }
 
-Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& folding) const {
+Result<Candidate> Generator::candidate(const Catalog& catalog, const Folding& folding) const {
+  if (folding.implementation == Implementation::kPlugin) return offered(folding);
   MILLRACE_ASSIGN(const Netlist netlist, build(folding, false));
   Candidate made;
   made.folding = folding;
@@ -178,10 +189,10 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   for (const auto& unit : netlist.units) {
     const UnitCycles cycles = unit_cycles(netlist, unit);
     std::uint64_t starved = 0;
-    if (is_matrix_unit(unit.instance))
-      starved = window_gaps(netlist, netlist.units.front())
-                    .cost(folds(unit.instance, "MH", "PE"),
-                          folds(unit.instance, "MW", "SIMD") * line_cycles(unit.instance));
+    if (is_matrix_unit(unit.instance)) {
+      const Folds folds(unit.instance);
+      starved = window_gaps(netlist, netlist.units.front()).cost(folds.nf, folds.sf);
+    }
     made.interval_cycles = std::max(made.interval_cycles, cycles.interval + starved);
     made.depth_cycles += cycles.latency;
   }
@@ -200,10 +211,9 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   std::uint64_t passes = 0, vector = 0, work = 0;
   for (const auto& unit : netlist.units)
     if (is_matrix_unit(unit.instance)) {
-      const std::uint64_t nf = folds(unit.instance, "MH", "PE"),
-                          sf = folds(unit.instance, "MW", "SIMD") * line_cycles(unit.instance);
-      passes = (nf - 1) * sf;
-      vector = nf * sf;
+      const Folds folds(unit.instance);
+      passes = (folds.nf - 1) * folds.sf;
+      vector = folds.nf * folds.sf;
       work = unit_cycles(netlist, unit).interval;
     } else if (unit.instance.module == kUnrolledModule) {
       vector = 1;
@@ -216,24 +226,45 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   return made;
 }
 
-std::vector<Folding> FoldedBlock::foldings(std::uint64_t interval_cycles) const {
+std::vector<Folding> Generator::foldings(std::uint64_t interval_cycles) const {
   std::vector<Folding> found = proposals(interval_cycles);
   for (auto& folding : found) folding.weights = block_.placement;
+  for (const auto& offer : offers_)
+    if (offer.interval_cycles <= interval_cycles) found.push_back(offer.folding);
   return found;
 }
 
-std::vector<std::uint64_t> FoldedBlock::intervals() const {
+std::vector<std::uint64_t> Generator::intervals() const {
   constexpr std::size_t kMost = 200;
-  std::vector<std::uint64_t> all = all_intervals();
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  if (all.size() <= kMost) return all;
-  std::vector<std::uint64_t> some;
-  for (std::size_t i = 0; i < kMost; ++i) some.push_back(all[i * (all.size() - 1) / (kMost - 1)]);
-  return some;
+  const auto ascending = [](std::vector<std::uint64_t> all) {
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  };
+  std::vector<std::uint64_t> all = ascending(all_intervals()), some;
+  for (std::size_t i = 0; all.size() > kMost && i < kMost; ++i)
+    some.push_back(all[i * (all.size() - 1) / (kMost - 1)]);
+  if (!some.empty()) all = std::move(some);
+  for (const auto& offer : offers_) all.push_back(offer.interval_cycles);
+  return ascending(std::move(all));
 }
 
 namespace {
+
+/// A block that only a plugin implements.
+class ForeignBlock : public Generator {
+ public:
+  ForeignBlock(const Program& program, std::uint32_t block) : Generator(program, block) {}
+
+ private:
+  std::vector<Folding> proposals(std::uint64_t) const override { return {}; }
+  Status check(const Folding&) const override {
+    return refuse("only generator plugin '" + plugin_->name() + "' builds it; choose that");
+  }
+  Netlist construct(const Folding&, NetlistBuilder&) const override { return {}; }
+  double lead() const override { return 0; }
+  std::vector<std::uint64_t> all_intervals() const override { return {}; }
+};
 
 Result<std::unique_ptr<Generator>> make_own(const Program& program, std::uint32_t block) {
   assert(block < program.blocks.size());
@@ -256,9 +287,15 @@ Result<std::unique_ptr<Generator>> make_own(const Program& program, std::uint32_
 Result<std::unique_ptr<Generator>> Generator::make(const Program& program, std::uint32_t block,
                                                    const Plugin* plugin) {
   auto own = make_own(program, block);
-  if (plugin == nullptr || plugin->offered(program, program.blocks[block]).empty()) return own;
-  if (!own.ok() && own.error().code() != ErrorCode::kUnsupported) return own.error();
-  return with_plugin(own.ok() ? std::move(*own) : nullptr, *plugin, program, block);
+  std::vector<Candidate> offers;
+  if (plugin != nullptr) offers = plugin->offered(program, program.blocks[block]);
+  if (offers.empty()) return own;
+  if (!own.ok() && own.error().code() == ErrorCode::kUnsupported)
+    own = std::unique_ptr<Generator>(std::make_unique<ForeignBlock>(program, block));
+  if (!own.ok()) return own;
+  (*own)->plugin_ = plugin;
+  (*own)->offers_ = std::move(offers);
+  return own;
 }
 
 Result<Cost> netlist_cost(const Catalog& catalog, const Netlist& netlist) {

@@ -80,9 +80,11 @@ struct Candidate {
   std::uint64_t memory_bytes = 0;  // read from DDR or HBM a frame (kStreamed), else 0
 };
 
+class NetlistBuilder;
 class Plugin;
 
-/// One block of one program. Constant after construction, so any thread may call it.
+/// One block of one program. Constant after construction, so any thread may call it. Each kind of block is a class
+/// that says how our own hardware implements it; candidates of a plugin come beside ours.
 class Generator {
  public:
   /// `program` is valid and outlives the generator, and so does `plugin`, whose candidates are added to ours.
@@ -92,23 +94,58 @@ class Generator {
                                                  const Plugin* plugin = nullptr);
   virtual ~Generator() = default;
 
-  /// The block's units and streams; names begin with identifier(block name). Memory files have content only
-  /// if `memories` is set, which takes time in proportion to the weights. kInvalidInput if the folding is
-  /// impossible (it does not divide, the weights do not suit the multiplier, a memory is too deep): the
-  /// message names block, field and remedy.
-  virtual Result<Netlist> build(const Folding& folding, bool memories) const = 0;
+  /// The block's units and streams. Names begin with `name`, or with identifier(block name) if that is empty.
+  /// Memory files have content only if `memories` is set, which takes time in proportion to the weights.
+  /// kInvalidInput if the folding is impossible (it does not divide, the weights do not suit the multiplier, a
+  /// memory is too deep): the message names block, field and remedy.
+  Result<Netlist> build(const Folding& folding, bool memories, const std::string& name = {}) const;
 
   /// Cost and cycles of one folding; errors as build(), and cost()'s.
-  virtual Result<Candidate> candidate(const Catalog& catalog, const Folding& folding) const = 0;
+  Result<Candidate> candidate(const Catalog& catalog, const Folding& folding) const;
 
   /// The foldings worth considering for an interval of at most `interval_cycles`: each is as slow as that
   /// allows, with each suitable multiplier and window style. Those with fewest DSP slices come first. Empty
   /// if none is that fast.
-  virtual std::vector<Folding> foldings(std::uint64_t interval_cycles) const = 0;
+  std::vector<Folding> foldings(std::uint64_t interval_cycles) const;
 
   /// The intervals between full folding and full unrolling at which foldings() changes, ascending; about 200
   /// at most.
-  virtual std::vector<std::uint64_t> intervals() const = 0;
+  std::vector<std::uint64_t> intervals() const;
+
+ protected:
+  Generator(const kernels::Program& program, std::uint32_t block);
+
+  // Our own hardware for a kind of block.
+  /// The foldings for foldings(), without the placement of the weights.
+  virtual std::vector<Folding> proposals(std::uint64_t interval_cycles) const = 0;
+  /// kInvalidInput, made by refuse(), if the folding is impossible.
+  virtual Status check(const Folding& folding) const = 0;
+  /// Adds the units; `folding` has passed check().
+  virtual Netlist construct(const Folding& folding, NetlistBuilder& netlist) const = 0;
+  /// The fraction of the input that the first output beat needs.
+  virtual double lead() const = 0;
+  /// The intervals of all useful foldings, in any order.
+  virtual std::vector<std::uint64_t> all_intervals() const = 0;
+
+  /// Whether its constants are written after programming.
+  bool loaded() const { return block_.placement != Placement::kBaked; }
+
+  Error refuse(const std::string& why) const;
+  /// Refuses a table of so many lines in LUTs, if the folding wants that. `remedy` is added to the error.
+  Status check_table(const Folding& folding, std::uint64_t lines, const std::string& remedy) const;
+  const kernels::Tensor& input(std::size_t i = 0) const { return program_.tensors[block_.inputs[i]]; }
+  const kernels::Tensor& output() const { return program_.tensors[block_.outputs[0]]; }
+
+  const kernels::Program& program_;
+  const kernels::Block& block_;
+  const Plugin* plugin_ = nullptr;  // null: it offers nothing for this block
+
+ private:
+  /// The plugin's candidate that a folding names.
+  Result<Candidate> offered(const Folding& folding) const;
+
+  std::uint32_t index_;
+  std::vector<Candidate> offers_;
 };
 
 /// Whether hardware can read the block's weights from memory as it uses them. Blocks that cannot are loaded

@@ -7,7 +7,8 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
+#include "compiler/generators/netlist_builder.hpp"
 #include "compiler/generators/plugin_process.hpp"
 #include "runtime/base/text.hpp"
 
@@ -70,52 +71,44 @@ json::object described(const kernels::Requantise& r) {
           {"highest", r.highest}};
 }
 
-/// Adds the structure of an operation, without its trained constants.
-struct Structure {
-  json::object& out;
-  void operator()(const kernels::Convolution& c) const {
-    out["window"] = described(c.window);
-    out["out_channels"] = c.out_channels;
-    out["groups"] = c.groups;
-    out["weight"] = json::object{{"kind", kind_name(c.weight_type)}, {"bits", c.weight_type.bits}};
-    out["accumulator_bits"] = c.accumulator.bits;
-    out["form"] = c.requantise ? json::value(form_name(c.requantise->form)) : json::value(nullptr);
-  }
-  void operator()(const kernels::MaxPool& p) const { out["window"] = described(p.window); }
-  void operator()(const kernels::SumPool& p) const {
-    out["window"] = described(p.window);
-    out["accumulator_bits"] = p.accumulator.bits;
-  }
-  void operator()(const kernels::Permute& p) const {
-    out["dims"] = numbers(p.dims);
-    out["perm"] = numbers(p.perm);
-  }
-  template <class Other>
-  void operator()(const Other&) const {}
-};
-
-struct Constants {
-  json::object& out;
-  void operator()(const kernels::Convolution& c) const {
-    out["weights"] = numbers(c.weights.get());
-    out["bias"] = numbers(c.bias);
-    if (c.requantise) out["requantise"] = described(*c.requantise);
-  }
-  void operator()(const kernels::SumPool& p) const { out["requantise"] = described(p.requantise); }
-  void operator()(const kernels::Rescale& r) const { out["requantise"] = described(r.requantise); }
-  void operator()(const kernels::Lookup& l) const { out["table"] = numbers(l.table); }
-  template <class Other>
-  void operator()(const Other&) const {}
-};
-
+/// A block and the structure of its operation, without trained constants.
 json::object described(const kernels::Program& program, const kernels::Block& block) {
-  json::object made = {{"name", block.name},
-                       {"operation", kernels::operation_name(block.operation)},
-                       {"input", described(program.tensors[block.inputs[0]])},
-                       {"output", described(program.tensors[block.outputs[0]])},
-                       {"multiply_accumulates", kernels::multiply_accumulates(program, block)}};
-  std::visit(Structure{made}, block.operation);
-  return made;
+  json::object out = {{"name", block.name},
+                      {"operation", kernels::operation_name(block.operation)},
+                      {"input", described(program.tensors[block.inputs[0]])},
+                      {"output", described(program.tensors[block.outputs[0]])},
+                      {"multiply_accumulates", kernels::multiply_accumulates(program, block)}};
+  if (const auto* c = std::get_if<kernels::Convolution>(&block.operation)) {
+    out["window"] = described(c->window);
+    out["out_channels"] = c->out_channels;
+    out["groups"] = c->groups;
+    out["weight"] = json::object{{"kind", kind_name(c->weight_type)}, {"bits", c->weight_type.bits}};
+    out["accumulator_bits"] = c->accumulator.bits;
+    out["form"] = c->requantise ? json::value(form_name(c->requantise->form)) : json::value(nullptr);
+  } else if (const auto* largest = std::get_if<kernels::MaxPool>(&block.operation)) {
+    out["window"] = described(largest->window);
+  } else if (const auto* sum = std::get_if<kernels::SumPool>(&block.operation)) {
+    out["window"] = described(sum->window);
+    out["accumulator_bits"] = sum->accumulator.bits;
+  } else if (const auto* permute = std::get_if<kernels::Permute>(&block.operation)) {
+    out["dims"] = numbers(permute->dims);
+    out["perm"] = numbers(permute->perm);
+  }
+  return out;
+}
+
+void add_constants(const kernels::Block& block, json::object& out) {
+  if (const auto* c = std::get_if<kernels::Convolution>(&block.operation)) {
+    out["weights"] = numbers(c->weights.get());
+    out["bias"] = numbers(c->bias);
+    if (c->requantise) out["requantise"] = described(*c->requantise);
+  } else if (const auto* sum = std::get_if<kernels::SumPool>(&block.operation)) {
+    out["requantise"] = described(sum->requantise);
+  } else if (const auto* rescale = std::get_if<kernels::Rescale>(&block.operation)) {
+    out["requantise"] = described(rescale->requantise);
+  } else if (const auto* lookup = std::get_if<kernels::Lookup>(&block.operation)) {
+    out["table"] = numbers(lookup->table);
+  }
 }
 
 /// Whether a plugin's module can implement the block: one stream in, one out, integers.
@@ -151,12 +144,10 @@ class Field {
   }
   Result<std::int64_t> integer(const char* key, std::int64_t least, std::int64_t most,
                                std::optional<std::int64_t> otherwise = {}) const {
-    const json::value* found = value_.get_object().if_contains(key);
-    if (found == nullptr && otherwise) return *otherwise;
-    if (found == nullptr) return error("'" + std::string(key) + "' is missing");
-    const Field field(*found, path_ + "." + key);
-    if (!found->is_int64()) return field.error("not an integer");
-    const std::int64_t n = found->get_int64();
+    if (otherwise && !value_.get_object().contains(key)) return *otherwise;
+    MILLRACE_ASSIGN(const Field field, member(key));
+    if (!field.value().is_int64()) return field.error("not an integer");
+    const std::int64_t n = field.value().get_int64();
     if (n < least || n > most)
       return field.error(std::to_string(n) + " is outside " + std::to_string(least) + ".." +
                          std::to_string(most));
@@ -196,21 +187,23 @@ Result<std::uint32_t> read_lanes(const Field& field, const char* key, const kern
   return static_cast<std::uint32_t>(lanes);
 }
 
-Result<PluginCandidate> read_candidate(const Field& field, const kernels::Tensor& in,
-                                       const kernels::Tensor& out) {
+Result<Candidate> read_candidate(const Field& field, const kernels::Tensor& in, const kernels::Tensor& out) {
   MILLRACE_TRY(field.object({"id", "interval_cycles", "latency_cycles", "lead", "input_lanes", "output_lanes",
                              "memory_bytes", "resources"}));
-  PluginCandidate made;
-  MILLRACE_ASSIGN(made.id, field.name("id"));
-  MILLRACE_ASSIGN(made.input_lanes, read_lanes(field, "input_lanes", in));
+  Candidate made;
+  made.folding.implementation = Implementation::kPlugin;
+  MILLRACE_ASSIGN(made.folding.variant, field.name("id"));
+  MILLRACE_ASSIGN(const std::uint32_t input_lanes, read_lanes(field, "input_lanes", in));
   MILLRACE_ASSIGN(made.output_lanes, read_lanes(field, "output_lanes", out));
-  const auto least = static_cast<std::int64_t>(
-      std::max(in.elements() / made.input_lanes, out.elements() / made.output_lanes));
+  made.input_lanes = {input_lanes};
+  const auto least =
+      static_cast<std::int64_t>(std::max(in.elements() / input_lanes, out.elements() / made.output_lanes));
   MILLRACE_ASSIGN(const std::int64_t interval, field.integer("interval_cycles", least, kMostCycles));
   MILLRACE_ASSIGN(const std::int64_t latency, field.integer("latency_cycles", 1, 1'000'000));
   MILLRACE_ASSIGN(const std::int64_t memory, field.integer("memory_bytes", 0, kMostCycles, 0));
   made.interval_cycles = static_cast<std::uint64_t>(interval);
-  made.depth_cycles = static_cast<std::uint64_t>(latency);
+  made.depth_cycles = made.tail_cycles = static_cast<std::uint64_t>(latency);
+  made.latency_cycles = made.interval_cycles + made.depth_cycles;
   made.memory_bytes = static_cast<std::uint64_t>(memory);
   MILLRACE_ASSIGN(const Field lead, field.member("lead"));
   if (!lead.value().is_number() || !(lead.value().to_number<double>() > 0) ||
@@ -288,7 +281,7 @@ Status Plugin::prepare(const kernels::Program& program) {
     if (!builds.value().is_bool()) return builds.error("not true or false");
     MILLRACE_ASSIGN(const Field all, root.member("blocks"));
     if (!all.value().is_object()) return all.error("not an object");
-    std::map<std::string, std::vector<PluginCandidate>> found;
+    std::map<std::string, std::vector<Candidate>> found;
     for (const auto& [name, list] : all.value().get_object()) {
       const auto at = asked.find(std::string(name));
       const Field field(list, "answer.blocks." + printable(name));
@@ -299,11 +292,12 @@ Status Plugin::prepare(const kernels::Program& program) {
       auto& candidates = found[at->second.second];
       for (std::size_t i = 0; i < list.get_array().size(); ++i) {
         MILLRACE_ASSIGN(
-            PluginCandidate one,
+            Candidate one,
             read_candidate(Field(list.get_array()[i], field.path() + "[" + std::to_string(i) + "]"),
                            program.tensors[block.inputs[0]], program.tensors[block.outputs[0]]));
-        if (std::any_of(candidates.begin(), candidates.end(), [&](const auto& c) { return c.id == one.id; }))
-          return field.error("two candidates are called '" + one.id + "'");
+        if (std::any_of(candidates.begin(), candidates.end(),
+                        [&](const auto& c) { return c.folding == one.folding; }))
+          return field.error("two candidates are called '" + one.folding.variant + "'");
         candidates.push_back(std::move(one));
       }
     }
@@ -315,13 +309,12 @@ Status Plugin::prepare(const kernels::Program& program) {
   return {};
 }
 
-std::vector<PluginCandidate> Plugin::offered(const kernels::Program& program,
-                                             const kernels::Block& block) const {
+std::vector<Candidate> Plugin::offered(const kernels::Program& program, const kernels::Block& block) const {
   if (!is_for_plugins(program, block)) return {};
   const std::string key = json::serialize(described(program, block));
   const std::lock_guard lock(mutex_);
   const auto found = offered_.find(key);
-  return found == offered_.end() ? std::vector<PluginCandidate>{} : found->second;
+  return found == offered_.end() ? std::vector<Candidate>{} : found->second;
 }
 
 Result<PluginModule> Plugin::build(const kernels::Program& program, const kernels::Block& block,
@@ -333,7 +326,7 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
                                                 "' is for plans only: it says that it builds nothing");
   }
   json::object described_block = described(program, block);
-  std::visit(Constants{described_block}, block.operation);
+  add_constants(block, described_block);
   MILLRACE_ASSIGN(const std::string text, call(json::serialize(json::object{{"schema", kSchema},
                                                                             {"ask", "build"},
                                                                             {"candidate", candidate},
@@ -375,119 +368,34 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
   return made;
 }
 
-namespace {
-
-class WithPlugin : public Generator {
- public:
-  WithPlugin(std::unique_ptr<Generator> own, const Plugin& plugin, const kernels::Program& program,
-             std::uint32_t block)
-      : own_(std::move(own)),
-        plugin_(plugin),
-        program_(program),
-        block_(program.blocks[block]),
-        index_(static_cast<std::int32_t>(block)),
-        offered_(plugin.offered(program, block_)) {}
-
-  Result<Netlist> build(const Folding& folding, bool memories) const override {
-    if (folding.implementation != Implementation::kPlugin)
-      return own(folding, [&] { return own_->build(folding, memories); });
-    MILLRACE_ASSIGN(const PluginCandidate* offer, find(folding));
-    NetlistBuilder netlist(identifier(block_.name), index_, memories);
-    const auto &in = program_.tensors[block_.inputs[0]], &out = program_.tensors[block_.outputs[0]];
-    const StreamIndex from = netlist.input(offer->input_lanes, in.type.bits, in.elements());
-    const std::string module = netlist.prefix() + "_plugin";
-    const Cost& c = offer->cost;
-    const auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
-    const std::uint64_t beats = netlist.stream(from).beats;
-    const auto lead = static_cast<std::int64_t>(std::ceil(offer->lead * static_cast<double>(beats)));
-    const StreamIndex made = netlist.add_written(
-        kPluginModule, "plugin", module,
-        {{"INTERVAL", number(offer->interval_cycles)},
-         {"LATENCY", number(offer->depth_cycles)},
-         {"LEAD", std::clamp<std::int64_t>(lead, 1, number(beats))},
-         {"LUT", number(c.lut)},
-         {"LUTRAM", number(c.lutram)},
-         {"FF", number(c.ff)},
-         {"DSP", number(c.dsp)},
-         {"RAMB18", number(c.ramb18)},
-         {"RAMB36", number(c.ramb36)},
-         {"URAM", number(c.uram)}},
-        {from}, {offer->output_lanes, out.type.bits, out.elements() / offer->output_lanes});
-    if (memories) {
-      MILLRACE_ASSIGN(PluginModule written, plugin_.build(program_, block_, offer->id, module));
-      for (auto& source : written.sources) netlist.source(std::move(source.module), std::move(source.text));
-      for (auto& file : written.files) netlist.file(std::move(file.name), std::move(file.content));
-    }
-    return netlist.finish(made);
+Result<Netlist> Plugin::construct(const kernels::Program& program, const kernels::Block& block,
+                                  const Candidate& candidate, NetlistBuilder& netlist) const {
+  const auto &in = program.tensors[block.inputs[0]], &out = program.tensors[block.outputs[0]];
+  const StreamIndex from = netlist.input(candidate.input_lanes[0], in.type.bits, in.elements());
+  const std::string module = netlist.prefix() + "_plugin";
+  const Cost& c = candidate.cost;
+  const auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+  const std::uint64_t beats = netlist.stream(from).beats;
+  const auto lead = static_cast<std::int64_t>(std::ceil(candidate.lead * static_cast<double>(beats)));
+  const StreamIndex made = netlist.add_written(
+      kPluginModule, "plugin", module,
+      {{"INTERVAL", number(candidate.interval_cycles)},
+       {"LATENCY", number(candidate.depth_cycles)},
+       {"LEAD", std::clamp<std::int64_t>(lead, 1, number(beats))},
+       {"LUT", number(c.lut)},
+       {"LUTRAM", number(c.lutram)},
+       {"FF", number(c.ff)},
+       {"DSP", number(c.dsp)},
+       {"RAMB18", number(c.ramb18)},
+       {"RAMB36", number(c.ramb36)},
+       {"URAM", number(c.uram)}},
+      {from}, {candidate.output_lanes, out.type.bits, out.elements() / candidate.output_lanes});
+  if (netlist.memories()) {
+    MILLRACE_ASSIGN(PluginModule written, build(program, block, candidate.folding.variant, module));
+    for (auto& source : written.sources) netlist.source(std::move(source.module), std::move(source.text));
+    for (auto& file : written.files) netlist.file(std::move(file.name), std::move(file.content));
   }
-
-  Result<Candidate> candidate(const Catalog& catalog, const Folding& folding) const override {
-    if (folding.implementation != Implementation::kPlugin)
-      return own(folding, [&] { return own_->candidate(catalog, folding); });
-    MILLRACE_ASSIGN(const PluginCandidate* offer, find(folding));
-    Candidate made;
-    made.folding = folding;
-    made.cost = offer->cost;
-    made.interval_cycles = offer->interval_cycles;
-    made.depth_cycles = made.tail_cycles = offer->depth_cycles;
-    made.latency_cycles = offer->interval_cycles + offer->depth_cycles;
-    made.lead = offer->lead;
-    made.input_lanes = {offer->input_lanes};
-    made.output_lanes = offer->output_lanes;
-    made.memory_bytes = offer->memory_bytes;
-    return made;
-  }
-
-  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override {
-    std::vector<Folding> all;
-    if (own_) all = own_->foldings(interval_cycles);
-    for (const auto& offer : offered_) {
-      if (offer.interval_cycles > interval_cycles) continue;
-      Folding folding;
-      folding.implementation = Implementation::kPlugin;
-      folding.variant = offer.id;
-      all.push_back(std::move(folding));
-    }
-    return all;
-  }
-
-  std::vector<std::uint64_t> intervals() const override {
-    std::vector<std::uint64_t> all;
-    if (own_) all = own_->intervals();
-    for (const auto& offer : offered_) all.push_back(offer.interval_cycles);
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    return all;
-  }
-
- private:
-  template <class Ask>
-  auto own(const Folding&, Ask ask) const -> decltype(ask()) {
-    if (own_) return ask();
-    return Error(ErrorCode::kInvalidInput, block_label(block_) + "only generator plugin '" + plugin_.name() +
-                                               "' builds it; choose that");
-  }
-
-  Result<const PluginCandidate*> find(const Folding& folding) const {
-    for (const auto& offer : offered_)
-      if (offer.id == folding.variant) return &offer;
-    return Error(ErrorCode::kInvalidInput, block_label(block_) + "generator plugin '" + plugin_.name() +
-                                               "' offers no candidate '" + folding.variant + "'");
-  }
-
-  std::unique_ptr<Generator> own_;
-  const Plugin& plugin_;
-  const kernels::Program& program_;
-  const kernels::Block& block_;
-  std::int32_t index_;
-  std::vector<PluginCandidate> offered_;
-};
-
-}  // namespace
-
-std::unique_ptr<Generator> with_plugin(std::unique_ptr<Generator> own, const Plugin& plugin,
-                                       const kernels::Program& program, std::uint32_t block) {
-  return std::make_unique<WithPlugin>(std::move(own), plugin, program, block);
+  return netlist.finish(made);
 }
 
 }  // namespace millrace::compiler::generators

@@ -20,15 +20,6 @@ namespace millrace::compiler::generators {
 /// The name of a plugin's module in the cost model; its parameters are the figures that the plugin promised.
 inline constexpr const char* kPluginModule = "plugin";
 
-struct PluginCandidate {
-  std::string id;
-  std::uint64_t interval_cycles = 1, depth_cycles = 1;
-  std::uint32_t input_lanes = 1, output_lanes = 1;
-  double lead = 0;
-  std::uint64_t memory_bytes = 0;
-  Cost cost;
-};
-
 /// The files of a module that a plugin wrote. The first is the module itself, and all names begin with its
 /// name.
 struct PluginModule {
@@ -49,7 +40,11 @@ class Plugin {
   Status prepare(const kernels::Program& program);
 
   /// The candidates for such a block; empty if there are none, or if it was not asked.
-  std::vector<PluginCandidate> offered(const kernels::Program& program, const kernels::Block& block) const;
+  std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
+
+  /// The netlist of a candidate: an instance of the plugin's module, which is asked for if memories are wanted.
+  Result<Netlist> construct(const kernels::Program& program, const kernels::Block& block,
+                            const Candidate& candidate, NetlistBuilder& netlist) const;
 
   /// The module of a candidate. kUnsupported if the plugin only makes candidates.
   Result<PluginModule> build(const kernels::Program& program, const kernels::Block& block,
@@ -67,13 +62,9 @@ class Plugin {
   std::filesystem::path program_;
   std::chrono::milliseconds time_limit_;
 
-  mutable std::mutex mutex_;                                     // protects what follows
-  std::map<std::string, std::vector<PluginCandidate>> offered_;  // by the block as it was described
+  mutable std::mutex mutex_;                               // protects what follows
+  std::map<std::string, std::vector<Candidate>> offered_;  // by the block as it was described
   bool builds_ = false;
 };
-
-/// A generator that offers the candidates of `own` (null: none) and of the plugin. The plugin outlives it.
-std::unique_ptr<Generator> with_plugin(std::unique_ptr<Generator> own, const Plugin& plugin,
-                                       const kernels::Program& program, std::uint32_t block);
 
 }  // namespace millrace::compiler::generators

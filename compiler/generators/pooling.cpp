@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
 #include "compiler/generators/step_function.hpp"
 
 namespace millrace::compiler::generators {
@@ -11,10 +11,10 @@ namespace {
 
 using kernels::ElementType;
 
-class PoolingBlock : public FoldedBlock {
+class PoolingBlock : public Generator {
  public:
   PoolingBlock(const kernels::Program& program, std::uint32_t block)
-      : FoldedBlock(program, block), in_(image(input())), out_(image(output())) {
+      : Generator(program, block), in_(image(input())), out_(image(output())) {
     if (const auto* sum = std::get_if<kernels::SumPool>(&block_.operation)) {
       window_ = sum->window;
       step_.emplace(sum->requantise, output().type, in_.c, std::vector<std::int32_t>{}, loaded());

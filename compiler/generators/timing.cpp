@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
 #include "compiler/generators/modules/play.hpp"
 
 namespace millrace::compiler::generators {

@@ -1,7 +1,7 @@
 // Modules that cut windows out of an image, and modules that pool them.
 #include <algorithm>
 
-#include "compiler/generators/folded.hpp"
+#include "compiler/generators/blocks.hpp"
 #include "compiler/generators/modules/parts.hpp"
 #include "compiler/generators/modules/play.hpp"
 

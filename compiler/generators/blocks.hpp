@@ -1,4 +1,4 @@
-// The base of the generators for all kinds of block. Private to compiler/generators.
+// What the generators for all kinds of block have in common. Private to compiler/generators.
 #pragma once
 
 #include <cstdint>
@@ -10,41 +10,6 @@
 #include "compiler/generators/netlist_builder.hpp"
 
 namespace millrace::compiler::generators {
-
-class FoldedBlock : public Generator {
- public:
-  FoldedBlock(const kernels::Program& program, std::uint32_t block);
-
-  Result<Netlist> build(const Folding& folding, bool memories) const final;
-  Result<Candidate> candidate(const Catalog& catalog, const Folding& folding) const final;
-  std::vector<Folding> foldings(std::uint64_t interval_cycles) const final;
-  std::vector<std::uint64_t> intervals() const final;
-
- protected:
-  /// The foldings for foldings(), without the placement of the weights.
-  virtual std::vector<Folding> proposals(std::uint64_t interval_cycles) const = 0;
-  /// kInvalidInput, made by refuse(), if the folding is impossible.
-  virtual Status check(const Folding& folding) const = 0;
-  /// Adds the units; `folding` has passed check().
-  virtual Netlist construct(const Folding& folding, NetlistBuilder& netlist) const = 0;
-  /// The fraction of the input that the first output beat needs.
-  virtual double lead() const = 0;
-  /// The intervals of all useful foldings, in any order.
-  virtual std::vector<std::uint64_t> all_intervals() const = 0;
-
-  /// Whether its constants are written after programming.
-  bool loaded() const { return block_.placement != Placement::kBaked; }
-
-  Error refuse(const std::string& why) const;
-  /// Refuses a table of so many lines in LUTs, if the folding wants that. `remedy` is added to the error.
-  Status check_table(const Folding& folding, std::uint64_t lines, const std::string& remedy) const;
-  const kernels::Tensor& input(std::size_t i = 0) const { return program_.tensors[block_.inputs[i]]; }
-  const kernels::Tensor& output() const { return program_.tensors[block_.outputs[0]]; }
-
-  const kernels::Program& program_;
-  const kernels::Block& block_;
-  std::uint32_t index_;
-};
 
 /// The most lines of a memory in LUTs that is read and written at one address (partial results): Yosys cannot
 /// map deeper ones.
@@ -73,7 +38,6 @@ std::vector<std::uint32_t> lane_counts(const Image& image);
 
 /// The folding with `lanes` elements a beat of such a tensor.
 Folding elementwise_folding(const Image& image, std::uint32_t lanes);
-std::uint32_t elementwise_lanes(const Image& image, const Folding& folding);
 
 /// Estimates for a unit that no other unit holds up: cycles of a frame, and cycles from the input beat that
 /// completes an output beat to that beat.
