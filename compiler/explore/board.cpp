@@ -1,9 +1,7 @@
 #include "compiler/explore/board.hpp"
 
 #include <cmath>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "runtime/plan/packets.hpp"
 
@@ -64,14 +62,11 @@ Solution make_parts(const Problem& problem, const Chain& chain, const std::vecto
   const auto stage = stages(problem);
   for (std::uint32_t i = 0; i < problem.operations.size(); ++i)
     if (problem.operations[i].host) parts[{stage[i], 0}].operations.push_back(i);
-  std::vector<std::uint64_t> cost(solution.card.size(), 0);
   for (std::size_t i = 0; i < chain.size(); ++i) {
-    cost[place[i]] += chain.layers[i].cost;
     if (i > 0 && place[i] != place[i - 1]) solution.crossing_bytes += chain.live_bytes[i];
     auto& operations = parts[{chain.layers[i].stage, place[i]}].operations;
     operations.insert(operations.end(), chain.layers[i].operations.begin(), chain.layers[i].operations.end());
   }
-  solution.largest_cost = *std::max_element(cost.begin(), cost.end());
   for (auto& [key, part] : parts) {
     part.stage = key.first;
     part.place = key.second;
@@ -80,10 +75,6 @@ Solution make_parts(const Problem& problem, const Chain& chain, const std::vecto
     solution.parts.push_back(std::move(part));
   }
   return solution;
-}
-
-std::string plural(std::size_t n, const std::string& word) {
-  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
 }
 
 Board::Board(const Problem& from) : problem(from), chain(make_chain(from)) {
@@ -128,72 +119,78 @@ std::optional<std::vector<Hop>> Board::route(const Assignment& a, std::uint32_t*
   return hops;
 }
 
-double Board::interval(const Assignment& a, const std::vector<Hop>& hops) const {
+Assignment Board::assignment(const Solution& solution) const {
+  Assignment out{solution.card, std::vector<std::uint32_t>(chain.size()),
+                 std::vector<std::uint32_t>(chain.size()), solution.implementation};
+  for (const auto& part : solution.parts)
+    for (const auto operation : part.operations) {
+      if (part.host) continue;
+      out.place[chain.layer_of[operation]] = part.place;
+      out.region[chain.layer_of[operation]] = solution.region[operation];
+    }
+  return out;
+}
+
+Usage Board::usage(const Assignment& a, const std::vector<Hop>& hops) const {
+  Usage out;
+  out.links.resize(a.card.size());
+  for (const auto card : a.card) out.blocks.emplace_back(problem.cards[card].regions.size());
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
+    if (const std::size_t layer = chain.layer_of[i]; layer != chain.size())
+      out.blocks[a.place[layer]][a.region[layer]] +=
+          problem.operations[i].implementations[a.implementation[i]].amounts;
+  for (const auto& hop : hops) {
+    const std::uint32_t cables = wire(a.card[hop.from], a.card[hop.to]).cables;
+    const auto [load, added] = out.loads.try_emplace({hop.from, hop.to}, cables);
+    load->second.add(problem.tensors[hop.tensor].bytes);
+    // Both ways between two places go over the same cables.
+    if (!added || out.loads.contains({hop.to, hop.from})) continue;
+    for (const auto place : {hop.from, hop.to})
+      for (std::uint32_t n = 0; n < cables; ++n) out.links[place] += problem.cards[a.card[place]].link;
+  }
+  return out;
+}
+
+double Board::interval(const Assignment& a, const Usage& usage) const {
   double longest = 0;
-  std::vector<std::uint64_t> memory(a.card.size(), 0);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     const std::size_t layer = chain.layer_of[i];
     if (layer == chain.size()) continue;
     const auto& way = problem.operations[i].implementations[a.implementation[i]];
     const auto& card = problem.cards[a.card[a.place[layer]]];
     longest = std::max(longest, static_cast<double>(way.interval_cycles) / card.clock_hz);
-    memory[a.place[layer]] += way.amounts[kMemoryBytes];
   }
-  for (std::size_t p = 0; p < memory.size(); ++p)
-    if (memory[p] > 0)
+  for (std::size_t p = 0; p < a.card.size(); ++p) {
+    std::uint64_t bytes = 0;
+    for (const auto& used : usage.blocks[p]) bytes += used[kMemoryBytes];
+    const auto& regions = problem.cards[a.card[p]].regions;
+    if (bytes > 0)
       longest = std::max(
-          longest, static_cast<double>(memory[p]) /
-                       static_cast<double>(problem.cards[a.card[p]].regions.front().available[kMemoryBytes]));
-  const auto between = [&](std::uint32_t from, std::uint32_t to) -> const Wire& {
-    return wire(a.card[from], a.card[to]);
-  };
-  for (const auto& hop : hops)
-    loads.try_emplace({hop.from, hop.to}, between(hop.from, hop.to).cables)
-        .first->second.add(problem.tensors[hop.tensor].bytes);
-  for (const auto& [ends, load] : loads)
-    longest = std::max(longest, static_cast<double>(load.most()) / between(ends.first, ends.second).of_one());
+          longest, static_cast<double>(bytes) / static_cast<double>(regions.front().available[kMemoryBytes]));
+  }
+  for (const auto& [ends, load] : usage.loads)
+    longest = std::max(
+        longest, static_cast<double>(load.most()) / wire(a.card[ends.first], a.card[ends.second]).of_one());
   return longest;
 }
 
-bool Board::within_budgets(const Assignment& a, const std::vector<Hop>& hops) const {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Amounts> used;
-  for (std::size_t i = 0; i < problem.operations.size(); ++i)
-    if (const std::size_t layer = chain.layer_of[i]; layer != chain.size())
-      used[{a.place[layer], a.region[layer]}] +=
-          problem.operations[i].implementations[a.implementation[i]].amounts;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> joined;
-  for (const auto& hop : hops) {
-    joined.emplace(hop.from, hop.to);
-    joined.emplace(hop.to, hop.from);
-  }
-  for (const auto& [p, q] : joined)
-    for (std::uint32_t n = 0; n < wire(a.card[p], a.card[q]).cables; ++n)
-      used[{p, 0}] += problem.cards[a.card[p]].link;
-  for (auto& [where, amounts] : used) {
-    Amounts available = problem.cards[a.card[where.first]].regions[where.second].available;
-    // Bandwidth is part of the interval already.
-    available[kMemoryBytes] = amounts[kMemoryBytes];
-    if (!within(amounts, available)) return false;
-  }
+bool Board::within_budgets(const Assignment& a, const Usage& usage) const {
+  for (std::size_t p = 0; p < a.card.size(); ++p)
+    for (std::size_t r = 0; r < usage.blocks[p].size(); ++r) {
+      Amounts used = usage.blocks[p][r];
+      if (r == 0) used += usage.links[p];
+      used[kMemoryBytes] = 0;  // Bandwidth is part of the interval already.
+      if (!within(used, problem.cards[a.card[p]].regions[r].available)) return false;
+    }
   return true;
-}
-
-Amounts Board::unused(const Assignment& a, std::uint32_t place, std::uint32_t region) const {
-  Amounts out = problem.cards[a.card[place]].regions[region].available;
-  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
-    const std::size_t layer = chain.layer_of[i];
-    if (layer != chain.size() && a.place[layer] == place && a.region[layer] == region)
-      out = less(out, problem.operations[i].implementations[a.implementation[i]].amounts);
-  }
-  return out;
 }
 
 std::optional<Solution> Board::assess(const Assignment& a) const {
   const auto hops = route(a);
   if (!hops || returning(chain, a.place) != nullptr) return std::nullopt;
-  const double seconds = interval(a, *hops);
-  if (!std::isfinite(seconds) || !within_budgets(a, *hops)) return std::nullopt;
+  const Usage used = usage(a, *hops);
+  const double seconds = interval(a, used);
+  if (!std::isfinite(seconds) || !within_budgets(a, used)) return std::nullopt;
   Solution solution = make_parts(problem, chain, a.place, a.card);
   solution.implementation = a.implementation;
   solution.region.assign(problem.operations.size(), 0);

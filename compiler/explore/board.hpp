@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/explore/analysis.hpp"
@@ -40,12 +42,9 @@ bool reads_the_one_before(const Chain& chain);
 /// there is none.
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
 
-/// Parts by stage, then place; largest cost and crossing bytes.
+/// Parts by stage, then place, and the bytes that cross the cuts.
 Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
-
-/// "1 card", "2 cards".
-std::string plural(std::size_t n, const std::string& word);
 
 /// What solve() refuses of targets and cables.
 Status check_given(const Problem& problem);
@@ -70,6 +69,7 @@ class Loads {
  public:
   explicit Loads(std::uint32_t cables) : bytes_(cables, 0) {}
   void add(std::uint64_t bytes) { *std::min_element(bytes_.begin(), bytes_.end()) += bytes; }
+  std::uint64_t all() const { return std::accumulate(bytes_.begin(), bytes_.end(), std::uint64_t{0}); }
   /// The bytes on the fullest cable.
   std::uint64_t most() const { return *std::max_element(bytes_.begin(), bytes_.end()); }
 
@@ -81,6 +81,13 @@ struct Assignment {
   std::vector<std::uint32_t> card;            // place -> card
   std::vector<std::uint32_t> place, region;   // of a layer
   std::vector<std::uint32_t> implementation;  // of an operation
+};
+
+/// What an assignment takes of its cards and cables.
+struct Usage {
+  std::vector<std::vector<Amounts>> blocks;                        // of each region of a place, by operations
+  std::vector<Amounts> links;                                      // of a place's first region, by cables
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;  // from a place to a place
 };
 
 class Board {
@@ -100,12 +107,13 @@ class Board {
   /// Targets are not checked.
   std::optional<Solution> assess(const Assignment& assignment) const;
 
-  /// What the blocks in a region leave of it. Cables are not counted.
-  Amounts unused(const Assignment& assignment, std::uint32_t place, std::uint32_t region) const;
+  Assignment assignment(const Solution& solution) const;
+
+  Usage usage(const Assignment& assignment, const std::vector<Hop>& hops) const;
 
  private:
-  bool within_budgets(const Assignment& assignment, const std::vector<Hop>& hops) const;
-  double interval(const Assignment& assignment, const std::vector<Hop>& hops) const;
+  bool within_budgets(const Assignment& assignment, const Usage& usage) const;
+  double interval(const Assignment& assignment, const Usage& usage) const;
 
   std::vector<Wire> wires_;
 };

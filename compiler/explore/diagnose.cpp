@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "compiler/explore/format.hpp"
-#include "compiler/explore/shortage.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -356,7 +355,8 @@ class Diagnosis {
     for (std::uint32_t n = 1; n <= most_cards(); n = n < 16 ? n + 1 : n + n / 4) {
       const Problem row = in_a_row(card, n, cable);
       const Board board(row);
-      const auto found = Search(board).feasible(n, std::min(seconds_, 1e6));
+      const auto found =
+          Search(board).feasible(n, std::min(seconds_, 1e6), problem_.targets.max_latency_seconds);
       if (!found) continue;
       std::string out = plural(n, "card") + " of '" + card.device + "' in a row";
       if (std::isfinite(cable.bytes_per_second) || !problem_.targets.frames_per_second) return {n, out};

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "compiler/explore/interval_fit.hpp"
-#include "compiler/explore/shortage.hpp"
 
 namespace millrace::compiler::explore {
 namespace {

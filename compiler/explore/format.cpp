@@ -20,6 +20,10 @@ Unit unit_of(double seconds) {
 
 }  // namespace
 
+std::string plural(std::size_t n, const std::string& word) {
+  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
+}
+
 std::string number(double value) {
   char text[32];
   const char* format = value >= 1e15 ? "%.3g" : value < 100 && value != std::floor(value) ? "%.1f" : "%.0f";
@@ -41,6 +45,15 @@ std::string time_up(double seconds) {
   const Unit unit = unit_of(seconds);
   const double value = seconds * unit.per_second, step = value < 100 ? 10 : 1;
   return number(std::ceil(value / kHair * step) / step) + unit.name;
+}
+
+void add_overfull(std::string& text, const Card& card, std::size_t region, const Amounts& used) {
+  const auto& [name, available] = card.regions[region];
+  for (std::size_t k = 0; k < kMemoryBytes; ++k)
+    if (used[k] > available[k])
+      text += (text.empty() ? "card '" : "; card '") + card.name + "', region '" + name +
+              "': " + std::to_string(used[k]) + " " + kind_name(k) + " are needed, " +
+              std::to_string(available[k]) + " are left to it";
 }
 
 std::string missed(const Targets& targets, double frames_per_second, double latency_seconds) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/explore/interval_fit.hpp"
-
 namespace millrace::compiler::explore {
 
 using Pair = std::pair<std::uint32_t, std::uint32_t>;
@@ -102,10 +100,9 @@ class Packing {
 
 Groups::Groups(const Board& board) : board_(board), row_(reads_the_one_before(board.chain)) {
   const auto& cards = board.problem.cards;
-  const auto alike = card_kinds(board.problem);
   for (std::uint32_t c = 0; c < cards.size(); ++c) {
     std::uint32_t kind = 0;
-    while (kind < c && (alike[kind] != alike[c] || cards[kind].device != cards[c].device)) ++kind;
+    while (cards[kind].device != cards[c].device || !explore::alike(cards[kind], cards[c])) ++kind;
     kinds_.push_back(kind);
     ++have_[kind];
   }

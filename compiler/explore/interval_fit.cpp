@@ -23,14 +23,9 @@ std::uint64_t cycles_in(double seconds, double clock_hz) {
 
 std::vector<std::uint32_t> card_kinds(const Problem& problem) {
   std::vector<std::uint32_t> kinds;
-  const auto alike = [](const Card& a, const Card& b) {
-    return a.clock_hz == b.clock_hz && a.link == b.link &&
-           std::equal(a.regions.begin(), a.regions.end(), b.regions.begin(), b.regions.end(),
-                      [](const Region& x, const Region& y) { return x.available == y.available; });
-  };
   for (std::uint32_t c = 0; c < problem.cards.size(); ++c) {
     std::uint32_t kind = 0;
-    while (kind < c && !alike(problem.cards[kind], problem.cards[c])) ++kind;
+    while (!alike(problem.cards[kind], problem.cards[c])) ++kind;
     kinds.push_back(kind);  // named after its first card
   }
   return kinds;

@@ -1,9 +1,11 @@
-// Whether operations fit into a budget, each in one of several ways: a multiple-choice knapsack with a few
-// dimensions. Private to this folder.
+// Whether operations fit into a budget, each built in one of several ways: a multiple-choice knapsack with a few
+// dimensions. Also how much more of which resource makes something fit. Private to this folder.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/explore/problem.hpp"
@@ -52,5 +54,23 @@ Packed pack(const std::vector<const Choices*>& operations, const Amounts& budget
 
 /// Every kind alike.
 Figures even_weights();
+
+constexpr double kLargestFactor = 16;  // no more of a resource than this is tried
+
+struct Shortage {
+  std::vector<std::size_t> kinds;  // of resources; more is needed of all of them together
+  double factor = 1;               // by which each has to grow; rounded up to a hundredth
+};
+
+/// The smallest increase that makes something fit: of one kind of resource if one suffices, otherwise of the
+/// smallest set of kinds that does. Nothing if not even kLargestFactor of every kind is enough. `fits` takes
+/// a factor for each kind.
+std::optional<Shortage> find_shortage(const std::function<bool(const Figures&)>& fits);
+
+/// "DSP", "LUT and DSP".
+std::string names_of(const Shortage& shortage);
+
+/// "12 % more".
+std::string increase_of(const Shortage& shortage);
 
 }  // namespace millrace::compiler::explore

@@ -33,7 +33,6 @@ struct Hop {
 struct Solution {
   std::vector<Part> parts;           // topological order
   std::vector<std::uint32_t> card;   // place -> a card of the problem that has the cables it needs
-  std::uint64_t largest_cost = 0;    // of a place
   std::uint64_t crossing_bytes = 0;  // a frame, summed over the cuts each tensor crosses
 
   // Empty and 0 if the cuts were made without implementations.
@@ -81,8 +80,11 @@ struct Choice {
 Result<Solution> solution_of(const Problem& problem, const Choice& choice);
 
 /// What does not hold of a solution, recomputed without the search's code. Empty: all holds. A gap is held to
-/// bounds only: see claims.cpp.
+/// bounds only: see verify.cpp.
 std::string verify(const Problem& problem, const Solution& solution);
+
+/// The longest time that a frame of a verified solution takes of a memory or of a cable, recomputed likewise.
+double transfer_seconds(const Problem& problem, const Solution& solution);
 
 /// solve(), and copies of the pipeline that it finds. There are as many as Problem::replicas asks for. If it asks
 /// for none: one if Problem::partitions is set; for throughput, as many as make the rate highest; else as many as

@@ -138,6 +138,12 @@ bool as_good(const Implementation& a, const Implementation& b) {
          a.depth_cycles <= b.depth_cycles && within(a.amounts, b.amounts);
 }
 
+bool alike(const Card& a, const Card& b) {
+  return a.clock_hz == b.clock_hz && a.link == b.link &&
+         std::equal(a.regions.begin(), a.regions.end(), b.regions.begin(), b.regions.end(),
+                    [](const Region& x, const Region& y) { return x.available == y.available; });
+}
+
 std::uint64_t least_interval(const Operation& operation) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (const auto& way : operation.implementations) least = std::min(least, way.interval_cycles);

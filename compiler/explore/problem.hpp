@@ -89,6 +89,9 @@ struct Card {
   Amounts link{};  // what each cable that is used takes of the first region
 };
 
+/// Whether the two have the same clock, budgets and cost of a link.
+bool alike(const Card& a, const Card& b);
+
 /// Several cables may join the same two cards. A tensor takes one of them.
 struct Cable {
   std::uint32_t a = 0, b = 0;                                         // indices into Problem::cards

@@ -45,25 +45,6 @@ Search::Search(const Board& board)
       reads_memory_ = reads_memory_ || way.amounts[kMemoryBytes] > 0;
 }
 
-struct Search::Untimed {
-  explicit Untimed(Problem without) : problem(std::move(without)), board(problem), search(board) {}
-  const Problem problem;
-  const Board board;
-  Search search;
-};
-
-Search::~Search() = default;
-
-Search& Search::untimed() {
-  if (!problem_.targets.max_latency_seconds) return *this;
-  if (!untimed_) {
-    Problem open = problem_;
-    open.targets.max_latency_seconds.reset();
-    untimed_ = std::make_unique<Untimed>(std::move(open));
-  }
-  return untimed_->search;
-}
-
 /// Rows of so many cards along the cables, no card twice. Of rows with equal cards and cables, one.
 const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
   if (const auto known = rows_.find(cards); known != rows_.end()) return known->second;
@@ -244,39 +225,39 @@ bool Search::possible(std::uint32_t cards, double seconds) {
                                    [&](const Order& order) { return reaches_end(at, order); });
 }
 
-std::optional<Solution> Search::accept(Assignment assignment, double seconds) const {
+std::optional<Solution> Search::accept(Assignment assignment, double seconds,
+                                       std::optional<double> latency) const {
   auto solution = board_.assess(assignment);
   if (!solution || solution->interval_seconds > seconds * kRounding) return std::nullopt;
-  const auto& most = problem_.targets.max_latency_seconds;
-  if (!most || solution->latency_seconds <= *most) return solution;
+  if (!latency || solution->latency_seconds <= *latency) return solution;
   speed_up(board_, assignment, seconds);
   auto quicker = board_.assess(assignment);
-  if (quicker && quicker->latency_seconds <= *most && quicker->interval_seconds <= seconds * kRounding)
+  if (quicker && quicker->latency_seconds <= *latency && quicker->interval_seconds <= seconds * kRounding)
     return quicker;
   return std::nullopt;
 }
 
-std::optional<Solution> Search::feasible(std::uint32_t cards, double seconds) {
+std::optional<Solution> Search::feasible(std::uint32_t cards, double seconds, std::optional<double> latency) {
   if (cards > board_.chain.size() || cards > problem_.cards.size()) return std::nullopt;
   IntervalFit& at = fit_at(seconds);
   for (const auto& order : rows(cards)) {
     auto filled = fill(at, order);
     if (!filled) continue;
-    if (auto kept = accept(std::move(*filled), seconds)) return kept;
+    if (auto kept = accept(std::move(*filled), seconds, latency)) return kept;
     auto arranged = arrange(at, order);
     if (!arranged) continue;
-    if (auto kept = accept(std::move(*arranged), seconds)) return kept;
+    if (auto kept = accept(std::move(*arranged), seconds, latency)) return kept;
   }
   return std::nullopt;
 }
 
-std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
-  if (problem_.targets.max_latency_seconds) return shortest_in_time(cards, limit);
-  auto best = feasible(cards, limit);
-  return best ? std::optional(narrowed(cards, std::move(*best), 0)) : best;
+std::optional<Solution> Search::shortest_untimed(std::uint32_t cards, double limit) {
+  auto best = feasible(cards, limit, {});
+  return best ? std::optional(narrowed(cards, std::move(*best), 0, {})) : best;
 }
 
-Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low) {
+Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low,
+                          std::optional<double> latency) {
   const auto end = [&] {
     return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kRounding) -
            intervals_.begin();
@@ -285,7 +266,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
   std::ptrdiff_t high = end();
   while (low < high) {
     const std::ptrdiff_t middle = low + (high - low) / 2;
-    if (auto found = feasible(cards, intervals_[static_cast<std::size_t>(middle)])) {
+    if (auto found = feasible(cards, intervals_[static_cast<std::size_t>(middle)], latency)) {
       best = std::move(*found);
       high = std::min(middle, end());
     } else {
@@ -296,7 +277,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
   double below = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
   for (int i = 0; reads_memory_ && i < kRefinements; ++i) {
     const double middle = (below + best.interval_seconds) / 2;
-    if (auto found = feasible(cards, middle))
+    if (auto found = feasible(cards, middle, latency))
       best = std::move(*found);
     else
       below = middle;
@@ -304,7 +285,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
   // Among the cuts for this interval, those that the fewest bytes cross.
   auto arranged = arrange(fit_at(best.interval_seconds), best.card);
   if (!arranged) return best;
-  auto leaner = accept(std::move(*arranged), best.interval_seconds);
+  auto leaner = accept(std::move(*arranged), best.interval_seconds, latency);
   return leaner && leaner->crossing_bytes < best.crossing_bytes ? std::move(*leaner) : best;
 }
 

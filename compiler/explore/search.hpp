@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -23,8 +22,6 @@ inline constexpr std::uint64_t kBranchNodes = 200'000;  // to prove or better wh
 class Search {
  public:
   explicit Search(const Board& board);
-
-  ~Search();
 
   /// Nothing if the targets cannot be met. Among equal solutions, one with weights on the chip.
   std::optional<Solution> run();
@@ -44,8 +41,8 @@ class Search {
   /// A lower bound on the latency, for any number of cards.
   double floor_of_latency() const;
 
-  /// A solution with exactly so many cards, at most this interval and at most the target's latency.
-  std::optional<Solution> feasible(std::uint32_t cards, double seconds);
+  /// A solution with exactly so many cards, at most this interval and at most this latency, if one is given.
+  std::optional<Solution> feasible(std::uint32_t cards, double seconds, std::optional<double> latency);
 
  private:
   using Order = std::vector<std::uint32_t>;
@@ -59,16 +56,15 @@ class Search {
   Assignment assignment(IntervalFit& fit, const Order& order, const std::vector<std::size_t>& cuts) const;
   const std::vector<Order>& rows(std::uint32_t cards);
   /// The assignment's solution if it meets interval and latency. Builds operations quicker if that is needed.
-  std::optional<Solution> accept(Assignment assignment, double seconds) const;
+  std::optional<Solution> accept(Assignment assignment, double seconds, std::optional<double> latency) const;
   std::optional<Solution> best();
-  std::optional<Solution> shortest_in_time(std::uint32_t cards, double limit);
+  /// The same as shortest(), without the target for latency.
+  std::optional<Solution> shortest_untimed(std::uint32_t cards, double limit);
   /// Looks for a shorter interval than that of `best`. Below interval number `low` no solution is known.
-  Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low);
+  Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low, std::optional<double> latency);
   std::vector<Solution> short_latencies(std::uint32_t cards, double limit);
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
   double limit() const;  // the longest interval, in seconds
-  /// The search without the target's latency.
-  Search& untimed();
   std::vector<std::uint32_t> card_numbers() const;
   std::optional<Solution> fewest_cards(double limit);
   std::optional<Solution> most_frames(double limit);
@@ -88,8 +84,6 @@ class Search {
   bool in_a_row_ = false;          // each layer reads the one before: pieces in a row need cards in a row
   std::map<std::uint32_t, std::vector<Order>> rows_;
   bool all_rows_ = true;  // none was left out for being too many
-  struct Untimed;
-  std::unique_ptr<Untimed> untimed_;
 };
 
 /// Lowers the latency step by step, cheapest first, by building operations quicker with what is left of their

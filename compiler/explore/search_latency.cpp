@@ -23,23 +23,25 @@ constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9}; 
 /// With a latency target a longer interval is not always easier. First tries the solution for the rate alone. Then
 /// tries longer and longer intervals, which leave more of the cards for a short latency. The last resort is the
 /// solution with the least latency.
-std::optional<Solution> Search::shortest_in_time(std::uint32_t cards, double limit) {
-  auto quickest = untimed().shortest(cards, limit);
-  if (!quickest || meets(problem_, *quickest)) return quickest;
+std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
+  const auto latency = problem_.targets.max_latency_seconds;
+  auto quickest = shortest_untimed(cards, limit);
+  if (!latency || !quickest || meets(problem_, *quickest)) return quickest;
   auto last = shortest_latency(cards, limit);
   if (!last || !meets(problem_, *last)) return std::nullopt;
   std::optional<Solution> best;
   double low = quickest->interval_seconds;
   for (const double factor : kLonger) {
     const double seconds = std::min(limit, quickest->interval_seconds * factor);
-    best = feasible(cards, seconds);
+    best = feasible(cards, seconds, latency);
     if (best || seconds == limit) break;
     low = seconds;
   }
   if (best)
-    best = narrowed(
-        cards, std::move(*best),
-        std::lower_bound(intervals_.begin(), intervals_.end(), low / kRounding) - intervals_.begin());
+    best =
+        narrowed(cards, std::move(*best),
+                 std::lower_bound(intervals_.begin(), intervals_.end(), low / kRounding) - intervals_.begin(),
+                 latency);
   return best && best->interval_seconds <= last->interval_seconds ? best : last;
 }
 
@@ -71,7 +73,7 @@ double Search::floor_of_latency() const {
 /// and longer ones, then sped up with what is left of the cards.
 std::vector<Solution> Search::short_latencies(std::uint32_t cards, double limit) {
   std::vector<Solution> out;
-  const auto quickest = untimed().shortest(cards, limit);
+  const auto quickest = shortest_untimed(cards, limit);
   if (!quickest) return out;
   for (const double factor : kMuchLonger) {
     const double seconds = std::min(limit, quickest->interval_seconds * factor);
@@ -134,62 +136,6 @@ std::optional<Solution> Search::least_latency(double limit) {
   }
   if (best) best->gap = best->latency_seconds / floor_of_latency() - 1;
   return best;
-}
-
-void speed_up(const Board& board, Assignment& assignment, double limit) {
-  const Problem& problem = board.problem;
-  auto now = board.assess(assignment);
-  if (!now) return;
-  for (std::size_t step = 0; step < 4 * problem.operations.size(); ++step) {
-    double best_rate = 0;
-    std::uint32_t operation = 0, choice = 0;
-    for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
-      const std::size_t layer = board.chain.layer_of[i];
-      if (layer == board.chain.size()) continue;
-      const auto& ways = problem.operations[i].implementations;
-      const Implementation& current = ways[assignment.implementation[i]];
-      const std::uint32_t place = assignment.place[layer], region = assignment.region[layer];
-      const double clock = problem.cards[assignment.card[place]].clock_hz;
-      Amounts room = board.unused(assignment, place, region) + current.amounts;
-      const Amounts& all = problem.cards[assignment.card[place]].regions[region].available;
-      // Only the next quicker ways: much quicker ones are reached in several steps.
-      std::vector<std::uint32_t> quicker;
-      for (std::uint32_t w = 0; w < ways.size(); ++w)
-        if (ways[w].interval_cycles + ways[w].depth_cycles < current.interval_cycles + current.depth_cycles &&
-            static_cast<double>(ways[w].interval_cycles) / clock <= limit * kRounding &&
-            within(ways[w].amounts, room))
-          quicker.push_back(w);
-      std::sort(quicker.begin(), quicker.end(), [&](auto a, auto b) {
-        return std::pair(ways[a].interval_cycles, a) > std::pair(ways[b].interval_cycles, b);
-      });
-      if (quicker.size() > 4) quicker.resize(4);
-      const std::uint32_t kept = assignment.implementation[i];
-      for (const auto w : quicker) {
-        assignment.implementation[i] = w;
-        const double gain = now->latency_seconds - latency(board, assignment, now->hops);
-        double price = 1e-9;
-        for (std::size_t k = 0; k < kKinds; ++k)
-          if (ways[w].amounts[k] > current.amounts[k])
-            price += static_cast<double>(ways[w].amounts[k] - current.amounts[k]) /
-                     std::max(1.0, static_cast<double>(all[k]));
-        if (gain > now->latency_seconds * 1e-9 && gain / price > best_rate) {
-          best_rate = gain / price;
-          operation = i;
-          choice = w;
-        }
-      }
-      assignment.implementation[i] = kept;
-    }
-    if (best_rate == 0) return;
-    const std::uint32_t kept = assignment.implementation[operation];
-    assignment.implementation[operation] = choice;
-    auto next = board.assess(assignment);
-    if (!next || next->interval_seconds > limit * kRounding) {  // a memory is too slow for it
-      assignment.implementation[operation] = kept;
-      return;
-    }
-    now = std::move(next);
-  }
 }
 
 }  // namespace millrace::compiler::explore

@@ -1,19 +1,80 @@
+// What a solution must satisfy and what it claims, recomputed from the problem without the search's code.
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
-#include "compiler/explore/claims.hpp"
+#include "compiler/explore/format.hpp"
 #include "compiler/explore/partition.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
 
+using Ends = std::pair<std::uint32_t, std::uint32_t>;
+using Implementations = std::vector<std::uint32_t>;  // of each operation
+
+constexpr double kPacket = 1024 + 40;  // bytes of a full packet, with header and CRC
+constexpr double kRounding = 1e-6;
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
-/// Sets the part of each operation, and checks that each stands once and on its own side.
-std::string place_operations(const Problem& problem, const Solution& solution,
-                             std::vector<std::size_t>& part_of) {
-  part_of.assign(problem.operations.size(), kNowhere);
+bool near(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
+
+/// The cables between two cards, both ways, with the figures of the slowest.
+struct Between {
+  std::uint32_t cables = 0;
+  double bytes_per_second = std::numeric_limits<double>::infinity(), latency_seconds = 0;
+  bool operator==(const Between&) const = default;
+};
+
+std::map<Ends, Between> cables_of(const Problem& problem) {
+  std::map<Ends, Between> out;
+  for (const auto& cable : problem.cables)
+    for (const auto& ends : {Ends{cable.a, cable.b}, Ends{cable.b, cable.a}}) {
+      Between& between = out[ends];
+      ++between.cables;
+      between.bytes_per_second = std::min(between.bytes_per_second, cable.bytes_per_second);
+      between.latency_seconds = std::max(between.latency_seconds, cable.latency_seconds);
+    }
+  return out;
+}
+
+/// A solution with what is looked up in it.
+struct Claim {
+  Claim(const Problem& of, const Solution& claimed)
+      : problem(of), solution(claimed), cables(cables_of(of)), part_of(of.operations.size(), kNowhere) {}
+
+  const Problem& problem;
+  const Solution& solution;
+  const std::map<Ends, Between> cables;
+  std::vector<std::size_t> part_of;  // of each operation; set by place_operations()
+
+  const Part& part(std::size_t operation) const { return solution.parts[part_of[operation]]; }
+  const Card& card(std::uint32_t place) const { return problem.cards[solution.card[place]]; }
+  const Card& card_of(std::size_t operation) const { return card(part(operation).place); }
+  const Between& cables_of_hop(const Hop& hop) const {
+    return cables.at({solution.card[hop.from], solution.card[hop.to]});
+  }
+};
+
+std::string check_cards(const Claim& claim) {
+  const auto& [problem, solution, cables, part_of] = claim;
+  std::set<std::uint32_t> used;
+  for (const auto card : solution.card)
+    if (card >= problem.cards.size() || !used.insert(card).second)
+      return "a card is used twice or does not exist";
+  if (problem.partitions && solution.card.size() != *problem.partitions)
+    return "not as many cards as were asked for";
+  if (problem.replicas && solution.replicas() != *problem.replicas)
+    return "not as many replicas as were asked for";
+  return {};
+}
+
+/// Sets the part of each operation. Checks that each is in one part, on its own side.
+std::string place_operations(Claim& claim) {
+  auto& [problem, solution, cables, part_of] = claim;
   for (std::size_t p = 0; p < solution.parts.size(); ++p) {
     const Part& part = solution.parts[p];
     if (part.operations.empty()) return "part " + std::to_string(p) + " is empty";
@@ -28,31 +89,18 @@ std::string place_operations(const Problem& problem, const Solution& solution,
       part_of[operation] = p;
     }
   }
-  for (std::size_t i = 0; i < part_of.size(); ++i)
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
     if (part_of[i] == kNowhere) return "operation '" + problem.operations[i].name + "' is nowhere";
   return {};
 }
 
-std::string check_cards(const Problem& problem, const Solution& solution) {
-  std::set<std::uint32_t> used;
-  for (const auto card : solution.card)
-    if (card >= problem.cards.size() || !used.insert(card).second)
-      return "a card is used twice or does not exist";
-  if (problem.partitions && solution.card.size() != *problem.partitions)
-    return "not as many cards as were asked for";
-  if (problem.replicas && solution.replicas() != *problem.replicas)
-    return "not as many replicas as were asked for";
-  return {};
-}
-
-/// Tensors go forward, and between cards only by cables: straight, or by the hops the solution names.
-std::string check_edges(const Problem& problem, const Solution& solution,
-                        const std::vector<std::size_t>& part_of) {
-  const auto cables = cables_of(problem);
-  std::map<std::uint32_t, std::size_t> producer;
+/// Tensors go forward, and between cards only by cables: straight, or by the hops that the solution names.
+std::string check_edges(const Claim& claim) {
+  const auto& [problem, solution, cables, part_of] = claim;
+  std::map<std::uint32_t, std::size_t> producer;  // the part that makes a tensor
   for (std::size_t i = 0; i < problem.operations.size(); ++i)
     for (const auto t : problem.operations[i].outputs) producer[t] = part_of[i];
-  std::set<std::pair<std::uint32_t, std::uint32_t>> at;  // (tensor, place) where it comes by
+  std::set<std::pair<std::uint32_t, std::uint32_t>> at;  // (tensor, place) that a hop reaches
   for (const auto& hop : solution.hops) {
     const std::string what = hop.tensor < problem.tensors.size()
                                  ? "tensor '" + problem.tensors[hop.tensor].name + "'"
@@ -69,7 +117,7 @@ std::string check_edges(const Problem& problem, const Solution& solution,
   for (std::size_t i = 0; i < problem.operations.size(); ++i)
     for (const auto t : problem.operations[i].inputs) {
       if (!producer.contains(t) || producer[t] == part_of[i]) continue;
-      const Part &from = solution.parts[producer[t]], &to = solution.parts[part_of[i]];
+      const Part &from = solution.parts[producer[t]], &to = claim.part(i);
       const std::string what = "tensor '" + problem.tensors[t].name + "'";
       if (producer[t] > part_of[i]) return what + " goes back to an earlier part";
       if (from.host || to.host || at.contains({t, to.place})) continue;
@@ -80,56 +128,297 @@ std::string check_edges(const Problem& problem, const Solution& solution,
   return {};
 }
 
-std::string check_layers(const Problem& problem, const Solution& solution,
-                         const std::vector<std::size_t>& part_of) {
-  std::vector<std::uint64_t> cost(solution.card.size(), 0);
+/// Each layer is in one part, and the layers are in the order of the places.
+std::string check_layers(const Claim& claim) {
   std::uint32_t last = 0;
-  for (const auto& layer : layers(problem)) {
-    const std::size_t part = part_of[layer.operations.front()];
+  for (const auto& layer : layers(claim.problem)) {
+    const std::uint32_t first = layer.operations.front();
     for (const auto operation : layer.operations)
-      if (part_of[operation] != part)
-        return "the layer of operation '" + problem.operations[operation].name + "' is cut";
-    const std::uint32_t place = solution.parts[part].place;
-    if (place < last) return "the pieces are not contiguous";
-    last = place;
-    cost[place] += layer.cost;
+      if (claim.part_of[operation] != claim.part_of[first])
+        return "the layer of operation '" + claim.problem.operations[operation].name + "' is cut";
+    if (claim.part(first).place < last) return "the pieces are not contiguous";
+    last = claim.part(first).place;
   }
-  if (cost.empty() || *std::max_element(cost.begin(), cost.end()) != solution.largest_cost)
-    return "largest_cost is wrong";
   return {};
 }
 
-/// Each tensor counts at every cut between the layer that makes it and the last that reads it.
-std::string check_crossing(const Problem& problem, const Solution& solution,
-                           const std::vector<std::size_t>& part_of) {
-  const auto row = layers(problem);
-  std::map<std::uint32_t, std::size_t> cuts_before;  // the layer of an operation
-  std::size_t cuts = 0;
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const auto place = [&](std::size_t layer) {
-      return solution.parts[part_of[row[layer].operations.front()]].place;
-    };
-    if (i > 0 && place(i) != place(i - 1)) ++cuts;
-    for (const auto operation : row[i].operations) cuts_before[operation] = cuts;
-  }
-  std::map<std::uint32_t, std::size_t> made, crossed;  // tensor: cuts before it is made, cuts it crosses
-  for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
-    const auto& operation = problem.operations[i];
+/// Each tensor counts at every cut between the operation that makes it and the last one that reads it.
+std::string check_crossing(const Claim& claim) {
+  std::map<std::uint32_t, std::uint32_t> made, crossed;  // tensor: the place that makes it, cuts it crosses
+  for (std::size_t i = 0; i < claim.problem.operations.size(); ++i) {
+    const auto& operation = claim.problem.operations[i];
     if (operation.host) continue;
+    const std::uint32_t place = claim.part(i).place;
     for (const auto t : operation.inputs)
-      if (made.contains(t) && cuts_before[i] > made[t])
-        crossed[t] = std::max(crossed[t], cuts_before[i] - made[t]);
-    for (const auto t : operation.outputs) made[t] = cuts_before[i];
+      if (made.contains(t)) crossed[t] = std::max(crossed[t], place - made[t]);
+    for (const auto t : operation.outputs) made[t] = place;
   }
   std::uint64_t bytes = 0;
-  for (const auto& [t, times] : crossed) bytes += problem.tensors[t].bytes * times;
-  return bytes == solution.crossing_bytes ? std::string() : "crossing_bytes is wrong";
+  for (const auto& [t, cuts] : crossed) bytes += claim.problem.tensors[t].bytes * cuts;
+  return bytes == claim.solution.crossing_bytes ? std::string() : "crossing_bytes is wrong";
 }
 
-bool alike(const Card& a, const Card& b) {
-  return a.device == b.device && a.clock_hz == b.clock_hz && a.link == b.link &&
-         std::equal(a.regions.begin(), a.regions.end(), b.regions.begin(), b.regions.end(),
-                    [](const Region& x, const Region& y) { return x.available == y.available; });
+/// Each operation has an implementation and a region that exist. A layer is in one region, and layers are in the order
+/// of the card's regions.
+std::string check_choices(const Claim& claim) {
+  const auto& [problem, solution, cables, part_of] = claim;
+  const std::size_t count = problem.operations.size();
+  if (solution.implementation.size() != count || solution.region.size() != count)
+    return "not every operation has an implementation and a region";
+  for (std::size_t i = 0; i < count; ++i) {
+    if (problem.operations[i].host) continue;
+    if (solution.implementation[i] >= problem.operations[i].implementations.size())
+      return "operation '" + problem.operations[i].name + "' has an implementation that does not exist";
+    if (solution.region[i] >= claim.card_of(i).regions.size())
+      return "operation '" + problem.operations[i].name + "' stands in a region that does not exist";
+  }
+  std::map<std::uint32_t, std::uint32_t> last;
+  for (const auto& layer : layers(problem)) {
+    const std::uint32_t region = solution.region[layer.operations.front()];
+    for (const auto operation : layer.operations)
+      if (solution.region[operation] != region)
+        return "the layer of operation '" + problem.operations[operation].name + "' is cut between regions";
+    auto& before = last[claim.part(layer.operations.front()).place];
+    if (region < before) return "the regions of a card are not in their order";
+    before = region;
+  }
+  return {};
+}
+
+/// Budgets, interval and latency of the claim's places with these implementations. The arguments outlive it.
+class Figures {
+ public:
+  Figures(const Claim& claim, const Implementations& implementation)
+      : claim_(claim), problem_(claim.problem), implementation_(implementation) {
+    for (std::size_t i = 0; i < problem_.operations.size(); ++i) {
+      if (problem_.operations[i].host) continue;
+      used_[{place(i), claim.solution.region[i]}] += way(i).amounts;
+      read_[place(i)] += way(i).amounts[kMemoryBytes];
+    }
+    std::set<Ends> joined;
+    for (const auto& hop : claim.solution.hops) {
+      auto& loads = bytes_[{hop.from, hop.to}];
+      loads.resize(claim.cables_of_hop(hop).cables, 0);
+      *std::min_element(loads.begin(), loads.end()) += problem_.tensors[hop.tensor].bytes;
+      if (!joined.emplace(std::minmax(hop.from, hop.to)).second) continue;
+      for (const auto end : {hop.from, hop.to})
+        for (std::uint32_t n = 0; n < loads.size(); ++n) used_[{end, 0}] += claim.card(end).link;
+    }
+  }
+
+  /// The card and the resource of which there is too little. Empty: none.
+  std::string overfull() const {
+    for (const auto& [where, amounts] : used_)
+      for (std::size_t k = 0; k < kMemoryBytes; ++k)
+        if (amounts[k] > claim_.card(where.first).regions[where.second].available[k])
+          return "card '" + claim_.card(where.first).name + "' has too little " + kind_name(k);
+    return {};
+  }
+
+  /// Whether its region has room for the operation built in another way, if all others stay as they are.
+  bool has_room(std::size_t operation, const Implementation& other) const {
+    const std::pair where{place(operation), claim_.solution.region[operation]};
+    const auto& available = claim_.card(where.first).regions[where.second].available;
+    for (std::size_t k = 0; k < kMemoryBytes; ++k)
+      if (used_.at(where)[k] - way(operation).amounts[k] + other.amounts[k] > available[k]) return false;
+    return true;
+  }
+
+  /// The longest time that a frame takes of a memory or of a cable.
+  double transfers() const {
+    double longest = 0;
+    for (const auto& [at, bytes] : read_)
+      if (bytes > 0)
+        longest =
+            std::max(longest, static_cast<double>(bytes) /
+                                  static_cast<double>(claim_.card(at).regions[0].available[kMemoryBytes]));
+    for (const auto& [ends, loads] : bytes_)
+      longest = std::max(longest, static_cast<double>(*std::max_element(loads.begin(), loads.end())) /
+                                      claim_.cables_of_hop({0, ends.first, ends.second}).bytes_per_second);
+    return longest;
+  }
+
+  double interval() const {
+    double longest = transfers();
+    for (std::size_t i = 0; i < problem_.operations.size(); ++i)
+      if (!problem_.operations[i].host)
+        longest = std::max(longest, static_cast<double>(way(i).interval_cycles) / claim_.card_of(i).clock_hz);
+    return longest;
+  }
+
+  /// Follows the first and the last beat of every tensor. Hops ascend, so a tensor is already where a hop begins.
+  double latency() const {
+    std::map<std::pair<std::uint32_t, std::int64_t>, Beats> known;  // (tensor, place; -1 the host)
+    double end = 0;
+    for (std::size_t i = 0; i < problem_.operations.size(); ++i) {
+      const auto& operation = problem_.operations[i];
+      Beats in;
+      for (const auto t : operation.inputs) {
+        auto from = known.find({t, operation.host ? -1 : std::int64_t{place(i)}});
+        if (from == known.end()) from = known.find({t, -1});
+        if (from == known.end()) continue;
+        in = {std::max(in.first, from->second.first), std::max(in.last, from->second.last)};
+      }
+      if (operation.host) {
+        const double done = in.last + operation.host_seconds;
+        for (const auto t : operation.outputs) known[{t, -1}] = {done, done};
+        continue;
+      }
+      const Beats out = through(i, in);
+      end = std::max(end, out.last);
+      for (const auto t : operation.outputs) {
+        known[{t, place(i)}] = out;
+        known[{t, -1}] = {out.last, out.last};
+        for (const auto& hop : claim_.solution.hops)
+          if (hop.tensor == t) known[{t, hop.to}] = over(hop, known.at({t, hop.from}));
+      }
+    }
+    return end;
+  }
+
+  /// The target that is missed, as a sentence. Empty: none.
+  std::string missed() const {
+    const Targets& targets = problem_.targets;
+    const auto replicas = static_cast<double>(claim_.solution.replicas());
+    if (targets.frames_per_second && interval() * *targets.frames_per_second > replicas * (1 + kRounding))
+      return "the frame rate asked for is not reached";
+    if (targets.max_latency_seconds && latency() > *targets.max_latency_seconds * (1 + kRounding))
+      return "the latency asked for is exceeded";
+    return {};
+  }
+
+  bool hold() const { return overfull().empty() && missed().empty(); }
+
+ private:
+  struct Beats {
+    double first = 0, last = 0;
+  };
+
+  std::uint32_t place(std::size_t operation) const { return claim_.part(operation).place; }
+  const Implementation& way(std::size_t operation) const {
+    return problem_.operations[operation].implementations[implementation_[operation]];
+  }
+
+  Beats through(std::size_t operation, const Beats& in) const {
+    const double clock = claim_.card_of(operation).clock_hz;
+    const double interval = static_cast<double>(way(operation).interval_cycles) / clock;
+    const double depth = static_cast<double>(way(operation).depth_cycles) / clock;
+    const double fill = static_cast<double>(way(operation).fill_cycles) / clock;
+    return {in.first + fill * std::max(1.0, (in.last - in.first) / interval) + depth,
+            std::max(in.first + interval, in.last) + depth};
+  }
+
+  Beats over(const Hop& hop, const Beats& from) const {
+    const Between& cable = claim_.cables_of_hop(hop);
+    const auto bytes = static_cast<double>(problem_.tensors[hop.tensor].bytes);
+    const double packet = std::min(bytes, kPacket) / cable.bytes_per_second + cable.latency_seconds;
+    return {from.first + packet, std::max(from.last + packet, from.first + cable.latency_seconds +
+                                                                  bytes / cable.bytes_per_second)};
+  }
+
+  const Claim& claim_;
+  const Problem& problem_;
+  const Implementations& implementation_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Amounts> used_;  // (place, region); with what cables take
+  std::map<std::uint32_t, std::uint64_t> read_;                      // bytes of a place's memory
+  std::map<Ends, std::vector<std::uint64_t>> bytes_;                 // of each cable between two places
+};
+
+/// Of the operations that take longer than `seconds`, builds each in the smallest of the ways that are fast enough.
+Implementations built_for(const Claim& claim, double seconds) {
+  Implementations out = claim.solution.implementation;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (claim.problem.operations[i].host) continue;
+    const auto& ways = claim.problem.operations[i].implementations;
+    const auto& available = claim.card_of(i).regions[claim.solution.region[i]].available;
+    const auto fast_enough = [&](const Implementation& way) {
+      return static_cast<double>(way.interval_cycles) <= seconds * claim.card_of(i).clock_hz;
+    };
+    if (fast_enough(ways[out[i]])) continue;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::uint32_t w = 0; w < ways.size(); ++w) {
+      double share = 0;  // the largest of any resource
+      for (std::size_t k = 0; k < kKinds; ++k)
+        if (const auto amount = ways[w].amounts[k]; amount > 0)
+          share = std::max(share, static_cast<double>(amount) / static_cast<double>(available[k]));
+      if (!fast_enough(ways[w]) || share >= least) continue;
+      least = share;
+      out[i] = w;
+    }
+  }
+  return out;
+}
+
+/// Builds one operation after another in the fastest way for which there is room.
+Implementations built_fastest(const Claim& claim) {
+  const auto cycles = [](const Implementation& way) { return way.interval_cycles + way.depth_cycles; };
+  Implementations out = claim.solution.implementation;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (claim.problem.operations[i].host) continue;
+    const auto& ways = claim.problem.operations[i].implementations;
+    const Implementations now = out;
+    const Figures figures(claim, now);
+    for (std::uint32_t w = 0; w < ways.size(); ++w)
+      if (cycles(ways[w]) < cycles(ways[out[i]]) && figures.has_room(i, ways[w])) out[i] = w;
+  }
+  return out;
+}
+
+/// The rate that the gap allows for is reached neither in other ways to build the same places, nor exceeds what any
+/// implementations reach.
+std::string check_rate_gap(const Claim& claim) {
+  const auto& [problem, solution, cables, part_of] = claim;
+  const double host = host_seconds(problem);
+  const auto rate = [&](double interval, std::size_t copies) {
+    const double of_cards = static_cast<double>(copies) / interval;
+    return host > 0 ? std::min(of_cards, 1 / host) : of_cards;
+  };
+  const double ceiling = rate(solution.interval_seconds, solution.replicas()) * (1 + solution.gap);
+  double clock = 0, shortest = 0;
+  for (const auto& card : problem.cards) clock = std::max(clock, card.clock_hz);
+  for (const auto& operation : problem.operations)
+    if (!operation.host)
+      shortest = std::max(shortest, static_cast<double>(least_interval(operation)) / clock);
+  const auto cards = static_cast<double>(solution.card.size() * solution.replicas());
+  const bool is_of_cards =
+      problem.targets.objective == Objective::kCards && solution.gap <= cards - 1 + kRounding;
+  if (ceiling > rate(shortest, problem.cards.size()) * (1 + kRounding) && !is_of_cards)
+    return "gap is wrong: no implementations are as quick as it allows for";
+  const Implementations other =
+      built_for(claim, static_cast<double>(solution.replicas()) / (ceiling * (1 + 2 * kRounding)));
+  const Figures figures(claim, other);
+  const double reached = rate(figures.interval(), solution.replicas());
+  return figures.hold() && reached > ceiling * (1 + kRounding)
+             ? "gap is wrong: the same places, built otherwise, reach " + std::to_string(reached) +
+                   " frames/s"
+             : std::string();
+}
+
+std::string check_latency_gap(const Claim& claim) {
+  const Implementations other = built_fastest(claim);
+  const Figures figures(claim, other);
+  const double floor = claim.solution.latency_seconds / (1 + claim.solution.gap);
+  return figures.hold() && figures.latency() < floor * (1 - kRounding)
+             ? "gap is wrong: the same places, built otherwise, take " +
+                   std::to_string(figures.latency() * 1e6) + " us"
+             : std::string();
+}
+
+/// Regions, budgets, interval, latency, targets, `gap` and `exact`. The proof of a gap is the search's: here, a gap is
+/// held to bounds that need no search.
+std::string check_figures(const Claim& claim) {
+  const Solution& solution = claim.solution;
+  if (auto wrong = check_choices(claim); !wrong.empty()) return wrong;
+  const Figures figures(claim, solution.implementation);
+  if (auto wrong = figures.overfull(); !wrong.empty()) return wrong;
+  if (!near(figures.interval(), solution.interval_seconds)) return "interval_seconds is wrong";
+  if (!near(figures.latency(), solution.latency_seconds)) return "latency_seconds is wrong";
+  if (auto wrong = figures.missed(); !wrong.empty()) return wrong;
+  if (!(solution.gap >= 0)) return "gap is wrong: it is no number from 0 on";
+  if (solution.exact && solution.gap != 0) return "gap is wrong: it is 0 where the solution is exact";
+  if (!std::isfinite(solution.gap)) return {};
+  return claim.problem.targets.objective == Objective::kLatency ? check_latency_gap(claim)
+                                                                : check_rate_gap(claim);
 }
 
 }  // namespace
@@ -144,13 +433,13 @@ std::string check_copies(const Problem& problem, const Solution& solution) {
   std::set<std::uint32_t> used(solution.card.begin(), solution.card.end());
   for (const auto& copy : solution.copies) {
     if (copy.size() != solution.card.size())
-      return "a replica has " + std::to_string(copy.size()) + (copy.size() == 1 ? " card" : " cards") +
-             ", the first one " + std::to_string(solution.card.size());
+      return "a replica has " + plural(copy.size(), "card") + ", the first one " +
+             std::to_string(solution.card.size());
     for (std::size_t place = 0; place < copy.size(); ++place) {
       if (copy[place] >= problem.cards.size()) return "a replica has a card that does not exist";
       const Card &card = problem.cards[copy[place]], &first = problem.cards[solution.card[place]];
       if (!used.insert(copy[place]).second) return "card '" + card.name + "' is used twice";
-      if (!alike(card, first))
+      if (card.device != first.device || !alike(card, first))
         return "card '" + card.name + "' (" + card.device + ") stands for '" + first.name + "' (" +
                first.device + ") in a replica and is not of its kind";
     }
@@ -164,14 +453,20 @@ std::string check_copies(const Problem& problem, const Solution& solution) {
 }
 
 std::string verify(const Problem& problem, const Solution& solution) {
-  std::vector<std::size_t> part_of;
-  if (auto wrong = check_cards(problem, solution); !wrong.empty()) return wrong;
-  if (auto wrong = place_operations(problem, solution, part_of); !wrong.empty()) return wrong;
-  if (auto wrong = check_edges(problem, solution, part_of); !wrong.empty()) return wrong;
+  Claim claim(problem, solution);
+  if (auto wrong = check_cards(claim); !wrong.empty()) return wrong;
+  if (auto wrong = place_operations(claim); !wrong.empty()) return wrong;
+  if (auto wrong = check_edges(claim); !wrong.empty()) return wrong;
   if (auto wrong = check_copies(problem, solution); !wrong.empty()) return wrong;
-  if (auto wrong = check_layers(problem, solution, part_of); !wrong.empty()) return wrong;
-  if (auto wrong = check_crossing(problem, solution, part_of); !wrong.empty()) return wrong;
-  return is_predictable(problem) ? check_claims(problem, solution, part_of) : std::string();
+  if (auto wrong = check_layers(claim); !wrong.empty()) return wrong;
+  if (auto wrong = check_crossing(claim); !wrong.empty()) return wrong;
+  return is_predictable(problem) ? check_figures(claim) : std::string();
+}
+
+double transfer_seconds(const Problem& problem, const Solution& solution) {
+  Claim claim(problem, solution);
+  place_operations(claim);
+  return Figures(claim, solution.implementation).transfers();
 }
 
 }  // namespace millrace::compiler::explore

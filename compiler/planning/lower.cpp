@@ -132,7 +132,7 @@ Status check_host(const PlanOptions& options, const Lowered& lowered) {
       return Error(ErrorCode::kInvalidInput, "--host " + name + ": the model has no such block; it has " +
                                                  block_names(lowered.program));
   const auto& target = options.targets.frames_per_second;
-  if (const double host = host_seconds_between(lowered.host); target && host * *target > 1)
+  if (const double host = explore::host_seconds(lowered.problem); target && host * *target > 1)
     return Error(ErrorCode::kDoesNotFit, "the host takes " + std::to_string(std::lround(host * 1e9)) +
                                              " ns of a core for each frame between cards: at most " +
                                              std::to_string(std::lround(1 / host)) +
@@ -149,18 +149,6 @@ Status check_host(const PlanOptions& options, const Lowered& lowered) {
   if (names.empty()) return {};
   return Error(ErrorCode::kDoesNotFit, "--no-host: the host would have to compute " + joined(names) +
                                            "; leave --no-host out, or cut the model before them");
-}
-
-double host_seconds_between(const std::vector<HostBlock>& host) {
-  double sum = 0;
-  for (const auto& one : host) sum += one.between ? one.seconds : 0;
-  return sum;
-}
-
-double host_seconds_of(const std::vector<HostBlock>& host, const std::string& block) {
-  for (const auto& one : host)
-    if (one.block == block && one.between) return one.seconds;
-  return 0;
 }
 
 std::string joined(const std::vector<std::string>& names) {

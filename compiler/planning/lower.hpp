@@ -115,12 +115,6 @@ bool can_stream(const Lowered& lowered);
 /// kDoesNotFit: the host is too slow for the target rate, or would have to do what --no-host forbids.
 Status check_host(const PlanOptions& options, const Lowered& lowered);
 
-/// The time that one core needs for a frame's blocks between cards.
-double host_seconds_between(const std::vector<HostBlock>& host);
-
-/// The same of one block; 0 if the host does not run it between cards.
-double host_seconds_of(const std::vector<HostBlock>& host, const std::string& block);
-
 /// "a, b, c"
 std::string joined(const std::vector<std::string>& names);
 

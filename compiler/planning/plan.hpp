@@ -65,9 +65,8 @@ Result<Plan> make_plan(const PlanOptions& options);
 Status verify(const Plan& plan);
 
 /// The terms that cost() extrapolates for the hardware of a predicted plan: its blocks as they are folded, what
-/// joins them if the plan was played, and its ports to the host. Sorted, each once. Errors as
-/// Generator::build()'s.
-Result<std::vector<generators::Extrapolation>> extrapolations(const generators::Catalog& catalog,
-                                                              const Predicted& plan);
+/// joins them, and its ports to the host. Sorted, each once.
+std::vector<generators::Extrapolation> extrapolations(const generators::Catalog& catalog,
+                                                      const Predicted& plan);
 
 }  // namespace millrace::compiler

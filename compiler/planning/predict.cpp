@@ -7,6 +7,8 @@
 #include "compiler/explore/analysis.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/planning/host_ports.hpp"
+#include "compiler/planning/split_channels.hpp"
+#include "compiler/planning/weights.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -14,16 +16,56 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
+constexpr double kMostPlayed = 1e6;  // cycles times blocks, of all parts; takes some 0.4 s
+
+double clock_of(const Attempt& attempt, const explore::Part& part) {
+  return attempt.problem().cards[attempt.solution.card[part.place]].clock_hz;
+}
+
+/// Whether playing all parts takes little time. Playing only some of them gives no figures.
+bool quickly_played(const Attempt& attempt, const explore::Solution& solution) {
+  double work = 0;
+  for (const auto& part : solution.parts)
+    if (!part.host)
+      work +=
+          solution.interval_seconds * clock_of(attempt, part) * static_cast<double>(part.operations.size());
+  return work <= kMostPlayed;
+}
+
+/// The folding of a block of the placed program. Blocks that were explored are found by name. The others are
+/// relays, which get the slowest folding that the plan allows. Nothing: the block has no hardware.
+Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const kernels::Program& program,
+                                               std::uint32_t block, double clock_hz) {
+  const auto& explored = attempt.program();
+  if (const auto i = find_block(explored, program.blocks[block].name); i < explored.blocks.size()) {
+    const gen::Folding* chosen = chosen_folding(attempt, i);
+    return chosen == nullptr ? std::nullopt : std::optional(*chosen);
+  }
+  MILLRACE_ASSIGN(const auto generator, gen::Generator::make(program, block));
+  auto foldings =
+      generator->foldings(static_cast<std::uint64_t>(attempt.solution.interval_seconds * clock_hz));
+  if (foldings.empty()) foldings = generator->foldings(generator->intervals().front());
+  return std::optional(foldings.front());
+}
+
+/// Foldings of a part's blocks, in its order; none if a block has no hardware.
+Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kernels::Program& program,
+                                              const explore::Part& part) {
+  std::vector<gen::Folding> foldings;
+  for (const auto block : part.operations) {
+    MILLRACE_ASSIGN(const auto folding, folding_of(attempt, program, block, clock_of(attempt, part)));
+    if (!folding) return std::vector<gen::Folding>{};
+    foldings.push_back(*folding);
+  }
+  return foldings;
+}
+
 /// The figures of the designs on one card.
 struct CardFigures {
   std::vector<explore::Amounts> used;  // of each region
   gen::Cost shell;
   double interval_seconds = 0;
 };
-
-double clock_of(const Predicted& plan, const explore::Part& part) {
-  return plan.problem().cards[plan.solution.card[part.place]].clock_hz;
-}
 
 Result<std::vector<CardFigures>> card_figures(const Task& task, const Predicted& plan) {
   std::vector<CardFigures> cards(plan.analysis.places.size());
@@ -77,6 +119,62 @@ void change_interval(Predicted& plan, double seconds) {
 
 }  // namespace
 
+const gen::Folding* chosen_folding(const Attempt& attempt, std::uint32_t block) {
+  const auto& candidates = attempt.lowered->candidates.of_block[block];
+  if (candidates.empty()) return nullptr;
+  const auto& ways = attempt.problem().operations[block].implementations;
+  return &candidates[ways[attempt.solution.implementation[block]].candidate].folding;
+}
+
+const runtime::plan::Device& device_at(const Attempt& attempt, std::uint32_t place) {
+  const auto& cluster = attempt.cluster();
+  return cluster.device_of(cluster.cards[attempt.solution.card[place]]);
+}
+
+Result<Placed> place(const Task& task, const Attempt& attempt) {
+  const Lowered& lowered = *attempt.lowered;
+  Placed out;
+  out.program = lowered.program;
+  out.solution = attempt.solution;
+  for (std::uint32_t i = 0; i < lowered.program.blocks.size(); ++i) {
+    if (lowered.problem.operations[i].host) continue;
+    if (const gen::Folding* folding = chosen_folding(attempt, i))
+      MILLRACE_TRY(place_parameters(out.program, i, folding->weights));
+  }
+  insert_relays(out.program, out.solution);
+  out.programs = partition_programs(out.program, out.solution);
+  out.foldings.resize(out.solution.parts.size());
+  const Play play = task.options.play;
+  out.played = play == Play::kAll || (play == Play::kWhereQuick && quickly_played(attempt, out.solution));
+  for (std::size_t p = 0; p < out.programs.size(); ++p) {
+    const auto& part = out.solution.parts[p];
+    if (part.host) continue;
+    MILLRACE_ASSIGN(out.foldings[p], foldings_of(attempt, out.program, part));
+    if (out.foldings[p].empty()) continue;
+    auto design = gen::assemble(task.catalog, out.programs[p], out.foldings[p],
+                                {false, task.plugin.get(), regions_of(out.solution, part), out.played});
+    if (!design.ok()) return design.error().within("prediction of " + out.programs[p].name);
+    MILLRACE_ASSIGN(design->shell, shell_of(task.catalog, out.programs, out.solution, p, *design,
+                                            device_at(attempt, part.place)));
+    out.designs.emplace(out.programs[p].name, std::move(*design));
+  }
+  return out;
+}
+
+Judgement judge(const Predicted& plan, double interval_seconds, double latency_seconds) {
+  constexpr double kProven = 1e-6;  // a gap below this is rounding
+  const auto objective = plan.problem().targets.objective;
+  const bool by_latency = objective == explore::Objective::kLatency;
+  const auto cards = static_cast<double>(plan.cards());
+  const double reached =
+      by_latency ? latency_seconds : interval_seconds / static_cast<double>(plan.replicas());
+  double gap = std::max(0.0, reached / plan.bound.seconds - 1);
+  if (objective == explore::Objective::kCards) gap = std::max(gap, cards / plan.bound.cards - 1);
+  const bool exact =
+      plan.placed.played && plan.bound.exact && gap < kProven && (by_latency || cards <= plan.bound.cards);
+  return {exact ? 0 : gap, exact};
+}
+
 Result<double> played_latency(const Predicted& plan) {
   const auto& parts = plan.placed.solution.parts;
   const auto& programs = plan.placed.programs;
@@ -87,9 +185,11 @@ Result<double> played_latency(const Predicted& plan) {
         return static_cast<double>(design.latency_cycles) / clock_of(plan, parts[p]);
   }
   std::vector<double> host(programs.size(), 0);
-  for (std::size_t p = 0; p < programs.size(); ++p)
-    for (const auto block : parts[p].operations)
-      host[p] += host_seconds_of(plan.lowered->host, plan.placed.program.blocks[block].name);
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    if (!parts[p].host) continue;
+    for (const auto& block : programs[p].blocks)
+      host[p] += plan.problem().operations[find_block(plan.program(), block.name)].host_seconds;
+  }
   MILLRACE_ASSIGN(const auto passages, compiler::passages(programs, plan.placed.solution, plan.cluster(),
                                                           plan.placed.designs, host));
   double end = 0;
@@ -113,7 +213,7 @@ Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {
     MILLRACE_ASSIGN(plan.latency_seconds, played_latency(plan));
   }
   // One core of the host works for all replicas.
-  const double host = host_seconds_between(plan.lowered->host) * static_cast<double>(plan.replicas());
+  const double host = explore::host_seconds(plan.problem()) * static_cast<double>(plan.replicas());
   if (host > plan.interval_seconds) change_interval(plan, host);
   return plan;
 }
@@ -129,7 +229,7 @@ kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block) {
 
 explore::Analysis explained(const Predicted& plan) {
   explore::Analysis out = plan.analysis;
-  const double host = host_seconds_between(plan.lowered->host);
+  const double host = explore::host_seconds(plan.problem());
   if (host * static_cast<double>(plan.replicas()) < plan.interval_seconds * (1 - 1e-9)) {
     explore::explain(plan.problem(), plan.solution, out);
     return out;

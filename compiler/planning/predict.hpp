@@ -69,6 +69,14 @@ struct Predicted : Attempt {
   }
 };
 
+struct Judgement {
+  double gap = 0;
+  bool exact = false;
+};
+
+/// How far the plan may be from the best, by its bound and these figures.
+Judgement judge(const Predicted& plan, double interval_seconds, double latency_seconds);
+
 /// Errors as cost()'s and passages()'.
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 

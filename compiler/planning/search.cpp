@@ -82,19 +82,16 @@ Bound bound_by(const Task& task, const explore::Problem& problem, const explore:
   return {seconds, std::ceil(cards / (1 + first.gap) - kProven), first.exact};
 }
 
-/// The plan with gap and `exact` computed from its predicted figures. The solution's own do not hold: it may be of
-/// a harder problem than was asked, and blocks that wait for each other may be slower than the slowest of them.
-Predicted judged(const Task& task, Predicted plan, const Bound& bound) {
+/// A prediction of the solution whose gap and `exact` are those of the predicted figures. The solution's own do not
+/// hold: it may be of a harder problem than was asked, and blocks that wait for each other may be slower than the
+/// slowest of them.
+Result<Predicted> judged(const Task& task, const LoweredPtr& lowered, explore::Solution solution,
+                         const Bound& bound) {
+  MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(solution)}));
   plan.bound = bound;
-  auto& now = plan.solution;
-  const double reached =
-      by_latency(task) ? plan.latency_seconds : plan.interval_seconds / static_cast<double>(plan.replicas());
-  now.gap = std::max(0.0, reached / bound.seconds - 1);
-  if (task.options.targets.objective == explore::Objective::kCards)
-    now.gap = std::max(now.gap, static_cast<double>(plan.cards()) / bound.cards - 1);
-  const bool fewest = by_latency(task) || static_cast<double>(plan.cards()) <= bound.cards;
-  now.exact = plan.placed.played && bound.exact && now.gap < kProven && fewest;
-  if (now.exact) now.gap = 0;
+  const auto [gap, exact] = judge(plan, plan.interval_seconds, plan.latency_seconds);
+  plan.solution.gap = gap;
+  plan.solution.exact = exact;
   return plan;
 }
 
@@ -189,8 +186,7 @@ Result<std::optional<Predicted>> shortest_played(const Task& task, const Lowered
     for (auto& candidate :
          task.steps.run("partition", [&] { return explore::solve_short_latencies(tightened); })) {
       MILLRACE_TRY(check_solution(untimed, candidate));
-      MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(candidate)}));
-      plan = judged(task, std::move(plan), bound);
+      MILLRACE_ASSIGN(Predicted plan, judged(task, lowered, std::move(candidate), bound));
       if (!plan.placed.played) continue;
       if (full || tighten_regions(plan, tightened)) {
         full = true;
@@ -211,13 +207,8 @@ std::string missed(const Predicted& plan) {
 std::string overfull(const Predicted& plan) {
   std::string out;
   for (const auto& place : plan.analysis.places)
-    for (const auto& region : place.regions)
-      for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
-        if (region.used[k] > region.available[k])
-          out += (out.empty() ? "card '" : "; card '") + plan.problem().cards[place.card].name +
-                 "', region '" + region.name + "': " + std::to_string(region.used[k]) + " " +
-                 explore::kind_name(k) + " are needed, " + std::to_string(region.available[k]) +
-                 " are left to it";
+    for (std::size_t r = 0; r < place.regions.size(); ++r)
+      explore::add_overfull(out, plan.problem().cards[place.card], r, place.regions[r].used);
   return out;
 }
 
@@ -262,8 +253,7 @@ Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool expla
     if (!found.ok() && bound && found.error().code() == ErrorCode::kDoesNotFit) break;
     MILLRACE_ASSIGN(explore::Solution solution, std::move(found));
     if (!bound) bound = bound_by(task, lowered->problem, solution);
-    MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(solution)}));
-    plan = judged(task, std::move(plan), *bound);
+    MILLRACE_ASSIGN(Predicted plan, judged(task, lowered, std::move(solution), *bound));
     alone = !copies && plan.replicas() == 1;
     if (!tighten(plan, problem)) {
       if (!by_latency(task) || !plan.placed.played || !alone) return plan;

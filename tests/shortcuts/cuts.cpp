@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/explore/board.hpp"
+#include "compiler/explore/format.hpp"
 
 namespace millrace::tests {
 namespace {
