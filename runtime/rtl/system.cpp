@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
+#include "runtime/plan/packets.hpp"
 #include "runtime/rtl/bits.hpp"
 #include "runtime/rtl/executor.hpp"
 
@@ -17,42 +17,104 @@ std::uint64_t threshold_of(double probability) {
   return static_cast<std::uint64_t>(std::ldexp(std::clamp(probability, 0.0, 1.0), 53)) << 11U;
 }
 
-/// Frames that wait to be read. The first one may be read in part.
-using Frames = std::deque<std::vector<std::byte>>;
+/// What a channel's packets do. The model counts bits; the bits themselves stay where the sender put them.
+struct Packets {
+  Packets(std::uint64_t bits_of_frame, std::uint32_t packet_bytes, std::uint32_t most_credits)
+      : frame_bits(bits_of_frame),
+        packet_bits(std::uint64_t{packet_bytes} * 8),
+        packets_a_frame((frame_bits + packet_bits - 1) / packet_bits),
+        credits(most_credits) {}
+
+  std::uint64_t begin_of(std::uint64_t packet) const {
+    return packet / packets_a_frame * frame_bits + packet % packets_a_frame * packet_bits;
+  }
+  std::uint64_t end_of_previous(std::uint64_t packet) const {
+    return packet % packets_a_frame == 0 ? packet / packets_a_frame * frame_bits : begin_of(packet);
+  }
+  bool has_room() const { return accepted - begin_of(sent) < 2 * packet_bits; }
+  bool is_whole(std::uint64_t packet) const { return accepted >= end_of_previous(packet + 1); }
+  std::uint64_t readable() const { return end_of_previous(arrived) - read; }
+  void take(std::uint64_t bits, double now, double latency) {
+    read += bits;
+    for (; freed < arrived && end_of_previous(freed + 1) <= read; ++freed) returns.push_back(now + latency);
+  }
+
+  const std::uint64_t frame_bits, packet_bits, packets_a_frame, credits;
+  std::uint64_t accepted = 0, read = 0;               // bits
+  std::uint64_t sent = 0, arrived = 0, returned = 0;  // packets; sent: the last bit left
+  std::uint64_t freed = 0;                            // packets read completely
+  std::uint64_t starved = 0;                          // cycles in which a whole packet waited for credit
+  std::deque<double> arrivals, returns;               // times, ascending
+};
 
 }  // namespace
 
 struct System::Channel {
   std::string name;
-  LinkChannel link;
-  std::size_t cable = 0;
+  Packets packets;
+  Cable* cable = nullptr;
   Frames frames;  // the sender fills the last one, the receiver reads the first
 };
 
-struct System::Input {
-  std::uint64_t beat_bits = 0, beats = 0, beat = 0;
-  Frames fed;                  // by the host
-  Channel* channel = nullptr;  // or from another partition
-  bool offered = false;
-  std::vector<FramePassage> passages;
-};
+/// One direction of a cable. Times are in cycles of the simulated clock.
+struct System::Cable {
+  /// Simulates one cycle of the clock, at time `now`. Returns true if a packet left or arrived.
+  bool advance(double now);
+  bool begin_packet(double at);
 
-struct System::Output {
-  std::uint64_t beat_bits = 0, beats = 0, beat = 0;
-  std::vector<std::byte> frame;
-  std::vector<Channel*> channels;
-  std::vector<FramePassage> passages;  // if beat > 0, the last one is under way
-  std::uint64_t whole = 0;             // complete frames
-};
-
-struct System::Part {
   std::string name;
-  std::unique_ptr<Simulation> simulation;
-  double clock_mhz = 0, phase = 0;
-  std::uint64_t ticks = 0;
-  std::vector<Input> inputs;
-  std::vector<Output> outputs;
+  double gigabits_per_second, latency_ns;
+  double bits_per_cycle = 0, latency_cycles = 0;  // both known once all clocks are
+  std::vector<Packets*> channels;
+  std::size_t next = 0;
+  Packets* sending = nullptr;
+  double free_at = 0;  // when the present packet leaves the cable, or the last one left it
+  double busy = 0;
 };
+
+bool System::Cable::advance(double now) {
+  bool moved = false;
+  for (Packets* channel : channels) {
+    for (; !channel->arrivals.empty() && channel->arrivals.front() <= now; moved = true) {
+      channel->arrivals.pop_front();
+      ++channel->arrived;
+    }
+    for (; !channel->returns.empty() && channel->returns.front() <= now; moved = true) {
+      channel->returns.pop_front();
+      ++channel->returned;
+    }
+  }
+  // Several packets may end within one cycle of a slow clock.
+  while (sending != nullptr && free_at <= now) {
+    sending->arrivals.push_back(free_at + latency_cycles);
+    ++sending->sent;
+    sending = nullptr;
+    moved = true;
+    begin_packet(free_at);
+  }
+  if (sending == nullptr) moved |= begin_packet(now);
+  return moved;
+}
+
+bool System::Cable::begin_packet(double at) {
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    Packets& channel = *channels[(next + i) % channels.size()];
+    if (!channel.is_whole(channel.sent)) continue;
+    if (channel.sent - channel.returned >= channel.credits) {
+      ++channel.starved;
+      continue;
+    }
+    const std::uint64_t payload = channel.end_of_previous(channel.sent + 1) - channel.begin_of(channel.sent);
+    const double bits = static_cast<double>(plan::packet_bytes_on_wire((payload + 7) / 8)) * 8;
+    const double duration = bits / bits_per_cycle;
+    next = (next + i + 1) % channels.size();
+    sending = &channel;
+    free_at = at + duration;
+    busy += duration;
+    return true;
+  }
+  return false;
+}
 
 System::System(const SystemOptions& options)
     : options_(options), threshold_(threshold_of(options.stall)), random_(options.seed) {}
@@ -60,120 +122,126 @@ System::~System() = default;
 
 std::size_t System::add_partition(std::string name, std::unique_ptr<Simulation> simulation,
                                   double clock_mhz) {
-  auto part = std::make_unique<Part>();
-  part->name = std::move(name);
-  part->clock_mhz = clock_mhz;
+  simulation->stall_memory(options_.stall, options_.seed + parts_.size());
+  Part& part = parts_.emplace_back();
   for (const Port& port : simulation->design().inputs) {
-    Input& input = part->inputs.emplace_back();
+    Input& input = part.inputs.emplace_back();
     input.beat_bits = port.beat_bits();
     input.beats = port.beats;
   }
   for (const Port& port : simulation->design().outputs) {
-    Output& output = part->outputs.emplace_back();
+    Output& output = part.outputs.emplace_back();
     output.beat_bits = port.beat_bits();
     output.beats = port.beats;
     output.frame.resize((port.beat_bits() * port.beats + 7) / 8);
   }
-  simulation->stall_memory(options_.stall, options_.seed + parts_.size());
-  part->simulation = std::move(simulation);
+  part.name = std::move(name);
+  part.clock_mhz = clock_mhz;
+  part.simulation = std::move(simulation);
   clock_mhz_ = std::max(clock_mhz_, clock_mhz);
-  parts_.push_back(std::move(part));
   return parts_.size() - 1;
 }
 
 std::size_t System::add_cable(std::string name, double gigabits_per_second, double latency_ns) {
-  cables_.push_back(std::make_unique<CableDirection>(CableModel{std::move(name), 0, 0}));
-  cable_figures_.emplace_back(gigabits_per_second, latency_ns);
+  cables_.push_back(std::make_unique<Cable>());
+  cables_.back()->name = std::move(name);
+  cables_.back()->gigabits_per_second = gigabits_per_second;
+  cables_.back()->latency_ns = latency_ns;
   return cables_.size() - 1;
 }
 
-std::size_t System::add_channel(std::string name, End output, End input, std::size_t cable, Packets packets) {
-  Input& to = parts_[input.partition]->inputs[input.port];
-  channels_.push_back(std::make_unique<Channel>(Channel{
-      std::move(name), LinkChannel(to.beat_bits * to.beats, packets.bytes, packets.credits), cable, {}}));
+std::size_t System::add_channel(std::string name, End output, End input, std::size_t cable,
+                                PacketSize packets) {
+  Input& to = parts_[input.partition].inputs[input.port];
+  channels_.push_back(
+      std::make_unique<Channel>(Channel{std::move(name),
+                                        Packets(to.beat_bits * to.beats, packets.bytes, packets.credits),
+                                        cables_[cable].get(),
+                                        {}}));
   to.channel = channels_.back().get();
-  parts_[output.partition]->outputs[output.port].channels.push_back(to.channel);
+  cables_[cable]->channels.push_back(&to.channel->packets);
+  parts_[output.partition].outputs[output.port].channels.push_back(to.channel);
   return channels_.size() - 1;
 }
 
 void System::feed(End input, std::vector<std::byte> packed) {
-  parts_[input.partition]->inputs[input.port].fed.push_back(std::move(packed));
+  parts_[input.partition].inputs[input.port].fed.push_back(std::move(packed));
+}
+
+/// How many cycles may pass without a beat or packet until that is a standstill.
+std::uint64_t System::patience() const {
+  std::uint64_t patience = 10'000;
+  for (const Part& part : parts_) {
+    const Cycles& predicted = part.simulation->design().predicted;
+    const double slower = clock_mhz_ / part.clock_mhz;
+    patience +=
+        static_cast<std::uint64_t>(2 * slower * static_cast<double>(predicted.latency + predicted.interval));
+  }
+  for (const auto& cable : cables_) patience += static_cast<std::uint64_t>(4 * cable->latency_cycles);
+  return static_cast<std::uint64_t>(static_cast<double>(patience) / (1 - options_.stall));
+}
+
+Status System::check_assertions() const {
+  for (const Part& part : parts_)
+    if (const std::string failed = part.simulation->failure(); !failed.empty())
+      return Error(ErrorCode::kInternal,
+                   "partition '" + part.name + "', before cycle " + std::to_string(now_) + ": " + failed);
+  return {};
 }
 
 Status System::run(std::uint64_t frames, const OnFrame& on_frame, const std::function<void()>& progress) {
-  for (std::size_t i = 0; i < cables_.size(); ++i) {
-    const auto [gigabits, nanoseconds] = cable_figures_[i];
-    *cables_[i] = CableDirection(
-        {cables_[i]->model().name, gigabits * 1000 / clock_mhz_, nanoseconds * clock_mhz_ / 1000});
+  for (const auto& cable : cables_) {
+    cable->bits_per_cycle = cable->gigabits_per_second * 1000 / clock_mhz_;
+    cable->latency_cycles = cable->latency_ns * clock_mhz_ / 1000;
   }
-  for (const auto& channel : channels_) cables_[channel->cable]->add(channel->link);
-  std::uint64_t patience = options_.patience;
-  if (patience == 0) {
-    patience = 10'000;
-    for (const auto& part : parts_) {
-      const Cycles& predicted = part->simulation->design().predicted;
-      const double slower = clock_mhz_ / part->clock_mhz;
-      patience += static_cast<std::uint64_t>(2 * slower *
-                                             static_cast<double>(predicted.latency + predicted.interval));
-    }
-    for (const auto& cable : cables_)
-      patience += static_cast<std::uint64_t>(4 * cable->model().latency_cycles);
-    patience = static_cast<std::uint64_t>(static_cast<double>(patience) / (1 - options_.stall));
-  }
+  const std::uint64_t most = patience();
   moved_at_ = now_;
   while (!is_finished(frames)) {
     for (const auto& cable : cables_)
       if (cable->advance(static_cast<double>(now_))) moved_at_ = now_;
-    for (const auto& part : parts_) {
-      part->phase += part->clock_mhz;
-      if (part->phase < clock_mhz_) continue;
-      part->phase -= clock_mhz_;
-      tick(*part, on_frame);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i].phase += parts_[i].clock_mhz;
+      if (parts_[i].phase < clock_mhz_) continue;
+      parts_[i].phase -= clock_mhz_;
+      tick(i, on_frame);
     }
     ++now_;
-    if (now_ - moved_at_ > patience) {
+    if (now_ - moved_at_ > most) {
       stand_still();
       return {};
     }
     if (now_ % kProgressCycles != 0) continue;
     if (progress) progress();
-    for (const auto& part : parts_)
-      if (const std::string failed = part->simulation->failure(); !failed.empty())
-        return Error(ErrorCode::kInternal,
-                     "partition '" + part->name + "', before cycle " + std::to_string(now_) + ": " + failed);
+    MILLRACE_TRY(check_assertions());
   }
-  for (const auto& part : parts_)
-    if (const std::string failed = part->simulation->failure(); !failed.empty())
-      return Error(ErrorCode::kInternal, "partition '" + part->name + "': " + failed);
-  return {};
+  return check_assertions();
 }
 
-void System::tick(Part& part, const OnFrame& on_frame) {
+void System::tick(std::size_t partition, const OnFrame& on_frame) {
+  Part& part = parts_[partition];
   Simulation& simulation = *part.simulation;
-  for (std::size_t i = 0; i < part.inputs.size(); ++i) offer(part, part.inputs[i], simulation.input(i));
+  for (std::size_t i = 0; i < part.inputs.size(); ++i) offer(part.inputs[i], simulation.input(i));
   for (std::size_t i = 0; i < part.outputs.size(); ++i) {
     const auto& channels = part.outputs[i].channels;
     const bool room = std::all_of(channels.begin(), channels.end(),
-                                  [](const Channel* channel) { return channel->link.has_room(); });
+                                  [](const Channel* channel) { return channel->packets.has_room(); });
     *simulation.output(i).ready = room && !stalls() ? 1 : 0;
   }
   simulation.settle();
-  const auto number = static_cast<std::size_t>(
-      std::find_if(parts_.begin(), parts_.end(), [&](const auto& other) { return other.get() == &part; }) -
-      parts_.begin());
   for (std::size_t i = 0; i < part.inputs.size(); ++i)
     if (*simulation.input(i).valid != 0 && *simulation.input(i).ready != 0) take(part, part.inputs[i]);
   for (std::size_t i = 0; i < part.outputs.size(); ++i)
-    if (*simulation.output(i).valid != 0 && *simulation.output(i).ready != 0) accept(number, i, on_frame);
+    if (*simulation.output(i).valid != 0 && *simulation.output(i).ready != 0)
+      accept({partition, i}, on_frame);
   simulation.tick();
   ++part.ticks;
 }
 
-void System::offer(Part&, Input& input, const abi::Port& port) {
+void System::offer(Input& input, const abi::Port& port) {
   if (!input.offered) {
     const Frames& frames = input.channel != nullptr ? input.channel->frames : input.fed;
     const bool here =
-        !frames.empty() && (input.channel == nullptr || input.channel->link.readable() >= input.beat_bits);
+        !frames.empty() && (input.channel == nullptr || input.channel->packets.readable() >= input.beat_bits);
     if (here && !stalls()) {
       copy_bits_out(frames.front().data(), input.beat * input.beat_bits, input.beat_bits, port.data);
       input.offered = true;
@@ -188,20 +256,19 @@ void System::take(Part& part, Input& input) {
   if (input.beat == 0) input.passages.push_back({now_, now_, part.ticks, part.ticks});
   input.passages.back().last = now_;
   input.passages.back().last_of_own = part.ticks;
-  if (input.channel != nullptr) {
-    const CableDirection& cable = *cables_[input.channel->cable];
-    input.channel->link.take(input.beat_bits, static_cast<double>(now_), cable.model().latency_cycles);
-  }
+  Channel* const channel = input.channel;
+  if (channel != nullptr)
+    channel->packets.take(input.beat_bits, static_cast<double>(now_), channel->cable->latency_cycles);
   if (++input.beat < input.beats) return;
   input.beat = 0;
-  (input.channel != nullptr ? input.channel->frames : input.fed).pop_front();
+  (channel != nullptr ? channel->frames : input.fed).pop_front();
 }
 
-void System::accept(std::size_t partition, std::size_t port, const OnFrame& on_frame) {
-  Part& part = *parts_[partition];
-  Output& output = part.outputs[port];
+void System::accept(End end, const OnFrame& on_frame) {
+  Part& part = parts_[end.partition];
+  Output& output = part.outputs[end.port];
   moved_at_ = now_;
-  const std::uint8_t* data = part.simulation->output(port).data;
+  const std::uint8_t* data = part.simulation->output(end.port).data;
   if (output.beat == 0) {
     output.passages.push_back({now_, now_, part.ticks, part.ticks});
     std::fill(output.frame.begin(), output.frame.end(), std::byte{0});
@@ -210,19 +277,19 @@ void System::accept(std::size_t partition, std::size_t port, const OnFrame& on_f
   copy_bits_in(data, output.beat_bits, output.frame.data(), output.beat * output.beat_bits);
   for (Channel* channel : output.channels) {
     copy_bits_in(data, output.beat_bits, channel->frames.back().data(), output.beat * output.beat_bits);
-    channel->link.accept(output.beat_bits);
+    channel->packets.accepted += output.beat_bits;
   }
   output.passages.back().last = now_;
   output.passages.back().last_of_own = part.ticks;
   if (++output.beat < output.beats) return;
   output.beat = 0;
   ++output.whole;
-  on_frame({partition, port}, output.whole - 1, output.frame);
+  on_frame(end, output.whole - 1, output.frame);
 }
 
 bool System::is_finished(std::uint64_t frames) const {
-  return std::all_of(parts_.begin(), parts_.end(), [&](const auto& part) {
-    return std::all_of(part->outputs.begin(), part->outputs.end(),
+  return std::all_of(parts_.begin(), parts_.end(), [&](const Part& part) {
+    return std::all_of(part.outputs.begin(), part.outputs.end(),
                        [&](const Output& output) { return output.whole >= frames; });
   });
 }
@@ -230,52 +297,37 @@ bool System::is_finished(std::uint64_t frames) const {
 void System::stand_still() {
   Standstill still;
   still.cycle = moved_at_;
-  for (const auto& part : parts_) {
-    const auto& design = part->simulation->design();
-    still.message += (still.message.empty() ? "" : "\n") + std::string("  ") + part->name + ": ";
-    for (std::size_t i = 0; i < part->inputs.size(); ++i)
-      still.message +=
-          design.inputs[i].name +
-          (part->inputs[i].offered ? " is offered a beat and does not take it" : " gets no beat") + " (" +
-          std::to_string(part->inputs[i].beat) + " of " + std::to_string(part->inputs[i].beats) +
-          " taken of frame " +
-          std::to_string(part->inputs[i].passages.size() - (part->inputs[i].beat != 0 ? 1 : 0)) + "); ";
-    for (std::size_t i = 0; i < part->outputs.size(); ++i)
-      still.message += design.outputs[i].name + " gave " + std::to_string(part->outputs[i].whole) +
-                       " frames and " + std::to_string(part->outputs[i].beat) + " beats; ";
-    still.message += "streams: " + waiting_streams(*part->simulation);
+  for (const Part& part : parts_) {
+    const auto& design = part.simulation->design();
+    still.message += (still.message.empty() ? "" : "\n") + std::string("  ") + part.name + ": ";
+    for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+      const Input& input = part.inputs[i];
+      still.message += design.inputs[i].name +
+                       (input.offered ? " is offered a beat and does not take it" : " gets no beat") + " (" +
+                       std::to_string(input.beat) + " of " + std::to_string(input.beats) +
+                       " taken of frame " +
+                       std::to_string(input.passages.size() - (input.beat != 0 ? 1 : 0)) + "); ";
+    }
+    for (std::size_t i = 0; i < part.outputs.size(); ++i)
+      still.message += design.outputs[i].name + " gave " + std::to_string(part.outputs[i].whole) +
+                       " frames and " + std::to_string(part.outputs[i].beat) + " beats; ";
+    still.message += "streams: " + waiting_streams(*part.simulation);
     for (std::size_t i = 0; i < design.streams.size(); ++i) {
-      const auto state = part->simulation->state(i);
+      const auto state = part.simulation->state(i);
       if (state == Simulation::StreamState::kFull || state == Simulation::StreamState::kWaiting)
-        still.streams.push_back(part->name + "." + design.streams[i].name);
+        still.streams.push_back(part.name + "." + design.streams[i].name);
     }
   }
   standstill_ = std::move(still);
 }
 
-const Simulation& System::simulation(std::size_t partition) const {
-  return *parts_[partition]->simulation;
-}
-const std::string& System::name(std::size_t partition) const {
-  return parts_[partition]->name;
-}
-double System::clock_mhz(std::size_t partition) const {
-  return parts_[partition]->clock_mhz;
-}
-const std::vector<FramePassage>& System::input_passages(End input) const {
-  return parts_[input.partition]->inputs[input.port].passages;
-}
-const std::vector<FramePassage>& System::output_passages(End output) const {
-  return parts_[output.partition]->outputs[output.port].passages;
-}
-
 std::vector<System::ChannelReport> System::channels() const {
   std::vector<ChannelReport> out;
   for (const auto& channel : channels_) {
-    const CableDirection& cable = *cables_[channel->cable];
-    out.push_back({channel->name, cable.model().name, channel->link.packets(), channel->link.bits(),
-                   channel->link.starved_cycles(),
-                   now_ == 0 ? 0 : std::min(1.0, cable.busy_cycles() / static_cast<double>(now_))});
+    const Packets& packets = channel->packets;
+    const double busy = now_ == 0 ? 0 : channel->cable->busy / static_cast<double>(now_);
+    out.push_back({channel->name, channel->cable->name, packets.sent, packets.end_of_previous(packets.sent),
+                   packets.starved, std::min(1.0, busy)});
   }
   return out;
 }

@@ -4,11 +4,16 @@
 // The host takes no time. It offers inputs in every clock while frames are left, and takes outputs in every
 // clock. With stalls, each port holds back at random in each clock: it does not raise valid (once raised,
 // valid stays), or it withdraws ready. The memory of streamed weights stalls too.
-// from.
+//
+// Cables are modelled, with bandwidth and latency; so are the channels on them, with packets and credits. A
+// sender holds two packets. A packet is sent when it is whole and has a credit. Channels take turns on a
+// cable, and a packet occupies the cable for its bytes on the wire. It can be read one cable latency after
+// its last bit left. Its credit returns one latency after its last bit was read.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,7 +23,6 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
-#include "runtime/rtl/link_model.hpp"
 #include "runtime/rtl/simulation.hpp"
 
 namespace millrace::runtime::rtl {
@@ -32,7 +36,6 @@ struct FramePassage {
 struct SystemOptions {
   double stall = 0;  // probability, 0 <= stall < 1
   std::uint64_t seed = 1;
-  std::uint64_t patience = 0;  // cycles without a beat or packet until a standstill; 0: from the predictions
 };
 
 struct Standstill {
@@ -53,10 +56,10 @@ class System {
   struct End {
     std::size_t partition = 0, port = 0;
   };
-  struct Packets {
+  struct PacketSize {
     std::uint32_t bytes = 0, credits = 0;
   };
-  std::size_t add_channel(std::string name, End output, End input, std::size_t cable, Packets packets);
+  std::size_t add_channel(std::string name, End output, End input, std::size_t cable, PacketSize packets);
 
   /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. `on_frame` may call
   /// it.
@@ -74,12 +77,13 @@ class System {
   double clock_mhz() const { return clock_mhz_; }
 
   std::size_t partitions() const { return parts_.size(); }
-  const Simulation& simulation(std::size_t partition) const;
-  const std::string& name(std::size_t partition) const;
-  double clock_mhz(std::size_t partition) const;
+  const Simulation& simulation(std::size_t partition) const { return *parts_[partition].simulation; }
+  const std::string& name(std::size_t partition) const { return parts_[partition].name; }
+  double clock_mhz(std::size_t partition) const { return parts_[partition].clock_mhz; }
   /// One entry per frame, in order.
-  const std::vector<FramePassage>& input_passages(End input) const;
-  const std::vector<FramePassage>& output_passages(End output) const;
+  using Passages = std::vector<FramePassage>;
+  const Passages& input_passages(End end) const { return parts_[end.partition].inputs[end.port].passages; }
+  const Passages& output_passages(End end) const { return parts_[end.partition].outputs[end.port].passages; }
 
   struct ChannelReport {
     std::string name, cable;
@@ -89,15 +93,39 @@ class System {
   std::vector<ChannelReport> channels() const;
 
  private:
-  struct Input;
-  struct Output;
-  struct Part;
+  struct Cable;
   struct Channel;
+  /// Frames that wait to be read. The first one may be read in part.
+  using Frames = std::deque<std::vector<std::byte>>;
+  struct Input {
+    std::uint64_t beat_bits = 0, beats = 0, beat = 0;
+    Frames fed;                  // by the host
+    Channel* channel = nullptr;  // or from another partition
+    bool offered = false;
+    Passages passages;
+  };
+  struct Output {
+    std::uint64_t beat_bits = 0, beats = 0, beat = 0;
+    std::vector<std::byte> frame;
+    std::vector<Channel*> channels;
+    Passages passages;        // if beat > 0, the last one is under way
+    std::uint64_t whole = 0;  // complete frames
+  };
+  struct Part {
+    std::string name;
+    std::unique_ptr<Simulation> simulation;
+    double clock_mhz = 0, phase = 0;
+    std::uint64_t ticks = 0;
+    std::vector<Input> inputs;
+    std::vector<Output> outputs;
+  };
 
-  void tick(Part& part, const OnFrame& on_frame);
-  void offer(Part& part, Input& input, const abi::Port& port);
+  std::uint64_t patience() const;
+  Status check_assertions() const;
+  void tick(std::size_t partition, const OnFrame& on_frame);
+  void offer(Input& input, const abi::Port& port);
   void take(Part& part, Input& input);
-  void accept(std::size_t partition, std::size_t port, const OnFrame& on_frame);
+  void accept(End end, const OnFrame& on_frame);
   bool is_finished(std::uint64_t frames) const;
   void stand_still();
   bool stalls() { return threshold_ != 0 && random_() < threshold_; }
@@ -105,9 +133,8 @@ class System {
   const SystemOptions options_;
   const std::uint64_t threshold_;
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<Part>> parts_;
-  std::vector<std::unique_ptr<CableDirection>> cables_;
-  std::vector<std::pair<double, double>> cable_figures_;  // gigabits a second, nanoseconds
+  std::vector<Part> parts_;
+  std::vector<std::unique_ptr<Cable>> cables_;
   std::vector<std::unique_ptr<Channel>> channels_;
   double clock_mhz_ = 0;
   std::uint64_t now_ = 0, moved_at_ = 0;

@@ -160,7 +160,7 @@ void expect_right(const Row& row, std::uint64_t count) {
 
 TEST_F(RtlSimulation, LinkedPartitionsUnderOneClockEqualTheReference) {
   for (const double stall : {0.0, 0.3, 0.9}) {
-    Row row{rtl::System({stall, 5, 0}), {}, {}};
+    Row row{rtl::System({stall, 5}), {}, {}};
     const std::uint32_t lanes[3] = {2, 1, 4};
     for (std::uint32_t p = 0; p < 3; ++p) {
       HandMade made;
@@ -183,7 +183,7 @@ TEST_F(RtlSimulation, LinkedPartitionsUnderOneClockEqualTheReference) {
 
 TEST_F(RtlSimulation, TheSlowestPartitionOrCableSetsTheInterval) {
   const auto interval = [&](std::uint32_t pause, double gigabits, double clock) {
-    Row row{rtl::System({0, 1, 0}), {}, {}};
+    Row row{rtl::System({0, 1}), {}, {}};
     for (std::uint32_t p = 0; p < 2; ++p) {
       HandMade made;
       made.pause = p == 1 ? pause : 0;
@@ -203,7 +203,7 @@ TEST_F(RtlSimulation, TheSlowestPartitionOrCableSetsTheInterval) {
 }
 
 TEST_F(RtlSimulation, AStandstillOfSeveralPartitionsNamesTheirStreams) {
-  Row row{rtl::System({0, 1, 0}), {}, {}};
+  Row row{rtl::System({0, 1}), {}, {}};
   for (std::uint32_t p = 0; p < 2; ++p) {
     HandMade made;
     made.stuck = p == 1;
@@ -218,7 +218,7 @@ TEST_F(RtlSimulation, AStandstillOfSeveralPartitionsNamesTheirStreams) {
 
 TEST_F(RtlSimulation, TheSameSeedGivesTheSameRun) {
   const auto cycles = [&](std::uint64_t seed) {
-    Row row{rtl::System({0.5, seed, 0}), {}, {}};
+    Row row{rtl::System({0.5, seed}), {}, {}};
     row.system.add_partition("part0", open(HandMade{}), 100);
     row.parts.push_back(HandMade{});
     EXPECT_TRUE(row.run(20).ok());

@@ -495,7 +495,7 @@ class GeneratedBlocks : public testing::Test {
   void compare(Blocks& blocks, const Program& program, const Design& design,
                const std::filesystem::path& entry, const compiler::emit::Rtl& constants, double stall) {
     const std::vector<std::byte>& load = constants.load;
-    runtime::rtl::System system({stall, kSeed, 0});
+    runtime::rtl::System system({stall, kSeed});
     auto simulation = runtime::rtl::Simulation::open(entry, kSeed);
     ASSERT_TRUE(simulation.ok()) << simulation.error().message();
     if (!load.empty()) {

@@ -42,7 +42,7 @@ class Run {
         frames_(frames),
         findings_(findings),
         out_(out),
-        system_({command.stall, command.seed, 0}) {}
+        system_({command.stall, command.seed}) {}
 
   Status prepare(const plan::Cluster& cluster, const runtime::pipeline::Images& images) {
     rtl::BuildOptions options;
