@@ -62,7 +62,4 @@ Result<Catalog> load_catalog(const std::filesystem::path& file = {});
 /// As load_catalog(), from a text. Messages begin with `name`.
 Result<Catalog> parse_catalog(const std::string& text, const std::string& name);
 
-/// The text of a catalogue's file, which parse_catalog() reads back.
-std::string print_catalog(const Catalog& catalog);
-
 }  // namespace millrace::compiler::generators

@@ -1,13 +1,8 @@
-// Longer than 500 lines because the questions to Yosys and the reading of its answers have to agree.
 #include "compiler/synth/partition.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <boost/json.hpp>
-#include <mutex>
-#include <thread>
 
-#include "compiler/synth/sources.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/process.hpp"
 #include "runtime/base/text.hpp"
@@ -60,11 +55,9 @@ runtime::plan::Resources resources_of(const json::object& object) {
 struct Folder {
   EmittedPartition found;  // without instances
   std::string family, dataflow, top;
-  std::map<std::string, std::string> blocks;            // instance -> block
-  std::map<std::string, std::string> places;            // instance -> region, if it has one
-  std::map<std::string, std::string> library;           // "mr_mvu.sv" -> text
-  std::map<std::string, std::string> memories;          // "conv_5_weights.hex" -> text
-  std::map<std::string, generators::Instance> written;  // instance -> its module in the cost model
+  std::map<std::string, EmittedInstance> instances;  // by name: what design.json says of them
+  Sources library;
+  std::map<std::string, std::string> memories;  // "conv_5_weights.hex" -> text
 };
 
 /// The elements of a list of objects; none if it is missing and not needed.
@@ -88,18 +81,19 @@ Status read_instances(const json::object& design, const fs::path& folder, Folder
   MILLRACE_ASSIGN(const auto instances, objects_of(design, "instances", true, folder));
   for (const json::object* instance : instances) {
     MILLRACE_ASSIGN(const std::string name, text_of(*instance, "name", folder));
-    MILLRACE_ASSIGN(result.blocks[name], text_of(*instance, "block", folder));
+    EmittedInstance& made = result.instances[name];
+    MILLRACE_ASSIGN(made.block, text_of(*instance, "block", folder));
     if (instance->contains("region")) {
-      MILLRACE_ASSIGN(result.places[name], text_of(*instance, "region", folder));
+      MILLRACE_ASSIGN(made.region, text_of(*instance, "region", folder));
     }
     if (!instance->contains("source")) continue;
-    auto& written = result.written[name];
-    MILLRACE_ASSIGN(written.module, text_of(*instance, "module", folder));
+    // A module that was written for this partition has another name in the cost model.
+    MILLRACE_ASSIGN(made.module, text_of(*instance, "module", folder));
     const json::value* counts = instance->if_contains("parameters");
     if (counts == nullptr || !counts->is_object())
       return wrong(folder, "design.json: an instance's 'parameters' is not an object");
     for (const auto& [key, value] : counts->as_object())
-      if (value.is_int64()) written.parameters.emplace_back(std::string(key), value.as_int64());
+      if (value.is_int64()) made.parameters.emplace_back(std::string(key), value.as_int64());
   }
   return {};
 }
@@ -243,17 +237,10 @@ class Reader {
       return wrong(folder_, "instance '" + printable(name) + "' is of a module '" + printable(type) +
                                 "' that is not there");
     }
-    EmittedInstance instance;
+    const auto described = files_.instances.find(name);
+    EmittedInstance instance = described == files_.instances.end() ? EmittedInstance() : described->second;
     instance.name = name;
     instance.shell = shell;
-    if (const auto block = files_.blocks.find(name); block != files_.blocks.end())
-      instance.block = block->second;
-    if (const auto place = files_.places.find(name); place != files_.places.end())
-      instance.region = place->second;
-    if (const auto written = files_.written.find(name); written != files_.written.end()) {
-      instance.model = written->second.module;
-      instance.counts = written->second.parameters;
-    }
     instance.job.module = type;
     instance.job.family = files_.family;
     MILLRACE_ASSIGN(instance.job.sources, sources_of(type, files_.library));
@@ -277,6 +264,10 @@ class Reader {
       if (!any)
         return wrong(folder_, "instance '" + name + "' reads '" + printable(text) + "', which is not there");
     }
+    if (instance.module.empty()) {
+      instance.module = type;
+      instance.parameters = instance.job.parameters;
+    }
     result_.instances.push_back(std::move(instance));
     return {};
   }
@@ -286,85 +277,6 @@ class Reader {
   const json::object& modules_;
   EmittedPartition& result_;
 };
-
-/// Jobs for one run of Yosys.
-struct Batch {
-  std::vector<SynthesisJob> jobs;
-  std::vector<std::size_t> positions;  // in the list of distinct jobs
-  std::uint64_t weight = 0;
-};
-
-/// A run of Yosys takes a fixed time and more for more logic. So there are few batches, with the largest jobs
-/// apart.
-constexpr std::uint64_t kBatchWeight = 12000;
-
-std::vector<Batch> make_batches(const std::vector<std::pair<const SynthesisJob*, std::uint64_t>>& work,
-                                std::size_t least) {
-  std::uint64_t total = 0;
-  for (const auto& [unused, weight] : work) total += weight;
-  const std::size_t count =
-      std::min<std::size_t>(work.size(), std::max<std::size_t>(least, total / kBatchWeight + 1));
-  std::vector<Batch> batches(count);
-  std::vector<std::size_t> order(work.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return work[a].second > work[b].second; });
-  for (const std::size_t i : order) {
-    Batch& lightest = *std::min_element(batches.begin(), batches.end(),
-                                        [](const Batch& a, const Batch& b) { return a.weight < b.weight; });
-    lightest.jobs.push_back(*work[i].first);
-    lightest.positions.push_back(i);
-    lightest.weight += work[i].second;
-  }
-  return batches;
-}
-
-Result<std::vector<Cost>> run_all(const Yosys& yosys, const Cache& cache,
-                                  const std::vector<std::pair<const SynthesisJob*, std::uint64_t>>& work,
-                                  const SynthesisOptions& options) {
-  const unsigned processors = std::max(1U, std::thread::hardware_concurrency());
-  const unsigned threads = options.jobs == 0 ? processors : options.jobs;
-  std::vector<Cost> costs(work.size());
-  std::vector<std::pair<const SynthesisJob*, std::uint64_t>> missing;
-  std::vector<std::size_t> missing_at;
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    if (const auto known = known_cost(yosys, cache, *work[i].first)) {
-      costs[i] = *known;
-    } else {
-      missing.push_back(work[i]);
-      missing_at.push_back(i);
-    }
-  }
-  std::size_t done = work.size() - missing.size();
-  if (options.progress) options.progress(done, work.size());
-  if (missing.empty()) return costs;
-
-  const std::vector<Batch> batches = make_batches(missing, threads);
-  std::atomic<std::size_t> next{0};
-  std::mutex mutex;  // protects done, failure and the calls of progress
-  std::optional<Error> failure;
-  const auto work_off = [&] {
-    for (std::size_t b = next++; b < batches.size(); b = next++) {
-      auto made = synthesise(yosys, cache, batches[b].jobs);
-      const std::lock_guard lock(mutex);
-      if (!made.ok()) {
-        if (!failure) failure = made.error();
-        next = batches.size();
-        return;
-      }
-      for (std::size_t i = 0; i < made->size(); ++i) costs[missing_at[batches[b].positions[i]]] = (*made)[i];
-      done += made->size();
-      if (options.progress) options.progress(done, work.size());
-    }
-  };
-  {
-    std::vector<std::jthread> pool;
-    for (unsigned t = 1; t < std::min<std::size_t>(threads, batches.size()); ++t) pool.emplace_back(work_off);
-    work_off();
-  }
-  if (failure) return *failure;
-  return costs;
-}
 
 bool multiplies_in_slices(const InstanceCost& instance) {
   return std::any_of(instance.parameters.begin(), instance.parameters.end(),
@@ -427,41 +339,31 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
                                                          const generators::Catalog& catalog,
                                                          const std::vector<EmittedPartition>& partitions,
                                                          const SynthesisOptions& options) {
-  std::vector<std::pair<const SynthesisJob*, std::uint64_t>> work;
-  std::map<std::string, std::size_t> distinct;  // key -> position in work
-  std::vector<std::vector<std::size_t>> position(partitions.size());
+  std::vector<SynthesisJob> jobs;
   std::vector<PartitionCost> result;
   for (const EmittedPartition& partition : partitions) {
-    PartitionCost costs;
-    static_cast<PartitionFacts&>(costs) = partition;
+    PartitionCost costs{partition, {}, {}, {}, partition.glue, {}, {}, {}};
     for (const EmittedInstance& emitted : partition.instances) {
-      InstanceCost instance{
-          emitted.name, emitted.job.module, emitted.block, emitted.shell, emitted.job.parameters, {}, {}};
-      if (!emitted.model.empty()) {
-        instance.module = emitted.model;
-        instance.parameters = emitted.counts;
-      }
+      InstanceCost instance{emitted, {}, {}};
       // A module that the catalogue does not have (a plugin's) is measured without a prediction.
       const auto predicted = generators::cost(catalog, instance.module, instance.parameters);
       if (predicted.ok()) instance.predicted = *predicted;
-      const auto [at, fresh] = distinct.emplace(key_of(yosys, emitted.job), work.size());
-      if (fresh) work.emplace_back(&emitted.job, instance.predicted.lut + instance.predicted.ff + 1);
-      position[result.size()].push_back(at->second);
+      jobs.push_back(std::move(instance.job));
+      jobs.back().size += instance.predicted.lut + instance.predicted.ff;
       costs.instances.push_back(std::move(instance));
     }
     result.push_back(std::move(costs));
   }
-  MILLRACE_ASSIGN(const std::vector<Cost> measured, run_all(yosys, cache, work, options));
+  MILLRACE_ASSIGN(const std::vector<Cost> measured, synthesise(yosys, cache, jobs, options));
+  auto next = measured.begin();
   for (std::size_t p = 0; p < result.size(); ++p) {
-    result[p].shell = partitions[p].glue;
-    for (std::size_t i = 0; i < result[p].instances.size(); ++i) {
-      InstanceCost& instance = result[p].instances[i];
-      instance.measured = measured[position[p][i]];
+    for (InstanceCost& instance : result[p].instances) {
+      instance.measured = *next++;
       (instance.shell ? result[p].shell : result[p].dataflow) += instance.measured;
       (instance.shell ? result[p].shell_predicted : result[p].dataflow_predicted) += instance.predicted;
       if (auto& regions = result[p].regions; !regions.empty()) {
         const auto there = std::find_if(regions.begin(), regions.end(), [&](const RegionUse& region) {
-          return region.name == partitions[p].instances[i].region;
+          return region.name == instance.region;
         });
         (there == regions.end() ? regions.front() : *there).measured += instance.measured;
       }

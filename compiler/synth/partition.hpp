@@ -3,8 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -23,10 +21,9 @@ struct EmittedInstance {
   std::string block;   // empty for units between blocks
   std::string region;  // empty for the first
   bool shell = false;  // outside of the dataflow
+  std::string module;  // in the cost model, and its parameters there
+  generators::Parameters parameters;
   SynthesisJob job;
-  // Of a module that was written for this partition: its name and parameters in the cost model. Else empty.
-  std::string model;
-  generators::Parameters counts;
 };
 
 /// The work of a block for one frame, from design.json.
@@ -64,10 +61,7 @@ struct EmittedPartition : PartitionFacts {
 Result<EmittedPartition> read_partition(const Yosys& yosys, const std::filesystem::path& folder,
                                         const std::string& family = {});
 
-struct InstanceCost {
-  std::string name, module, block;
-  bool shell = false;
-  generators::Parameters parameters;
+struct InstanceCost : EmittedInstance {
   generators::Cost measured, predicted;
 };
 
@@ -87,21 +81,11 @@ struct PartitionCost : PartitionFacts {
   std::vector<LayerUse> layers;
   LayerUse all_layers;  // together
 
-  generators::Cost whole() const { return sum(dataflow, shell); }
-  generators::Cost whole_predicted() const { return sum(dataflow_predicted, shell_predicted); }
-
- private:
-  static generators::Cost sum(generators::Cost a, const generators::Cost& b) { return a += b; }
+  generators::Cost whole() const { return dataflow + shell; }
+  generators::Cost whole_predicted() const { return dataflow_predicted + shell_predicted; }
 };
 
-struct SynthesisOptions {
-  unsigned jobs = 0;  // runs of Yosys at once; 0: as many as processors
-  /// Called after each run, by one thread at a time, with counts of distinct instances.
-  std::function<void(std::size_t done, std::size_t of)> progress;
-};
-
-/// Synthesises equal instances once, and cached ones not at all. Errors as synthesise(); after the first one
-/// no further run begins.
+/// Synthesises all instances, adds them up and compares them with their predictions. Errors as synthesise().
 Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, const Cache& cache,
                                                          const generators::Catalog& catalog,
                                                          const std::vector<EmittedPartition>& partitions,

@@ -1,8 +1,10 @@
 #include "compiler/synth/yosys.hpp"
 
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <thread>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
@@ -73,6 +75,13 @@ std::string actual_parameters(const SynthesisJob& job,
   return text;
 }
 
+/// One of several equal jobs.
+struct Distinct {
+  const SynthesisJob* job = nullptr;
+  std::string key;
+  Cost cost = {};
+};
+
 /// Memory files with neutral names, so that equal instances of different layers are equal.
 struct Neutral {
   std::map<std::string, std::string> names;     // as the job has them -> short
@@ -94,12 +103,13 @@ Neutral neutral(const SynthesisJob& job, const std::string& prefix) {
 
 /// Wraps each instance in a module of its own. Without `keep` Yosys would remove everything that nobody
 /// reads; without `keep_hierarchy` it would take unconnected inputs for constants.
-std::string wrappers(const std::vector<const SynthesisJob*>& jobs) {
+std::string wrappers(const std::vector<Distinct*>& jobs) {
   std::string text, top = "module " + std::string(kTop) + " ();\n";
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const std::string name = wrapper_name(i);
-    text += "module " + name + " ();\n  (* keep, keep_hierarchy *) " + jobs[i]->module + " #(" +
-            actual_parameters(*jobs[i], neutral(*jobs[i], name + "_").names) + ") dut ();\nendmodule\n";
+    text += "module " + name + " ();\n  (* keep, keep_hierarchy *) " + jobs[i]->job->module + " #(" +
+            actual_parameters(*jobs[i]->job, neutral(*jobs[i]->job, name + "_").names) +
+            ") dut ();\nendmodule\n";
     top += "  (* keep, keep_hierarchy *) " + name + " u_" + name + " ();\n";
   }
   return text + top + "endmodule\n";
@@ -130,19 +140,19 @@ Error disk_full(const fs::path& folder) {
 }
 
 /// Runs Yosys over the jobs in `folder` and returns its statistics.
-Result<std::string> run_yosys(const Yosys& yosys, const std::vector<const SynthesisJob*>& jobs,
+Result<std::string> run_yosys(const Yosys& yosys, const std::vector<Distinct*>& jobs,
                               const fs::path& folder) {
   std::set<std::string> sources;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    for (const auto& [name, text] : jobs[i]->sources) {
+    for (const auto& [name, text] : jobs[i]->job->sources) {
       if (sources.insert(name).second) MILLRACE_TRY(write_scratch_file(folder / name, text));
     }
-    for (const auto& [name, text] : neutral(*jobs[i], wrapper_name(i) + "_").memories) {
+    for (const auto& [name, text] : neutral(*jobs[i]->job, wrapper_name(i) + "_").memories) {
       MILLRACE_TRY(write_scratch_file(folder / name, text));
     }
   }
   MILLRACE_TRY(write_scratch_file(folder / (std::string(kTop) + ".sv"), wrappers(jobs)));
-  MILLRACE_TRY(write_scratch_file(folder / "run.ys", script(jobs[0]->family, sources)));
+  MILLRACE_TRY(write_scratch_file(folder / "run.ys", script(jobs[0]->job->family, sources)));
   MILLRACE_ASSIGN(const ChildOutcome outcome,
                   run_child({yosys.program.string(), "-Q", "-q", "-s", "run.ys"}, folder));
   if (outcome.signal != 0) {
@@ -174,6 +184,44 @@ std::optional<Cost> read_cost(const fs::path& entry) {
   if (words >> cost.lut >> cost.lutram >> cost.ff >> cost.dsp >> cost.ramb18 >> cost.ramb36 >> cost.uram)
     return cost;
   return std::nullopt;
+}
+
+/// Synthesises jobs in one run of Yosys, and keeps their costs in the cache.
+Status run_batch(const Yosys& yosys, const Cache& cache, const std::vector<Distinct*>& batch) {
+  MILLRACE_ASSIGN(const CacheFolder folder, cache.folder(kCacheKind));
+  MILLRACE_ASSIGN(const std::string statistics, run_yosys(yosys, batch, folder.path()));
+  // Check all of them before keeping the first: on a full disk Yosys reports success with statistics cut off.
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto counted = count_cells(statistics, wrapper_name(i));
+    if (!counted.ok()) return is_disk_full(folder.path()) ? disk_full(folder.path()) : counted.error();
+    batch[i]->cost = *counted;
+  }
+  for (const Distinct* one : batch) {
+    const auto kept = cache.get(kCacheKind, one->key, [&](const fs::path& entry, const fs::path&) {
+      return write_new_file(entry / kCost, print_cost(one->cost));
+    });
+    if (!kept.ok()) return kept.error();
+  }
+  return {};
+}
+
+/// Shares jobs out among runs of Yosys, `least` or more. A run takes a fixed time and more for more logic, so there
+/// are few, with the largest jobs apart.
+std::vector<std::vector<Distinct*>> make_batches(std::vector<Distinct*> missing, std::size_t least) {
+  constexpr std::uint64_t kBatchSize = 12000;
+  std::uint64_t total = 0;
+  for (const Distinct* one : missing) total += one->job->size;
+  const std::size_t count = std::min(missing.size(), std::max<std::size_t>(least, total / kBatchSize + 1));
+  std::stable_sort(missing.begin(), missing.end(),
+                   [](const Distinct* a, const Distinct* b) { return a->job->size > b->job->size; });
+  std::vector<std::vector<Distinct*>> batches(count);
+  std::vector<std::uint64_t> sizes(count);
+  for (Distinct* one : missing) {
+    const auto smallest = std::min_element(sizes.begin(), sizes.end());
+    *smallest += one->job->size;
+    batches[static_cast<std::size_t>(smallest - sizes.begin())].push_back(one);
+  }
+  return batches;
 }
 
 }  // namespace
@@ -242,44 +290,81 @@ std::optional<Cost> known_cost(const Yosys& yosys, const Cache& cache, const Syn
   return entry ? read_cost(*entry) : std::nullopt;
 }
 
+Result<Sources> sources_of(const std::string& module, const Sources& library) {
+  Sources found;
+  std::vector<std::string> open = {module};
+  while (!open.empty()) {
+    const std::string name = open.back();
+    open.pop_back();
+    const auto source = library.find(name + ".sv");
+    if (source == library.end()) {
+      return Error(ErrorCode::kInvalidInput, "the hardware library has no " + name + ".sv");
+    }
+    if (!found.insert(*source).second) continue;
+    // Every word mr_… that names a module. A module that only a comment names does no harm.
+    const std::string& text = source->second;
+    for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
+      std::size_t end = at;
+      while (end < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+        ++end;
+      const std::string word = text.substr(at, end - at);
+      if (word != name && library.contains(word + ".sv") && word != "mr_handshake_check")
+        open.push_back(word);
+    }
+  }
+  return found;
+}
+
 Result<std::vector<Cost>> synthesise(const Yosys& yosys, const Cache& cache,
-                                     const std::vector<SynthesisJob>& jobs) {
-  std::vector<Cost> costs(jobs.size());
-  std::vector<const SynthesisJob*> missing;
-  std::vector<std::size_t> positions;
-  std::map<std::string, std::size_t> first;  // key -> position: equal instances are made once
-  std::vector<std::size_t> same(jobs.size());
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    MILLRACE_TRY(check_family(jobs[i].family));
-    same[i] = first.emplace(key_of(yosys, jobs[i]), i).first->second;
-    if (same[i] != i) continue;
-    if (const auto known = known_cost(yosys, cache, jobs[i])) {
-      costs[i] = *known;
-    } else {
-      missing.push_back(&jobs[i]);
-      positions.push_back(i);
-    }
+                                     const std::vector<SynthesisJob>& jobs, const SynthesisOptions& options) {
+  std::map<std::string, std::size_t> positions;  // key -> position in `distinct`
+  std::vector<std::size_t> position;             // of each job's
+  std::vector<Distinct> distinct;
+  for (const SynthesisJob& job : jobs) {
+    MILLRACE_TRY(check_family(job.family));
+    std::string key = key_of(yosys, job);
+    const auto [at, fresh] = positions.emplace(key, distinct.size());
+    position.push_back(at->second);
+    if (fresh) distinct.push_back({&job, std::move(key)});
   }
-  if (!missing.empty()) {
-    MILLRACE_ASSIGN(const CacheFolder folder, cache.folder(kCacheKind));
-    MILLRACE_ASSIGN(const std::string statistics, run_yosys(yosys, missing, folder.path()));
-    // Check all of them before keeping the first: on a full disk Yosys reports success with statistics cut
-    // off.
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-      const auto counted = count_cells(statistics, wrapper_name(i));
-      if (!counted.ok()) return is_disk_full(folder.path()) ? disk_full(folder.path()) : counted.error();
-      costs[positions[i]] = *counted;
-    }
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-      const Cost& cost = costs[positions[i]];
-      const auto kept =
-          cache.get(kCacheKind, key_of(yosys, *missing[i]), [&](const fs::path& entry, const fs::path&) {
-            return write_new_file(entry / kCost, print_cost(cost));
-          });
-      if (!kept.ok()) return kept.error();
-    }
+  std::vector<Distinct*> missing;
+  for (Distinct& one : distinct) {
+    if (const auto known = known_cost(yosys, cache, *one.job))
+      one.cost = *known;
+    else
+      missing.push_back(&one);
   }
-  for (std::size_t i = 0; i < jobs.size(); ++i) costs[i] = costs[same[i]];
+  std::size_t done = distinct.size() - missing.size();
+  if (options.progress) options.progress(done, distinct.size());
+
+  const unsigned threads =
+      options.jobs != 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
+  const auto batches = make_batches(std::move(missing), threads);
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;  // protects done, result and the calls of progress
+  Status result;
+  const auto work = [&] {
+    for (std::size_t b = next++; b < batches.size(); b = next++) {
+      Status made = run_batch(yosys, cache, batches[b]);
+      const std::lock_guard lock(mutex);
+      if (!made.ok()) {
+        if (result.ok()) result = std::move(made);
+        next = batches.size();
+        return;
+      }
+      done += batches[b].size();
+      if (options.progress) options.progress(done, distinct.size());
+    }
+  };
+  {
+    std::vector<std::jthread> pool;
+    for (unsigned t = 1; t < std::min<std::size_t>(threads, batches.size()); ++t) pool.emplace_back(work);
+    work();
+  }
+  MILLRACE_TRY(result);
+  std::vector<Cost> costs;
+  for (const std::size_t at : position) costs.push_back(distinct[at].cost);
   return costs;
 }
 

@@ -1,8 +1,10 @@
 // Counts the primitives of instances with Yosys, for `millrace synth` and tools/calibrate. Results are cached
-// by content.
+// by content, and runs of Yosys go side by side.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,23 +34,38 @@ inline constexpr const char* kSynthesisOptions = "-nosrl -flatten -noiopad -nocl
 /// ("distributed"), which Yosys takes for LUTRAM; the command replaces it by Yosys' own word.
 inline constexpr const char* kTablesInLogic = "setattr -set rom_style \"logic\" a:rom_style=distributed";
 
+/// SystemVerilog by file name: "mr_mvu.sv" -> text.
+using Sources = std::map<std::string, std::string>;
+
+/// The files of `library` that `module` consists of. kInvalidInput if one is missing.
+Result<Sources> sources_of(const std::string& module, const Sources& library);
+
 /// Everything that a synthesis depends on.
 struct SynthesisJob {
   std::string module;
   generators::Parameters parameters;
   std::vector<std::pair<std::string, std::string>> names;  // string parameter -> file name, or its beginning
   std::map<std::string, std::string> memories;             // file name -> content, of all those names
-  std::map<std::string, std::string> sources;              // "mr_mvu.sv" -> text, `module` and all below it
+  Sources sources;                                         // of `module` and all below it
   std::string family;                                      // "xcu", "xcup"
+  std::uint64_t size = 1;  // about its LUTs and flip-flops: jobs are shared out among runs by size
+};
+
+struct SynthesisOptions {
+  unsigned jobs = 0;  // runs of Yosys at once; 0: as many as processors
+  /// Called after each run, by one thread at a time, with counts of distinct instances.
+  std::function<void(std::size_t done, std::size_t of)> progress = {};
 };
 
 /// The primitives of each instance on its own: inputs are unknown, and all outputs are used. All jobs have
-/// one family. Instances that are not cached go through one run of Yosys together, because it takes seconds
-/// to read its own libraries. Blocks until Yosys ends. Any thread. Errors, after which nothing of the run is
-/// kept: kInternal if Yosys refuses an instance (the message has its last lines), kUnavailable if a signal
-/// ended it, kCorrupt as count_cells(), kResourceExhausted if the disk is full.
+/// one family. Equal instances are synthesised once, and cached ones not at all. The others go through few runs
+/// of Yosys, because it takes seconds to read its own libraries. Blocks until Yosys ends. Any thread. Errors, after
+/// which nothing of their run is kept and no further run begins: kInternal if Yosys refuses an instance (the message
+/// has its last lines), kUnavailable if a signal ended it, kCorrupt as count_cells(), kResourceExhausted if the
+/// disk is full.
 Result<std::vector<generators::Cost>> synthesise(const Yosys& yosys, const Cache& cache,
-                                                 const std::vector<SynthesisJob>& jobs);
+                                                 const std::vector<SynthesisJob>& jobs,
+                                                 const SynthesisOptions& options = {.jobs = 1});
 
 /// The key of a job in the cache: a digest of everything its result depends on, which excludes names of
 /// memory files.

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "compiler/generators/cost.hpp"
-#include "compiler/synth/sources.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/readme.hpp"
+#include "tools/calibrate/digests.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -73,7 +73,7 @@ std::map<std::string, Design> read_designs(const Catalog& catalog) {
     Design& design = designs[fields[0]];
     const bool shell = fields[1] == "shell";
     // "-" marks a module that was generated for this design.
-    const auto now = synth::digest_of(fields[3], synth::library());
+    const auto now = tools::calibrate::digest_of(fields[3], tools::calibrate::library());
     if (fields[5] != (now.ok() ? *now : "-")) design.stale.insert(fields[3]);
     const auto count = [&](std::size_t field) {
       return static_cast<std::uint64_t>(std::stoull(fields[field]));

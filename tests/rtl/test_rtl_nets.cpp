@@ -11,10 +11,10 @@
 #include <string>
 #include <tuple>
 
-#include "compiler/synth/sources.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/readme.hpp"
+#include "tools/calibrate/digests.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -70,16 +70,16 @@ class RtlNets : public testing::Test {
 /// Figures of changed hardware are worthless. Measuring again takes tens of minutes, so plan for it when you
 /// change a module. Only tools/rtl-nets can tell whether compile would emit other hardware today.
 TEST_F(RtlNets, FiguresAreOfTheCurrentSystemVerilogLibrary) {
-  namespace synth = compiler::synth;
+  namespace calibrate = tools::calibrate;
   for (const json::value& row : rows()) {
     const json::value* sources = row.as_object().if_contains("sources");
     ASSERT_NE(sources, nullptr) << describe(row) << ": no sources; run tools/rtl-nets";
     const json::object& modules = sources->at("library").as_object();
     EXPECT_FALSE(modules.empty()) << describe(row);
     for (const auto& module : modules) {
-      const auto now = synth::library().find(std::string(module.key()) + ".sv");
-      EXPECT_TRUE(now != synth::library().end() &&
-                  synth::digest_of(now->second) == module.value().as_string())
+      const auto now = calibrate::library().find(std::string(module.key()) + ".sv");
+      EXPECT_TRUE(now != calibrate::library().end() &&
+                  calibrate::digest_of(now->second) == module.value().as_string())
           << describe(row) << ": measured with other SystemVerilog of " << module.key()
           << "; run tools/rtl-nets";
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "compiler/generators/module.hpp"
@@ -126,6 +127,26 @@ bool same_exactly(const Cost& a, const Cost& b) {
          a.lutram == b.lutram;
 }
 
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.5g", value);
+  return text;
+}
+
+std::string print_error(const FitError& error) {
+  return "{mean: " + number(error.mean) + ", worst: " + number(error.worst) +
+         ", rows: " + std::to_string(error.rows) + "}";
+}
+
+std::string print_fit(const Fit& fit) {
+  std::string text = "{terms: {";
+  for (const auto& [term, coefficient] : fit.coefficients) {
+    if (text.back() != '{') text += ", ";
+    text += term + ": " + number(coefficient);
+  }
+  return text + "}, held_out: " + print_error(fit.held_out) + "}";
+}
+
 }  // namespace
 
 Result<Fitted> fit(const Measurements& measurements) {
@@ -177,6 +198,30 @@ Result<Fitted> fit(const Measurements& measurements) {
     }
   }
   return result;
+}
+
+std::string print_catalog(const Catalog& catalog) {
+  std::string text =
+      "# What Yosys makes of the modules of kernels/rtl: coefficients of compiler/generators/module.hpp.\n"
+      "# Written by tools/calibrate from kernels/catalog.csv; see kernels/README.md. Not to be edited.\n"
+      "# held_out: relative error on measurements left out of the fit, in tenths of them.\n"
+      "# cycles: relative error of compiler/generators/timing.hpp on kernels/cycles.csv; nothing of it is "
+      "fitted.\n"
+      "schema: 1\ntool: \"" +
+      catalog.tool + "\"\nmodules:\n";
+  for (const auto& [name, model] : catalog.modules) {
+    text += "  " + name + ":\n    lut: " + print_fit(model.lut) + "\n    ff: " + print_fit(model.ff) + "\n";
+    if (model.cycles)
+      text += "    cycles: {latency: " + print_error(model.cycles->latency) +
+              ", interval: " + print_error(model.cycles->interval) + "}\n";
+  }
+  if (catalog.host.empty()) return text;
+  text += "# Measured with kernels/fast, one thread: millrace-calibrate host.\nhost:\n  machine: \"" +
+          catalog.host_machine + "\"\n  operations:\n";
+  for (const auto& [operation, time] : catalog.host)
+    text += "    " + operation + ": {block_ns: " + number(time.block_ns) +
+            ", unit_ns: " + number(time.unit_ns) + "}\n";
+  return text;
 }
 
 }  // namespace millrace::tools::calibrate

@@ -3,6 +3,7 @@
 // errors.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compiler/generators/catalog.hpp"
@@ -29,5 +30,8 @@ struct Fitted {
 /// the held-out errors, every tenth measurement in turn is predicted from a fit to the others. kInvalidInput
 /// if a measurement has no features.
 Result<Fitted> fit(const Measurements& measurements);
+
+/// The text of a catalogue's file, which parse_catalog() reads back.
+std::string print_catalog(const compiler::generators::Catalog& catalog);
 
 }  // namespace millrace::tools::calibrate

@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "compiler/synth/sources.hpp"
 #include "compiler/synth/yosys.hpp"
 #include "runtime/base/file.hpp"
 #include "tools/calibrate/cycles.hpp"
+#include "tools/calibrate/digests.hpp"
 #include "tools/calibrate/fit.hpp"
 #include "tools/calibrate/host.hpp"
 #include "tools/calibrate/measurements.hpp"
@@ -84,7 +84,7 @@ Status measure(const std::string& module, const Sources& library, const Measurem
   std::string digest;
   if (samples.front().source.empty()) {
     MILLRACE_ASSIGN(sources, compiler::synth::sources_of(module, library));
-    MILLRACE_ASSIGN(digest, compiler::synth::digest_of(module, library));
+    MILLRACE_ASSIGN(digest, digest_of(module, library));
   }
   std::vector<SynthesisJob> jobs;
   std::vector<Measurement> rows;
@@ -100,10 +100,7 @@ Status measure(const std::string& module, const Sources& library, const Measurem
     return {};
   };
   for (const Sample& sample : samples) {
-    Measurement m{module,
-                  sample.parameters,
-                  sample.source.empty() ? digest : compiler::synth::digest_of(sample.source),
-                  {}};
+    Measurement m{module, sample.parameters, sample.source.empty() ? digest : digest_of(sample.source), {}};
     if (const auto at = known.find(key(module, m)); at != known.end()) {
       result.rows.push_back(*at->second);
       continue;
@@ -191,8 +188,7 @@ Status fit_catalog() {
     fitted.catalog.host_machine = before.host_machine;
     fitted.catalog.host = before.host;
   }
-  return write_file_atomically(kernels() / "catalog.yaml",
-                               compiler::generators::print_catalog(fitted.catalog));
+  return write_file_atomically(kernels() / "catalog.yaml", print_catalog(fitted.catalog));
 }
 
 Status host() {
@@ -203,7 +199,7 @@ Status host() {
   std::printf("%s\n%-14s %10s %10s\n", times.machine.c_str(), "operation", "ns a block", "ns a unit");
   for (const auto& [name, time] : times.operations)
     std::printf("%-14s %10.1f %10.4f\n", name.c_str(), time.block_ns, time.unit_ns);
-  return write_file_atomically(kernels() / "catalog.yaml", compiler::generators::print_catalog(catalog));
+  return write_file_atomically(kernels() / "catalog.yaml", print_catalog(catalog));
 }
 
 int main(int argc, char** argv) {

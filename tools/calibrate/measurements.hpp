@@ -5,7 +5,7 @@
 //   mr_skid,WIDTH=8,0f3a9c21,12,0,18,0,0,0,0
 //
 // `parameters` are NAME=value, separated by spaces. `sources` is the digest of the SystemVerilog that was
-// measured (compiler/synth/sources.hpp).
+// measured (tools/calibrate/digests.hpp).
 #pragma once
 
 #include <cstdint>

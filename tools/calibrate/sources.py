@@ -1,4 +1,4 @@
-"""Computes the digests of SystemVerilog that committed measurements carry, as compiler/synth/sources.hpp does."""
+"""Computes the digests of SystemVerilog that committed measurements carry, as tools/calibrate/digests.hpp does."""
 import functools
 import hashlib
 import os

@@ -12,10 +12,10 @@
 #include "compiler/generators/catalog.hpp"
 #include "compiler/generators/module.hpp"
 #include "compiler/generators/unrolled.hpp"
-#include "compiler/synth/sources.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 #include "tools/calibrate/cycles.hpp"
+#include "tools/calibrate/digests.hpp"
 #include "tools/calibrate/fit.hpp"
 #include "tools/calibrate/measurements.hpp"
 #include "tools/calibrate/sample.hpp"
@@ -153,7 +153,7 @@ const std::filesystem::path kKernels = std::filesystem::path(tests::source_dir()
 /// The library, and the modules that the benches put together from it.
 const compiler::synth::Sources& modules() {
   static const compiler::synth::Sources all = [] {
-    auto sources = compiler::synth::library();
+    auto sources = library();
     for (const auto& file : std::filesystem::directory_iterator(kKernels / "tb/assemblies"))
       if (file.path().extension() == ".sv") sources[file.path().filename()] = *read_text_file(file.path());
     return sources;
@@ -163,7 +163,7 @@ const compiler::synth::Sources& modules() {
 
 /// Digest of a module as it is; empty if there is none of that name.
 std::string digest_now(const std::string& module) {
-  const auto digest = compiler::synth::digest_of(module, modules());
+  const auto digest = digest_of(module, modules());
   return digest.ok() ? *digest : "";
 }
 
@@ -173,12 +173,34 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
+TEST(Calibration, DigestOfSourcesIgnoresComments) {
+  EXPECT_EQ(digest_of("a;\n  b;\n"), digest_of("/// c\n\na;  // d\n  b;"));
+  EXPECT_NE(digest_of("a;\nb;\n"), digest_of("a;\nc;\n"));
+  compiler::synth::Sources sources = {
+      {"mr_a.sv", "mr_b b ();  // as mr_c\n"}, {"mr_b.sv", "x"}, {"mr_c.sv", "y"}};
+  const auto before = digest_of("mr_a", sources);
+  ASSERT_TRUE(before.ok());
+  sources["mr_c.sv"] = "z";
+  EXPECT_EQ(*digest_of("mr_a", sources), *before) << "a comment needs nothing";
+  sources["mr_b.sv"] = "z";
+  EXPECT_NE(*digest_of("mr_a", sources), *before);
+  EXPECT_EQ(digest_of("mr_d", sources).error().code(), ErrorCode::kInvalidInput);
+}
+
+TEST(Calibration, PrintedCatalogueReadsBackUnchanged) {
+  const auto catalog = load_catalog();
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message();
+  const auto again = parse_catalog(print_catalog(*catalog), "printed");
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(*again, *catalog);
+}
+
 TEST(Calibration, MeasurementsAreOfTheCurrentSystemVerilog) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
   std::map<std::string, std::string> unrolled;  // parameters -> digest
   for (const Sample& sample : unrolled_sample())
-    unrolled[print_parameters(sample.parameters)] = compiler::synth::digest_of(sample.source);
+    unrolled[print_parameters(sample.parameters)] = digest_of(sample.source);
   std::set<std::string> stale, rows;
   for (const Measurement& m : measurements->rows) {
     const std::string parameters = print_parameters(m.parameters);

@@ -154,14 +154,6 @@ TEST(Cost, DspSlicesOfAMatrixUnitAreExact) {
   EXPECT_EQ(slices(6, 8, 0), 0U);
 }
 
-TEST(Catalog, PrintedCatalogReadsBackUnchanged) {
-  const Catalog catalog = embedded();
-  const Result<Catalog> again = parse_catalog(print_catalog(catalog), "printed");
-  ASSERT_TRUE(again.ok()) << again.error().message();
-  EXPECT_EQ(print_catalog(*again), print_catalog(catalog));
-  EXPECT_EQ(again->modules.size(), catalog.modules.size());
-}
-
 TEST(Catalog, RefusesAMalformedCatalogByFileLineAndKey) {
   const auto message = [](const std::string& text) {
     const Result<Catalog> catalog = parse_catalog(text, "c.yaml");

@@ -11,7 +11,6 @@
 #include <fstream>
 
 #include "compiler/synth/partition.hpp"
-#include "compiler/synth/sources.hpp"
 #include "compiler/synth/yosys.hpp"
 #include "runtime/base/file.hpp"
 
@@ -129,19 +128,6 @@ TEST(Synth, TakesOnlyTheSourcesThatAModuleNeeds) {
   for (const auto& [name, text] : *sources) names += name + " ";
   EXPECT_EQ(names, "mr_leaf.sv mr_part.sv mr_top.sv ");
   EXPECT_EQ(sources_of("mr_missing", kLibrary).error().code(), ErrorCode::kInvalidInput);
-}
-
-TEST(Synth, DigestOfSourcesIgnoresComments) {
-  EXPECT_EQ(digest_of("a;\n  b;\n"), digest_of("/// c\n\na;  // d\n  b;"));
-  EXPECT_NE(digest_of("a;\nb;\n"), digest_of("a;\nc;\n"));
-  Sources library = {{"mr_a.sv", "mr_b b ();  // as mr_c\n"}, {"mr_b.sv", "x"}, {"mr_c.sv", "y"}};
-  const auto before = digest_of("mr_a", library);
-  ASSERT_TRUE(before.ok());
-  library["mr_c.sv"] = "z";
-  EXPECT_EQ(*digest_of("mr_a", library), *before) << "a comment needs nothing";
-  library["mr_b.sv"] = "z";
-  EXPECT_NE(*digest_of("mr_a", library), *before);
-  EXPECT_EQ(digest_of("mr_d", library).error().code(), ErrorCode::kInvalidInput);
 }
 
 TEST(Synth, RunsYosysOnceForEqualInstancesAndNeverForCachedOnes) {

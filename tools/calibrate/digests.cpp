@@ -1,12 +1,14 @@
-#include "compiler/synth/sources.hpp"
+#include "tools/calibrate/digests.hpp"
 
-#include <cctype>
-#include <vector>
+#include <algorithm>
 
 #include "kernels/rtl/library.hpp"
 #include "runtime/base/digest.hpp"
 
-namespace millrace::compiler::synth {
+namespace millrace::tools::calibrate {
+
+using compiler::synth::Sources;
+
 namespace {
 
 std::string without_comments(const std::string& text) {
@@ -39,32 +41,6 @@ const Sources& library() {
   return sources;
 }
 
-Result<Sources> sources_of(const std::string& module, const Sources& library) {
-  Sources found;
-  std::vector<std::string> open = {module};
-  while (!open.empty()) {
-    const std::string name = open.back();
-    open.pop_back();
-    const auto source = library.find(name + ".sv");
-    if (source == library.end()) {
-      return Error(ErrorCode::kInvalidInput, "the hardware library has no " + name + ".sv");
-    }
-    if (!found.insert(*source).second) continue;
-    // Every word mr_… that names a module. A module that only a comment names does no harm.
-    const std::string& text = source->second;
-    for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
-      std::size_t end = at;
-      while (end < text.size() &&
-             (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
-        ++end;
-      const std::string word = text.substr(at, end - at);
-      if (word != name && library.contains(word + ".sv") && word != "mr_handshake_check")
-        open.push_back(word);
-    }
-  }
-  return found;
-}
-
 std::string digest_of(const std::string& text) {
   Sha256 digest;
   digest.update(without_comments(text));
@@ -74,10 +50,10 @@ std::string digest_of(const std::string& text) {
 Result<std::string> digest_of(const std::string& module, const Sources& library) {
   Sources said;
   for (const auto& [name, text] : library) said.emplace(name, without_comments(text));
-  MILLRACE_ASSIGN(const Sources needed, sources_of(module, said));
+  MILLRACE_ASSIGN(const Sources needed, compiler::synth::sources_of(module, said));
   Sha256 digest;
   for (const auto& [name, text] : needed) digest.update(name).update("\n").update(text);
   return beginning(digest);
 }
 
-}  // namespace millrace::compiler::synth
+}  // namespace millrace::tools::calibrate
