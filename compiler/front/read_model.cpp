@@ -5,7 +5,6 @@
 
 #include "compiler/front/import.hpp"
 #include "compiler/front/model_file.hpp"
-#include "compiler/front/program.hpp"
 #include "compiler/graph/print.hpp"
 #include "compiler/operators/operators.hpp"
 #include "compiler/passes/passes.hpp"
@@ -149,7 +148,8 @@ Result<Model> read_model(const ModelOptions& options, Steps& steps) {
                   steps.run(kImportStep, [&] { return import_model(options, model.info); }));
   MILLRACE_TRY(steps.run("read_model_file", [&] { return read_model_file(options.model, model.info); }));
   MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), model.notes, steps));
-  MILLRACE_ASSIGN(model.program, steps.run("build_program", [&] { return build_program(graph); }));
+  MILLRACE_ASSIGN(model.program,
+                  steps.run("build_program", [&] { return passes::build_program(std::move(graph)); }));
   model.program.name = model.info.name;
   MILLRACE_TRY(check_names(model.program, model.info));
   return model;

@@ -108,9 +108,6 @@ std::string operation_name(const Operation& operation) {
     std::string operator()(const Move&) const { return "move"; }
     std::string operator()(const Concat&) const { return "concat"; }
     std::string operator()(const Softmax&) const { return "softmax"; }
-    std::string operator()(const kernels::Operation& o) const {
-      return std::string("kernel:") + kernels::operation_name(o);
-    }
   };
   return std::visit(Namer{}, operation);
 }

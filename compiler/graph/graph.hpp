@@ -1,8 +1,7 @@
 // The compiler's intermediate representation: values joined by nodes, plain C++.
 //
-// A graph passes through levels (verify.hpp). At first its nodes are ONNX operators. Then they are integer
-// arithmetic with the model's float32 chains as exact references. At last each node is one block of
-// kernels/program.
+// A graph passes through levels (verify.hpp). At first its nodes are ONNX operators. At last they are integer
+// arithmetic with the model's float32 chains as exact references, from which compiler/passes makes a program.
 #pragma once
 
 #include <cstddef>
@@ -78,7 +77,7 @@ inline constexpr ValueId kNoValue = 0xFFFFFFFFU;  // an optional input that was 
 struct Value {
   std::string name;  // unique; the ONNX value's name if there is one
   Type type;
-  Shape shape;  // with the batch axis until the graph is lowered; then [height, width, channels]
+  Shape shape;                               // with the batch axis
   std::shared_ptr<const Constant> constant;  // null if the value depends on the model's input
   // For reports: an integer q represents (q - zero_point) * scale.
   std::vector<float> scale;
@@ -111,20 +110,12 @@ struct OnnxOperator {
   }
 };
 
-/// A window over the last two axes of [1, C, H, W].
-struct Geometry {
-  std::int64_t kernel_h = 1, kernel_w = 1;
-  std::int64_t stride_h = 1, stride_w = 1;
-  std::int64_t dilation_h = 1, dilation_w = 1;
-  std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
-  bool operator==(const Geometry&) const = default;
-};
-
 /// acc = sum (x - input_zero) * (w - weight_zero[o]) + bias[o]. x is [1, C, H, W], or [1, K] if `dense`.
-/// The result is the integer chain(acc), or acc itself if `chain` is empty.
+/// The result is the integer chain(acc), or acc itself if `chain` is empty. Windows of this and of the pools are
+/// over the last two axes of [1, C, H, W].
 struct Accumulate {
   bool dense = false;
-  Geometry geometry;
+  kernels::Window window;
   std::int64_t groups = 1;
   std::int64_t out_channels = 0;
   Type weight_type;
@@ -142,12 +133,12 @@ struct Elementwise {
 };
 
 struct MaxPool {
-  Geometry geometry;
+  kernels::Window window;
 };
 
 /// chain(sum over the window of (x - zero)), channel by channel; padding counts as x = zero.
 struct SumPool {
-  Geometry geometry;
+  kernels::Window window;
   std::int64_t zero = 0;
   Chain chain;
 };
@@ -179,8 +170,8 @@ struct Concat {
 /// Along the last axis; float32.
 struct Softmax {};
 
-using Operation = std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Concat,
-                               Softmax, kernels::Operation>;
+using Operation =
+    std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Concat, Softmax>;
 
 struct Node {
   std::string name;  // unique
@@ -191,7 +182,7 @@ struct Node {
   bool refused = false;              // unsupported; Graph::refusals says why, and later passes skip it
 };
 
-/// "Conv", "accumulate", "kernel:convolution": for printing and messages.
+/// "Conv", "accumulate": for printing and messages.
 std::string operation_name(const Operation& operation);
 
 /// A note for the model's owner: a bias that was rounded, or an operator whose results may differ.

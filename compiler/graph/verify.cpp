@@ -8,11 +8,8 @@ namespace {
 
 /// Which operations a level allows.
 bool is_allowed(const Operation& operation, Level level) {
-  const bool onnx = std::holds_alternative<OnnxOperator>(operation);
-  const bool kernel = std::holds_alternative<kernels::Operation>(operation);
-  if (level == Level::kImported) return onnx;
-  if (level == Level::kLowered) return kernel;
-  return !kernel && (level == Level::kMixed || !onnx);
+  return level == Level::kMixed ||
+         std::holds_alternative<OnnxOperator>(operation) == (level == Level::kImported);
 }
 
 /// Checks one node. The returned sentence says what is wrong; it is empty if nothing is.
@@ -57,7 +54,7 @@ class NodeCheck {
     if (x.size() != (a.dense ? 2U : 4U)) return "has an input of the wrong rank";
     if (a.groups < 1 || x[1] % a.groups != 0 || a.out_channels % a.groups != 0)
       return "has groups that do not divide";
-    const std::int64_t per_channel = x[1] / a.groups * a.geometry.kernel_h * a.geometry.kernel_w;
+    const std::int64_t per_channel = x[1] / a.groups * a.window.kernel_h * a.window.kernel_w;
     if (static_cast<std::int64_t>(a.weights->integers.size()) != per_channel * a.out_channels)
       return "has weights of the wrong size";
     const auto one_or_all = [&a](std::size_t n) {
@@ -126,10 +123,6 @@ class NodeCheck {
     return in(0).type.is_float() && out().type.is_float() ? "" : "is not on floats";
   }
 
-  std::string check(const kernels::Operation&) const {
-    return node_.outputs.size() == 1 ? "" : "has no single output";
-  }
-
   const Graph& graph_;
   const Node& node_;
 };
@@ -154,7 +147,7 @@ Status verify_values(const Graph& graph) {
 }  // namespace
 
 const char* to_string(Level level) {
-  static constexpr const char* kNames[] = {"imported", "mixed", "integer", "lowered"};
+  static constexpr const char* kNames[] = {"imported", "mixed", "integer"};
   return kNames[static_cast<std::size_t>(level)];
 }
 

@@ -11,7 +11,6 @@ enum class Level : std::uint8_t {
   kImported,  // ONNX operators only
   kMixed,     // ONNX operators and integer arithmetic
   kInteger,   // integer arithmetic only
-  kLowered,   // kernels::Operation only; shapes without batch, channels innermost
 };
 
 const char* to_string(Level level);

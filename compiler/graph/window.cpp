@@ -65,11 +65,13 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
   }
   if (n == 1) axes[0].out = 1;
   ResolvedWindow w;
-  w.geometry = {axes[0].kernel,   axes[1].kernel, axes[0].stride, axes[1].stride, axes[0].dilation,
-                axes[1].dilation, axes[0].before, axes[1].before, axes[0].after,  axes[1].after};
-  w.out_h = axes[0].out;
-  w.out_w = axes[1].out;
-  w.padded = axes[0].before + axes[0].after + axes[1].before + axes[1].after != 0;
+  const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+  const Axis &y = axes[0], &x = axes[1];
+  w.window = {narrow(y.kernel),   narrow(x.kernel), narrow(y.stride), narrow(x.stride), narrow(y.dilation),
+              narrow(x.dilation), narrow(y.before), narrow(x.before), narrow(y.after),  narrow(x.after)};
+  w.out_h = y.out;
+  w.out_w = x.out;
+  w.padded = y.before + y.after + x.before + x.after != 0;
   return w;
 }
 

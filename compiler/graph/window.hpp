@@ -11,7 +11,7 @@
 namespace millrace::compiler::graph {
 
 struct ResolvedWindow {
-  Geometry geometry;  // one-dimensional windows have kernel_h = 1
+  kernels::Window window;  // one-dimensional windows have kernel_h = 1
   std::int64_t out_h = 0, out_w = 0;
   bool padded = false;  // some window reads outside the input
 };

@@ -10,9 +10,9 @@
 namespace millrace::compiler::operators {
 namespace {
 
-using graph::Geometry;
 using graph::ResolvedWindow;
 using graph::SumPool;
+using kernels::Window;
 
 std::string infer_pool(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
@@ -42,10 +42,11 @@ std::string infer_global_pool(Inference& c) {
 std::optional<ResolvedWindow> window_of(const Site& site, bool global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (!global) return graph::resolve_window(site.op, x, site.op.integers("kernel_shape", {}), why);
-  ResolvedWindow window;
-  window.geometry = {x.size() == 4 ? x[2] : 1, x.back(), 1, 1, 1, 1, 0, 0, 0, 0};
-  window.out_h = window.out_w = 1;
-  return window;
+  ResolvedWindow whole;
+  whole.window.kernel_h = static_cast<std::uint32_t>(x.size() == 4 ? x[2] : 1);
+  whole.window.kernel_w = static_cast<std::uint32_t>(x.back());
+  whole.out_h = whole.out_w = 1;
+  return whole;
 }
 
 Outcome lower_max(Site& site, bool global) {
@@ -55,7 +56,7 @@ Outcome lower_max(Site& site, bool global) {
   std::string why;
   const auto window = window_of(site, global, why);
   if (!window) return why;
-  const Geometry& g = window->geometry;
+  const Window& g = window->window;
   const auto sees_only_padding = [](std::int64_t pad, std::int64_t kernel, std::int64_t dilation) {
     return pad > (kernel - 1) * dilation;
   };
@@ -74,7 +75,7 @@ Outcome lower_max(Site& site, bool global) {
 }
 
 /// The window of an average. Sets `global` if it is the whole input, for which ONNX Runtime has another kernel.
-std::optional<Geometry> averaged(const Site& site, bool& global, std::string& why) {
+std::optional<Window> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (x.size() != 4 || x[0] != 1) {
     why = "only [1, C, H, W] is supported";
@@ -86,12 +87,12 @@ std::optional<Geometry> averaged(const Site& site, bool& global, std::string& wh
     why = "padding that is not counted is not supported; set count_include_pad to 1, or pads to 0";
     return std::nullopt;
   }
-  const Geometry& g = window->geometry;
+  const Window& g = window->window;
   global = g.kernel_h == x[2] && g.kernel_w == x[3] && !window->padded;
   return g;
 }
 
-float count_of(const Geometry& g) {
+float count_of(const Window& g) {
   return static_cast<float>(g.kernel_h * g.kernel_w);
 }
 
@@ -109,7 +110,7 @@ void note_inexact_average(Site& site, float scale) {
 /// From the sum of (x - zero) over the window to quantised integers, as QLinearAveragePool or (if `global`)
 /// QLinearGlobalAveragePool computes it. `made_unsigned`: int8 tensors that ONNX Runtime converts to uint8 by
 /// adding 128.
-Chain average_chain(Site& site, const Geometry& window, bool global, float scale, const Step& quantise,
+Chain average_chain(Site& site, const Window& window, bool global, float scale, const Step& quantise,
                     bool made_unsigned) {
   const float count = count_of(window), result_scale = quantise.floats[0];
   const std::int64_t zero = quantise.integers[0];

@@ -205,7 +205,7 @@ Outcome emit_convolution(Site& site, const Product& p) {
   if (!window) return why;
   if (x_shape[0] != 1) return "its batch is " + std::to_string(x_shape[0]) + ", not 1";
   graph::Accumulate a = accumulate(site, p, channels);
-  a.geometry = window->geometry;
+  a.window = window->window;
   a.groups = site.op.integer("group", 1);
   const ValueId x = x_shape.size() == 3 ? site.move(p.x, {}, {1, x_shape[1], 1, x_shape[2]}, ".plane") : p.x;
   return emit(site, std::move(a), p, x, {1, channels, window->out_h, window->out_w});

@@ -14,15 +14,16 @@ namespace {
 using graph::Combine;
 using graph::Step;
 using graph::Type;
+using kernels::ElementType;
 
 struct Pairs {
-  Type a, b;
+  ElementType a, b;
   std::vector<std::int16_t> table;
   std::int64_t lowest = 0, highest = 0;  // of all results
 };
 
 /// The result for one pair of operands, in float32 as the model is written.
-std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine& c, Type b) {
+std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine& c, ElementType b) {
   std::vector<float> right;
   for (std::int64_t y = b.lowest(); y <= b.highest(); ++y)
     right.push_back(c.b.evaluate(graph::Number{false, y, 0}, 0).real);
@@ -47,7 +48,7 @@ std::function<std::int64_t(std::int64_t, std::int64_t)> by_kernel(const Combine&
   };
 }
 
-Pairs all_pairs(const Combine& c, Type a, Type b) {
+Pairs all_pairs(const Combine& c, ElementType a, ElementType b) {
   Pairs p{a, b, {}, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
   const auto result = c.arithmetic == Combine::Arithmetic::kAsWritten ? as_written(c, b) : by_kernel(c);
   for (std::int64_t x = a.lowest(); x <= a.highest(); ++x)
@@ -97,7 +98,7 @@ std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
 
 }  // namespace
 
-Result<kernels::Add> make_add(const Combine& c, Type a, Type b, Type output) {
+Result<kernels::Add> make_add(const Combine& c, ElementType a, ElementType b, Type output) {
   const auto unsupported = [](std::string why) { return Error(ErrorCode::kUnsupported, std::move(why)); };
   if (!output.is_integer()) return unsupported("its result is not quantised: put a QuantizeLinear behind it");
   if (a.bits > 8 || b.bits > 8)

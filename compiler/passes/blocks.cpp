@@ -136,28 +136,22 @@ RequantiseProblem make_problem(Reference reference, std::vector<Range> ranges, b
 
 /// Weights and bias with zero points folded, one channel after another.
 struct Folded {
-  std::vector<std::int64_t> weights;  // [O][kh][kw][I / groups]
+  std::vector<std::int64_t> weights;  // [O][taps]
   std::vector<std::int64_t> bias;     // [O]
   std::size_t taps = 0;               // weights per output channel
 };
 
-Folded fold(const graph::Accumulate& a) {
+Folded fold(const graph::Accumulate& a, const IndexMap& order) {
   Folded f;
-  const auto channels = static_cast<std::size_t>(a.out_channels);
-  f.taps = a.weights->integers.size() / channels;
-  const auto area = static_cast<std::size_t>(a.geometry.kernel_h * a.geometry.kernel_w);
-  const std::size_t depth = f.taps / area;
-  f.weights.resize(a.weights->integers.size());
-  f.bias.assign(channels, 0);
-  for (std::size_t o = 0; o < channels; ++o) {
+  f.taps = order.size();
+  f.weights.reserve(a.weights->integers.size());
+  for (std::size_t o = 0; o < static_cast<std::size_t>(a.out_channels); ++o) {
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < depth; ++i)
-      for (std::size_t k = 0; k < area; ++k) {
-        const std::int64_t w = a.weights->integers[(o * depth + i) * area + k] - pick(a.weight_zero, o);
-        f.weights[(o * area + k) * depth + i] = w;
-        sum += w;
-      }
-    f.bias[o] = (a.bias.empty() ? 0 : a.bias[o]) - a.input_zero * sum;
+    for (const std::uint32_t i : order) {
+      f.weights.push_back(a.weights->integers[o * f.taps + i] - pick(a.weight_zero, o));
+      sum += f.weights.back();
+    }
+    f.bias.push_back((a.bias.empty() ? 0 : a.bias[o]) - a.input_zero * sum);
   }
   return f;
 }
@@ -178,7 +172,7 @@ struct SumRanges {
   Range partial;               // of all partial sums, in any order
 };
 
-SumRanges sum_ranges(const Folded& f, Type input) {
+SumRanges sum_ranges(const Folded& f, ElementType input) {
   const std::int64_t low = input.lowest(), high = input.highest();
   SumRanges r;
   for (std::size_t o = 0; o < f.bias.size(); ++o) {
@@ -208,25 +202,9 @@ Type weight_type(const std::vector<std::int64_t>& weights) {
 
 }  // namespace
 
-kernels::Window make_window(const graph::Geometry& g, std::int64_t pad_value) {
-  const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-  kernels::Window w;
-  w.kernel_h = narrow(g.kernel_h);
-  w.kernel_w = narrow(g.kernel_w);
-  w.stride_h = narrow(g.stride_h);
-  w.stride_w = narrow(g.stride_w);
-  w.dilation_h = narrow(g.dilation_h);
-  w.dilation_w = narrow(g.dilation_w);
-  w.pad_top = narrow(g.pad_top);
-  w.pad_left = narrow(g.pad_left);
-  w.pad_bottom = narrow(g.pad_bottom);
-  w.pad_right = narrow(g.pad_right);
-  w.pad_value = static_cast<std::int32_t>(pad_value);
-  return w;
-}
-
-Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type input, Type output) {
-  Folded f = fold(a);
+Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const kernels::Window& window,
+                                              const IndexMap& order, ElementType input, Type output) {
+  Folded f = fold(a, order);
   const Chain chain = a.chain.contracted();
   SumRanges sums = sum_ranges(f, input);
   MILLRACE_ASSIGN(const Trends trends, prove_trends(chain, sums.results));
@@ -236,7 +214,8 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
   }
 
   kernels::Convolution c;
-  c.window = make_window(a.geometry, a.input_zero);
+  c.window = window;
+  c.window.pad_value = static_cast<std::int32_t>(a.input_zero);
   c.out_channels = static_cast<std::uint32_t>(a.out_channels);
   c.groups = static_cast<std::uint32_t>(a.groups);
   c.weight_type = element_type(weight_type(f.weights));
@@ -265,10 +244,11 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
   return c;
 }
 
-Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type output) {
+Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, ElementType input, Type output) {
   kernels::SumPool p;
-  p.window = make_window(s.geometry, s.zero);
-  const std::int64_t taps = s.geometry.kernel_h * s.geometry.kernel_w;
+  p.window = s.window;
+  p.window.pad_value = static_cast<std::int32_t>(s.zero);
+  const std::int64_t taps = std::int64_t{s.window.kernel_h} * s.window.kernel_w;
   const Range range{taps * input.lowest(), taps * input.highest()};
   const Type accumulator =
       Type::holding(std::min<std::int64_t>(range.lowest, 0), std::max<std::int64_t>(range.highest, 0));
@@ -294,7 +274,7 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type
   return p;
 }
 
-Result<kernels::Operation> make_rescale(const Chain& written, Type input, Type output) {
+Result<kernels::Operation> make_rescale(const Chain& written, ElementType input, Type output) {
   const Chain chain = written.contracted();
   if (input.bits > 32) return unsupported("works on " + to_string(input));
   if (only_clamps(chain)) return kernels::Operation(kernels::Rescale{clamp_only(chain, output)});

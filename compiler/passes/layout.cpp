@@ -17,6 +17,12 @@ bool is_identity_map(const IndexMap& map) {
   return true;
 }
 
+IndexMap inverse(const IndexMap& map) {
+  IndexMap result(map.size());
+  for (std::size_t i = 0; i < map.size(); ++i) result[map[i]] = static_cast<std::uint32_t>(i);
+  return result;
+}
+
 IndexMap move_map(const graph::Move& move, const graph::Shape& input) {
   if (move.perm.empty()) return identity_map(graph::elements(input));
   const std::vector<std::int64_t> own = graph::strides_of(input);
@@ -43,7 +49,7 @@ IndexMap dataflow_map(const graph::Shape& shape) {
   return is_plane(shape) ? move_map(graph::Move{{0, 2, 3, 1}}, shape) : identity_map(graph::elements(shape));
 }
 
-std::optional<Permutation> find_permutation(const IndexMap& source) {
+std::optional<kernels::Permute> find_permutation(const IndexMap& source) {
   struct Axis {
     std::size_t extent, stride;
   };
@@ -62,7 +68,7 @@ std::optional<Permutation> find_permutation(const IndexMap& source) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
             [&axes](std::size_t a, std::size_t b) { return axes[a].stride > axes[b].stride; });
-  Permutation p;
+  kernels::Permute p;
   p.perm.resize(axes.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     p.dims.push_back(static_cast<std::uint32_t>(axes[order[i]].extent));

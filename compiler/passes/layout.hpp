@@ -15,6 +15,7 @@ using IndexMap = std::vector<std::uint32_t>;
 
 IndexMap identity_map(std::int64_t elements);
 bool is_identity_map(const IndexMap& map);
+IndexMap inverse(const IndexMap& map);
 
 /// The map of a Move on `input` (row-major).
 IndexMap move_map(const graph::Move& move, const graph::Shape& input);
@@ -26,11 +27,7 @@ graph::Shape dataflow_shape(const graph::Shape& shape);
 /// For position i of the dataflow's layout: the element (row-major in the ONNX shape) that is there.
 IndexMap dataflow_map(const graph::Shape& shape);
 
-/// A permutation in the form of kernels::Permute.
-struct Permutation {
-  std::vector<std::uint32_t> dims, perm;
-};
 /// Empty if the map is no transposition.
-std::optional<Permutation> find_permutation(const IndexMap& source);
+std::optional<kernels::Permute> find_permutation(const IndexMap& source);
 
 }  // namespace millrace::compiler::passes

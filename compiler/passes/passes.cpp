@@ -23,7 +23,7 @@ void make_node_names_unique(Graph& graph) {
 }  // namespace
 
 std::span<const Pass> standard_passes() {
-  static constexpr std::array<Pass, 13> kPasses = {{
+  static constexpr std::array<Pass, 10> kPasses = {{
       {"fold_constants", fold_constants, Level::kImported},
       {"remove_dead", remove_dead, Level::kImported},
       {"fold_batch_norm", fold_batch_norm, Level::kImported},
@@ -34,9 +34,6 @@ std::span<const Pass> standard_passes() {
       {"raise_quantise", raise_quantise, Level::kInteger},
       {"merge_elementwise", merge_elementwise, Level::kInteger},
       {"fuse_requantise", fuse_requantise, Level::kInteger},
-      {"choose_layout", choose_layout, Level::kInteger},
-      {"lower_blocks", lower_blocks, Level::kLowered},
-      {"remove_dead_blocks", remove_dead, Level::kLowered},
   }};
   return kPasses;
 }

@@ -1,5 +1,5 @@
-// The passes that turn an imported graph into blocks, in the order in which they run. Each pass is one free
-// function in a file of its own.
+// The passes that turn an imported graph into integer arithmetic, in the order in which they run, and the step
+// that makes a program of the result. Each pass is one free function in a file of its own.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/verify.hpp"
+#include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace::compiler::passes {
@@ -23,12 +24,20 @@ struct Pass {
   graph::Level gives;  // what the graph satisfies afterwards
 };
 
-/// The passes from level kImported to level kLowered.
+/// The passes from level kImported to level kInteger.
 std::span<const Pass> standard_passes();
 
 /// Runs all passes and verifies the graph after each. Calls `after`, if given, with the graph after each pass.
 Result<Graph> run_standard_passes(Graph graph,
                                   const std::function<void(const Pass&, const Graph&)>& after = {});
+
+/// Makes the executable form of a whole model: `graph` is at Level::kInteger, each block of the result is one of
+/// its operations, and host blocks are included. Inputs and outputs have the names of the ONNX graph and hold
+/// their elements in the model's own order, without the batch axis. (If the dataflow has the same order, they
+/// have its shape.) Block names are made of ONNX node names; they are valid file names and stable between
+/// compilations. One error lists all operations that no block can compute (kUnsupported). The program passes
+/// kernels::validate().
+Result<kernels::Program> build_program(Graph graph);
 
 enum class AssumedScales : std::uint8_t {
   kPerChannel,  // any number; weights have one per output channel

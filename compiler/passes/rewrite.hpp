@@ -46,7 +46,5 @@ Result<Graph> lower_qdq(Graph graph);
 Result<Graph> raise_quantise(Graph graph);
 Result<Graph> merge_elementwise(Graph graph);
 Result<Graph> fuse_requantise(Graph graph);
-Result<Graph> choose_layout(Graph graph);
-Result<Graph> lower_blocks(Graph graph);
 
 }  // namespace millrace::compiler::passes

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "compiler/front/import.hpp"
-#include "compiler/front/program.hpp"
 #include "compiler/passes/passes.hpp"
 #include "kernels/fast/executor.hpp"
 #include "kernels/reference/reference.hpp"
@@ -97,7 +96,7 @@ Result<Frames> load_frames(const std::string& net) {
 Result<Compiled> compile_model(const std::filesystem::path& onnx) {
   MILLRACE_ASSIGN(compiler::graph::Graph graph, compiler::import_onnx(onnx));
   MILLRACE_ASSIGN(graph, compiler::passes::run_standard_passes(std::move(graph)));
-  MILLRACE_ASSIGN(kernels::Program program, compiler::build_program(graph));
+  MILLRACE_ASSIGN(kernels::Program program, compiler::passes::build_program(graph));
   return Compiled{std::move(graph), std::move(program)};
 }
 

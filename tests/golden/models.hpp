@@ -34,7 +34,7 @@ Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_sh
 
 /// A model after import, all passes and build_program.
 struct Compiled {
-  compiler::graph::Graph graph;  // lowered
+  compiler::graph::Graph graph;  // integer operations
   kernels::Program program;
 };
 Result<Compiled> compile_model(const std::filesystem::path& onnx);

@@ -11,7 +11,6 @@
 #include <stdexcept>
 
 #include "compiler/front/import.hpp"
-#include "compiler/front/program.hpp"
 #include "compiler/passes/passes.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/paths/paths.hpp"
@@ -68,7 +67,7 @@ kernels::Program program_of(const fs::path& onnx) {
   };
   auto graph = value(compiler::import_onnx(onnx));
   graph = value(compiler::passes::run_standard_passes(std::move(graph)));
-  return value(compiler::build_program(graph));
+  return value(compiler::passes::build_program(graph));
 }
 
 fs::path write_one_card(const fs::path& folder, const std::string& device) {

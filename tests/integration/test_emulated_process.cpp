@@ -10,7 +10,6 @@
 #include <stdexcept>
 
 #include "compiler/front/import.hpp"
-#include "compiler/front/program.hpp"
 #include "compiler/passes/passes.hpp"
 #include "emulated_host.hpp"
 #include "kernels/reference/reference.hpp"
@@ -113,7 +112,7 @@ kernels::Program integers_of(const std::filesystem::path& model) {
   if (!graph.ok()) throw std::runtime_error(graph.error().message());
   auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
   if (!lowered.ok()) throw std::runtime_error(lowered.error().message());
-  auto program = compiler::build_program(*lowered);
+  auto program = compiler::passes::build_program(*lowered);
   if (!program.ok()) throw std::runtime_error(program.error().message());
   std::vector<std::uint32_t> blocks;
   for (std::uint32_t i = 0; i < program->blocks.size(); ++i)

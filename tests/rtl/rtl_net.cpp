@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "compiler/front/import.hpp"
-#include "compiler/front/program.hpp"
 #include "compiler/passes/passes.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/integration/program_deployment.hpp"
@@ -28,7 +27,7 @@ void run(char** arguments) {
   const auto bytes = must(read_file(model, 1U << 30U));
   auto graph = must(compiler::import_onnx(bytes, model.stem().string(), model.parent_path()));
   graph = must(compiler::passes::run_standard_passes(std::move(graph), {}));
-  auto program = must(compiler::build_program(graph));
+  auto program = must(compiler::passes::build_program(graph));
   program.name = model.stem().string();
   const auto cluster = must(runtime::plan::load_cluster(arguments[2]));
   tests::deploy_rtl(program, cluster, static_cast<std::uint32_t>(std::strtoul(arguments[3], nullptr, 10)),

@@ -109,7 +109,7 @@ class Interpreter {
     std::string why;
     const bool line = x.shape.size() == 3;
     const auto window = cg::resolve_window(*op_, x.shape, {w.shape.begin() + 2, w.shape.end()}, why);
-    const cg::Geometry g = window->geometry;
+    const kernels::Window g = window->window;
     const std::int64_t groups = op_->integer("group", 1), depth = w.dim(1), each = w.dim(0) / groups;
     const std::int64_t h = line ? 1 : x.dim(2), wide = x.shape.back();
     Array y;
@@ -171,10 +171,11 @@ class Interpreter {
     std::string why;
     cg::ResolvedWindow w;
     if (global)
-      w.geometry = {x.dim(2), x.dim(3), 1, 1, 1, 1, 0, 0, 0, 0}, w.out_h = w.out_w = 1;
+      w.window = {static_cast<std::uint32_t>(x.dim(2)), static_cast<std::uint32_t>(x.dim(3))},
+      w.out_h = w.out_w = 1;
     else
       w = *cg::resolve_window(*op_, x.shape, op_->integers("kernel_shape", {}), why);
-    const cg::Geometry g = w.geometry;
+    const kernels::Window g = w.window;
     Array y;
     for (std::int64_t c = 0; c < x.dim(1); ++c)
       for (std::int64_t oy = 0; oy < w.out_h; ++oy)

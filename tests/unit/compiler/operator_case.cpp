@@ -6,7 +6,6 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/front/program.hpp"
 #include "compiler/graph/print.hpp"
 #include "compiler/passes/passes.hpp"
 #include "interpret.hpp"
@@ -44,7 +43,7 @@ Result<Compiled> compile(const OnnxModel& model) {
   Compiled c;
   MILLRACE_ASSIGN(c.imported, import_model(model));
   MILLRACE_ASSIGN(c.lowered, compiler::passes::run_standard_passes(c.imported));
-  MILLRACE_ASSIGN(c.program, compiler::build_program(c.lowered));
+  MILLRACE_ASSIGN(c.program, compiler::passes::build_program(c.lowered));
   return c;
 }
 

@@ -54,7 +54,7 @@ TEST_F(Compile, DumpAfterAnUnknownStepListsAllSteps) {
   const auto report = compile(options_);
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code(), ErrorCode::kInvalidInput);
-  for (const char* part : {"--dump-after everything", "import", "lower_blocks", "all"})
+  for (const char* part : {"--dump-after everything", "import", "fuse_requantise", "all"})
     EXPECT_NE(report.error().message().find(part), std::string::npos) << report.error().message();
 }
 

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "compiler/front/import.hpp"
-#include "compiler/front/program.hpp"
 #include "compiler/passes/passes.hpp"
 #include "import_models.hpp"
 
@@ -185,7 +184,7 @@ class Mutator {
 bool goes_the_whole_way(const std::string& bytes, int which) {
   auto g = import_bytes(bytes);
   if (g.ok()) g = compiler::passes::run_standard_passes(std::move(*g));
-  const auto program = g.ok() ? compiler::build_program(*g) : Result<kernels::Program>(g.error());
+  const auto program = g.ok() ? compiler::passes::build_program(*g) : Result<kernels::Program>(g.error());
   if (program.ok()) {
     EXPECT_EQ(kernels::validate(*program), "") << "mutant " << which;
     return true;

@@ -277,7 +277,7 @@ TEST(VerifyGraph, NamesTheNodeThatBreaksTheGraph) {
     EXPECT_EQ(s.error().code(), ErrorCode::kInternal);
     EXPECT_NE(s.error().message().find(says), std::string::npos) << s.error().message();
   };
-  fails(c->imported, Level::kLowered, "not allowed at level lowered");
+  fails(c->imported, Level::kInteger, "not allowed at level integer");
   fails(c->lowered, Level::kImported, "not allowed at level imported");
   Graph g = c->imported;
   std::swap(g.nodes.front(), g.nodes.back());

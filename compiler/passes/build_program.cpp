@@ -1,0 +1,392 @@
+// Makes the blocks of a program out of integer operations: channels innermost, no batch axis, requantisation
+// proved. A Move becomes a Permute only if a later operation needs its elements in another order.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "compiler/passes/blocks.hpp"
+#include "compiler/passes/layout.hpp"
+#include "compiler/passes/rewrite.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Accumulate;
+using graph::Combine;
+using graph::Elementwise;
+using kernels::TensorIndex;
+
+constexpr TensorIndex kNoTensor = 0xFFFFFFFFU;
+constexpr std::size_t kLongestName = 100;
+
+/// The tensor that holds a value of the graph, and the order of its elements.
+struct Stored {
+  TensorIndex tensor = kNoTensor;
+  /// For each position, the element (row-major in the ONNX shape) that is there. Null: the dataflow's order.
+  std::shared_ptr<const IndexMap> map;
+  bool is_input = false;           // a model input, or computed from one element by element
+  std::vector<std::string> moves;  // the ONNX nodes that moved the elements since the tensor was written
+};
+
+Error unsupported(std::string why) {
+  return Error(ErrorCode::kUnsupported, std::move(why));
+}
+
+/// The fewest bits of an integer type whose elements take as many bytes as those of `type`.
+int fewest_bits_stored_like(Type type) {
+  return type.bits <= 8 ? 1 : type.bits <= 16 ? 9 : 17;
+}
+
+/// For each value: the fewest bits of its sums if its layer has no quantiser. A model output must have the bytes
+/// of its type, and all parts of a Concat must have one type. For other values, 0.
+std::vector<int> fewest_sum_bits(const Graph& graph) {
+  std::vector<int> bits(graph.values.size(), 0);
+  for (const ValueId v : graph.outputs) bits[v] = fewest_bits_stored_like(graph.value(v).type);
+  for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
+    if (std::holds_alternative<graph::Move>(n->operation))
+      bits[n->inputs[0]] = std::max(bits[n->inputs[0]], bits[n->outputs[0]]);
+    if (std::holds_alternative<graph::Concat>(n->operation))
+      for (const ValueId part : n->inputs) bits[part] = graph.value(part).type.bits;
+  }
+  return bits;
+}
+
+/// The block name for an ONNX node. Block names must be file names, but node names can be any text.
+std::string file_name(const std::string& text) {
+  std::string name;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.';
+    if (plain)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  }
+  while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
+  if (name.size() > kLongestName) name.resize(kLongestName);
+  return name.empty() ? "block" : name;
+}
+
+/// The chain with constants along the last axis of the dataflow's shape: the channels of an image, or all
+/// elements of a flat value.
+Result<Chain> spread(const Elementwise& e, const Shape& shape) {
+  if (e.chain.channels() == 1) return e.chain;
+  if (is_plane(shape) && e.axis != 1)
+    return unsupported("has constants along axis " + std::to_string(e.axis) +
+                       "; only channels are supported");
+  if (is_plane(shape)) return e.chain;
+  const graph::AlongAxis along(shape, static_cast<std::size_t>(e.axis));
+  Chain chain = e.chain;
+  const auto repeat = [&](auto& values) {
+    if (values.size() <= 1) return;
+    const auto few = std::exchange(values, {});
+    for (std::size_t i = 0; i < static_cast<std::size_t>(elements(shape)); ++i)
+      values.push_back(few[along.index(i)]);
+  };
+  for (Step& s : chain.steps) {
+    repeat(s.floats);
+    repeat(s.integers);
+  }
+  return chain;
+}
+
+Result<kernels::Operation> make_quantise(const Chain& chain) {
+  const Step* s = chain.steps.size() == 1 ? &chain.steps[0] : nullptr;
+  if (s == nullptr || s->kind != Step::Kind::kQuantise || s->integers.size() != 1)
+    return unsupported("computes in float32 before the first quantiser (" + to_string(chain) +
+                       "): leave it to preprocessing (scale and mean in millrace.yaml)");
+  return kernels::Operation(kernels::Quantise{s->floats, static_cast<std::int32_t>(s->integers[0])});
+}
+
+Result<kernels::Operation> make_dequantise(const Chain& chain) {
+  using K = Step::Kind;
+  const auto& s = chain.steps;
+  const bool converts = s[0].kind == K::kToFloat, dequantises = s[0].kind == K::kDequantise;
+  kernels::Dequantise d{{1.0F}, 0};
+  if (dequantises) d = {s[0].floats, static_cast<std::int32_t>(s[0].integers[0])};
+  bool plain = converts || (dequantises && s[0].integers.size() == 1);
+  if (s.size() == 2 && converts && s[1].kind == K::kMultiply)
+    d.scale = s[1].floats;
+  else if (s.size() == 2 && dequantises && s[1].kind == K::kDivide && d.scale.size() == 1 &&
+           s[1].floats.size() == 1)
+    d.scale[0] /= s[1].floats[0];  // a mean becomes sum * (scale / count)
+  else
+    plain = plain && s.size() == 1;
+  if (!plain)
+    return unsupported(
+        "computes in float32 (" + to_string(chain) +
+        ") without a quantiser behind it; put a QuantizeLinear/DequantizeLinear pair behind it");
+  for (const float scale : d.scale)
+    if (!(scale > 0) || !std::isfinite(scale))
+      return unsupported("its factor towards float must be finite and above 0");
+  return kernels::Operation(std::move(d));
+}
+
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(Graph graph)
+      : graph_(std::move(graph)), stored_(graph_.values.size()), sum_bits_(fewest_sum_bits(graph_)) {}
+
+  Result<kernels::Program> run() {
+    program_.name = graph_.name;
+    // The model's inputs and outputs keep their names.
+    for (const auto* signatures : {&graph_.input_signatures, &graph_.output_signatures})
+      for (const graph::Signature& s : *signatures) tensor_names_.take(s.name);
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      MILLRACE_TRY(add_input(graph_.inputs[i], graph_.input_signatures[i].name));
+    }
+    for (Node& n : graph_.nodes) {
+      // Skip nodes that depend on a refused node. Other nodes go on, so that all refusals are listed.
+      if (std::any_of(n.inputs.begin(), n.inputs.end(),
+                      [this](ValueId v) { return stored_[v].tensor == kNoTensor; }))
+        continue;
+      const Status status = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);
+      if (status.ok()) continue;
+      if (status.error().code() == ErrorCode::kInternal) return status.error();
+      refuse(graph_, n, status.error().message());
+    }
+    if (!graph_.refusals.empty()) return refusal_error(graph_);
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+      MILLRACE_TRY(add_output(graph_.outputs[i], graph_.output_signatures[i].name));
+    }
+    if (const std::string why = kernels::validate(program_); !why.empty())
+      return Error(ErrorCode::kInternal, "the program that was built does not hold: " + why);
+    return std::move(program_);
+  }
+
+ private:
+  const Shape& shape_of(ValueId v) const { return graph_.value(v).shape; }
+  const Type& type_of(const Node& n) const { return graph_.value(n.outputs[0]).type; }
+  kernels::ElementType stored_type(TensorIndex t) const { return program_.tensors[t].type; }
+
+  /// The order in which the elements of `v` are stored.
+  IndexMap order_of(ValueId v) const {
+    return stored_[v].map != nullptr ? *stored_[v].map : dataflow_map(shape_of(v));
+  }
+
+  /// Adds a tensor with the name and meaning of the value `like`.
+  TensorIndex add_tensor(const Value& like, kernels::ElementType type,
+                         const std::vector<std::uint32_t>& shape) {
+    const bool is_integer = type.is_integer();
+    const bool has_scale = is_integer && (like.scale.size() <= 1 || like.scale.size() == shape.back());
+    kernels::Tensor t{tensor_names_.unique(like.name), type, shape,
+                      has_scale ? like.scale : std::vector<float>{}, is_integer ? like.zero_point : 0};
+    program_.tensors.push_back(std::move(t));
+    return static_cast<TensorIndex>(program_.tensors.size() - 1);
+  }
+
+  /// Operations that do not change elements keep what the elements represent.
+  void inherit_meaning(TensorIndex to, TensorIndex from) {
+    if (!program_.tensors[to].scale.empty()) return;
+    program_.tensors[to].scale = program_.tensors[from].scale;
+    program_.tensors[to].zero_point = program_.tensors[from].zero_point;
+  }
+
+  void add_block(const std::string& name, std::vector<std::string> nodes, kernels::Operation op,
+                 std::vector<TensorIndex> inputs, TensorIndex output) {
+    program_.blocks.push_back(
+        {block_names_.unique(file_name(name)), std::move(nodes), std::move(inputs), {output}, std::move(op)});
+  }
+
+  static std::vector<std::uint32_t> narrow(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+  /// The shape of a model input or output, in the model's own order: without the batch axis.
+  static std::vector<std::uint32_t> without_batch(const Shape& shape) {
+    return shape.size() == 1 ? std::vector<std::uint32_t>{1} : narrow({shape.begin() + 1, shape.end()});
+  }
+
+  /// Inputs keep the model's order. If that is the dataflow's order, they have its shape.
+  Status add_input(ValueId v, const std::string& name) {
+    const Value& value = graph_.value(v);
+    if (value.type.is_float() ? value.type.bits != 32 : !value.type.is_integer() || value.type.bits > 32)
+      return unsupported("input '" + value.name + "' is " + to_string(value.type) +
+                         "; float32 and integers up to 32 bits are supported");
+    const bool is_dataflow = is_identity_map(dataflow_map(value.shape));
+    Stored& s = stored_[v];
+    s.is_input = true;
+    s.tensor = add_tensor(value, element_type(value.type),
+                          is_dataflow ? narrow(dataflow_shape(value.shape)) : without_batch(value.shape));
+    if (!is_dataflow) s.map = std::make_shared<const IndexMap>(identity_map(elements(value.shape)));
+    program_.tensors[s.tensor].name = name;
+    program_.inputs.push_back(s.tensor);
+    return {};
+  }
+
+  Status add_output(ValueId v, const std::string& name) {
+    const Shape& shape = shape_of(v);
+    if (!is_identity_map(order_of(v))) {
+      if (shape[0] != 1)
+        return unsupported("output '" + graph_.value(v).name + "' is " + to_string(shape) +
+                           "; its first axis must be the batch, and 1");
+      if (const Status moved = permute(v, identity_map(elements(shape)), without_batch(shape)); !moved.ok())
+        return moved.error().within("output '" + graph_.value(v).name + "'");
+    }
+    const TensorIndex t = stored_[v].tensor;
+    for (const auto* list : {&program_.inputs, &program_.outputs})
+      if (std::find(list->begin(), list->end(), t) != list->end())
+        return unsupported("output '" + name + "' is the same tensor as another input or output: remove one");
+    program_.tensors[t].name = name;
+    program_.outputs.push_back(t);
+    return {};
+  }
+
+  /// Adds a Permute that gives `v` the order `wanted` and the shape.
+  Status permute(ValueId v, const IndexMap& wanted, const std::vector<std::uint32_t>& shape) {
+    const Value& value = graph_.value(v);
+    Stored& s = stored_[v];
+    const IndexMap position = inverse(order_of(v));
+    IndexMap source;
+    for (const std::uint32_t element : wanted) source.push_back(position[element]);
+    kernels::Permute permutation;
+    if (!is_identity_map(source)) {
+      auto found = find_permutation(source);
+      if (!found)
+        return unsupported(
+            "its elements would have to move in a way that is no transposition; simplify the Reshape and "
+            "Transpose nodes before it");
+      permutation = std::move(*found);
+    }
+    const TensorIndex moved = add_tensor(value, stored_type(s.tensor), shape);
+    inherit_meaning(moved, s.tensor);
+    add_block(value.name + ".permute", {}, std::move(permutation), {s.tensor}, moved);
+    s.tensor = moved;
+    s.map = wanted == dataflow_map(value.shape) ? nullptr : std::make_shared<const IndexMap>(wanted);
+    return {};
+  }
+
+  /// The tensor that holds `v` in the dataflow's order and shape.
+  Result<TensorIndex> in_dataflow(ValueId v) {
+    const auto shape = narrow(dataflow_shape(shape_of(v)));
+    if (stored_[v].map != nullptr || program_.tensors[stored_[v].tensor].shape != shape) {
+      MILLRACE_TRY(permute(v, dataflow_map(shape_of(v)), shape));
+    }
+    return stored_[v].tensor;
+  }
+
+  /// Adds the block that computes the node's output.
+  TensorIndex add_result(const Node& n, std::vector<std::string> sources, kernels::Operation op,
+                         std::vector<TensorIndex> inputs, kernels::ElementType type) {
+    const Value& value = graph_.value(n.outputs[0]);
+    const TensorIndex t = add_tensor(value, type, narrow(dataflow_shape(value.shape)));
+    add_block(n.name, std::move(sources), std::move(op), std::move(inputs), t);
+    stored_[n.outputs[0]].tensor = t;
+    return t;
+  }
+
+  /// A fully connected layer becomes a window over its whole input, whatever the input's shape. Its weights get
+  /// the order in which the data are stored, so the data need not move.
+  Status lower(const Node& n, const Accumulate& a) {
+    const ValueId v = n.inputs[0];
+    const bool whole = a.dense && !stored_[v].is_input;
+    if (!whole) {
+      MILLRACE_TRY(in_dataflow(v));
+    }
+    const TensorIndex x = stored_[v].tensor;
+    kernels::Window window = a.window;
+    if (whole) {
+      window.kernel_h = program_.tensors[x].shape[0];
+      window.kernel_w = program_.tensors[x].shape[1];
+    }
+    const IndexMap order =
+        a.dense ? order_of(v)
+                : dataflow_map({1, shape_of(v)[1] / a.groups, window.kernel_h, window.kernel_w});
+    MILLRACE_ASSIGN(auto c, make_convolution(a, window, order, stored_type(x), type_of(n)));
+    if (!c.requantise)
+      c.accumulator.bits = std::max(c.accumulator.bits, static_cast<std::uint8_t>(sum_bits_[n.outputs[0]]));
+    const auto type = c.requantise ? element_type(type_of(n)) : c.accumulator;
+    add_result(n, whole ? join_sources(stored_[v].moves, n.sources) : n.sources, std::move(c), {x}, type);
+    return {};
+  }
+
+  Status lower(const Node& n, const graph::MaxPool& m) {
+    MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(n.inputs[0]));
+    if (!stored_type(x).is_integer()) return unsupported("works on floats: put a quantiser before it");
+    inherit_meaning(add_result(n, n.sources, kernels::MaxPool{m.window}, {x}, stored_type(x)), x);
+    return {};
+  }
+
+  Status lower(const Node& n, const graph::SumPool& s) {
+    MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(n.inputs[0]));
+    MILLRACE_ASSIGN(auto p, make_sum_pool(s, stored_type(x), type_of(n)));
+    add_result(n, n.sources, std::move(p), {x}, element_type(type_of(n)));
+    return {};
+  }
+
+  Status lower(const Node& n, const Combine& c) {
+    MILLRACE_ASSIGN(const TensorIndex a, in_dataflow(n.inputs[0]));
+    MILLRACE_ASSIGN(const TensorIndex b, in_dataflow(n.inputs[1]));
+    MILLRACE_ASSIGN(auto add, make_add(c, stored_type(a), stored_type(b), type_of(n)));
+    add_result(n, n.sources, std::move(add), {a, b}, element_type(type_of(n)));
+    return {};
+  }
+
+  Status lower(const Node& n, const graph::Concat& c) {
+    const Shape& shape = shape_of(n.outputs[0]);
+    if (is_plane(shape) ? c.axis != 1 : elements({shape.begin(), shape.begin() + c.axis}) != 1)
+      return unsupported("joins " + to_string(shape) + " along axis " + std::to_string(c.axis) +
+                         "; only channels are joined");
+    std::vector<TensorIndex> parts;
+    for (const ValueId v : n.inputs) {
+      MILLRACE_ASSIGN(const TensorIndex part, in_dataflow(v));
+      parts.push_back(part);
+    }
+    const auto type = stored_type(parts[0]);
+    if (!type.is_integer()) return unsupported("joins floats: put a quantiser behind it");
+    add_result(n, n.sources, kernels::Concat{}, std::move(parts), type);
+    return {};
+  }
+
+  Status lower(const Node& n, const graph::Softmax&) {
+    MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(n.inputs[0]));
+    add_result(n, n.sources, kernels::Softmax{}, {x}, element_type(Type::float32()));
+    return {};
+  }
+
+  /// Adds no block: only the order of the elements is another.
+  Status lower(const Node& n, const graph::Move& m) {
+    const ValueId from = n.inputs[0], to = n.outputs[0];
+    const IndexMap becomes = inverse(move_map(m, shape_of(from)));
+    IndexMap map = order_of(from);
+    for (std::uint32_t& i : map) i = becomes[i];
+    stored_[to] = stored_[from];
+    stored_[to].moves = join_sources(stored_[from].moves, n.sources);
+    const bool is_dataflow = map == dataflow_map(shape_of(to));
+    stored_[to].map = is_dataflow ? nullptr : std::make_shared<const IndexMap>(std::move(map));
+    return {};
+  }
+
+  Status lower(const Node& n, const Elementwise& e) {
+    const ValueId v = n.inputs[0];
+    const Value& to = graph_.value(n.outputs[0]);
+    MILLRACE_ASSIGN(const Chain chain, spread(e, shape_of(v)));
+    if (chain.channels() > 1) {
+      MILLRACE_TRY(in_dataflow(v));
+    }
+    const TensorIndex x = stored_[v].tensor;
+    const auto from = stored_type(x);
+    MILLRACE_ASSIGN(auto op, !from.is_integer()   ? make_quantise(chain)
+                             : to.type.is_float() ? make_dequantise(chain)
+                                                  : make_rescale(chain, from, to.type));
+    const auto shape = program_.tensors[x].shape;
+    const TensorIndex t = add_tensor(to, element_type(to.type), shape);
+    add_block(n.name, n.sources, std::move(op), {x}, t);
+    stored_[n.outputs[0]] = {t, stored_[v].map, stored_[v].is_input, {}};
+    return {};
+  }
+
+  Status lower(const Node&, const OnnxOperator&) { return unsupported("is an ONNX operator"); }
+
+  Graph graph_;
+  kernels::Program program_;
+  graph::Names tensor_names_, block_names_;
+  std::vector<Stored> stored_;  // by ValueId
+  std::vector<int> sum_bits_;   // by ValueId
+};
+
+}  // namespace
+
+Result<kernels::Program> build_program(Graph graph) {
+  return ProgramBuilder(std::move(graph)).run();
+}
+
+}  // namespace millrace::compiler::passes
