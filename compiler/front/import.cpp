@@ -7,10 +7,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 #include <unordered_map>
 
 #include "compiler/front/tensor.hpp"
+#include "compiler/graph/nodes.hpp"
 #include "compiler/graph/verify.hpp"
 #include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
@@ -74,11 +74,9 @@ class Importer {
     MILLRACE_TRY(read_inputs());
     MILLRACE_TRY(read_nodes());
     MILLRACE_TRY(check_operators());
-    if (!graph::sort_nodes(graph_)) {
-      const Node& node = graph_.nodes[graph::node_on_cycle(graph_)];
-      return invalid("the graph has a cycle: " + std::get<OnnxOperator>(node.operation).type + " '" +
-                     node.name + "' depends on its own output");
-    }
+    if (const Node* node = graph::sort_nodes(graph_))
+      return invalid("the graph has a cycle: " + operation_name(node->operation) + " '" + node->name +
+                     "' depends on its own output");
     MILLRACE_TRY(infer_shapes());
     MILLRACE_TRY(read_outputs());
     MILLRACE_TRY(graph::verify(graph_, graph::Level::kImported));
@@ -170,7 +168,7 @@ class Importer {
   }
 
   Status read_nodes() {
-    std::unordered_map<std::string, int> names;
+    graph::Names names;
     // All outputs are declared first, so that nodes may be in any order.
     std::vector<const onnx::NodeProto*> rest;
     for (const auto& node : proto_.node()) {
@@ -226,10 +224,9 @@ class Importer {
     return {};
   }
 
-  Status read_node(const onnx::NodeProto& proto, std::unordered_map<std::string, int>& names) {
+  Status read_node(const onnx::NodeProto& proto, graph::Names& names) {
     Node node;
-    node.name = label(proto);
-    if (const int again = names[node.name]++; again > 0) node.name += "." + std::to_string(again);
+    node.name = names.unique(label(proto));
     const std::string here = proto.op_type() + " '" + node.name + "'";
     OnnxOperator op;
     op.domain = normal_domain(proto.domain());
@@ -306,29 +303,21 @@ class Importer {
   }
 
   /// Lists all unsupported nodes in one error.
-  Status check_operators() const {
-    std::string list;
-    std::size_t count = 0;
-    std::string wrong;
+  Status check_operators() {
     bool quantised = false;
-    for (const Node& n : graph_.nodes) {
+    std::string wrong;
+    for (Node& n : graph_.nodes) {
       const auto& op = std::get<OnnxOperator>(n.operation);
       quantised = quantised || operators::is_quantiser(op);
-      const std::string why = operators::why_unsupported(op);
-      if (why.empty()) {
-        if (const std::string what = operators::check_attributes(op); !what.empty())
-          wrong += (wrong.empty() ? "" : "\n  ") + printable(op.type + " '" + n.name + "': " + what);
-        continue;
-      }
-      if (++count <= graph::kMostListed) list += "\n  " + printable(op.type + " '" + n.name + "': " + why);
+      if (const std::string why = operators::why_unsupported(op); !why.empty()) refuse(graph_, n, why);
+      if (n.refused || !wrong.empty()) continue;
+      if (const std::string why = operators::check_attributes(op); !why.empty())
+        wrong = printable(op.type + " '" + n.name + "': " + why);
     }
-    list += graph::and_more(count);
-    if (count == 0 && !wrong.empty()) return invalid(wrong);
-    if (!wrong.empty()) list += "\nand these have attributes that are not sound:\n  " + wrong;
-    if (count > 0)
-      return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
-                         " not supported:" + list +
+    if (!graph_.refusals.empty())
+      return unsupported(refusal_error(graph_).message() +
                          "\nSupported operators: " + operators::supported_operators());
+    if (!wrong.empty()) return invalid(wrong);
     if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
           "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "
@@ -340,38 +329,27 @@ class Importer {
 
   /// Lists all nodes whose shape cannot be inferred in one error. Skips nodes that depend on them.
   Status infer_shapes() {
-    std::string list;
-    std::size_t count = 0;
     std::vector<bool> shapeless(graph_.values.size(), false);
     for (Node& n : graph_.nodes) {
-      const auto& op = std::get<OnnxOperator>(n.operation);
-      const std::string here = printable(op.type + " '" + n.name + "' ");
-      if (n.outputs[0] == kNoValue) return invalid(here + "leaves out its first output");
-      const bool skip = std::any_of(n.inputs.begin(), n.inputs.end(),
-                                    [&](ValueId v) { return v != kNoValue && shapeless[v]; });
-      const std::string why = skip ? "" : operators::infer(graph_, n);
-      if (skip || !why.empty()) {
+      if (n.outputs[0] == kNoValue)
+        return invalid(
+            printable(operation_name(n.operation) + " '" + n.name + "' leaves out its first output"));
+      bool skip = std::any_of(n.inputs.begin(), n.inputs.end(),
+                              [&](ValueId v) { return v != kNoValue && shapeless[v]; });
+      if (!skip)
+        if (const std::string why = operators::infer(graph_, n); !why.empty()) refuse(graph_, n, why);
+      if (skip || n.refused) {
         for (const ValueId v : n.outputs)
           if (v != kNoValue) shapeless[v] = true;
-        if (skip) continue;
-        if (++count <= graph::kMostListed) list += (list.empty() ? "" : "\n  ") + here + printable(why);
         continue;
       }
-      std::vector<const graph::Value*> inputs;
-      for (const ValueId v : n.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph_.value(v));
       // Only shapes that the graph computes become constants here. Passes fold the rest.
-      const graph::Value& output = graph_.value(n.outputs[0]);
-      if (!output.type.is_float() && output.shape.size() <= 1)
-        shapes_[n.outputs[0]] = operators::fold(op, inputs, output, 64);
-      if (const auto& known = shapes_[n.outputs[0]]; known) {
-        graph_.value(n.outputs[0]).constant = std::make_shared<const graph::Constant>(*known);
-      }
+      graph::Value& output = graph_.value(n.outputs[0]);
+      if (output.type.is_float() || output.shape.size() > 1) continue;
+      if (auto known = operators::fold(graph_, n, 64))
+        output.constant = std::make_shared<const graph::Constant>(std::move(*known));
     }
-    if (count == 1) return unsupported(list);
-    if (count > 1)
-      return unsupported(std::to_string(count) + " nodes are not sound or not supported:\n  " + list +
-                         graph::and_more(count));
-    return drop_known_nodes();
+    return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
   /// Removes nodes whose output became a constant, and outputs after the first, which nothing may read.
@@ -437,7 +415,6 @@ class Importer {
   Graph graph_;
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
-  std::unordered_map<ValueId, std::optional<graph::Constant>> shapes_;
 };
 
 }  // namespace

@@ -19,16 +19,6 @@ Error invalid(std::string message) {
   return Error(ErrorCode::kInvalidInput, std::move(message));
 }
 
-const char* type_name(std::int32_t type) {
-  static constexpr const char* kNames[] = {
-      "undefined",      "float32",    "uint8",          "int8",       "uint16",   "int16",
-      "int32",          "int64",      "string",         "bool",       "float16",  "float64",
-      "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
-      "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
-  return type >= 0 && type < static_cast<std::int32_t>(std::size(kNames)) ? kNames[type]
-                                                                          : "of an unknown kind";
-}
-
 Result<std::uint64_t> parse_number(const std::string& text, const std::string& key) {
   std::uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -79,48 +69,25 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   return data.error().within("its weights");
 }
 
-template <class T>
-void widen(const std::string& raw, std::vector<std::int64_t>& out) {
-  if constexpr (sizeof(T) == 1) {  // models have millions of these, so do not zero them first
-    const auto* first = reinterpret_cast<const T*>(raw.data());
-    out.assign(first, first + raw.size());
-    return;
-  }
-  out.resize(raw.size() / sizeof(T));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    T value;
-    std::memcpy(&value, raw.data() + i * sizeof(T), sizeof(T));
-    out[i] = static_cast<std::int64_t>(value);
-  }
-}
-
-/// A byte holds two elements, the first in its low half.
-void widen_nibbles(const std::string& raw, bool is_signed, std::size_t count,
-                   std::vector<std::int64_t>& out) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto byte = static_cast<unsigned char>(raw[i / 2]);
-    const int nibble = i % 2 == 0 ? byte & 15 : byte >> 4;
-    out.push_back(is_signed && nibble > 7 ? nibble - 16 : nibble);
-  }
-}
-
+/// Two elements of 4 bits share a byte, the first in its low half.
 void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c) {
   if (type.is_float()) {
     c.floats.resize(count);
     if (count > 0) std::memcpy(c.floats.data(), raw.data(), raw.size());
     return;
   }
-  const bool is_signed = type.kind == Type::Kind::kSigned;
-  if (type.bits == 4)
-    widen_nibbles(raw, is_signed, count, c.integers);
-  else if (type.bits == 8)
-    is_signed ? widen<std::int8_t>(raw, c.integers) : widen<std::uint8_t>(raw, c.integers);
-  else if (type.bits == 16)
-    is_signed ? widen<std::int16_t>(raw, c.integers) : widen<std::uint16_t>(raw, c.integers);
-  else if (type.bits == 32)
-    is_signed ? widen<std::int32_t>(raw, c.integers) : widen<std::uint32_t>(raw, c.integers);
-  else
-    widen<std::int64_t>(raw, c.integers);
+  const std::size_t bytes = type.bits / 8U;
+  const int spare_bits = 64 - type.bits;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t bits = 0;
+    if (type.bits == 4)
+      bits = static_cast<unsigned char>(raw[i / 2]) >> (i % 2 * 4);
+    else
+      std::memcpy(&bits, raw.data() + i * bytes, bytes);
+    bits <<= spare_bits;  // shifting back extends zero or the sign
+    c.integers.push_back(type.kind == Type::Kind::kSigned ? static_cast<std::int64_t>(bits) >> spare_bits
+                                                          : static_cast<std::int64_t>(bits >> spare_bits));
+  }
 }
 
 Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count, Constant& c) {
@@ -157,8 +124,9 @@ Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count
 
 Result<Type> element_type(std::int32_t onnx_type) {
   if (const auto type = operators::type_of(onnx_type)) return *type;
+  const std::string name = onnx::TensorProto_DataType_Name(onnx_type);
   return Error(ErrorCode::kUnsupported,
-               std::string("has elements ") + type_name(onnx_type) +
+               "has elements of type " + (name.empty() ? "number " + std::to_string(onnx_type) : name) +
                    "; Millrace takes float32, bool and integers of 4, 8, 16, 32 and 64 bits");
 }
 

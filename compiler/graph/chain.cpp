@@ -48,46 +48,36 @@ const Description& describe(Step::Kind kind) {
   return kDescriptions[static_cast<std::size_t>(kind)];
 }
 
-float evaluate_real(const Step& s, float x, std::size_t channel) {
-  using K = Step::Kind;
-  switch (s.kind) {
-    case K::kMultiply:
-      return x * pick(s.floats, channel);
-    case K::kAdd:
-      return x + pick(s.floats, channel);
-    case K::kDivide:
-      return x / pick(s.floats, channel);
-    case K::kRelu:
-      return x > 0 ? x : 0;
-    case K::kClip:
-      return std::min(std::max(x, s.low), s.high);
-    case K::kFunction:
-      return s.function->evaluate(x, s.low, s.high);
-    default:
-      break;
-  }
-  assert(false);
-  return x;
-}
-
 Number apply(const Step& s, Number x, std::size_t channel) {
   using K = Step::Kind;
+  const auto real = [](float value) { return Number{true, 0, value}; };
+  const auto integer = [](std::int64_t value) { return Number{false, value, 0}; };
   switch (s.kind) {
     case K::kAddInteger:
-      return {false, x.integer + pick(s.integers, channel), 0};
+      return integer(x.integer + pick(s.integers, channel));
     case K::kClampInteger:
-      return {false, std::min(std::max(x.integer, s.lowest), s.highest), 0};
+      return integer(std::min(std::max(x.integer, s.lowest), s.highest));
     case K::kToFloat:
-      return {true, 0, static_cast<float>(x.integer)};
+      return real(static_cast<float>(x.integer));
     case K::kDequantise:
-      return {true, 0, static_cast<float>(x.integer - pick(s.integers, channel)) * pick(s.floats, channel)};
+      return real(static_cast<float>(x.integer - pick(s.integers, channel)) * pick(s.floats, channel));
+    case K::kMultiply:
+      return real(x.real * pick(s.floats, channel));
+    case K::kAdd:
+      return real(x.real + pick(s.floats, channel));
+    case K::kDivide:
+      return real(x.real / pick(s.floats, channel));
+    case K::kRelu:
+      return real(x.real > 0 ? x.real : 0);
+    case K::kClip:
+      return real(std::min(std::max(x.real, s.low), s.high));
+    case K::kFunction:
+      return real(s.function->evaluate(x.real, s.low, s.high));
     case K::kQuantise:
-      return {false,
-              quantise_one(x.real, pick(s.floats, channel), pick(s.integers, channel), s.lowest, s.highest),
-              0};
-    default:
-      return {true, 0, evaluate_real(s, x.real, channel)};
+      return integer(
+          quantise_one(x.real, pick(s.floats, channel), pick(s.integers, channel), s.lowest, s.highest));
   }
+  return x;
 }
 
 /// One step's trend over inputs from `low` to `high`. A rounded monotone operation is monotone.

@@ -154,7 +154,7 @@ Uses::Uses(const Graph& graph)
   for (const ValueId v : graph.outputs) is_output[v] = true;
 }
 
-bool sort_nodes(Graph& graph) {
+const Node* sort_nodes(Graph& graph) {
   const Uses uses(graph);
   std::vector<std::size_t> missing(graph.nodes.size(), 0);
   // The set of ready nodes is ordered, so the result keeps the given order as far as dependencies allow.
@@ -175,43 +175,25 @@ bool sort_nodes(Graph& graph) {
         if (--missing[reader] == 0) ready.insert(reader);
     }
   }
-  if (order.size() != graph.nodes.size()) return false;
+  if (order.size() != graph.nodes.size()) {
+    // A node that still misses an input has a producer that does too. Going back as often as there are nodes ends
+    // on a cycle.
+    const auto is_stuck = [&](std::size_t i) { return missing[i] > 0; };
+    std::size_t node = 0;
+    while (!is_stuck(node)) ++node;
+    for (std::size_t step = 0; step < graph.nodes.size(); ++step)
+      for (const ValueId v : graph.nodes[node].inputs)
+        if (v != kNoValue && uses.producer[v] >= 0 && is_stuck(static_cast<std::size_t>(uses.producer[v]))) {
+          node = static_cast<std::size_t>(uses.producer[v]);
+          break;
+        }
+    return &graph.nodes[node];
+  }
   std::vector<Node> sorted;
   sorted.reserve(order.size());
   for (const std::size_t i : order) sorted.push_back(std::move(graph.nodes[i]));
   graph.nodes = std::move(sorted);
-  return true;
-}
-
-std::size_t node_on_cycle(const Graph& graph) {
-  const Uses uses(graph);
-  // Searches depth-first along the inputs. A node that is reached while it is still open depends on itself.
-  enum class State : std::uint8_t { kNew, kOpen, kDone };
-  std::vector<State> states(graph.nodes.size(), State::kNew);
-  std::vector<std::pair<std::size_t, std::size_t>> path;  // a node, and the next of its inputs
-  for (std::size_t start = 0; start < graph.nodes.size(); ++start) {
-    if (states[start] == State::kNew) path.emplace_back(start, 0);
-    while (!path.empty()) {
-      auto& [node, next] = path.back();
-      states[node] = State::kOpen;
-      const auto& inputs = graph.nodes[node].inputs;
-      if (next == inputs.size()) {
-        states[node] = State::kDone;
-        path.pop_back();
-        continue;
-      }
-      const ValueId value = inputs[next++];
-      if (value == kNoValue || uses.producer[value] < 0) continue;
-      const auto producer = static_cast<std::size_t>(uses.producer[value]);
-      if (states[producer] == State::kOpen) return producer;
-      if (states[producer] == State::kNew) path.emplace_back(producer, 0);
-    }
-  }
-  return 0;
-}
-
-std::string and_more(std::size_t count) {
-  return count > kMostListed ? "\n  and " + std::to_string(count - kMostListed) + " more" : "";
+  return nullptr;
 }
 
 void replace_value(Graph& graph, ValueId from, ValueId to) {

@@ -191,13 +191,6 @@ struct Diagnostic {
   std::string message;
 };
 
-/// A node that is not supported. Compilation ends with one error that lists all of them.
-struct Refusal {
-  std::string operation;  // "Conv"
-  std::string node;
-  std::string reason;
-};
-
 /// A graph input or output as in the ONNX file. No pass changes signatures.
 struct Signature {
   std::string name;
@@ -225,7 +218,8 @@ struct Graph {
   std::vector<Signature> input_signatures;   // in the order of inputs
   std::vector<Signature> output_signatures;  // in the order of outputs
   std::vector<Diagnostic> diagnostics;
-  std::vector<Refusal> refusals;
+  std::vector<std::string>
+      refusals;  // which nodes are not supported, and why: "Conv 'c': its batch is 2, not 1"
 
   Value& value(ValueId id) { return values[id]; }
   const Value& value(ValueId id) const { return values[id]; }
@@ -247,16 +241,9 @@ struct Uses {
   std::vector<bool> is_output;
 };
 
-/// Sorts nodes so that producers come before readers. Returns false and changes nothing if there is a cycle.
-bool sort_nodes(Graph& graph);
-
-/// A node that depends on its own output. Call it only after sort_nodes() returned false.
-std::size_t node_on_cycle(const Graph& graph);
-
-/// An error lists at most this many nodes. and_more() gives the line "and … more", or nothing if `count` is no
-/// larger.
-inline constexpr std::size_t kMostListed = 10;
-std::string and_more(std::size_t count);
+/// Sorts nodes so that producers come before readers. Null on success. If there is a cycle, nothing is changed and
+/// the result is a node that depends on its own output.
+const Node* sort_nodes(Graph& graph);
 
 /// Makes all readers of `from` (graph outputs too) read `to` instead.
 void replace_value(Graph& graph, ValueId from, ValueId to);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/text.hpp"
+
 namespace millrace::compiler::graph {
 
 const OnnxOperator* onnx_of(const Node& node) {
@@ -52,6 +54,21 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const Uses& u
     result.push_back(one.evaluate(Number{false, q->integers[i], 0}, 0).real);
   }
   return result;
+}
+
+void refuse(Graph& graph, Node& node, const std::string& reason) {
+  node.refused = true;
+  graph.refusals.push_back(operation_name(node.operation) + " '" + node.name + "': " + reason);
+}
+
+Error refusal_error(const Graph& graph) {
+  constexpr std::size_t kMostListed = 10;
+  const std::size_t count = graph.refusals.size();
+  std::string text = std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:";
+  for (std::size_t i = 0; i < std::min(count, kMostListed); ++i)
+    text += "\n  " + printable(graph.refusals[i]);
+  if (count > kMostListed) text += "\n  and " + std::to_string(count - kMostListed) + " more";
+  return Error(ErrorCode::kUnsupported, text);
 }
 
 Node make_node(std::string name, Operation operation, std::vector<ValueId> inputs, ValueId output,

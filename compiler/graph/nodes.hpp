@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
+#include "runtime/base/result.hpp"
 
 namespace millrace::compiler::graph {
 
@@ -22,6 +23,13 @@ const Node* producer_of(const Graph& graph, const Uses& uses, ValueId value);
 
 /// The elements of a float value that is constant, or dequantised from a constant. `uses` is of `graph`.
 std::optional<std::vector<float>> known_floats(const Graph& graph, const Uses& uses, ValueId id);
+
+/// Notes that no pass supports the node. The node stays in the graph as it is. Later passes skip it and what
+/// depends on it, so that one error lists all such nodes.
+void refuse(Graph& graph, Node& node, const std::string& reason);
+
+/// The error that lists the refused nodes (kUnsupported): at most ten, and the number of the others.
+Error refusal_error(const Graph& graph);
 
 Node make_node(std::string name, Operation operation, std::vector<ValueId> inputs, ValueId output,
                std::vector<std::string> sources);

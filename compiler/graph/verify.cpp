@@ -3,6 +3,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "compiler/graph/nodes.hpp"
+
 namespace millrace::compiler::graph {
 namespace {
 
@@ -12,120 +14,87 @@ bool is_allowed(const Operation& operation, Level level) {
          std::holds_alternative<OnnxOperator>(operation) == (level == Level::kImported);
 }
 
-/// Checks one node. The returned sentence says what is wrong; it is empty if nothing is.
-class NodeCheck {
- public:
-  NodeCheck(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+/// What is wrong with the types of a chain from `from` to `to`; empty if nothing is.
+std::string check(const Chain& chain, Type from, Type to) {
+  if (std::string why = chain.check(from.is_float()); !why.empty()) return why;
+  return chain.gives_float(from.is_float()) == to.is_float()
+             ? ""
+             : "gives " + to_string(to) + " where its chain does not";
+}
 
-  std::string run() const {
-    return std::visit([this](const auto& operation) { return check(operation); }, node_.operation);
+std::string check(const Accumulate& a, const Value& in, const Value& out) {
+  if (!in.type.is_integer() || !out.type.is_integer()) return "accumulates something other than integers";
+  const Shape &x = in.shape, &y = out.shape;
+  if (x.size() != (a.dense ? 2U : 4U) || y.size() != x.size())
+    return "has an input or output of the wrong rank";
+  const std::int64_t taps = x[1] / a.groups * a.window.kernel_h * a.window.kernel_w;
+  const auto weights = static_cast<std::int64_t>(a.weights->integers.size());
+  if (y[1] != a.out_channels || taps * a.out_channels != weights) return "has weights of the wrong size";
+  for (const std::size_t n : {a.weight_zero.size(), a.bias.empty() ? 1 : a.bias.size()})
+    if (n != 1 && n != static_cast<std::size_t>(a.out_channels))
+      return "has weight zero points or a bias of the wrong size";
+  return check(a.chain, Type::integer(64), out.type);
+}
+
+std::string check(const Elementwise& e, const Value& in, const Value& out) {
+  if (in.shape != out.shape) return "changes the shape";
+  const auto channels = static_cast<std::int64_t>(e.chain.channels());
+  const auto axis = axis_in(e.axis, in.shape.size());
+  if (channels > 1 && (!axis || in.shape[*axis] != channels))
+    return "has constants that do not run along its axis";
+  return check(e.chain, in.type, out.type);
+}
+
+std::string check(const MaxPool&, const Value& in, const Value& out) {
+  if (in.type != out.type) return "changes the type";
+  return in.shape.size() == 4 && out.shape.size() == 4 ? "" : "is not on [1, C, H, W]";
+}
+
+std::string check(const SumPool& s, const Value& in, const Value& out) {
+  if (!in.type.is_integer() || in.shape.size() != 4 || out.shape.size() != 4)
+    return "is not on integers [1, C, H, W]";
+  return check(s.chain, Type::integer(64), out.type);
+}
+
+std::string check(const Move& m, const Value& in, const Value& out) {
+  if (in.type != out.type || elements(in.shape) != elements(out.shape)) return "changes type or size";
+  return m.perm.empty() || m.perm.size() == in.shape.size() ? "" : "has a permutation of the wrong rank";
+}
+
+std::string check(const Concat& c, const Value& in, const Value& out) {
+  const bool same = in.type == out.type && in.shape.size() == out.shape.size();
+  return same && axis_in(c.axis, out.shape.size()) ? "" : "joins other types or ranks, or along no axis";
+}
+
+std::string check(const Softmax&, const Value& in, const Value& out) {
+  return in.type.is_float() && out.type.is_float() ? "" : "is not on floats";
+}
+
+std::string check(const Combine& c, const Value& in, const Value& out) {
+  if (in.shape != out.shape) return "combines different shapes";
+  for (const Chain* operand : {&c.a, &c.b})
+    if (std::string why = check(*operand, in.type, Type::float32()); !why.empty()) return why;
+  return check(c.tail, Type::float32(), out.type);
+}
+
+std::string check(const OnnxOperator&, const Value&, const Value&) {
+  return {};
+}
+
+/// What is wrong with a node; empty if nothing is.
+std::string check(const Graph& graph, const Node& n) {
+  if (n.outputs.empty()) return "has no output";
+  if (onnx_of(n) != nullptr) return {};
+  const bool takes_two = std::holds_alternative<Combine>(n.operation);
+  if (n.inputs.size() != (takes_two ? 2 : 1) && !std::holds_alternative<Concat>(n.operation))
+    return "has the wrong number of inputs";
+  for (const ValueId v : n.inputs) {
+    if (v == kNoValue) return "leaves out an input";
+    const auto visitor = [&](const auto& op) { return check(op, graph.value(v), graph.value(n.outputs[0])); };
+    if (std::string why = std::visit(visitor, n.operation); !why.empty()) return why;
   }
-
- private:
-  const Value& in(std::size_t i) const { return graph_.value(node_.inputs[i]); }
-  const Value& out() const { return graph_.value(node_.outputs[0]); }
-
-  std::string arity(std::size_t inputs) const {
-    if (node_.inputs.size() != inputs || node_.outputs.size() != 1)
-      return "has the wrong number of inputs or outputs";
-    for (const ValueId v : node_.inputs)
-      if (v == kNoValue) return "leaves out an input";
-    return {};
-  }
-
-  static std::string chain(const Chain& c, Type from, Type to) {
-    if (std::string why = c.check(from.is_float()); !why.empty()) return why;
-    if (c.gives_float(from.is_float()) != to.is_float())
-      return "gives " + to_string(to) + " where its chain does not";
-    return {};
-  }
-
-  std::string check(const OnnxOperator& o) const {
-    if (o.type.empty()) return "has no operator type";
-    return node_.outputs.empty() ? "has no output" : "";
-  }
-
-  std::string check(const Accumulate& a) const {
-    if (std::string why = arity(1); !why.empty()) return why;
-    if (!in(0).type.is_integer() || !out().type.is_integer())
-      return "accumulates something other than integers";
-    if (a.weights == nullptr) return "has no weights";
-    const Shape& x = in(0).shape;
-    if (x.size() != (a.dense ? 2U : 4U)) return "has an input of the wrong rank";
-    if (a.groups < 1 || x[1] % a.groups != 0 || a.out_channels % a.groups != 0)
-      return "has groups that do not divide";
-    const std::int64_t per_channel = x[1] / a.groups * a.window.kernel_h * a.window.kernel_w;
-    if (static_cast<std::int64_t>(a.weights->integers.size()) != per_channel * a.out_channels)
-      return "has weights of the wrong size";
-    const auto one_or_all = [&a](std::size_t n) {
-      return n == 1 || n == static_cast<std::size_t>(a.out_channels);
-    };
-    if (!one_or_all(a.weight_zero.size())) return "has weight zero points of the wrong size";
-    if (!a.bias.empty() && a.bias.size() != static_cast<std::size_t>(a.out_channels))
-      return "has a bias of the wrong size";
-    if (out().shape.size() != x.size() || out().shape[1] != a.out_channels)
-      return "has the wrong output shape";
-    return chain(a.chain, Type::integer(64), out().type);
-  }
-
-  std::string check(const Elementwise& e) const {
-    if (std::string why = arity(1); !why.empty()) return why;
-    if (in(0).shape != out().shape) return "changes the shape";
-    const std::size_t channels = e.chain.channels();
-    if (channels > 1) {
-      if (e.axis < 0 || e.axis >= static_cast<std::int64_t>(in(0).shape.size()) ||
-          in(0).shape[static_cast<std::size_t>(e.axis)] != static_cast<std::int64_t>(channels))
-        return "has constants that do not run along its axis";
-    }
-    return chain(e.chain, in(0).type, out().type);
-  }
-
-  std::string check(const MaxPool&) const {
-    if (std::string why = arity(1); !why.empty()) return why;
-    if (in(0).type != out().type) return "changes the type";
-    return in(0).shape.size() == 4 && out().shape.size() == 4 ? "" : "is not on [1, C, H, W]";
-  }
-
-  std::string check(const SumPool& s) const {
-    if (std::string why = arity(1); !why.empty()) return why;
-    if (!in(0).type.is_integer()) return "sums something other than integers";
-    if (in(0).shape.size() != 4 || out().shape.size() != 4) return "is not on [1, C, H, W]";
-    return chain(s.chain, Type::integer(64), out().type);
-  }
-
-  std::string check(const Combine& c) const {
-    if (std::string why = arity(2); !why.empty()) return why;
-    if (in(0).shape != out().shape || in(1).shape != out().shape) return "combines different shapes";
-    if (std::string why = chain(c.a, in(0).type, Type::float32()); !why.empty()) return why;
-    if (std::string why = chain(c.b, in(1).type, Type::float32()); !why.empty()) return why;
-    return chain(c.tail, Type::float32(), out().type);
-  }
-
-  std::string check(const Move& m) const {
-    if (std::string why = arity(1); !why.empty()) return why;
-    if (in(0).type != out().type) return "changes the type";
-    if (elements(in(0).shape) != elements(out().shape)) return "changes the number of elements";
-    return m.perm.empty() || m.perm.size() == in(0).shape.size() ? "" : "has a permutation of the wrong rank";
-  }
-
-  std::string check(const Concat& c) const {
-    if (node_.inputs.empty() || node_.outputs.size() != 1) return "has the wrong number of inputs or outputs";
-    if (c.axis < 0 || c.axis >= static_cast<std::int64_t>(out().shape.size()))
-      return "has an axis outside the shape";
-    for (std::size_t i = 0; i < node_.inputs.size(); ++i)
-      if (in(i).type != out().type || in(i).shape.size() != out().shape.size())
-        return "joins different types or ranks";
-    return {};
-  }
-
-  std::string check(const Softmax&) const {
-    if (std::string why = arity(1); !why.empty()) return why;
-    return in(0).type.is_float() && out().type.is_float() ? "" : "is not on floats";
-  }
-
-  const Graph& graph_;
-  const Node& node_;
-};
+  return {};
+}
 
 Error bug(const std::string& what) {
   return Error(ErrorCode::kInternal, "graph: " + what);
@@ -168,7 +137,7 @@ Status verify(const Graph& graph, Level level) {
       if (v == kNoValue) continue;
       if (v >= known.size() || !known[v]) return bug(here + "reads a value before it is produced");
     }
-    if (std::string why = NodeCheck(graph, n).run(); !why.empty()) return bug(here + why);
+    if (std::string why = check(graph, n); !why.empty()) return bug(here + why);
     for (const ValueId v : n.outputs) {
       if (v == kNoValue) continue;
       if (v >= known.size() || known[v]) return bug(here + "produces a value that already has a producer");

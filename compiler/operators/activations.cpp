@@ -4,9 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "compiler/operators/families.hpp"
-#include "compiler/operators/inference.hpp"
-#include "compiler/operators/lowering.hpp"
+#include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
@@ -150,11 +148,11 @@ std::vector<Operator> make_rows() {
                                  .fusion = Fusion::kAlways},
                                 {.type = "Softmax", .infer = same_floats, .lower_elementwise = lower_softmax},
                                 {.type = "QLinearSigmoid",
-                                 .domain = Domain::kMicrosoft,
+                                 .domain = kMicrosoft,
                                  .infer = infer_qlinear_activation,
                                  .lower_qoperator = lower_qlinear_activation},
                                 {.type = "QLinearLeakyRelu",
-                                 .domain = Domain::kMicrosoft,
+                                 .domain = kMicrosoft,
                                  .infer = infer_qlinear_activation,
                                  .lower_qoperator = lower_qlinear_activation}};
   for (const Activation& a : kActivations)

@@ -1,8 +1,6 @@
 // Arithmetic on two operands, Cast and BatchNormalization.
 #include <functional>
 
-#include "compiler/operators/families.hpp"
-#include "compiler/operators/inference.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
@@ -176,6 +174,19 @@ std::string infer_qlinear_add(Inference& c) {
   return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, 1), check_result(c, 6, 7)});
 }
 
+/// QLinearAdd of a tensor and the constants `known`, element by element, from the tensor's integers to those of
+/// `quantise`. The kernel rounds once where this chain rounds product and sum. Unless scales are powers of two, a
+/// result between two steps may therefore differ.
+Chain add_constants(const Step& data, const Step& constant, const std::vector<std::int64_t>& known,
+                    const Step& quantise) {
+  const float factor = constant.floats[0] / quantise.floats[0];
+  const float fixed = qlinear_add_of_zeros(data, constant, quantise);
+  std::vector<float> addend;
+  for (const std::int64_t q : known) addend.push_back(std::fma(static_cast<float>(q), factor, fixed));
+  return {{Step::to_float(), Step::multiply({data.floats[0] / quantise.floats[0]}),
+           Step::add(std::move(addend)), Step::quantise({1.0F}, 0, quantise.lowest, quantise.highest)}};
+}
+
 Outcome lower_qlinear_add(Site& site) {
   Parameters read(site);
   Combine c;
@@ -191,8 +202,7 @@ Outcome lower_qlinear_add(Site& site) {
     const auto along = along_axis(known, data);
     if (!along || data != site.result().shape) return "its constant operand does not run along one axis";
     const Step &a = c.a.steps[0], &b = c.b.steps[0];
-    const Chain chain =
-        add_constants(affine(side == 0 ? b : a), affine(side == 0 ? a : b), along->integers, c.tail.steps[0]);
+    const Chain chain = add_constants(side == 0 ? b : a, side == 0 ? a : b, along->integers, c.tail.steps[0]);
     return site.give(Elementwise{chain, along->axis}, {site.node.inputs[3 - side]});
   }
   if (site.in(0).shape != site.in(3).shape) return "its operands have different shapes";
@@ -247,6 +257,24 @@ std::string infer_batch_normalisation(Inference& c) {
   return {};
 }
 
+/// A factor and an addend per channel. Requantisation absorbs both.
+Outcome lower_batch_normalisation(Site& site) {
+  const Constant *scale = site.constant(1), *bias = site.constant(2), *mean = site.constant(3),
+                 *variance = site.constant(4);
+  if (scale == nullptr || bias == nullptr || mean == nullptr || variance == nullptr ||
+      site.op.integer("training_mode", 0) != 0)
+    return "its parameters must be constants, and training_mode 0";
+  const float epsilon = site.op.real("epsilon", 1e-5F);
+  std::vector<float> factors, addends;
+  for (std::size_t c = 0; c < scale->floats.size(); ++c) {
+    factors.push_back(scale->floats[c] / std::sqrt(variance->floats[c] + epsilon));
+    addends.push_back(bias->floats[c] - mean->floats[c] * factors[c]);
+  }
+  const std::int64_t axis = factors.size() > 1 ? 1 : -1;
+  return site.give(Elementwise{{{Step::multiply(std::move(factors)), Step::add(std::move(addends))}}, axis},
+                   {site.node.inputs[0]});
+}
+
 constexpr Operator with_constant(const char* type, Lowering lower_qdq) {
   return {.type = type,
           .infer = infer_binary,
@@ -263,17 +291,24 @@ constexpr Operator kArithmetic[] = {
     with_constant("Mul", lower_multiply),
     with_constant("Div", nullptr),
     {.type = "QLinearAdd",
-     .domain = Domain::kMicrosoft,
+     .domain = kMicrosoft,
      .infer = infer_qlinear_add,
      .lower_qoperator = lower_qlinear_add},
     {.type = "Cast", .infer = infer_cast, .fold = fold_cast, .lower_elementwise = lower_cast},
-    // The pass fold_batch_norm replaces it.
     {.type = "BatchNormalization",
      .infer = infer_batch_normalisation,
+     .lower_elementwise = lower_batch_normalisation,
      .computes = true,
      .fusion = Fusion::kAlways}};
 
 }  // namespace
+
+/// One multiplication is fused, as in ONNX Runtime's compiled code.
+float qlinear_add_of_zeros(const Step& a, const Step& b, const Step& quantise, std::int64_t shift) {
+  const auto zero = [shift](const Step& s) { return static_cast<float>(s.integers[0] + shift); };
+  const float factor_a = a.floats[0] / quantise.floats[0], factor_b = b.floats[0] / quantise.floats[0];
+  return zero(quantise) - std::fma(factor_a, zero(a), factor_b * zero(b));
+}
 
 std::span<const Operator> arithmetic() {
   return kArithmetic;

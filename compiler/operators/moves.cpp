@@ -1,9 +1,7 @@
 // Operators that move, select or join elements without changing them.
 #include <algorithm>
 
-#include "compiler/operators/families.hpp"
-#include "compiler/operators/inference.hpp"
-#include "compiler/operators/lowering.hpp"
+#include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
@@ -334,7 +332,7 @@ constexpr Operator kMoves[] = {
      .lower_elementwise = lower_concat,
      .computes = true},
     {.type = "QLinearConcat",
-     .domain = Domain::kMicrosoft,
+     .domain = kMicrosoft,
      .infer = infer_qlinear_concat,
      .lower_qoperator = lower_qlinear_concat},
     {.type = "Shape", .infer = infer_shape, .fold = fold_shape},

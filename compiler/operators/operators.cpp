@@ -5,15 +5,10 @@
 #include <map>
 #include <set>
 
-#include "compiler/operators/families.hpp"
-#include "compiler/operators/inference.hpp"
+#include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
-
-const char* domain_name(Domain domain) {
-  return domain == Domain::kOnnx ? "" : "com.microsoft";
-}
 
 const std::multimap<std::string, const Operator*>& table() {
   static const auto kTable = [] {
@@ -85,24 +80,24 @@ const char* known_reason(const std::string& type) {
 
 const Operator* find(const OnnxOperator& op) {
   const auto [first, last] = table().equal_range(op.type);
-  const auto row = std::find_if(
-      first, last, [&op](const auto& entry) { return op.domain == domain_name(entry.second->domain); });
+  const auto row =
+      std::find_if(first, last, [&op](const auto& entry) { return op.domain == entry.second->domain; });
   return row == last ? nullptr : row->second;
 }
 
 std::string why_unsupported(const OnnxOperator& op) {
   if (find(op) != nullptr) return {};
   if (const char* reason = known_reason(op.type)) return reason;
-  if (!op.domain.empty() && op.domain != domain_name(Domain::kMicrosoft))
+  if (!op.domain.empty() && op.domain != kMicrosoft)
     return "the operator domain '" + op.domain + "' is not known";
   return "not supported";
 }
 
 std::string supported_operators() {
   std::string names;
-  for (const Domain domain : {Domain::kOnnx, Domain::kMicrosoft})
+  for (const std::string domain : {kOnnx, kMicrosoft})
     for (const auto& [name, row] : table())
-      if (row->domain == domain && (domain == Domain::kOnnx || table().count(name) == 1))
+      if (row->domain == domain && (domain == kOnnx || table().count(name) == 1))
         names += (names.empty() ? "" : ", ") + name;
   return names;
 }
@@ -157,14 +152,18 @@ std::string infer(graph::Graph& graph, const Node& node) {
   return {};
 }
 
-std::optional<graph::Constant> fold(const OnnxOperator& op, const Inputs& inputs, const Value& output,
-                                    std::int64_t limit) {
+std::optional<graph::Constant> fold(const graph::Graph& graph, const Node& node, std::int64_t limit) {
+  const auto& op = std::get<OnnxOperator>(node.operation);
+  const Value& output = graph.value(node.outputs[0]);
   const Operator* row = find(op);
   if (row == nullptr || row->fold == nullptr || elements(output.shape) > limit) return std::nullopt;
-  if (inputs.empty() || inputs[0] == nullptr) return std::nullopt;
+  if (!has_input(node, 0)) return std::nullopt;
   const bool reads_data = op.type != "Shape";
-  for (const Value* v : inputs)
-    if (reads_data && v != nullptr && v->constant == nullptr) return std::nullopt;
+  Inputs inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    inputs.push_back(has_input(node, i) ? &graph.value(node.inputs[i]) : nullptr);
+    if (reads_data && inputs[i] != nullptr && inputs[i]->constant == nullptr) return std::nullopt;
+  }
   return row->fold(op, inputs, output);
 }
 

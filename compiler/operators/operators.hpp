@@ -12,8 +12,8 @@
 
 namespace millrace::compiler::operators {
 
-struct Inference;  // inference.hpp
-struct Site;       // lowering.hpp
+struct Inference;  // rules.hpp
+struct Site;       // rules.hpp
 
 /// The result of lowering a node.
 struct Outcome {
@@ -31,14 +31,15 @@ struct Outcome {
 using Lowering = Outcome (*)(Site&);
 using Inputs = std::vector<const graph::Value*>;  // of a node; null for an optional input that is left out
 
-enum class Domain : std::uint8_t { kOnnx, kMicrosoft };
+inline constexpr const char* kOnnx = "";  // the domain ai.onnx
+inline constexpr const char* kMicrosoft = "com.microsoft";
 
 /// Whether an operator can be computed together with the one before it, without a quantiser between them.
 enum class Fusion : std::uint8_t { kNever, kAlways, kWithConstant };
 
 struct Operator {
   const char* type;  // "Conv"
-  Domain domain = Domain::kOnnx;
+  const char* domain = kOnnx;
   /// Sets type and shape of the first output. Returns what is wrong with the node, or an empty text.
   std::string (*infer)(Inference&) = nullptr;
   /// The first output, if all inputs are constants; null if the operator is never folded.
@@ -77,9 +78,9 @@ std::optional<graph::Type> type_of(std::int64_t onnx_number);
 /// of those inputs that decide shapes. Returns what is wrong with the node, or an empty text.
 std::string infer(graph::Graph& graph, const graph::Node& node);
 
-/// The first output of an operator whose inputs are constants, if it has at most `limit` elements. `output` has
-/// the inferred type and shape. DequantizeLinear is never folded, so integer weights stay integers.
-std::optional<graph::Constant> fold(const graph::OnnxOperator& op, const Inputs& inputs,
-                                    const graph::Value& output, std::int64_t limit = std::int64_t{1} << 28);
+/// The first output of a node whose inputs are constants, if it has at most `limit` elements. Its type and shape must
+/// have been inferred. DequantizeLinear is never folded, so integer weights stay integers.
+std::optional<graph::Constant> fold(const graph::Graph& graph, const graph::Node& node,
+                                    std::int64_t limit = std::int64_t{1} << 28);
 
 }  // namespace millrace::compiler::operators

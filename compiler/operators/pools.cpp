@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "compiler/graph/window.hpp"
-#include "compiler/operators/families.hpp"
-#include "compiler/operators/inference.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
@@ -175,11 +173,11 @@ constexpr Operator kPools[] = {
      .lower_qdq = [](Site& site) { return lower_average(site, true); },
      .computes = true},
     {.type = "QLinearAveragePool",
-     .domain = Domain::kMicrosoft,
+     .domain = kMicrosoft,
      .infer = [](Inference& c) { return infer_qlinear(c, infer_pool); },
      .lower_qoperator = [](Site& site) { return lower_qlinear_average(site, false); }},
     {.type = "QLinearGlobalAveragePool",
-     .domain = Domain::kMicrosoft,
+     .domain = kMicrosoft,
      .infer = [](Inference& c) { return infer_qlinear(c, infer_global_pool); },
      .lower_qoperator = [](Site& site) { return lower_qlinear_average(site, true); }}};
 

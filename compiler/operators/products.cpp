@@ -1,8 +1,6 @@
 // Convolutions and matrix products: in float32 between quantisers (QDQ), on integers (Integer), and with
 // their scales as inputs (QLinear).
 #include "compiler/graph/window.hpp"
-#include "compiler/operators/families.hpp"
-#include "compiler/operators/inference.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
@@ -369,7 +367,7 @@ constexpr Operator kProducts[] = {
      .infer = [](Inference& c) { return infer_qlinear_product(c, convolve, first_extent); },
      .lower_qoperator = lower_qlinear_conv},
     {.type = "Gemm", .infer = infer_gemm, .lower_qdq = lower_gemm, .computes = true},
-    {.type = "QGemm", .domain = Domain::kMicrosoft, .infer = infer_qgemm, .lower_qoperator = lower_qgemm},
+    {.type = "QGemm", .domain = kMicrosoft, .infer = infer_qgemm, .lower_qoperator = lower_qgemm},
     {.type = "MatMul",
      .infer = [](Inference& c) { return infer_float(c, multiply_matrices); },
      .lower_qdq = lower_matmul,

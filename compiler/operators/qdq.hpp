@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/operators/lowering.hpp"
+#include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
 

@@ -1,9 +1,7 @@
 // QuantizeLinear and DequantizeLinear.
 #include <cmath>
 
-#include "compiler/operators/families.hpp"
-#include "compiler/operators/inference.hpp"
-#include "compiler/operators/lowering.hpp"
+#include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
@@ -104,7 +102,7 @@ Outcome lower_dequantise(Site& site) {
   return site.in(0).constant != nullptr ? Outcome::later() : lower(site, true);
 }
 
-constexpr Operator quantise(Domain domain) {
+constexpr Operator quantise(const char* domain) {
   return {.type = "QuantizeLinear",
           .domain = domain,
           .infer = infer_quantise,
@@ -112,15 +110,15 @@ constexpr Operator quantise(Domain domain) {
           .lower_elementwise = lower_quantise};
 }
 
-constexpr Operator dequantise(Domain domain) {
+constexpr Operator dequantise(const char* domain) {
   return {.type = "DequantizeLinear",
           .domain = domain,
           .infer = infer_dequantise,
           .lower_elementwise = lower_dequantise};
 }
 
-constexpr Operator kQuantisers[] = {quantise(Domain::kOnnx), quantise(Domain::kMicrosoft),
-                                    dequantise(Domain::kOnnx), dequantise(Domain::kMicrosoft)};
+constexpr Operator kQuantisers[] = {quantise(kOnnx), quantise(kMicrosoft), dequantise(kOnnx),
+                                    dequantise(kMicrosoft)};
 
 }  // namespace
 

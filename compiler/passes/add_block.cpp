@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "compiler/operators/qlinear_kernels.hpp"
+#include "compiler/operators/rules.hpp"
 #include "compiler/passes/blocks.hpp"
 
 namespace millrace::compiler::passes {
@@ -35,16 +35,26 @@ std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine
   };
 }
 
-/// The result for one pair of operands, as ONNX Runtime's kernel computes it. Steps behind the quantiser work on
-/// its integers.
+/// The result for one pair of operands, as ONNX Runtime 1.30 computes it on x86 processors with AVX2 and FMA (mlas,
+/// qladd_avx2.cpp and qlmul.cpp): the zero point is added before rounding. Kernels of other processors may round a
+/// tie the other way. Steps behind the quantiser work on its integers.
 std::function<std::int64_t(std::int64_t, std::int64_t)> by_kernel(const Combine& c) {
-  const Step& quantise = c.tail.steps.front();
-  const operators::QLinearKernel kernel(c.kind, operators::affine(c.a.steps[0]),
-                                        operators::affine(c.b.steps[0]), operators::affine(quantise),
-                                        c.arithmetic == Combine::Arithmetic::kQLinearUnsigned);
+  const Step &a = c.a.steps[0], &b = c.b.steps[0], &quantise = c.tail.steps[0];
+  // ONNX Runtime converts signed tensors to unsigned ones by adding 128.
+  const std::int64_t shift = c.arithmetic == Combine::Arithmetic::kQLinearUnsigned ? 128 : 0;
+  const float scale = quantise.floats[0], factor_a = a.floats[0] / scale, factor_b = b.floats[0] / scale;
+  const float fixed = operators::qlinear_add_of_zeros(a, b, quantise, shift);
+  const float product = a.floats[0] * b.floats[0] / scale;
+  const auto zero = [shift](const Step& s) { return static_cast<float>(s.integers[0] + shift); };
+  const float zero_a = zero(a), zero_b = zero(b), zero_result = zero(quantise);
+  const bool adds = c.kind == Combine::Kind::kAdd;
   const graph::Chain rest{{c.tail.steps.begin() + 1, c.tail.steps.end()}};
-  return [kernel, rest, low = quantise.lowest, high = quantise.highest](std::int64_t x, std::int64_t y) {
-    return rest.evaluate(std::clamp(kernel(x, y), low, high), 0);
+  return [=, low = quantise.lowest, high = quantise.highest](std::int64_t p, std::int64_t q) {
+    const auto x = static_cast<float>(p + shift), y = static_cast<float>(q + shift);
+    const float result = adds ? std::fma(x, factor_a, std::fma(y, factor_b, fixed))
+                              : (x - zero_a) * (y - zero_b) * product + zero_result;
+    const std::int64_t rounded = static_cast<std::int64_t>(std::nearbyint(result)) - shift;
+    return rest.evaluate(std::clamp(rounded, low, high), 0);
   };
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <regex>
 
 #include "compiler/passes/rewrite.hpp"
 
@@ -106,9 +107,7 @@ class Assumption {
     const ValueId q = graph_.add_value(name + ".quantised", type, graph_.value(v).shape);
     graph_.nodes.push_back(make_node(name + ".quantise", OnnxOperator{"", "QuantizeLinear", 13, {}},
                                      {v, scale_of(name, {scale}), zero}, q, {}));
-    const ValueId out = dequantise(q, {scale}, name, type);
-    scale_[out] = scale;
-    return out;
+    return dequantise(q, {scale}, name, type);
   }
 
   /// Makes constant weights integers. Returns the factor by which sums may grow: the largest Euclidean norm of a
@@ -122,7 +121,6 @@ class Assumption {
     const auto& floats = weights.constant->floats;
     std::vector<double> largest(channel.extent, 0), squares(channel.extent, 0);
     for (std::size_t i = 0; i < floats.size(); ++i) {
-      if (!std::isfinite(floats[i])) continue;
       const double w = std::abs(static_cast<double>(floats[i]));
       const std::size_t c = channel.index(i);
       largest[c] = std::max(largest[c], w);
@@ -134,13 +132,12 @@ class Assumption {
     graph::Constant integers;
     for (std::size_t i = 0; i < floats.size(); ++i) {
       const auto scale = static_cast<double>(scales[scales.size() == 1 ? 0 : channel.index(i)]);
-      const double q = std::isfinite(floats[i]) ? std::nearbyint(static_cast<double>(floats[i]) / scale) : 0;
+      const double q = std::nearbyint(static_cast<double>(floats[i]) / scale);
       integers.integers.push_back(static_cast<std::int64_t>(std::clamp(q, -most, most)));
     }
     const ValueId q =
         graph_.add_constant(weights.name + ".quantised", type, weights.shape, std::move(integers));
     node.inputs[1] = dequantise(q, scales, weights.name, type, axis);
-    if (node.inputs.size() > 2 && node.inputs[2] != kNoValue) node.inputs[2] = bias(node, scales);
     return std::sqrt(*std::max_element(squares.begin(), squares.end()));
   }
 
@@ -154,27 +151,6 @@ class Assumption {
     return scales;
   }
 
-  /// The bias in units of the accumulator, as tools write it.
-  ValueId bias(const Node& node, const std::vector<float>& weight_scales) {
-    const Value value = graph_.value(node.inputs[2]);
-    const auto input = scale_.find(node.inputs[0]);
-    if (value.constant == nullptr || !value.type.is_float() || input == scale_.end()) return node.inputs[2];
-    const auto& floats = value.constant->floats;
-    const bool one = weight_scales.size() == 1;
-    if (!one && floats.size() != weight_scales.size()) return node.inputs[2];
-    std::vector<float> units;
-    for (const float scale : weight_scales) units.push_back(input->second * scale);
-    graph::Constant integers;
-    for (std::size_t c = 0; c < floats.size(); ++c) {
-      const auto unit = static_cast<double>(units[one ? 0 : c]);
-      const double q = std::isfinite(floats[c]) ? std::nearbyint(static_cast<double>(floats[c]) / unit) : 0;
-      integers.integers.push_back(static_cast<std::int64_t>(std::clamp(q, -1e9, 1e9)));
-    }
-    const Type type = Type::integer(32);
-    const ValueId q = graph_.add_constant(value.name + ".quantised", type, value.shape, std::move(integers));
-    return dequantise(q, units, value.name, type);
-  }
-
   /// The graph output keeps its name.
   void rename(ValueId& output, ValueId to) {
     std::swap(graph_.value(output).name, graph_.value(to).name);
@@ -186,7 +162,6 @@ class Assumption {
   graph::Uses uses_;
   std::vector<double> largest_;  // rough bound on each value's elements
   std::map<ValueId, ValueId> quantised_;
-  std::map<ValueId, float> scale_;  // of dequantised values
 };
 
 }  // namespace
@@ -196,27 +171,14 @@ Graph assume_quantised(Graph graph, const AssumedTypes& types) {
 }
 
 std::optional<AssumedTypes> assumed_types(const std::string& text) {
-  // "int8", "int4", …, or "w4a8": weights and activations apart; "-pow2" behind either.
-  const auto bits = [](const std::string& digits) -> std::uint8_t {
-    return digits.size() == 1 && digits[0] >= '2' && digits[0] <= '8'
-               ? static_cast<std::uint8_t>(digits[0] - '0')
-               : 0;
+  static const std::regex kForm("(?:int([2-8])|w([2-8])a([2-8]))(-pow2)?");
+  std::smatch match;
+  if (!std::regex_match(text, match, kForm)) return std::nullopt;
+  const auto bits = [&match](std::size_t group) {
+    return static_cast<std::uint8_t>(match.str(match[1].matched ? 1 : group)[0] - '0');
   };
-  AssumedTypes types;
-  std::string widths = text;
-  if (const std::string suffix = "-pow2"; widths.ends_with(suffix)) {
-    widths.resize(widths.size() - suffix.size());
-    types.scales = AssumedScales::kPowerOfTwo;
-  }
-  if (widths.starts_with("int")) {
-    types.weight_bits = types.activation_bits = bits(widths.substr(3));
-  } else if (widths.size() == 4 && widths[0] == 'w' && widths[2] == 'a') {
-    types.weight_bits = bits(widths.substr(1, 1));
-    types.activation_bits = bits(widths.substr(3, 1));
-  } else
-    return std::nullopt;
-  if (types.weight_bits == 0 || types.activation_bits == 0) return std::nullopt;
-  return types;
+  return AssumedTypes{bits(2), bits(3),
+                      match[4].matched ? AssumedScales::kPowerOfTwo : AssumedScales::kPerChannel};
 }
 
 }  // namespace millrace::compiler::passes

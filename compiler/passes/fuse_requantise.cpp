@@ -125,7 +125,7 @@ Result<Graph> fuse_requantise(Graph graph) {
   }
   std::erase_if(graph.nodes, [](const Node& n) { return n.outputs.empty(); });
   // A node that absorbed its reader now produces the reader's value, which nodes between the two may read.
-  if (!graph::sort_nodes(graph)) return Error(ErrorCode::kInternal, "fuse_requantise made a cycle");
+  if (graph::sort_nodes(graph) != nullptr) return Error(ErrorCode::kInternal, "fuse_requantise made a cycle");
   return graph;
 }
 

@@ -1,7 +1,6 @@
 #include "compiler/passes/passes.hpp"
 
 #include <array>
-#include <unordered_map>
 
 #include "compiler/passes/rewrite.hpp"
 
@@ -12,21 +11,16 @@ using graph::Level;
 
 /// Passes name new nodes after old ones, and names in the file can collide with those.
 void make_node_names_unique(Graph& graph) {
-  std::unordered_map<std::string, int> seen;
-  for (Node& n : graph.nodes) {
-    std::string name = n.name;
-    while (seen[name]++ > 0) name = n.name + "." + std::to_string(seen[n.name]++);
-    n.name = name;
-  }
+  graph::Names names;
+  for (Node& n : graph.nodes) n.name = names.unique(n.name);
 }
 
 }  // namespace
 
 std::span<const Pass> standard_passes() {
-  static constexpr std::array<Pass, 10> kPasses = {{
+  static constexpr std::array<Pass, 9> kPasses = {{
       {"fold_constants", fold_constants, Level::kImported},
       {"remove_dead", remove_dead, Level::kImported},
-      {"fold_batch_norm", fold_batch_norm, Level::kImported},
       {"lower_qoperators", lower_qoperators, Level::kMixed},
       {"lower_elementwise", lower_elementwise, Level::kMixed},
       {"sink_dequantise", sink_dequantise, Level::kMixed},

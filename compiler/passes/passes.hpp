@@ -1,5 +1,5 @@
 // The passes that turn an imported graph into integer arithmetic, in the order in which they run, and the step
-// that makes a program of the result. Each pass is one free function in a file of its own.
+// that makes a program of the result. Each pass is one free function.
 #pragma once
 
 #include <cstdint>

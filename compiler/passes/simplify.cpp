@@ -1,4 +1,4 @@
-// Removes nodes that nothing reads, and nodes that do not change their input.
+// Removes nodes whose results are known, that nothing reads, or that do not change their input.
 #include <algorithm>
 
 #include "compiler/passes/rewrite.hpp"
@@ -31,6 +31,25 @@ void remove_unread(Graph& graph) {
 }
 
 }  // namespace
+
+/// Operators whose inputs are all known become constants. Weights stay integers: DequantizeLinear is not folded.
+Result<Graph> fold_constants(Graph graph) {
+  std::vector<Node> kept;
+  for (Node& n : graph.nodes) {
+    auto constant = operators::fold(graph, n);
+    if (!constant) {
+      kept.push_back(std::move(n));
+      continue;
+    }
+    for (const ValueId output : graph.outputs)
+      if (output == n.outputs[0])
+        return Error(ErrorCode::kUnsupported,
+                     "the graph's output '" + graph.value(output).name + "' does not depend on any input");
+    graph.value(n.outputs[0]).constant = std::make_shared<const graph::Constant>(std::move(*constant));
+  }
+  graph.nodes = std::move(kept);
+  return graph;
+}
 
 Result<Graph> remove_dead(Graph graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -1,16 +1,20 @@
-// Helpers of the lowering functions. Private to compiler/operators and the passes that call these functions.
+// What the functions in the rows of the operator table share. Private to compiler/operators and the passes that call
+// lowering functions. Where a function returns a text, it says what is wrong with the node; it is empty if nothing is.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "compiler/graph/nodes.hpp"
 #include "compiler/operators/operators.hpp"
-#include "compiler/operators/qlinear_kernels.hpp"
 
 namespace millrace::compiler::operators {
 
+using graph::axis_in;
 using graph::Chain;
 using graph::Combine;
 using graph::Constant;
@@ -26,6 +30,63 @@ using graph::to_string;
 using graph::Type;
 using graph::Value;
 using graph::ValueId;
+
+// The rows, family by family.
+std::span<const Operator> activations();  // functions of one element, and Softmax
+std::span<const Operator> arithmetic();   // Add to Div, Cast, BatchNormalization
+std::span<const Operator> moves();        // operators that move, join or select elements
+std::span<const Operator> pools();
+std::span<const Operator> products();  // convolutions and matrix products
+std::span<const Operator> quantisers();
+
+// Types and shapes.
+
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
+
+/// A node whose first output is inferred: its inputs by position, and the result.
+struct Inference {
+  const graph::Graph& graph;
+  const Node& node;
+  const OnnxOperator& op;
+  Type type;
+  Shape shape;
+
+  std::size_t count() const { return node.inputs.size(); }
+  bool has(std::size_t i) const { return has_input(node, i); }
+  const Value& in(std::size_t i) const { return graph.value(node.inputs[i]); }
+  const Shape& shape_of(std::size_t i) const { return in(i).shape; }
+  std::size_t rank(std::size_t i) const { return in(i).shape.size(); }
+};
+
+/// Requires the first `inputs` inputs.
+std::string need(const Inference& c, std::size_t inputs);
+
+/// The result has the type and shape of the first input.
+std::string same(Inference& c);
+std::string same_floats(Inference& c);
+
+std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+
+/// The integers of a constant input or, in older operator sets, of an attribute. Empty if both are missing or
+/// the input is not constant.
+std::optional<std::vector<std::int64_t>> integers_of(const Inference& c, std::size_t input,
+                                                     const char* attribute);
+
+/// Checks the scale and zero point of the integer operand `data`: one number, or one per channel if there are
+/// `channels`.
+std::string check_parameters(const Inference& c, std::size_t data, std::optional<std::size_t> scale,
+                             std::size_t zero, std::int64_t channels);
+
+/// Checks the scale and zero point of the result, whose type is that of its zero point.
+std::string check_result(const Inference& c, std::size_t scale, std::size_t zero);
+
+/// For com.microsoft operators (x, scale, zero, result scale, result zero) whose shape follows `shape_rule`.
+std::string infer_qlinear(Inference& c, std::string (*shape_rule)(Inference&));
+
+/// The first text that is not empty.
+std::string first_of(std::initializer_list<std::string> reasons);
+
+// Lowering.
 
 /// The ONNX node that is being lowered. The replacing nodes go to `out`. All old nodes stay in `graph`
 /// meanwhile, so that producers can be looked up.
@@ -75,6 +136,10 @@ class Parameters {
   const Site& site_;
   std::string error_;
 };
+
+/// What ONNX Runtime's QLinearAdd gives, before it rounds, for the operands 0 and 0, to whose integers `shift` has been
+/// added. The steps are the two dequantisations and the quantisation.
+float qlinear_add_of_zeros(const Step& a, const Step& b, const Step& quantise, std::int64_t shift = 0);
 
 /// A constant that broadcasts over a shape along at most one axis: its elements (one, or as many as that axis
 /// is long) and the axis (-1 if there is one element).
