@@ -1,10 +1,12 @@
 #include "compiler/generators/catalog.hpp"
 
-#include "compiler/generators/embedded_catalog.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/plan/yaml.hpp"
 
 namespace millrace::compiler::generators {
+
+extern const std::string_view kEmbeddedCatalog;  // kernels/catalog.yaml: in a file that CMake writes
+
 namespace {
 
 namespace yaml = runtime::plan::yaml;

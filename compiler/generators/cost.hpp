@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compiler/generators/catalog.hpp"
-#include "compiler/generators/instance.hpp"
+#include "compiler/generators/netlist.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"

@@ -9,9 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/generators/instance.hpp"
-
 namespace millrace::compiler::generators {
+
+/// The integer parameters of a module by name, in the order of the module's declaration; those left out have
+/// the module's defaults. Names of memory files are not among them: a cost does not depend on them.
+using Parameters = std::vector<std::pair<std::string, std::int64_t>>;
+
+/// An instance of a module of kernels/rtl.
+struct Instance {
+  std::string module;  // "mr_mvu"
+  std::string name;    // unique in its top: "conv_5_mvu"
+  Parameters parameters;
+  bool operator==(const Instance&) const = default;
+};
 
 /// A valid/ready stream. A frame is a tensor's elements in row-major order, `lanes` a beat, lane 0 in the low
 /// bits; `lanes * beats` elements a frame.

@@ -248,9 +248,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& progra
 }
 
 Result<std::string> Plugin::call(const std::string& request) const {
-  ProcessLimits limits;
-  limits.time = time_limit_;
-  auto answer = ask_program(program_, request, limits);
+  auto answer = ask_program(program_, request, time_limit_);
   if (!answer.ok()) return wrong(answer.error().message());
   return answer;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/generators/instance.hpp"
+#include "compiler/generators/netlist.hpp"
 #include "kernels/program/program.hpp"
 
 namespace millrace::compiler::generators {

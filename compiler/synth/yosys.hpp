@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compiler/generators/cost.hpp"
-#include "compiler/generators/instance.hpp"
+#include "compiler/generators/netlist.hpp"
 #include "runtime/base/cache.hpp"
 #include "runtime/base/result.hpp"
 

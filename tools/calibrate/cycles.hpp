@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "compiler/generators/catalog.hpp"
-#include "compiler/generators/instance.hpp"
+#include "compiler/generators/netlist.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace::tools::calibrate {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/generators/instance.hpp"
+#include "compiler/generators/netlist.hpp"
 #include "tools/calibrate/measurements.hpp"
 
 namespace millrace::tools::calibrate {
