@@ -1,9 +1,10 @@
 #include "server/auth/tokens.hpp"
 
 #include <openssl/crypto.h>
+#include <strings.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <optional>
 #include <sstream>
 
@@ -16,6 +17,8 @@ namespace {
 constexpr std::size_t kShortest = 16, kLongest = 512;
 constexpr std::string_view kHashed = "sha256:";
 
+constexpr std::string_view kScopes[] = {"none", "read", "infer", "admin"};  // in the order of Scope
+
 std::optional<Scope> parse_scope(std::string_view text) {
   for (const Scope scope : {Scope::kRead, Scope::kInfer, Scope::kAdmin})
     if (text == to_string(scope)) return scope;
@@ -25,56 +28,36 @@ std::optional<Scope> parse_scope(std::string_view text) {
 /// Whether `text` is a b64token of RFC 6750.
 bool is_token(std::string_view text) {
   return text.size() >= kShortest && text.size() <= kLongest &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  std::string_view("-._~+/=").find(c) != std::string_view::npos;
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 ||
+                  std::string_view("-._~+/=").find(static_cast<char>(c)) != std::string_view::npos;
          });
 }
 
-std::optional<std::array<std::byte, 32>> parse_digest(std::string_view hex) {
-  std::array<std::byte, 32> out{};
-  if (hex.size() != 2 * out.size()) return std::nullopt;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    std::uint8_t byte = 0;
-    const char* const digits = hex.data() + 2 * i;
-    const auto [end, code] = std::from_chars(digits, digits + 2, byte, 16);
-    if (code != std::errc() || end != digits + 2) return std::nullopt;
-    out[i] = static_cast<std::byte>(byte);
-  }
-  return out;
-}
-
-std::array<std::byte, 32> digest_of(std::string_view token) {
-  return Sha256().update(token).finish();
+/// The digest of a secret as the file writes it, in lower case. Empty if the secret is malformed.
+std::string digest_of_secret(std::string_view secret) {
+  if (!secret.starts_with(kHashed)) return is_token(secret) ? sha256_hex(secret) : "";
+  std::string hex(secret.substr(kHashed.size()));
+  if (hex.size() != 64 || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) return "";
+  std::transform(hex.begin(), hex.end(), hex.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return hex;
 }
 
 /// The token behind "Bearer "; empty if the header is something else.
 std::string_view bearer(std::string_view authorization) {
-  constexpr std::string_view kScheme = "bearer ";
-  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() <= kScheme.size() ||
-      !std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
-                  [&](char scheme, char c) { return same(c, scheme); }))
+      ::strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0)
     return {};
-  authorization.remove_prefix(kScheme.size());
-  while (!authorization.empty() && authorization.front() == ' ') authorization.remove_prefix(1);
-  return authorization;
+  return authorization.substr(
+      std::min(authorization.find_first_not_of(' ', kScheme.size()), authorization.size()));
 }
 
 }  // namespace
 
 std::string_view to_string(Scope scope) {
-  switch (scope) {
-    case Scope::kNone:
-      return "none";
-    case Scope::kRead:
-      return "read";
-    case Scope::kInfer:
-      return "infer";
-    case Scope::kAdmin:
-      return "admin";
-  }
-  return "admin";
+  return kScopes[static_cast<std::size_t>(scope)];
 }
 
 Result<Tokens> Tokens::parse(std::string_view text, const std::string& file) {
@@ -95,16 +78,10 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& file) {
       return bad("the name takes 1 to 128 of A-Z a-z 0-9 _ - . and begins with neither - nor .");
     const auto scope = parse_scope(scope_name);
     if (!scope) return bad("the scope is none of read, infer, admin");
-    std::array<std::byte, 32> digest{};
-    if (secret.starts_with(kHashed)) {
-      const auto parsed = parse_digest(std::string_view(secret).substr(kHashed.size()));
-      if (!parsed) return bad("sha256: takes 64 hexadecimal digits");
-      digest = *parsed;
-    } else if (is_token(secret)) {
-      digest = digest_of(secret);
-    } else {
+    const std::string digest = digest_of_secret(secret);
+    if (digest.empty() && secret.starts_with(kHashed)) return bad("sha256: takes 64 hexadecimal digits");
+    if (digest.empty())
       return bad("the secret takes 16 to 512 of A-Z a-z 0-9 - . _ ~ + / =, or sha256: and 64 digits");
-    }
     for (const HashedToken& token : out.tokens_) {
       if (token.holder.name == name) return bad("the name '" + name + "' stands twice");
       if (token.digest == digest) return bad("'" + token.holder.name + "' has the same secret");
@@ -118,7 +95,7 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& file) {
 const Holder* Tokens::find(std::string_view authorization) const {
   const std::string_view token = bearer(authorization);
   if (token.empty() || token.size() > kLongest) return nullptr;
-  const auto digest = digest_of(token);
+  const std::string digest = sha256_hex(token);
   const Holder* found = nullptr;
   for (const HashedToken& hashed : tokens_)
     if (CRYPTO_memcmp(hashed.digest.data(), digest.data(), digest.size()) == 0) found = &hashed.holder;

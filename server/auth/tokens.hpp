@@ -1,7 +1,6 @@
 // Bearer tokens and what their holders may do. README.md has the format of the file.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +44,7 @@ class Tokens {
  private:
   struct HashedToken {
     Holder holder;
-    std::array<std::byte, 32> digest;
+    std::string digest;  // SHA-256 of the token, 64 hexadecimal digits in lower case
     bool operator==(const HashedToken&) const = default;
   };
   std::vector<HashedToken> tokens_;
