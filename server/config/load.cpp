@@ -6,9 +6,11 @@
 #include <charconv>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/file.hpp"
 #include "runtime/plan/installed.hpp"
 #include "runtime/plan/yaml.hpp"
 
@@ -16,6 +18,8 @@ namespace millrace::server::config {
 namespace {
 
 namespace yaml = runtime::plan::yaml;
+
+constexpr std::uint64_t kMostFileBytes = 1U << 20U;
 
 Error bad(const std::string& origin, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, origin + ": " + message);
@@ -62,42 +66,28 @@ struct Store {
   }
 
   Status operator()(const Text& kind) const {
-    MILLRACE_ASSIGN(to.*kind.at, one());
+    MILLRACE_ASSIGN(const std::string text, one());
+    if (!kind.words.empty() && std::find(kind.words.begin(), kind.words.end(), text) == kind.words.end())
+      return bad(given.origin, shown(text) + " is not offered; known: " + joined(kind.words));
+    to.*kind.at = text;
     return {};
   }
   Status operator()(const Path& kind) const {
     MILLRACE_ASSIGN(const std::string text, one());
     to.*kind.at = resolved(text);
-    return {};
-  }
-  Status operator()(const PathOrName& kind) const {
-    MILLRACE_ASSIGN(const std::string text, one());
-    if (text.empty()) {
-      to.*kind.at = text;
-      return {};
-    }
+    if (!kind.cluster || text.empty()) return {};
     const auto found = runtime::plan::find_cluster(text, given.folder);
     if (!found.ok()) return found.error().within(given.origin);
     to.*kind.at = found->string();
     return {};
   }
-  Status operator()(const Paths& kind) const {
-    (to.*kind.at).clear();
-    for (const auto& value : given.values) {
-      if (value.empty()) return bad(given.origin, "a path is empty");
-      (to.*kind.at).push_back(resolved(value));
-    }
-    return {};
-  }
-  Status operator()(const Texts& kind) const {
+  Status operator()(const List& kind) const {
     to.*kind.at = given.values;
-    return {};
-  }
-  Status operator()(const Choice& kind) const {
-    MILLRACE_ASSIGN(const std::string text, one());
-    if (std::find(kind.words.begin(), kind.words.end(), text) == kind.words.end())
-      return bad(given.origin, shown(text) + " is not offered; known: " + joined(kind.words));
-    to.*kind.at = text;
+    if (!kind.paths) return {};
+    for (auto& value : to.*kind.at) {
+      if (value.empty()) return bad(given.origin, "a path is empty");
+      value = resolved(value);
+    }
     return {};
   }
   Status operator()(const Switch& kind) const {
@@ -119,7 +109,7 @@ struct Store {
 };
 
 bool is_list(const Setting& setting) {
-  return std::holds_alternative<Paths>(setting.kind) || std::holds_alternative<Texts>(setting.kind);
+  return std::holds_alternative<List>(setting.kind);
 }
 
 Status store(const Setting& setting, const Given& given, const std::string& origin, Loaded& out) {
@@ -206,34 +196,10 @@ class FileReader {
 
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> out;
-  std::size_t start = 0;
-  while (start <= text.size()) {
-    const std::size_t end = std::min(text.find(',', start), text.size());
-    if (end > start) out.push_back(text.substr(start, end - start));
-    start = end + 1;
-  }
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');)
+    if (!part.empty()) out.push_back(part);
   return out;
-}
-
-/// "MILLRACE_HTTP_" for "http.listen"; empty where the key has no section.
-std::string section_prefix(std::string_view key) {
-  const auto dot = key.find('.');
-  return dot == std::string_view::npos ? "" : environment_name(key.substr(0, dot + 1));
-}
-
-Status refuse_unknown(const std::map<std::string, std::string>& environment) {
-  std::set<std::string> known, prefixes;
-  for (const Setting& setting : settings()) {
-    known.insert(environment_name(setting.key));
-    if (auto prefix = section_prefix(setting.key); !prefix.empty()) prefixes.insert(std::move(prefix));
-  }
-  for (const auto& [name, value] : environment) {
-    if (known.contains(name)) continue;
-    for (const auto& prefix : prefixes)
-      if (name.starts_with(prefix))
-        return bad(name, "no setting has this environment variable; 'millrace serve --help' lists them");
-  }
-  return {};
 }
 
 /// The edit distance of two names.
@@ -249,38 +215,49 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// The variable that a flag's name suggests: "MILLRACE_UDP" for --udp.
-std::string name_by_flag(const Setting& setting) {
-  return environment_name(setting.flag.substr(setting.flag.find_first_not_of('-')));
+/// Whether `name` begins like a section's variables: MILLRACE_HTTP_.
+bool is_in_section(const std::string& name) {
+  return std::any_of(settings().begin(), settings().end(), [&](const Setting& setting) {
+    const auto dot = setting.key.find('.');
+    return dot != std::string_view::npos &&
+           name.starts_with(environment_name(setting.key.substr(0, dot + 1)));
+  });
 }
 
-/// Warns of variables that resemble a setting's or a flag. They are not refused, since other programs may use
-/// names that begin with MILLRACE_.
-std::vector<std::string> doubts_about(const std::map<std::string, std::string>& environment) {
+/// The setting that a variable's name resembles, or whose flag it suggests (MILLRACE_UDP for --udp). Null: none.
+const Setting* setting_meant_by(const std::string& name) {
   constexpr std::size_t kLongest = 64, kTypos = 2;
-  std::vector<std::string> out;
+  if (name.size() > kLongest) return nullptr;
+  const Setting* nearest = nullptr;
+  std::size_t least = kTypos + 1;
+  for (const Setting& setting : settings())
+    if (const auto typos = distance(name, environment_name(setting.key)); typos < least) {
+      nearest = &setting;
+      least = typos;
+    }
+  for (const Setting& setting : settings())
+    if (nearest == nullptr && name == environment_name(setting.flag.substr(2))) nearest = &setting;
+  return nearest;
+}
+
+/// Refuses variables that begin like a section, and warns of others that resemble a setting's. They are not
+/// refused, since other programs may use names that begin with MILLRACE_.
+Status check_names(const std::map<std::string, std::string>& environment,
+                   std::vector<std::string>& warnings) {
   for (const auto& [name, value] : environment) {
-    if (name.size() > kLongest) continue;
-    const auto distance_to = [&own = name](const Setting& setting) {
-      return distance(own, environment_name(setting.key));
-    };
-    auto meant =
-        std::min_element(settings().begin(), settings().end(),
-                         [&](const Setting& a, const Setting& b) { return distance_to(a) < distance_to(b); });
-    if (distance_to(*meant) == 0) continue;
-    if (distance_to(*meant) > kTypos)
-      meant = std::find_if(settings().begin(), settings().end(),
-                           [&own = name](const Setting& setting) { return own == name_by_flag(setting); });
-    if (meant == settings().end()) continue;
-    out.push_back(name + ": no setting has this environment variable, and it is passed over; " +
-                  environment_name(meant->key) + " is one");
+    const Setting* const meant = setting_meant_by(name);
+    if (meant != nullptr && name == environment_name(meant->key)) continue;
+    if (is_in_section(name))
+      return bad(name, "no setting has this environment variable; 'millrace serve --help' lists them");
+    if (meant != nullptr)
+      warnings.push_back(name + ": no setting has this environment variable, and it is ignored; " +
+                         environment_name(meant->key) + " is one");
   }
-  return out;
+  return {};
 }
 
 Status read_environment(const std::map<std::string, std::string>& environment, Loaded& out) {
-  MILLRACE_TRY(refuse_unknown(environment));
-  out.doubts = doubts_about(environment);
+  MILLRACE_TRY(check_names(environment, out.warnings));
   for (const Setting& setting : settings()) {
     const auto found = environment.find(environment_name(setting.key));
     if (found == environment.end()) continue;
@@ -302,15 +279,11 @@ Status read_flags(const std::map<std::string, std::vector<std::string>>& flags, 
 }
 
 Status check_needs(const Loaded& loaded) {
-  for (const auto& [key, origin] : loaded.origins) {
-    const Setting& setting = *find_setting(key);
-    // A value equal to the default needs no other setting.
-    if (setting.needs.empty() || value_text(setting, loaded.settings) == value_text(setting, {})) continue;
-    const Setting& needed = *find_setting(setting.needs);
-    const std::string value = value_text(needed, loaded.settings);
-    if (value.empty() || value == "[]")
-      return bad(loaded.named(key),
-                 "needs " + std::string(needed.key) + " (" + std::string(needed.flag) + ")");
+  for (const Setting* setting : differing(loaded.settings, {})) {
+    const Setting* const needed = find_setting(setting->needs);
+    if (needed != nullptr && !differs(*needed, loaded.settings, {}))
+      return bad(loaded.named(setting->key),
+                 "needs " + std::string(needed->key) + " (" + std::string(needed->flag) + ")");
   }
   return {};
 }
@@ -340,12 +313,6 @@ Result<Loaded> finish(Loaded loaded, const Sources& sources) {
   return loaded;
 }
 
-Result<Loaded> with_file(const yaml::Node& root, const std::filesystem::path& name, const Sources& sources) {
-  Loaded loaded;
-  MILLRACE_TRY(FileReader(name, loaded).read(root));
-  return finish(std::move(loaded), sources);
-}
-
 }  // namespace
 
 std::string Loaded::origin(std::string_view key) const {
@@ -362,13 +329,32 @@ std::string Loaded::named(std::string_view key) const {
 
 Result<Loaded> load(const Sources& sources) {
   if (sources.file.empty()) return finish({}, sources);
-  MILLRACE_ASSIGN(const yaml::Node root, yaml::load(sources.file));
-  return with_file(root, sources.file, sources);
+  MILLRACE_ASSIGN(const std::string text, read_text_file(sources.file, kMostFileBytes));
+  return load_text(text, sources.file, sources);
 }
 
 Result<Loaded> load_text(const std::string& text, const std::filesystem::path& name, const Sources& sources) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::parse(text, name.string()));
-  return with_file(root, name, sources);
+  Loaded loaded;
+  MILLRACE_TRY(FileReader(name, loaded).read(root));
+  return finish(std::move(loaded), sources);
+}
+
+std::string document(const Loaded& loaded) {
+  std::string whole = "schema: 1\n", sections;
+  std::string_view open;
+  for (const Setting& setting : settings()) {
+    const auto dot = setting.key.find('.');
+    const bool in_section = dot != std::string_view::npos;
+    const auto section = in_section ? setting.key.substr(0, dot) : std::string_view();
+    const auto name = in_section ? setting.key.substr(dot + 1) : setting.key;
+    if (in_section && section != open) sections += std::string(open = section) + ":\n";
+    const std::string value = value_text(setting, loaded.settings);
+    (in_section ? sections : whole) += (in_section ? "  " : "") + std::string(name) + ":" +
+                                       (value.empty() ? "" : " ") + value + "  # " +
+                                       loaded.origin(setting.key) + "\n";
+  }
+  return whole + sections;
 }
 
 std::map<std::string, std::string> process_environment() {

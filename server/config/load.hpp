@@ -22,7 +22,7 @@ struct Sources {
 struct Loaded {
   Settings settings;
   std::map<std::string, std::string> origins;  // key -> "--slots", "MILLRACE_SLOTS", "server.yaml:7"
-  std::vector<std::string> doubts;  // a warning for each variable that resembles a setting's or a flag
+  std::vector<std::string> warnings;  // one for each variable whose name resembles a setting's or a flag's
   /// The source of a setting's value, or "default".
   std::string origin(std::string_view key) const;
   /// The beginning of a message about the setting: "--slots", "MILLRACE_SLOTS: slots", "server.yaml:7:
@@ -38,6 +38,10 @@ Result<Loaded> load(const Sources& sources);
 
 /// load() with the file's text. Messages call the file `name`.
 Result<Loaded> load_text(const std::string& text, const std::filesystem::path& name, const Sources& sources);
+
+/// Every setting in YAML, one on each line, with its origin as a comment. The result is a file for --config. A setting
+/// without a value is a key without one.
+std::string document(const Loaded& loaded);
 
 /// The variables of this process that begin with MILLRACE_.
 std::map<std::string, std::string> process_environment();

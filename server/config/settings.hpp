@@ -68,20 +68,15 @@ struct Settings {
 // The kinds of settings: the member that holds the value, and its bounds.
 struct Text {
   std::string Settings::*at;
+  std::span<const std::string_view> words = {};  // one of these; empty: any text
 };
 struct Path {  // in the file, relative to the file's folder
   std::string Settings::*at;
+  bool cluster = false;  // the name of an installed cluster becomes the path of its file
 };
-struct PathOrName : Path {};  // the name of an installed cluster becomes the path of its file
-struct Paths {
+struct List {
   std::vector<std::string> Settings::*at;
-};
-struct Texts {
-  std::vector<std::string> Settings::*at;
-};
-struct Choice {
-  std::string Settings::*at;
-  std::span<const std::string_view> words;
+  bool paths = false;  // as Path
 };
 struct Switch {
   bool Settings::*at;
@@ -94,16 +89,18 @@ struct Milliseconds {
   std::chrono::milliseconds Settings::*at;
   std::uint64_t least, most;
 };
-using Kind = std::variant<Text, Path, PathOrName, Paths, Texts, Choice, Switch, Count, Milliseconds>;
+using Kind = std::variant<Text, Path, List, Switch, Count, Milliseconds>;
 
 struct Setting {
   std::string_view key;   // "http.max_body_bytes": section and name in the file
   std::string_view flag;  // "--max-body-bytes"
   Kind kind;
   std::string_view help;
-  std::string_view needs = {};  // the key of a setting that this one depends on
   bool live = false;            // a reload changes the setting in a running server
+  std::string_view needs = {};  // the key of a setting that this one depends on
 };
+
+inline constexpr bool kAtStart = false, kLive = true;
 
 inline constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40U;
 inline constexpr std::uint64_t kDayMs = 86'400'000;
@@ -116,10 +113,11 @@ inline constexpr std::array<std::string_view, 3> kModes = {"none", "explicit", "
 inline constexpr std::array<std::string_view, 4> kPolicies = {"auto", "overlap", "rolling", "drain"};
 
 inline constexpr Setting kSettings[] = {
-    {"deployments", "--deployment", Paths{&Settings::deployments}, "Deployment directory; may be repeated"},
-    {"cluster", "--cluster", PathOrName{{&Settings::cluster}},
+    {"deployments", "--deployment", List{&Settings::deployments, true},
+     "Deployment directory; may be repeated"},
+    {"cluster", "--cluster", Path{&Settings::cluster, true},
      "Cluster file (default: emulated cards made to fit)"},
-    {"fidelity", "--fidelity", Choice{&Settings::fidelity, kFidelities},
+    {"fidelity", "--fidelity", Text{&Settings::fidelity, kFidelities},
      "Of emulated cards: functional, or rtl (their SystemVerilog, simulated)"},
     {"replicas", "--replicas", Count{&Settings::replicas, 0, 64},
      "Pipelines of each model, on cards of their own (0: as the deployment was compiled)"},
@@ -128,58 +126,45 @@ inline constexpr Setting kSettings[] = {
     {"slots", "--slots", Count{&Settings::slots, 1, 1024}, "Frames in flight on the cards, of each model"},
     {"queue_capacity", "--queue-capacity", Count{&Settings::queue_capacity, 0, 1U << 20U},
      "Frames that may wait for a slot, of each model"},
-    {"default_timeout_ms",
-     "--default-timeout-ms",
-     Milliseconds{&Settings::default_timeout, 1, kDayMs},
-     "Timeout of an inference that names none",
-     {},
-     true},
-    {"drain_notice_ms",
-     "--drain-notice-ms",
-     Milliseconds{&Settings::drain_notice, 0, kDayMs},
-     "How long requests are served after SIGTERM while /v2/health/ready answers 503",
-     {},
-     true},
-    {"drain_ms",
-     "--drain-ms",
-     Milliseconds{&Settings::drain, 0, kDayMs},
-     "Longest time for accepted requests after the drain notice",
-     {},
-     true},
+    {"default_timeout_ms", "--default-timeout-ms", Milliseconds{&Settings::default_timeout, 1, kDayMs},
+     "Timeout of an inference that names none", kLive},
+    {"drain_notice_ms", "--drain-notice-ms", Milliseconds{&Settings::drain_notice, 0, kDayMs},
+     "How long requests are served after SIGTERM while /v2/health/ready answers 503", kLive},
+    {"drain_ms", "--drain-ms", Milliseconds{&Settings::drain, 0, kDayMs},
+     "Longest time for accepted requests after the drain notice", kLive},
 
     {"repository.root", "--repository", Path{&Settings::repository_root},
-     "Directory of models: MODEL/VERSION/ with a deployment, or model.onnx to be compiled", "cluster"},
-    {"repository.mode", "--repository-mode", Choice{&Settings::repository_mode, kModes},
-     "none (all at the start), explicit (by load and unload) or poll (what changes is loaded)",
+     "Directory of models: MODEL/VERSION/ with a deployment, or model.onnx to be compiled", kAtStart,
+     "cluster"},
+    {"repository.mode", "--repository-mode", Text{&Settings::repository_mode, kModes},
+     "none (all at the start), explicit (by load and unload) or poll (what changes is loaded)", kAtStart,
      "repository.root"},
     {"repository.poll_ms", "--repository-poll-ms", Milliseconds{&Settings::repository_poll, 10, kDayMs},
-     "Time between two polls of the repository in mode poll", "repository.root"},
-    {"repository.load", "--load", Texts{&Settings::repository_load},
-     "Model to load at the start in mode explicit; '*' for all; may be repeated", "repository.root"},
-    {"repository.policy", "--swap-policy", Choice{&Settings::repository_policy, kPolicies},
+     "Time between two polls of the repository in mode poll", kAtStart, "repository.root"},
+    {"repository.load", "--load", List{&Settings::repository_load},
+     "Model to load at the start in mode explicit; '*' for all; may be repeated", kAtStart,
+     "repository.root"},
+    {"repository.policy", "--swap-policy", Text{&Settings::repository_policy, kPolicies},
      "How a version replaces another: auto, overlap, rolling or drain"},
     {"repository.compile_cache", "--compile-cache", Path{&Settings::repository_cache},
-     "Where compiled models are kept (default: the user's cache folder)", "repository.root"},
+     "Where compiled models are kept (default: the user's cache folder)", kAtStart, "repository.root"},
     {"repository.compilations", "--compilations", Count{&Settings::repository_compilations, 1, 16},
-     "Models compiled at once", "repository.root"},
+     "Models compiled at once", kAtStart, "repository.root"},
     {"repository.strict", "--repository-strict", Switch{&Settings::repository_strict},
-     "End with an error if the start cannot serve every model in the right version", "repository.root"},
+     "End with an error if the start cannot serve every model in the right version", kAtStart,
+     "repository.root"},
 
-    {"http.listen", "--http", Texts{&Settings::http_listen},
+    {"http.listen", "--http", List{&Settings::http_listen},
      "HTTP listener: HOST:PORT (port 0: the system chooses), unix:PATH, systemd:NAME, each also with tls: "
      "before it; may be repeated"},
-    {"http.admin_listen", "--http-admin", Texts{&Settings::http_admin_listen},
+    {"http.admin_listen", "--http-admin", List{&Settings::http_admin_listen},
      "The same for a listener; then only such listeners answer admin routes (default: all do)"},
     {"http.certificate", "--tls-certificate", Path{&Settings::http_certificate},
-     "Certificate chain in PEM, for tls: listeners", "http.key", true},
-    {"http.key", "--tls-key", Path{&Settings::http_key}, "Its private key in PEM", "http.certificate", true},
-    {"http.tokens",
-     "--tokens",
-     Path{&Settings::http_tokens},
-     "File of 'NAME SCOPE SECRET' lines: every request but health needs one of these bearer tokens",
-     {},
-     true},
-    {"http.cors_origins", "--cors-origin", Texts{&Settings::http_cors_origins},
+     "Certificate chain in PEM, for tls: listeners", kLive, "http.key"},
+    {"http.key", "--tls-key", Path{&Settings::http_key}, "Its private key in PEM", kLive, "http.certificate"},
+    {"http.tokens", "--tokens", Path{&Settings::http_tokens},
+     "File of 'NAME SCOPE SECRET' lines: every request but health needs one of these bearer tokens", kLive},
+    {"http.cors_origins", "--cors-origin", List{&Settings::http_cors_origins},
      "Web origin whose pages may read answers, or *; may be repeated (default: none)"},
     {"http.compress_from_bytes", "--compress-from-bytes",
      Count{&Settings::http_compress_from_bytes, 0, kMostBytes},
@@ -206,23 +191,19 @@ inline constexpr Setting kSettings[] = {
 
     {"udp.listen", "--udp", Text{&Settings::udp_listen}, "HOST:PORT of the UDP listener (default: none)"},
     {"udp.keys", "--udp-keys", Path{&Settings::udp_keys},
-     "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them",
-     "udp.listen", true},
+     "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them", kLive,
+     "udp.listen"},
     {"udp.unauthenticated", "--udp-unauthenticated", Switch{&Settings::udp_unauthenticated},
-     "Allow other machines to use the UDP listener without keys", "udp.listen"},
+     "Allow other machines to use the UDP listener without keys", kAtStart, "udp.listen"},
     {"udp.fragment_bytes", "--udp-fragment-bytes", Count{&Settings::udp_fragment_bytes, 256, 65'000},
-     "Longest payload of a UDP response's datagram", "udp.listen"},
+     "Longest payload of a UDP response's datagram", kAtStart, "udp.listen"},
 
-    {"metrics_compat", "--metrics-compat", Choice{&Settings::metrics_compat, kCompatibilities},
+    {"metrics_compat", "--metrics-compat", Text{&Settings::metrics_compat, kCompatibilities},
      "none, or triton: adds Triton's nv_inference_* metrics"},
 
-    {"log.level",
-     "--log-level",
-     Choice{&Settings::log_level, kLevels},
-     "debug, info, warning, error or off",
-     {},
-     true},
-    {"log.format", "--log-format", Choice{&Settings::log_format, kFormats}, "text or json"},
+    {"log.level", "--log-level", Text{&Settings::log_level, kLevels}, "debug, info, warning, error or off",
+     kLive},
+    {"log.format", "--log-format", Text{&Settings::log_format, kFormats}, "text or json"},
 };
 
 /// Every setting, in the order of the table.
@@ -236,8 +217,19 @@ const Setting* find_setting(std::string_view key);
 /// "http.max_body_bytes" -> "MILLRACE_HTTP_MAX_BODY_BYTES".
 std::string environment_name(std::string_view key);
 
-/// A value as in the file: lists as [a, b], durations in milliseconds.
+/// A setting's value in its own type. monostate: the setting has no value (no path, or a number that the
+/// server chooses).
+using Value = std::variant<std::monostate, bool, std::uint64_t, std::string, std::vector<std::string>>;
+
+/// Paths are absolute, so that a file with the value may be moved.
+Value value_of(const Setting& setting, const Settings& of);
+
+/// The value as in the file: YAML on one line, durations in milliseconds.
 std::string value_text(const Setting& setting, const Settings& of);
+
+inline bool differs(const Setting& setting, const Settings& a, const Settings& b) {
+  return std::visit([&](const auto& kind) { return a.*kind.at != b.*kind.at; }, setting.kind);
+}
 
 /// The settings whose values differ.
 std::vector<const Setting*> differing(const Settings& a, const Settings& b);

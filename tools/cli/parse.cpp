@@ -242,9 +242,7 @@ void add_setting(CLI::App& sub, const server::config::Setting& setting, ServeCom
         flag, [&c, key](std::int64_t count) { c.flags[key] = {count > 0 ? "true" : "false"}; }, help);
     return;
   }
-  const bool list = std::holds_alternative<config::Paths>(setting.kind) ||
-                    std::holds_alternative<config::Texts>(setting.kind);
-  if (list) {
+  if (std::holds_alternative<config::List>(setting.kind)) {
     sub.add_option_function<std::vector<std::string>>(
            flag, [&c, key](const std::vector<std::string>& values) { c.flags[key] = values; }, help)
         ->allow_extra_args(false);

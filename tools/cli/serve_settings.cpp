@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
-#include "server/config/document.hpp"
+#include "server/config/load.hpp"
 
 namespace millrace::cli {
 
@@ -62,7 +62,7 @@ Result<LiveSettings> LiveSettings::load(const ServeCommand& command) {
   LiveSettings live(command, std::move(loaded));
   log::configure(log::Level::kInfo, live.settings().log_format == "json");
   live.set_log_level();
-  for (const auto& doubt : live.loaded_.doubts) log::warning("serve", doubt);
+  for (const auto& warning : live.loaded_.warnings) log::warning("serve", warning);
   return live;
 }
 

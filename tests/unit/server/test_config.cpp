@@ -135,20 +135,20 @@ TEST(Config, NamesAWrongVariableOrFlag) {
 }
 
 TEST(Config, WarnsOfAVariableThatResemblesASettings) {
-  const auto doubts_of = [](std::map<std::string, std::string> environment) {
+  const auto warnings_of = [](std::map<std::string, std::string> environment) {
     Sources sources;
     sources.environment = std::move(environment);
     const auto loaded = load(sources);
     EXPECT_TRUE(loaded.ok()) << loaded.error().message();
-    return loaded.ok() ? loaded->doubts : std::vector<std::string>{};
+    return loaded.ok() ? loaded->warnings : std::vector<std::string>{};
   };
   const auto meant = [&](const std::string& name) -> std::string {
-    const auto doubts = doubts_of({{name, "x"}});
-    if (doubts.empty()) return "";
-    EXPECT_EQ(doubts.size(), 1U) << name;
-    const std::string begin = name + ": no setting has this environment variable, and it is passed over; ";
-    EXPECT_TRUE(doubts[0].starts_with(begin)) << doubts[0];
-    return doubts[0].substr(begin.size());
+    const auto warnings = warnings_of({{name, "x"}});
+    if (warnings.empty()) return "";
+    EXPECT_EQ(warnings.size(), 1U) << name;
+    const std::string begin = name + ": no setting has this environment variable, and it is ignored; ";
+    EXPECT_TRUE(warnings[0].starts_with(begin)) << warnings[0];
+    return warnings[0].substr(begin.size());
   };
   EXPECT_EQ(meant("MILLRACE_SLOT"), "MILLRACE_SLOTS is one") << "left out";
   EXPECT_EQ(meant("MILLRACE_SSLOTS"), "MILLRACE_SLOTS is one") << "put in";
@@ -163,8 +163,8 @@ TEST(Config, WarnsOfAVariableThatResemblesASettings) {
   for (const std::string own : {"CONFIG", "CACHE", "MODELS", "CARD", "EMULATION", "EMULATION_OPTIONS",
                                 "TOKEN", "XRT_SHIM", "UPDATE_GOLDEN"})
     EXPECT_EQ(meant("MILLRACE_" + own), "") << "a variable of ours";
-  EXPECT_TRUE(doubts_of({{"MILLRACE_SLOTS", "4"}, {"MILLRACE_HTTP_THREADS", "1"}}).empty());
-  EXPECT_EQ(doubts_of({{"MILLRACE_SLOT", "4"}, {"MILLRACE_SLOTS", "4"}, {"MILLRACE_UPD", "x"}}).size(), 1U);
+  EXPECT_TRUE(warnings_of({{"MILLRACE_SLOTS", "4"}, {"MILLRACE_HTTP_THREADS", "1"}}).empty());
+  EXPECT_EQ(warnings_of({{"MILLRACE_SLOT", "4"}, {"MILLRACE_SLOTS", "4"}, {"MILLRACE_UPD", "x"}}).size(), 1U);
 }
 
 TEST(Config, RefusesASettingWithoutTheOneItNeeds) {
