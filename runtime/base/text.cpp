@@ -12,7 +12,8 @@ void append_hex(std::string& out, unsigned char byte) {
   out += kDigits[byte & 15U];
 }
 
-/// Bytes of the UTF-8 character at the beginning; 0 where none is.
+}  // namespace
+
 std::size_t character_bytes(std::string_view text) {
   const auto c = static_cast<unsigned char>(text[0]);
   const std::size_t length = c < 0x80                ? 1
@@ -28,8 +29,6 @@ std::size_t character_bytes(std::string_view text) {
                    (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f);
   return bad ? 0 : length;
 }
-
-}  // namespace
 
 bool is_name(std::string_view text, std::size_t most) {
   return !text.empty() && text.size() <= most && text[0] != '.' && text[0] != '-' &&

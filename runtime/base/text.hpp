@@ -11,6 +11,9 @@ namespace millrace {
 /// file name, a compute unit and a metric's label.
 bool is_name(std::string_view text, std::size_t most = 128);
 
+/// The bytes of the UTF-8 character that the text, which is not empty, begins with; 0 if it begins with none.
+std::size_t character_bytes(std::string_view text);
+
 /// Whether the text is well-formed UTF-8 (RFC 3629: shortest forms, no surrogates), as JSON and protobuf
 /// need.
 bool is_utf8(std::string_view text);

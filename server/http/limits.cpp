@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/plan/quantised.hpp"
-#include "server/http/infer/datatype.hpp"
+#include "server/http/infer/tensor.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -56,9 +56,7 @@ std::uint64_t least_body_bytes_for(const runtime::plan::Deployment& deployment) 
   for (std::size_t i = 0; i < deployment.model.inputs.size(); ++i) {
     const auto& input = deployment.model.inputs[i];
     std::uint64_t least = bytes_of(input);
-    if (i < integers.size() && integers[i])
-      if (const auto type = parse_datatype(integers[i]->datatype))
-        least = std::min(least, elements_of(input) * element_bytes(*type));
+    if (i < integers.size() && integers[i]) least = std::min(least, bytes_of(input, integers[i]->datatype));
     bytes += least;
   }
   return bytes;

@@ -1,10 +1,17 @@
 #include "server/http/message.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/http/json_text.hpp"
 
 namespace millrace::server::http {
+
+Response json_response(std::string body) {
+  Response response;
+  response.body = std::move(body);
+  return response;
+}
 
 std::uint64_t body_bytes(const Response& response) {
   std::uint64_t bytes = response.body.size();

@@ -61,6 +61,8 @@ struct Response {
   std::string more_headers;                            // whole lines, each with its CR LF
 };
 
+Response json_response(std::string body);
+
 /// The bytes of the body, all of its parts.
 std::uint64_t body_bytes(const Response& response);
 

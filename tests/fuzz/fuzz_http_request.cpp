@@ -102,7 +102,8 @@ Response answer(World& world, const Api& api, Request request, std::string_view 
   if (auto* job = std::get_if<ControlJob>(&outcome)) return job->run();
   auto& inference = std::get<InferencePool::Lease>(outcome);
   bool done = false;
-  const Status started = inference->start([](void* flag) { *static_cast<bool*>(flag) = true; }, &done);
+  const Status started = inference->start(
+      [](runtime::pipeline::Frame&, void* flag) { *static_cast<bool*>(flag) = true; }, &done);
   if (!started.ok()) return error_response(started.error());
   require(done);
   Response response = inference->finish();
@@ -140,7 +141,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string more = api.cors_headers(request);
   head.more_headers = more;
   head.coding = compressed(response, preferred_coding(incoming.find("Accept-Encoding")), 64);
-  head.content_length = body_bytes(response);
   std::string bytes;
   write_response_head(bytes, response, head);
   require(bytes.ends_with("\r\n\r\n") && bytes.find("\r\n\r\n") == bytes.size() - 4);

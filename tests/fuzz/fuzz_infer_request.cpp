@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/http/infer/datatype.hpp"
 #include "server/http/infer/infer_request.hpp"
+#include "server/http/infer/tensor.hpp"
 
 namespace {
 

@@ -5,15 +5,22 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <new>
 
 namespace {
 
 std::atomic<std::uint64_t> total{0};
+std::atomic<std::size_t> most{std::numeric_limits<std::size_t>::max()};
+std::atomic<std::uint64_t> failed{0};
 thread_local std::uint64_t own = 0;
 thread_local bool uncounted = false;
 
 void* allocate_or_null(std::size_t bytes, std::size_t alignment = 1) noexcept {
+  if (bytes > most.load(std::memory_order_relaxed)) {
+    ++failed;
+    return nullptr;
+  }
   ++own;
   if (!uncounted) total.fetch_add(1, std::memory_order_relaxed);
   if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes == 0 ? 1 : bytes);
@@ -70,6 +77,17 @@ Uncounted::Uncounted() : before_(uncounted) {
 
 Uncounted::~Uncounted() {
   uncounted = before_;
+}
+
+FailAbove::FailAbove(std::size_t bytes) {
+  failed = 0;
+  most = bytes;
+}
+FailAbove::~FailAbove() {
+  most = std::numeric_limits<std::size_t>::max();
+}
+std::uint64_t FailAbove::failures() const {
+  return failed;
 }
 
 }  // namespace millrace::tests

@@ -1,7 +1,8 @@
-// Counts calls of operator new. A program that links counted_allocations has all forms of its operators new
+// Counts calls of operator new, and makes those for many bytes fail. A program that links counted_allocations has all forms of its operators new
 // and delete replaced. Under the address sanitizer the array forms are not counted.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace millrace::tests {
@@ -23,6 +24,18 @@ class Uncounted {
 
  private:
   bool before_;
+};
+
+/// While this object lives, every call of operator new for more than `bytes` bytes fails, in all threads.
+class FailAbove {
+ public:
+  explicit FailAbove(std::size_t bytes);
+  ~FailAbove();
+  FailAbove(const FailAbove&) = delete;
+  FailAbove& operator=(const FailAbove&) = delete;
+
+  /// The calls that have failed since this object was made.
+  std::uint64_t failures() const;
 };
 
 }  // namespace millrace::tests

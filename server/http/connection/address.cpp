@@ -3,6 +3,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <boost/url/authority_view.hpp>
 #include <charconv>
 
 namespace millrace::server::http {
@@ -19,19 +20,12 @@ Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
                  std::string(what) + " '" + std::string(text.substr(0, 200)) +
                      "' is not HOST:PORT; examples: 127.0.0.1:8000, localhost:0, [::1]:8000");
   };
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return bad();
-  std::string_view host = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  HostPort out;
-  const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-  if (port.empty() || code != std::errc() || end != port.data() + port.size()) return bad();
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  else if (host.find_first_of(":[]") != std::string_view::npos)
+  const auto parsed = boost::urls::parse_authority({text.data(), text.size()});
+  if (!parsed || parsed->has_userinfo() || parsed->host_address().empty() || parsed->port().empty())
     return bad();
-  if (host.empty()) return bad();
-  out.host = host;
+  const std::string port(parsed->port());
+  HostPort out{parsed->host_address(), 0};
+  if (std::from_chars(port.data(), port.data() + port.size(), out.port).ec != std::errc()) return bad();
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Content codings: gzip and deflate, both ways (RFC 9110, 8.4.1). Bytes in, bytes out.
+// Content codings: decodes and encodes gzip and deflate (RFC 9110, 8.4.1). Bytes in, bytes out.
 #pragma once
 
 #include <cstddef>

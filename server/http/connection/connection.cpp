@@ -15,8 +15,8 @@
 
 #include "runtime/base/log.hpp"
 #include "server/http/connection/coding.hpp"
-#include "server/http/connection/coroutine.hpp"
 #include "server/http/connection/incoming.hpp"
+#include "server/http/connection/peer.hpp"
 #include "server/http/connection/transport.hpp"
 
 namespace millrace::server::http {
@@ -44,8 +44,8 @@ struct Exchange {
   bool keep_alive = true, client_gone = false;
   std::optional<Clock::time_point> arrival;  // when the request was complete
   std::vector<std::byte> decoded;            // the body, if it came in a content coding
-  std::string cors_headers;
-  std::string admin;  // who used an admin route; empty: it is none
+  std::string cors_headers;                  // set with the answer
+  std::string admin;                         // who used an admin route; empty: it is none
   Counted answering;
   InferencePool::Lease inference;
   Response response;
@@ -92,7 +92,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     transport_.socket().set_option(net::ip::tcp::no_delay(true), ignored);
     transport_.socket().non_blocking(true, ignored);
     peer_ = transport_.socket().remote_endpoint(ignored);
-    client_ = client_of(transport_.socket(), reinterpret_cast<std::uintptr_t>(this));
+    client_ = client_key(*peer_.data(), reinterpret_cast<std::uintptr_t>(this));
   }
   ~HttpConnection() {
     release();
@@ -142,10 +142,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
  private:
   Detached linger(Open open);
 
-  template <class Start>
-  static Operation<Start> operation(Start start) {
-    return Operation<Start>(start);
-  }
   /// Waits for another thread: `start` sees to it that come_back() is called once, or returns false.
   template <class Start>
   UntilResumed<Start> until_back(Start start) {
@@ -193,14 +189,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return read.error == net::error::operation_aborted && transport_.is_open();
   }
 
-  /// A request that was not read to its end: what follows on the connection has no meaning.
-  void give_up_request() {
-    exchange_->keep_alive = false;
-    drop_body();  // not kept while the answer is written
-    if (incoming_.has_header())
-      exchange_->cors_headers = server_.api.cors_headers(incoming_.request(access_));
-  }
-
   void drop_body() {
     incoming_.drop_body();
     std::vector<std::byte>().swap(exchange_->decoded);
@@ -217,7 +205,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     Request request = incoming_.request(access_);
     request.client = client_;
     request.body = std::as_bytes(incoming_.body());
-    exchange_->cors_headers = server_.api.cors_headers(request);
     if (auto no = incoming_.take_inference_header_length(request)) return std::move(*no);
     if (const auto coding = incoming_.content_coding(); !coding.empty())
       if (auto no = decode(coding, request)) return std::move(*no);
@@ -245,20 +232,27 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return std::nullopt;
   }
 
-  // Each starts the work on a request. If it returns false, the response is there already.
+  // Each starts the work on a request and returns true, or sets the response and returns false.
 
-  bool start_inference(InferencePool::Lease lease) {
+  bool start(Response& response) {
+    exchange_->response = std::move(response);
+    return false;
+  }
+
+  bool start(InferencePool::Lease& lease) {
     exchange_->inference = std::move(lease);
     Inference& inference = *exchange_->inference;
     phase_ = Phase::kWorking;
-    const Status started = inference.start(
-        [](void* connection) { static_cast<HttpConnection*>(connection)->come_back(); }, this);
+    const Status started =
+        inference.start([](runtime::pipeline::Frame&,
+                           void* connection) { static_cast<HttpConnection*>(connection)->come_back(); },
+                        this);
     if (!started.ok())
       exchange_->response = error_response(started.error(), inference.model().pipeline().retry_after());
     return started.ok();
   }
 
-  bool start_control(ControlJob job) {
+  bool start(ControlJob& job) {
     ControlThread& thread = job.scrape ? server_.scrapes : server_.control;
     Counted counted(&thread.jobs);
     if (thread.jobs.fetch_add(1) >= ControlThread::kMostJobs) {
@@ -282,7 +276,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return true;
   }
 
-  bool start_deferred(const DeferredJob& job) {
+  bool start(DeferredJob& job) {
     phase_ = Phase::kWorking;
     job.start([this](Response response) {
       exchange_->response = std::move(response);
@@ -302,45 +296,35 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
 
   // The client may go away meanwhile.
 
-  /// Notices a client that goes away while its request is worked on. One wait is outstanding at most. It may
-  /// outlive the request; then it completes with the next request's bytes, or with the socket.
+  /// Notices a client that goes away while its request is worked on, by reading its next request early. One such read
+  /// is outstanding at most. It may outlive the request: then run() waits for it instead of reading.
   ///
-  /// In TLS only a read tells whether bytes are a request or the end.
+  /// It does not read into the buffer of `incoming_`, because run() may parse what is there, and so move the room
+  /// behind it, before this read is back. If memory is short, the next check of deadlines tries again.
   void watch() noexcept {
-    if (transport_.secure()) return read_ahead();
-    if (std::exchange(watching_, true)) return;
-    transport_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](error_code error) {
-      self->watching_ = false;
-      if (self->phase_ == Phase::kWorking) self->on_readable(error);
-    });
-  }
-
-  void on_readable(error_code error) {
-    if (!error) {
-      char byte = 0;
-      const std::size_t got = transport_.socket().receive(net::buffer(&byte, 1), Socket::message_peek, error);
-      if (!error && got > 0) return;  // the next request, early
-      if (error == net::error::would_block) return watch();
-    }
-    client_went();
-  }
-
-  /// Reads the next request, early, while one is worked on. Not straight into the buffer: run() may parse what
-  /// lies there, and empty the buffer, before this read is back.
-  void read_ahead() {
     if (reading_ahead_ || incoming_.full()) return;
-    reading_ahead_ = true;
-    ahead_.resize(kFirstChunk);
-    transport_.async_read_some(
-        net::buffer(ahead_), [self = shared_from_this()](error_code error, std::size_t bytes) {
-          self->reading_ahead_ = false;
-          net::buffer_copy(self->incoming_.room(bytes), net::buffer(self->ahead_, bytes));
-          self->incoming_.commit(bytes);
-          std::vector<std::byte>().swap(self->ahead_);
-          self->ahead_error_ = error;
-          if (error && self->phase_ == Phase::kWorking) self->client_went();
-          if (self->waits_for_ahead_) self->waiting_.resume();
-        });
+    try {
+      ahead_.resize(kFirstChunk);
+      incoming_.reserve(kFirstChunk);  // so that the handler allocates nothing
+      transport_.async_read_some(net::buffer(ahead_),
+                                 [self = shared_from_this()](error_code error, std::size_t bytes) {
+                                   self->read_ahead(error, bytes);
+                                 });
+      reading_ahead_ = true;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  void read_ahead(error_code error, std::size_t bytes) {
+    reading_ahead_ = false;
+    ahead_error_ = error;
+    if (phase_ != Phase::kLingering) {
+      net::buffer_copy(incoming_.room(bytes), net::buffer(ahead_, bytes));
+      incoming_.commit(bytes);
+    }
+    std::vector<std::byte>().swap(ahead_);
+    if (error && phase_ == Phase::kWorking) client_went();
+    if (waits_for_ahead_) waiting_.resume();
   }
 
   void client_went() {
@@ -369,8 +353,9 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     // Probes of this server's own sockets keep their connection, to see that it is not ready.
     if (server_.api.leaving() && (passed_ || incoming_.is(verb::post))) exchange_->keep_alive = false;
     const Response& response = exchange_->response;
+    if (incoming_.has_header())
+      exchange_->cors_headers = server_.api.cors_headers(incoming_.request(access_));
     HeadOptions head;
-    head.content_length = body_bytes(response);
     head.coding = exchange_->coding;
     head.http_1_0 = incoming_.http_1_0();
     head.keep_alive = exchange_->keep_alive;
@@ -465,7 +450,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
   std::array<std::byte, 256> handler_bytes_;
   std::pmr::monotonic_buffer_resource handler_memory_{handler_bytes_.data(), handler_bytes_.size()};
 
-  bool watching_ = false, reading_ahead_ = false, waits_for_ahead_ = false;
+  bool reading_ahead_ = false, waits_for_ahead_ = false;
   std::vector<std::byte> ahead_;
   error_code ahead_error_;
 };
@@ -475,8 +460,7 @@ Detached HttpConnection::run(Open open) {
   if (transport_.secure()) {
     if (refuse_) co_return;  // to say why would take a handshake
     deadline_ = Clock::now() + server_.options.header_timeout;
-    const IoResult shaken =
-        co_await operation([&](auto done) { transport_.async_handshake(std::move(done)); });
+    const IoResult shaken = co_await transport_.handshake();
     if (shaken.error) co_return;
   }
   bool goes_on = true;
@@ -484,15 +468,11 @@ Detached HttpConnection::run(Open open) {
     if (thread_.closing) co_return;
     begin_exchange();
     try {
-      std::optional<Response> refused;
-      if (refuse_)
-        refused = busy("the server's limit of connections is reached");
-      else
-        refused = parse();
+      std::optional<Response> refused =
+          refuse_ ? busy("the server's limit of connections is reached") : parse();
       while (!refused && !incoming_.done()) {
         if (incoming_.take_continue()) {
-          const IoResult sent = co_await operation(
-              [&](auto done) { transport_.async_write(net::buffer(kContinue), std::move(done)); });
+          const IoResult sent = co_await transport_.write(net::buffer(kContinue));
           if (sent.error) co_return;
         }
         IoResult read;
@@ -502,7 +482,7 @@ Detached HttpConnection::run(Open open) {
           read.error = ahead_error_;
         } else {
           const auto room = incoming_.room();  // may allocate: here, where a failure is answered
-          read = co_await operation([&](auto done) { transport_.async_read_some(room, std::move(done)); });
+          read = co_await transport_.read_some(room);
           incoming_.commit(read.bytes);
         }
         if (timed_out(read)) {
@@ -513,21 +493,15 @@ Detached HttpConnection::run(Open open) {
         }
       }
       if (refused) {
-        give_up_request();
+        exchange_->keep_alive = false;  // what follows on the connection has no meaning
+        drop_body();                    // not kept while the answer is written
         exchange_->response = std::move(*refused);
       } else {
         Outcome outcome = handle();
-        if (auto* lease = std::get_if<InferencePool::Lease>(&outcome)) {
-          const bool done = co_await until_back([&] { return start_inference(std::move(*lease)); });
-          if (done) exchange_->response = exchange_->inference->finish();
-        } else if (auto* job = std::get_if<ControlJob>(&outcome)) {
-          co_await until_back([&] { return start_control(std::move(*job)); });
-          if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-        } else if (auto* deferred = std::get_if<DeferredJob>(&outcome)) {
-          co_await until_back([&] { return start_deferred(*deferred); });
-        } else {
-          exchange_->response = std::move(std::get<Response>(outcome));
-        }
+        const bool worked =
+            co_await until_back([&] { return std::visit([&](auto& what) { return start(what); }, outcome); });
+        if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+        if (worked && exchange_->inference) exchange_->response = exchange_->inference->finish();
       }
       compress();
       hold_answer();
@@ -541,8 +515,7 @@ Detached HttpConnection::run(Open open) {
       co_return;
     }
     const BufferView bytes = prepare_answer();
-    const IoResult written =
-        co_await operation([&](auto done) { transport_.async_write(bytes, std::move(done)); });
+    const IoResult written = co_await transport_.write(bytes);
     goes_on = end_exchange();
     if (written.error) co_return;
   }
@@ -553,7 +526,7 @@ Detached HttpConnection::run(Open open) {
 Detached HttpConnection::linger(Open) {
   begin_lingering();
   if (transport_.secure())  // waits for the client's goodbye, at most until the deadline
-    co_await operation([&](auto done) { transport_.async_shutdown(std::move(done)); });
+    co_await transport_.shutdown();
   error_code error;
   transport_.socket().shutdown(Socket::shutdown_send, error);
   if (error || thread_.closing) co_return;
@@ -561,7 +534,7 @@ Detached HttpConnection::linger(Open) {
   std::vector<std::byte> discarded(kFirstChunk);
   IoResult read;
   while (!read.error)
-    read = co_await operation(
+    read = co_await Operation(
         [&](auto done) { transport_.socket().async_read_some(net::buffer(discarded), std::move(done)); });
 }
 

@@ -32,8 +32,11 @@ class Incoming final : public Headers {
   /// Where the next bytes go; valid until the buffer is touched again.
   auto room() { return buffer_.prepare(begun_ ? kReadChunk : kFirstChunk); }
   auto room(std::size_t bytes) { return buffer_.prepare(bytes); }
+  /// Allocates for `bytes` more bytes. The next room() of at most that size then allocates nothing, unless
+  /// discard() comes first.
+  void reserve(std::size_t bytes) { buffer_.reserve(buffer_.size() + bytes); }
   void commit(std::size_t bytes) { buffer_.commit(bytes); }
-  /// Whether so much is buffered already that nothing should be read ahead.
+  /// Whether the buffer holds enough: nothing more should be read ahead.
   bool full() const { return buffer_.size() >= kReadChunk; }
   /// Frees the buffer of a long request if it is empty. Not during a read into room().
   void shrink() {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "server/http/connection/peer.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -24,18 +25,6 @@ using Local = net::local::stream_protocol;
 
 constexpr std::chrono::milliseconds kAcceptRetry{100};
 constexpr mode_t kSocketMode = 0660;  // who may connect to a Unix socket: owner and group
-
-std::string text_of(const tcp::endpoint& endpoint) {
-  const std::string host = endpoint.address().to_string();
-  return (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
-}
-
-tcp::endpoint tcp_endpoint(const Generic::endpoint& generic) {
-  tcp::endpoint out;
-  const std::size_t bytes = std::min(generic.size(), out.capacity());
-  std::copy_n(reinterpret_cast<const char*>(generic.data()), bytes, reinterpret_cast<char*>(out.data()));
-  return out;
-}
 
 /// Whether nobody listens on a socket's file any more: a server that was killed left it.
 bool is_stale(net::io_context& context, const std::string& path) {
@@ -94,9 +83,9 @@ void Listener::bind_tcp(const HostPort& where) {
 }
 
 void Listener::take_tcp_address() {
-  const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint());
-  access_.trusted = access_.loopback = bound.address().is_loopback();
-  address_ = text_of(bound);
+  const auto bound = acceptor_.local_endpoint();
+  access_.trusted = access_.loopback = tcp_endpoint(*bound.data())->address().is_loopback();
+  address_ = text_of(*bound.data());
 }
 
 void Listener::bind_unix(const UnixPath& where) {

@@ -1,11 +1,9 @@
 #include "server/http/connection/request_log.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <limits>
 
+#include "server/http/connection/peer.hpp"
 #include "server/http/json_text.hpp"
 
 namespace millrace::server::http {
@@ -17,22 +15,6 @@ constexpr std::size_t kLongestId = 128, kLongestTarget = 200, kLongestAnswer = 3
 bool is_request_id(std::string_view text) {
   return !text.empty() && text.size() <= kLongestId &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F && c != '"'; });
-}
-
-/// "127.0.0.1:4711", "[::1]:4711".
-std::string text_of(const sockaddr* peer) {
-  char host[INET6_ADDRSTRLEN] = "";
-  if (peer != nullptr && peer->sa_family == AF_INET) {
-    const auto& v4 = *reinterpret_cast<const sockaddr_in*>(peer);
-    ::inet_ntop(AF_INET, &v4.sin_addr, host, sizeof host);
-    return std::string(host) + ":" + std::to_string(ntohs(v4.sin_port));
-  }
-  if (peer != nullptr && peer->sa_family == AF_INET6) {
-    const auto& v6 = *reinterpret_cast<const sockaddr_in6*>(peer);
-    ::inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof host);
-    return "[" + std::string(host) + "]:" + std::to_string(ntohs(v6.sin6_port));
-  }
-  return peer != nullptr && peer->sa_family == AF_UNIX ? "a Unix socket" : "nobody knows where";
 }
 
 std::string line_of(const Response& answer, const Asked& asked) {
@@ -69,7 +51,7 @@ void RequestLog::write(log::Level level, const Response& answer, const Asked& as
   const FoundRoute found = find_route(asked.target);
   const std::chrono::duration<double, std::milli> took =
       std::chrono::steady_clock::now() - asked.arrival.value_or(std::chrono::steady_clock::time_point());
-  const std::string from = text_of(asked.peer), version = version_of(found, asked);
+  const std::string from = text_of(*asked.peer), version = version_of(found, asked);
   log::write(level, "http", line_of(answer, asked),
              {{"request", id},
               {"method", asked.method},
@@ -87,7 +69,7 @@ std::string RequestLog::version_of(const FoundRoute& found, const Asked& asked) 
   if (!asked.version.empty()) return std::string(asked.version);
   // A load or an unload names its version in the body, if at all.
   const bool changes_it = found.route != nullptr && found.route->scope == auth::Scope::kAdmin;
-  if (changes_it || !found.names.version.empty()) return found.names.version;
+  if (changes_it || !found.names.version.empty()) return std::string(found.names.version);
   const auto serves = registry_.snapshot()->find(found.names.model, "");
   return serves == nullptr ? std::string() : serves->version();
 }

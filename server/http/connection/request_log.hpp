@@ -11,7 +11,7 @@
 
 #include "runtime/base/log.hpp"
 #include "server/http/message.hpp"
-#include "server/http/routes/table.hpp"
+#include "server/http/routes/api.hpp"
 #include "server/models/registry.hpp"
 
 namespace millrace::server::http {
@@ -21,7 +21,7 @@ struct Asked {
   std::string_view method, target;
   std::string_view id;             // X-Request-Id, as its client gave it
   std::string_view admin;          // who used an admin route: "'NAME'", "without a token"; empty: it is none
-  const sockaddr* peer = nullptr;  // the client's address
+  const sockaddr* peer = nullptr;  // the client's address; not null
   std::string_view version;        // the one that answered an inference; empty: none did
   std::optional<std::chrono::steady_clock::time_point> arrival;  // of its last byte; nothing: it never came
 };

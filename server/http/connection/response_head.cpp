@@ -24,7 +24,7 @@ void write_response_head(std::string& out, const Response& response, const HeadO
   out.append(reason.data(), reason.size());
   line("Date", options.date);
   line("Content-Type", response.content_type);
-  line("Content-Length", options.content_length);
+  line("Content-Length", body_bytes(response));
   if (response.inference_header_length)
     line("Inference-Header-Content-Length", *response.inference_header_length);
   if (options.coding != Coding::kIdentity) line("Content-Encoding", to_string(options.coding));
@@ -54,27 +54,13 @@ Coding compressed(Response& response, Coding coding, std::uint64_t least) {
   return coding;
 }
 
-std::array<char, 29> imf_fixdate(std::chrono::sys_seconds time) {
-  static constexpr std::string_view kDays = "SunMonTueWedThuFriSat";
-  static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  const auto day = std::chrono::floor<std::chrono::days>(time);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(time - day);
-
-  std::array<char, 29> out{};
-  std::string_view("___, __ ___ ____ __:__:__ GMT").copy(out.data(), out.size());
-  const auto put = [&](std::size_t at, std::size_t digits, auto value) {
-    auto rest = static_cast<unsigned long>(value);
-    for (std::size_t i = digits; i-- > 0; rest /= 10) out[at + i] = static_cast<char>('0' + rest % 10);
-  };
-  kDays.copy(out.data(), 3, std::chrono::weekday(day).c_encoding() * 3U);
-  put(5, 2, static_cast<unsigned>(date.day()));
-  kMonths.copy(out.data() + 8, 3, (static_cast<unsigned>(date.month()) - 1) * 3U);
-  put(12, 4, static_cast<int>(date.year()));
-  put(17, 2, clock.hours().count());
-  put(20, 2, clock.minutes().count());
-  put(23, 2, clock.seconds().count());
-  return out;
+std::string imf_fixdate(std::time_t time) {
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  char text[32];
+  // The names are English because no part of the program calls setlocale().
+  std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  return text;
 }
 
 }  // namespace millrace::server::http

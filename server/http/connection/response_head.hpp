@@ -1,8 +1,6 @@
 // An answer as it goes over the wire: its head as bytes, its body in a content coding.
 #pragma once
 
-#include <array>
-#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <string>
@@ -14,7 +12,6 @@
 namespace millrace::server::http {
 
 struct HeadOptions {
-  std::uint64_t content_length = 0;
   bool http_1_0 = false, keep_alive = true;
   Coding coding = Coding::kIdentity;
   bool varies = false;  // caches may keep the answer, and other clients may get it in another coding
@@ -29,8 +26,8 @@ void write_response_head(std::string& out, const Response& response, const HeadO
 /// Puts an answer of at least `least` bytes into `coding` if that makes it smaller. Returns its coding.
 Coding compressed(Response& response, Coding coding, std::uint64_t least);
 
-/// "Sun, 06 Nov 1994 08:49:37 GMT" (IMF-fixdate, RFC 9110, 5.6.7). Allocates nothing and asks no locale.
-std::array<char, 29> imf_fixdate(std::chrono::sys_seconds time);
+/// "Sun, 06 Nov 1994 08:49:37 GMT" (IMF-fixdate, RFC 9110, 5.6.7).
+std::string imf_fixdate(std::time_t time);
 
 /// The current time for the Date header, formatted at most once a second. For one I/O thread.
 class DateHeader {
@@ -38,16 +35,13 @@ class DateHeader {
   /// Good until the next call.
   std::string_view now() {
     const std::time_t second = std::time(nullptr);
-    if (second != second_) {
-      second_ = second;
-      text_ = imf_fixdate(std::chrono::sys_seconds(std::chrono::seconds(second)));
-    }
-    return {text_.data(), text_.size()};
+    if (second != second_) text_ = imf_fixdate(second_ = second);
+    return text_;
   }
 
  private:
   std::time_t second_ = -1;
-  std::array<char, 29> text_{};
+  std::string text_;
 };
 
 }  // namespace millrace::server::http

@@ -20,12 +20,6 @@ using boost::system::error_code;
 constexpr std::uint64_t kLongestFile = 1U << 20U;
 constexpr std::chrono::hours kWarnBefore{14 * 24};
 
-struct Loaded {
-  std::shared_ptr<ssl::context> context;
-  std::chrono::system_clock::time_point expires;
-  std::string digest;
-};
-
 std::string minute_of(std::chrono::system_clock::time_point time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
   std::tm parts{};
@@ -41,7 +35,9 @@ std::chrono::system_clock::time_point time_of(const ASN1_TIME* time) {
   return std::chrono::system_clock::from_time_t(::timegm(&parts));
 }
 
-Result<Loaded> read(const std::string& certificate, const std::string& key) {
+}  // namespace
+
+Result<TlsIdentity::Loaded> TlsIdentity::read(const std::string& certificate, const std::string& key) {
   const auto bad = [](const std::string& file, const std::string& why) {
     return Error(ErrorCode::kInvalidInput, "TLS: " + file + " " + why);
   };
@@ -76,41 +72,28 @@ Result<Loaded> read(const std::string& certificate, const std::string& key) {
   return out;
 }
 
-}  // namespace
-
 Result<std::shared_ptr<TlsIdentity>> TlsIdentity::load(const std::string& certificate,
                                                        const std::string& key) {
   auto out = std::make_shared<TlsIdentity>();
-  MILLRACE_TRY(out->reload(certificate, key));
+  MILLRACE_ASSIGN(out->loaded_, read(certificate, key));
   return out;
-}
-
-Status TlsIdentity::reload(const std::string& certificate, const std::string& key) {
-  MILLRACE_ASSIGN(Loaded loaded, read(certificate, key));
-  const std::lock_guard lock(mutex_);
-  context_ = std::move(loaded.context);
-  expires_ = loaded.expires;
-  digest_ = std::move(loaded.digest);
-  return {};
 }
 
 bool TlsIdentity::replace(const TlsIdentity& by) {
   const std::scoped_lock lock(mutex_, by.mutex_);
-  const bool differs = digest_ != by.digest_;
-  context_ = by.context_;
-  expires_ = by.expires_;
-  digest_ = by.digest_;
+  const bool differs = loaded_.digest != by.loaded_.digest;
+  loaded_ = by.loaded_;
   return differs;
 }
 
 std::shared_ptr<ssl::context> TlsIdentity::context() const {
   const std::lock_guard lock(mutex_);
-  return context_;
+  return loaded_.context;
 }
 
 std::chrono::system_clock::time_point TlsIdentity::expires() const {
   const std::lock_guard lock(mutex_);
-  return expires_;
+  return loaded_.expires;
 }
 
 std::string TlsIdentity::expires_text() const {

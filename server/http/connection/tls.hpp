@@ -21,9 +21,6 @@ class TlsIdentity {
   /// expired, not valid yet), naming the file.
   static Result<std::shared_ptr<TlsIdentity>> load(const std::string& certificate, const std::string& key);
 
-  /// Reads the files again. On failure the old certificate stays.
-  Status reload(const std::string& certificate, const std::string& key);
-
   /// Takes over what `by` loaded. Returns false if that is the same certificate and key.
   bool replace(const TlsIdentity& by);
 
@@ -34,10 +31,15 @@ class TlsIdentity {
   std::string expires_text() const;
 
  private:
+  struct Loaded {
+    std::shared_ptr<boost::asio::ssl::context> context;
+    std::chrono::system_clock::time_point expires;
+    std::string digest;  // SHA-256 of both files
+  };
+  static Result<Loaded> read(const std::string& certificate, const std::string& key);
+
   mutable std::mutex mutex_;
-  std::shared_ptr<boost::asio::ssl::context> context_;
-  std::chrono::system_clock::time_point expires_{};
-  std::string digest_;  // SHA-256 of both files
+  Loaded loaded_;
 };
 
 }  // namespace millrace::server::http

@@ -1,17 +1,109 @@
-// A connection's bytes: over TCP or a Unix socket, with or without TLS. Internal to the folder.
+// A connection's bytes, over TCP or a Unix socket, with or without TLS, and how the connection's coroutine waits for
+// them. Internal to the folder.
+//
+// The coroutine is not boost::asio::awaitable: that type allocates a frame for every operation, and it cannot wait
+// for a pipeline that completes a frame on another thread.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
-#include <cstdint>
+#include <boost/system/error_code.hpp>
+#include <coroutine>
+#include <cstddef>
+#include <exception>
 #include <memory>
 #include <utility>
 
-#include "server/http/connection/client_key.hpp"
-
 namespace millrace::server::http {
+
+/// The type of a coroutine that starts when it is called and owns itself. An exception that leaves it ends the
+/// process.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+/// A coroutine that waits. Either resume() is called, or the coroutine is destroyed with this object: an I/O
+/// context that ends destroys the handlers that have not run.
+class Suspended {
+ public:
+  Suspended() = default;
+  explicit Suspended(std::coroutine_handle<> coroutine) : coroutine_(coroutine) {}
+  Suspended(Suspended&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  Suspended& operator=(Suspended&& other) noexcept {
+    std::swap(coroutine_, other.coroutine_);
+    return *this;
+  }
+  ~Suspended() {
+    if (coroutine_) coroutine_.destroy();
+  }
+
+  void resume() { std::exchange(coroutine_, nullptr).resume(); }
+  /// The coroutine goes on by itself.
+  void release() { coroutine_ = nullptr; }
+
+ private:
+  std::coroutine_handle<> coroutine_;
+};
+
+struct IoResult {
+  boost::system::error_code error;
+  std::size_t bytes = 0;
+};
+
+/// co_await on it calls `start` with a completion handler for Asio, and gives the IoResult.
+template <class Start>
+class Operation {
+ public:
+  explicit Operation(Start start) : start_(start) {}
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> coroutine) noexcept {
+    start_([this, waiting = Suspended(coroutine)](boost::system::error_code error,
+                                                  std::size_t bytes = 0) mutable {
+      result_ = {error, bytes};
+      waiting.resume();
+    });
+  }
+  IoResult await_resume() const noexcept { return result_; }
+
+ private:
+  Start start_;
+  IoResult result_;
+};
+
+/// co_await on it puts the coroutine into `waiting`, calls `start`, and gives the result. If that is false, the
+/// coroutine goes on at once, otherwise when somebody resumes `waiting`.
+template <class Start>
+class UntilResumed {
+ public:
+  UntilResumed(Suspended& waiting, Start start) : waiting_(waiting), start_(start) {}
+
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> coroutine) {
+    waiting_ = Suspended(coroutine);
+    try {
+      started_ = start_();
+    } catch (...) {
+      waiting_.release();
+      throw;
+    }
+    if (!started_) waiting_.release();
+    return started_;
+  }
+  bool await_resume() const noexcept { return started_; }
+
+ private:
+  Suspended& waiting_;
+  Start start_;
+  bool started_ = false;
+};
 
 using Socket = boost::asio::generic::stream_protocol::socket;
 
@@ -29,28 +121,33 @@ class Transport {
   Socket& socket() { return socket_; }
   bool is_open() const { return socket_.is_open(); }
 
+  // Each gives an IoResult to co_await.
+
   /// Before anything else, if it is secure().
-  template <class Handler>
-  void async_handshake(Handler handler) {
-    tls_->stream.async_handshake(boost::asio::ssl::stream_base::server, std::move(handler));
+  auto handshake() {
+    return Operation([this](auto done) {
+      tls_->stream.async_handshake(boost::asio::ssl::stream_base::server, std::move(done));
+    });
   }
-
   /// If it is secure(): sends TLS's goodbye and waits for the client's.
+  auto shutdown() {
+    return Operation([this](auto done) { tls_->stream.async_shutdown(std::move(done)); });
+  }
+  auto read_some(boost::asio::mutable_buffer buffer) {
+    return Operation([this, buffer](auto done) { async_read_some(buffer, std::move(done)); });
+  }
+  template <class Buffers>
+  auto write(const Buffers& buffers) {
+    return Operation([this, buffers](auto done) {
+      tls_ ? boost::asio::async_write(tls_->stream, buffers, std::move(done))
+           : boost::asio::async_write(socket_, buffers, std::move(done));
+    });
+  }
+
   template <class Handler>
-  void async_shutdown(Handler handler) {
-    tls_->stream.async_shutdown(std::move(handler));
-  }
-
-  template <class Buffers, class Handler>
-  void async_read_some(const Buffers& buffers, Handler handler) {
-    tls_ ? tls_->stream.async_read_some(buffers, std::move(handler))
-         : socket_.async_read_some(buffers, std::move(handler));
-  }
-
-  template <class Buffers, class Handler>
-  void async_write(const Buffers& buffers, Handler handler) {
-    tls_ ? boost::asio::async_write(tls_->stream, buffers, std::move(handler))
-         : boost::asio::async_write(socket_, buffers, std::move(handler));
+  void async_read_some(boost::asio::mutable_buffer buffer, Handler handler) {
+    tls_ ? tls_->stream.async_read_some(buffer, std::move(handler))
+         : socket_.async_read_some(buffer, std::move(handler));
   }
 
   void cancel() {
@@ -73,12 +170,5 @@ class Transport {
   Socket socket_;
   std::unique_ptr<Tls> tls_;
 };
-
-/// client_key() of the socket's peer.
-inline std::uint64_t client_of(const Socket& socket, std::uint64_t otherwise) {
-  boost::system::error_code error;
-  const auto peer = socket.remote_endpoint(error);
-  return error ? otherwise : client_key(*static_cast<const sockaddr*>(peer.data()), otherwise);
-}
 
 }  // namespace millrace::server::http

@@ -17,22 +17,31 @@ namespace json = boost::json;
 enum class Context {
   kDocument,
   kRoot,
+  kParameters,
   kInputs,
   kInput,
+  kInputParameters,
   kOutputs,
   kOutput,
-  kParameters,
+  kOutputParameters,
   kShape,
   kData,
   kSkipped
 };
 
-enum class Kind { kText, kObject, kArray, kAny };
+enum class Kind { kText, kObject, kArray };
+using Count = std::optional<std::uint64_t> Parameters::*;
+using Switch = std::optional<bool> Parameters::*;
 
 struct Key {
   Context context;
   std::string_view name;
-  Kind kind;
+  std::variant<Kind, Count, Switch> value;  // what it must be; for a parameter, where it goes
+
+  bool is(Kind kind) const {
+    const auto* wanted = std::get_if<Kind>(&value);
+    return wanted != nullptr && *wanted == kind;
+  }
 };
 
 /// The keys that are known; all others are skipped.
@@ -41,19 +50,19 @@ constexpr Key kKeys[] = {
     {Context::kRoot, "parameters", Kind::kObject},
     {Context::kRoot, "inputs", Kind::kArray},
     {Context::kRoot, "outputs", Kind::kArray},
+    {Context::kParameters, "timeout", &Parameters::timeout},
+    {Context::kParameters, "priority", &Parameters::priority},
+    {Context::kParameters, "binary_data_output", &Parameters::binary_data_output},
     {Context::kInput, "name", Kind::kText},
     {Context::kInput, "datatype", Kind::kText},
     {Context::kInput, "shape", Kind::kArray},
     {Context::kInput, "parameters", Kind::kObject},
     {Context::kInput, "data", Kind::kArray},
+    {Context::kInputParameters, "binary_data_size", &Parameters::binary_data_size},
     {Context::kOutput, "name", Kind::kText},
     {Context::kOutput, "parameters", Kind::kObject},
-    {Context::kParameters, "timeout", Kind::kAny},
-    {Context::kParameters, "priority", Kind::kAny},
-    {Context::kParameters, "binary_data_output", Kind::kAny},
-    {Context::kParameters, "binary_data_size", Kind::kAny},
-    {Context::kParameters, "binary_data", Kind::kAny},
-    {Context::kParameters, "classification", Kind::kAny},
+    {Context::kOutputParameters, "binary_data", &Parameters::binary_data},
+    {Context::kOutputParameters, "classification", &Parameters::classification},
 };
 static_assert(std::size(kKeys) <= 32, "Nesting::keys_seen has a bit for each");
 
@@ -84,7 +93,7 @@ class DocumentReader {
   }
 
   InferDocument document;
-  std::string error;  // empty: none of ours
+  std::optional<Error> error;  // nothing: none of ours
 
   bool on_document_begin(json::error_code&) { return true; }
   bool on_document_end(json::error_code&) { return true; }
@@ -95,7 +104,7 @@ class DocumentReader {
 
   bool on_array_end(std::size_t size, json::error_code& code) {
     if (context() == Context::kData) {
-      std::size_t& length = input().data->nesting[data_depth_ - 1];
+      std::size_t& length = tensor().data->nesting[data_depth_ - 1];
       if (length == kOpen) length = size;
       if (length != size)
         return fail(code, here() + " is ragged: arrays of " + std::to_string(length) + " and of " +
@@ -113,6 +122,11 @@ class DocumentReader {
     const auto known = [&, inside = context()](const Key& key) {
       return key.context == inside && key.name == key_;
     };
+    if (context() == Context::kParameters && key_.starts_with("sequence_"))
+      return not_offered(code, "sequences are not offered; models here keep no state");
+    if ((context() == Context::kInputParameters || context() == Context::kOutputParameters) &&
+        key_.starts_with("shared_memory_"))
+      return not_offered(code, "shared memory is not offered; send the tensor in the request");
     known_ = std::find_if(std::begin(kKeys), std::end(kKeys), known);
     if (known_ == std::end(kKeys)) {
       known_ = nullptr;
@@ -178,17 +192,25 @@ class DocumentReader {
     text_.append(part.data(), part.size());
     return true;
   }
-  bool fail(json::error_code& code, std::string message) {
-    error = std::move(message);
+  bool fail(json::error_code& code, const std::string& message, ErrorCode kind = ErrorCode::kInvalidInput) {
+    error.emplace(kind, message);
     code = boost::system::errc::make_error_code(boost::system::errc::invalid_argument);
     return false;
   }
+  bool not_offered(json::error_code& code, const std::string& why) {
+    return fail(code, here() + "." + std::string(key_, 0, kMaxShownName) + ": " + why,
+                ErrorCode::kUnsupported);
+  }
   bool wrong_kind(json::error_code& code, std::string_view found) {
-    const std::string_view wanted = known_->kind == Kind::kObject  ? "an object"
-                                    : known_->kind == Kind::kArray ? "an array"
-                                                                   : "a string";
-    return fail(code, "'" + std::string(key_, 0, kMaxShownName) + "' in " + here() + " is " +
-                          std::string(found) + "; it must be " + std::string(wanted));
+    const std::string name(key_);
+    if (std::holds_alternative<Count>(known_->value))
+      return fail(code, here() + "." + name + " must be a whole number of at least 0");
+    if (std::holds_alternative<Switch>(known_->value))
+      return fail(code, here() + "." + name + " must be true or false");
+    const std::string wanted = known_->is(Kind::kObject)  ? "an object"
+                               : known_->is(Kind::kArray) ? "an array"
+                                                          : "a string";
+    return fail(code, "'" + name + "' in " + here() + " is " + std::string(found) + "; it must be " + wanted);
   }
   bool count(json::error_code& code) {
     if (context() != Context::kData && ++values_ > limits_.values)
@@ -204,29 +226,32 @@ class DocumentReader {
       case Context::kDocument:
         return object ? enter(Context::kRoot) : fail(code, "the request is an array; it must be an object");
       case Context::kInputs:
-        if (object) document.inputs->emplace_back(memory_);
-        return object ? enter(Context::kInput) : fail(code, here() + " holds an array; it takes objects");
       case Context::kOutputs:
-        if (object) document.outputs->emplace_back(memory_);
-        return object ? enter(Context::kOutput) : fail(code, here() + " holds an array; it takes objects");
+        if (!object) return fail(code, here() + " holds an array; it takes objects");
+        tensors().emplace_back();
+        return enter(context() == Context::kInputs ? Context::kInput : Context::kOutput);
       case Context::kShape:
         return fail(code, here() + " holds " + std::string(what) + "; it takes whole numbers");
       case Context::kData:
         return object ? fail(code, here() + " holds an object; it takes numbers") : begin_data(code);
-      case Context::kParameters:
-        add_parameter();
-        return enter(Context::kSkipped);
       case Context::kSkipped:
         return enter(Context::kSkipped);
       default:
         if (known_ == nullptr) return enter(Context::kSkipped);
-        if (known_->kind != kind) return wrong_kind(code, what);
-        return object ? enter(Context::kParameters) : begin_known_array(code);
+        if (!known_->is(kind)) return wrong_kind(code, what);
+        if (!object) return begin_known_array(code);
+        return enter(context() == Context::kInput    ? Context::kInputParameters
+                     : context() == Context::kOutput ? Context::kOutputParameters
+                                                     : Context::kParameters);
     }
   }
 
-  InputDocument& input() { return document.inputs->back(); }
-  OutputDocument& output() { return document.outputs->back(); }
+  bool in_output() const {
+    return context() == Context::kOutputs || context() == Context::kOutput ||
+           context() == Context::kOutputParameters;
+  }
+  std::pmr::vector<TensorDocument>& tensors() { return in_output() ? *document.outputs : *document.inputs; }
+  TensorDocument& tensor() { return tensors().back(); }
 
   /// The current object or array, for messages.
   std::string here() const {
@@ -236,7 +261,9 @@ class DocumentReader {
       if (level.context == Context::kOutputs) out = "outputs";
       if (level.context == Context::kInput) out += "[" + std::to_string(document.inputs->size() - 1) + "]";
       if (level.context == Context::kOutput) out += "[" + std::to_string(document.outputs->size() - 1) + "]";
-      if (level.context == Context::kParameters) out += out.empty() ? "parameters" : ".parameters";
+      if (level.context == Context::kParameters) out = "parameters";
+      if (level.context == Context::kInputParameters || level.context == Context::kOutputParameters)
+        out += ".parameters";
       if (level.context == Context::kShape) out += ".shape";
       if (level.context == Context::kData && !out.ends_with(".data")) out += ".data";
     }
@@ -253,17 +280,17 @@ class DocumentReader {
       return enter(Context::kOutputs);
     }
     if (known_->name == "shape") {
-      input().shape.emplace(memory_);
+      tensor().shape.emplace(memory_);
       return enter(Context::kShape);
     }
-    input().data.emplace();
+    tensor().data.emplace();
     leaf_depth_.reset();
     data_depth_ = 0;
     return begin_data(code);
   }
 
   bool begin_data(json::error_code& code) {
-    auto& nesting = input().data->nesting;
+    auto& nesting = tensor().data->nesting;
     if (leaf_depth_ && data_depth_ >= *leaf_depth_)
       return fail(code, here() + " is ragged: numbers beside arrays");
     if (++data_depth_ > nesting.size()) nesting.push_back(kOpen);
@@ -271,7 +298,7 @@ class DocumentReader {
   }
 
   bool data_scalar(const Scalar& value, json::error_code& code) {
-    auto& data = *input().data;
+    auto& data = *tensor().data;
     if (!leaf_depth_) leaf_depth_ = data.nesting.size();
     if (data_depth_ != *leaf_depth_) return fail(code, here() + " is ragged: numbers beside arrays");
     if (++numbers_ > limits_.data_elements)
@@ -298,45 +325,51 @@ class DocumentReader {
       case Context::kShape: {
         const auto* dim = std::get_if<std::int64_t>(&value);
         if (dim == nullptr || *dim < 0) return fail(code, here() + " takes whole numbers of at least 0");
-        input().shape->push_back(*dim);
+        tensor().shape->push_back(*dim);
         return true;
       }
-      case Context::kParameters:
-        add_parameter(value);
-        return true;
       case Context::kSkipped:
         return true;
       default:
-        return known_ == nullptr || take_text(value, code);
+        return known_ == nullptr || take(value) || wrong_kind(code, kind_of(value));
     }
   }
 
-  bool take_text(const Scalar& value, json::error_code& code) {
+  /// Stores the value of a known key. Returns false if it is of the wrong kind.
+  bool take(const Scalar& value) {
+    const auto parameters = [&]() -> Parameters& {
+      return context() == Context::kParameters ? document.parameters : tensor().parameters;
+    };
+    if (const auto* to = std::get_if<Count>(&known_->value)) return take_count(value, parameters().**to);
+    if (const auto* to = std::get_if<Switch>(&known_->value)) {
+      const auto* given = std::get_if<bool>(&value);
+      if (given != nullptr) parameters().** to = *given;
+      return given != nullptr;
+    }
     const auto* text = std::get_if<std::string_view>(&value);
-    if (text == nullptr || known_->kind != Kind::kText) return wrong_kind(code, kind_of(value));
-    std::pmr::string& to = context() == Context::kRoot     ? document.id
-                           : context() == Context::kOutput ? output().name.emplace(memory_)
-                           : known_->name == "name"        ? input().name.emplace(memory_)
-                                                           : input().datatype.emplace(memory_);
+    if (text == nullptr || !known_->is(Kind::kText)) return false;
+    std::pmr::string& to = context() == Context::kRoot ? document.id
+                           : known_->name == "name"    ? tensor().name.emplace(memory_)
+                                                       : tensor().datatype.emplace(memory_);
     to = *text;
     return true;
   }
 
-  /// To the object around the parameters. Objects, arrays and null have no value.
-  void add_parameter(const Scalar& value = {}) {
-    const Context around = nesting_[nesting_.size() - 2].context;
-    Parameters& to = around == Context::kInput    ? input().parameters
-                     : around == Context::kOutput ? output().parameters
-                                                  : document.parameters;
-    Parameter& parameter = to.emplace_back(Parameter{std::pmr::string(key_, memory_), {}});
-    std::visit(
-        [&](auto scalar) {
-          if constexpr (std::is_same_v<decltype(scalar), std::string_view>)
-            parameter.value = std::pmr::string(scalar, memory_);
-          else
-            parameter.value = scalar;
-        },
-        value);
+  /// Takes whole numbers from 0, which clients also send as strings ("timeout": "500").
+  static bool take_count(const Scalar& value, std::optional<std::uint64_t>& to) {
+    std::uint64_t number = 0;
+    if (const auto* whole = std::get_if<std::int64_t>(&value); whole != nullptr && *whole >= 0) {
+      number = static_cast<std::uint64_t>(*whole);
+    } else if (const auto* large = std::get_if<std::uint64_t>(&value)) {
+      number = *large;
+    } else if (const auto* text = std::get_if<std::string_view>(&value)) {
+      const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), number);
+      if (code != std::errc() || end != text->data() + text->size()) return false;
+    } else {
+      return false;
+    }
+    to = number;
+    return true;
   }
 
   const InferLimits limits_;
@@ -356,7 +389,7 @@ Result<InferDocument> parse_infer_json(std::string_view text, const InferLimits&
   json::basic_parser<DocumentReader> parser(json::parse_options{}, limits, memory);
   json::error_code code;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), code);
-  if (!parser.handler().error.empty()) return Error(ErrorCode::kInvalidInput, parser.handler().error);
+  if (parser.handler().error) return *parser.handler().error;
   if (!code && used < text.size()) code = json::error::extra_data;
   if (code)
     return Error(ErrorCode::kInvalidInput, "the request is not well-formed JSON: " + code.message() +

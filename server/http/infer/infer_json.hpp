@@ -10,52 +10,41 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "server/http/infer/tensor.hpp"
 
 namespace millrace::server::http {
-
-/// A JSON number as it was written (integers stay exact), or a JSON boolean.
-using Number = std::variant<std::int64_t, std::uint64_t, double, bool>;
 
 struct NumberList {
   std::vector<Number> numbers;       // row-major
   std::vector<std::size_t> nesting;  // length of the arrays at each level: {n} for a flat list
 };
 
+/// Those that are known, of the request, of an input or of an output: README.md says which belong to which.
+struct Parameters {
+  std::optional<std::uint64_t> timeout, priority, binary_data_size, classification;
+  std::optional<bool> binary_data_output, binary_data;
+};
+
 // Except for tensor data, the document lives in the memory given to parse_infer_json(): a few hundred bytes, which
 // the hot path has on its stack.
 using Memory = std::pmr::memory_resource;
 
-struct Parameter {
-  std::pmr::string name;
-  // monostate: null, an object or an array
-  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::pmr::string> value;
-};
-using Parameters = std::pmr::vector<Parameter>;
-
-struct InputDocument {
-  explicit InputDocument(Memory* memory) : parameters(memory) {}
+/// An input, or an output, which has no more than a name and parameters.
+struct TensorDocument {
   std::optional<std::pmr::string> name, datatype;
   std::optional<std::pmr::vector<std::int64_t>> shape;
-  Parameters parameters;
   std::optional<NumberList> data;
-};
-
-struct OutputDocument {
-  explicit OutputDocument(Memory* memory) : parameters(memory) {}
-  std::optional<std::pmr::string> name;
   Parameters parameters;
 };
 
 struct InferDocument {
-  explicit InferDocument(Memory* memory) : id(memory), parameters(memory) {}
+  explicit InferDocument(Memory* memory) : id(memory) {}
   std::pmr::string id;
   Parameters parameters;
-  std::optional<std::pmr::vector<InputDocument>> inputs;
-  std::optional<std::pmr::vector<OutputDocument>> outputs;
+  std::optional<std::pmr::vector<TensorDocument>> inputs, outputs;
 };
 
 struct InferLimits {
@@ -64,7 +53,8 @@ struct InferLimits {
 };
 
 /// Unknown keys are skipped, because clients may send more than we know. kInvalidInput, naming the field, if a known
-/// key or parameter occurs twice or has a value of the wrong kind. `memory` must outlive the document.
+/// key or parameter occurs twice or has a value of the wrong kind; kUnsupported for parameters of sequences and of
+/// shared memory. `memory` must outlive the document.
 Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits, Memory* memory);
 
 }  // namespace millrace::server::http

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
-#include <type_traits>
 
-#include "server/http/infer/datatype.hpp"
-#include "server/http/infer/json_tensor.hpp"
+#include "server/http/infer/tensor.hpp"
 #include "server/http/json_text.hpp"
 
 namespace millrace::server::http {
@@ -17,26 +14,6 @@ using runtime::plan::TensorSignature;
 
 /// Bytes of JSON in most answers with binary outputs: one allocation instead of one for each doubling.
 constexpr std::size_t kUsualJson = 384;
-
-/// The elements as reals; not for BOOL, nor for integers of 64 bits, which a double does not hold exactly.
-Result<std::vector<double>> read_values(const TensorSignature& signature, std::span<const std::byte> bytes) {
-  const auto read = [&](auto element) -> Result<std::vector<double>> {
-    using T = decltype(element);
-    if constexpr (std::is_floating_point_v<T> ||
-                  (std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < 8)) {
-      std::vector<double> values(bytes.size() / sizeof(T));
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        std::memcpy(&element, bytes.data() + i * sizeof(T), sizeof(T));
-        values[i] = static_cast<double>(element);
-      }
-      return values;
-    } else {
-      return Error(ErrorCode::kUnsupported, "output '" + signature.name + "': classification of " +
-                                                signature.datatype + " is not offered");
-    }
-  };
-  return std::visit(read, element_of(parse_datatype(signature.datatype).value_or(Datatype::kBytes)));
-}
 
 std::vector<std::byte> as_bytes_tensor(const std::vector<std::string>& strings) {
   std::vector<std::byte> out;
@@ -89,11 +66,12 @@ Status append_classes(Response& response, const std::vector<std::string>& classe
   return {};
 }
 
-}  // namespace
-
+/// The `count` largest elements as "value:index:label", or "value:index" without a label. The largest comes first,
+/// and the lower index among equals. kUnsupported for BOOL, BYTES, 16-bit reals and 64-bit integers.
 Result<std::vector<std::string>> classify(const TensorSignature& signature, std::span<const std::byte> bytes,
                                           std::uint32_t count, const std::vector<std::string>& labels) {
-  MILLRACE_ASSIGN(const std::vector<double> values, read_values(signature, bytes));
+  MILLRACE_ASSIGN(const std::vector<double> values,
+                  doubles_of(signature.datatype, bytes, "output '" + signature.name + "'"));
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto rank = [&](std::size_t i) { return std::isnan(values[i]) ? -HUGE_VAL : values[i]; };
@@ -113,6 +91,8 @@ Result<std::vector<std::string>> classify(const TensorSignature& signature, std:
   }
   return out;
 }
+
+}  // namespace
 
 Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std::string_view name,
                                       std::string_view version, const InferRequest& request,
@@ -157,9 +137,7 @@ Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std
         append_binary(response, bytes);
       } else {
         body += ",\"data\":";
-        const auto type = parse_datatype(signature.datatype);
-        MILLRACE_TRY(
-            append_numbers(body, type.value_or(Datatype::kBytes), bytes, "output '" + signature.name + "'"));
+        MILLRACE_TRY(append_numbers(body, signature.datatype, bytes, "output '" + signature.name + "'"));
       }
     }
     body += '}';

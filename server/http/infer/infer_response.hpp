@@ -22,10 +22,4 @@ Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std
                                       std::span<const std::span<std::byte>> outputs,
                                       std::vector<std::vector<std::byte>>& scratch, Response memory = {});
 
-/// The `count` largest elements as "value:index:label", or "value:index" without a label. The largest comes first,
-/// and the lower index among equals. kUnsupported for BOOL, BYTES, 16-bit reals and 64-bit integers.
-Result<std::vector<std::string>> classify(const runtime::plan::TensorSignature& signature,
-                                          std::span<const std::byte> bytes, std::uint32_t count,
-                                          const std::vector<std::string>& labels);
-
 }  // namespace millrace::server::http

@@ -2,15 +2,12 @@
 
 #include <utility>
 
-#include "server/http/infer/datatype.hpp"
 #include "server/http/infer/infer_response.hpp"
+#include "server/http/infer/tensor.hpp"
 
 namespace millrace::server::http {
-namespace {
 
 constexpr auto kHttp = metrics::Transport::kHttp;
-
-}  // namespace
 
 void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
                         Clock::time_point arrival, Clock::time_point deadline) {
@@ -28,13 +25,11 @@ void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, 
   frame_.deadline = deadline;
   frame_.priority = request_.priority;
   frame_.client = client;
-  frame_.on_complete = &Inference::completed;
-  frame_.context = this;
 }
 
-Status Inference::start(void (*done)(void*), void* context) {
-  done_ = done;
-  done_context_ = context;
+Status Inference::start(Done done, void* context) {
+  frame_.on_complete = done;
+  frame_.context = context;
   // Count it before the frame is given away: from then on it may be complete, and this object gone, at any moment.
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
@@ -45,11 +40,6 @@ Status Inference::start(void (*done)(void*), void* context) {
 
 void Inference::cancel() {
   model_->pipeline().cancel(frame_);
-}
-
-void Inference::completed(runtime::pipeline::Frame&, void* context) {
-  auto* self = static_cast<Inference*>(context);
-  self->done_(self->done_context_);
 }
 
 Response Inference::finish() {

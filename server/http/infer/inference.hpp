@@ -34,9 +34,10 @@ class Inference {
   void prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
                Clock::time_point arrival, Clock::time_point deadline);
 
-  /// Gives the frame to the pipeline, which then calls `done(context)` exactly once, perhaps before this returns;
-  /// `done` must not block. After an error the pipeline has not taken the frame and will not call `done`.
-  Status start(void (*done)(void*), void* context);
+  /// Gives the frame to the pipeline, which then calls `done(frame, context)` exactly once, perhaps before this
+  /// returns; `done` must not block. After an error the pipeline has not taken the frame and will not call `done`.
+  using Done = void (*)(runtime::pipeline::Frame&, void*);
+  Status start(Done done, void* context);
 
   /// Takes the frame back if it still waits, because the client went away. Between start() and finish().
   void cancel();
@@ -59,8 +60,6 @@ class Inference {
   const models::Model& served() const { return *passage_.model; }
 
  private:
-  static void completed(runtime::pipeline::Frame& frame, void* context);
-
   std::shared_ptr<models::Model> model_;  // the request was sent to it
   models::Passage passage_;               // and this one answers
   InferRequest request_;
@@ -68,8 +67,6 @@ class Inference {
   std::vector<std::vector<std::byte>> outputs_, scratch_;
   runtime::pipeline::Frame frame_;
   Response answer_;  // an earlier one, for its memory
-  void (*done_)(void*) = nullptr;
-  void* done_context_ = nullptr;
 };
 
 /// Inferences that wait for the next request, so that a warm server allocates none. For one thread. Outlives those

@@ -8,10 +8,6 @@ namespace {
 
 using models::Snapshot;
 
-Response no_such_route(const Request& request) {
-  return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
-}
-
 /// A refusal that says what the client must present (RFC 6750, 3).
 Response unauthorised(unsigned status, std::string_view message, std::string_view challenge) {
   Response response = error_response(status, message);
@@ -44,6 +40,16 @@ Response wrong_method(Method wanted) {
   return response;
 }
 
+/// The answer to what a browser asks before it lets a page send (Fetch standard, 3.2.2).
+Response preflight() {
+  Response response;
+  response.more_headers =
+      "Access-Control-Allow-Methods: GET, POST\r\n"
+      "Access-Control-Allow-Headers: Authorization, Content-Type, Content-Encoding, "
+      "Inference-Header-Content-Length, X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n";
+  return response;
+}
+
 }  // namespace
 
 bool is_ready(const models::Model& model) {
@@ -53,35 +59,28 @@ bool is_ready(const models::Model& model) {
 Outcome Api::handle(const Request& request, Workspace& workspace,
                     runtime::pipeline::Clock::time_point arrival) const {
   workspace.admin.clear();
-  if (request.method == Method::kPost)
-    if (const auto target = plain_infer_target(request.target)) {
-      if (auto no = refused(request, auth::Scope::kInfer, workspace)) return std::move(*no);
-      return infer(*this, request, *target, workspace, arrival);
-    }
-  if (request.method == Method::kOptions && allows(request.header("Origin"))) return preflight(request);
   const FoundRoute found = find_route(request.target);
-  if (auto no = refused(request, found, workspace)) return std::move(*no);
+  if (request.method == Method::kOptions && found.route != nullptr && allows(request.header("Origin"))) {
+    if (found.route->method != Method::kOther) return preflight();
+  } else if (auto no = refused(request, found, workspace)) {
+    return std::move(*no);
+  }
   const Snapshot& snapshot = registry_.refresh(workspace.view);
   return found.route->handler({*this, request, found.names, snapshot, workspace, arrival});
 }
 
 std::optional<Response> Api::refusal(const Request& request, Workspace& workspace) const {
   if (request.method == Method::kOptions) return std::nullopt;
-  if (request.method == Method::kPost && plain_infer_target(request.target))
-    return refused(request, auth::Scope::kInfer, workspace);
   return refused(request, find_route(request.target), workspace);
 }
 
 std::optional<Response> Api::refused(const Request& request, const FoundRoute& found,
                                      Workspace& workspace) const {
-  if (found.route == nullptr) return no_such_route(request);
-  const Method wanted = found.route->method;
-  if (wanted != Method::kOther && request.method != wanted) return wrong_method(wanted);
-  return refused(request, found.route->scope, workspace);
-}
-
-std::optional<Response> Api::refused(const Request& request, auth::Scope scope, Workspace& workspace) const {
   using auth::Scope;
+  if (found.route == nullptr)
+    return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
+  const auto& [wanted_method, pattern, scope, handler] = *found.route;
+  if (wanted_method != Method::kOther && request.method != wanted_method) return wrong_method(wanted_method);
   if (scope == Scope::kNone) return std::nullopt;
   const auth::Tokens* tokens = options_.guard == nullptr ? nullptr : options_.guard->refresh(workspace.guard);
   if (tokens == nullptr && scope != Scope::kAdmin) return std::nullopt;
@@ -128,17 +127,18 @@ std::string Api::cors_headers(const Request& request) const {
          "\r\nVary: Origin\r\n";
 }
 
-/// The answer to what a browser asks before it lets a page send (Fetch standard, 3.2.2).
-Response Api::preflight(const Request& request) const {
-  const FoundRoute found = find_route(request.target);
-  if (found.route == nullptr) return no_such_route(request);
-  if (found.route->method == Method::kOther) return not_offered_response(request);
-  Response response;
-  response.more_headers =
-      "Access-Control-Allow-Methods: GET, POST\r\n"
-      "Access-Control-Allow-Headers: Authorization, Content-Type, Content-Encoding, "
-      "Inference-Header-Content-Length, X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n";
-  return response;
+void Api::note_failure(std::string_view target, const Response& response) {
+  constexpr std::size_t kMost = 64;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::lock_guard lock(mutex_);
+  if (failures_.size() == kMost) failures_.pop_front();
+  failures_.push_back({std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), response.status,
+                       std::string(target.substr(0, 128)), response.body.substr(0, 512)});
+}
+
+std::vector<Failure> Api::failures() const {
+  const std::lock_guard lock(mutex_);
+  return {failures_.begin(), failures_.end()};
 }
 
 std::optional<Api::NotReady> Api::not_ready(const Snapshot& snapshot) const {

@@ -1,10 +1,11 @@
-// The JSON documents about the server and its models. README.md has the formats.
+// The JSON documents about the server, its models, pipelines, cards and frames. README.md has the formats.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "server/models/model.hpp"
-#include "server/models/registry.hpp"
+#include "server/http/routes/api.hpp"
 
 namespace millrace::server::http {
 
@@ -18,5 +19,22 @@ std::string model_statistics(const std::vector<std::shared_ptr<models::Model>>& 
 
 /// What a client needs to make the input from a picture and to name the outputs.
 std::string model_description(const models::Model& model);
+
+// Not for I/O threads: some of these read card registers, others are long.
+
+/// Every model's pipeline, its cards and links, and the latest latencies.
+std::string pipeline_status(const models::Snapshot& snapshot);
+
+/// Each partition's nodes, its place, and what its card does.
+std::string partition_status(const models::Snapshot& snapshot);
+
+/// The plan of every model: endpoints, images, partitions, channels.
+std::string deployments(const models::Snapshot& snapshot);
+
+/// The timelines of the last frames in Trace Event Format, for chrome://tracing and Perfetto.
+std::string trace(const models::Snapshot& snapshot);
+
+/// `failures` and the log's last warnings and errors, newest first.
+std::string recent_errors(const std::vector<Failure>& failures);
 
 }  // namespace millrace::server::http

@@ -4,14 +4,23 @@
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <utility>
 
 namespace millrace::server::http {
 namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostBytes = 1U
-                                   << 20U;  // Triton's clients may send a long configuration; it is refused
+constexpr std::size_t kMostBytes =
+    1U << 20U;  // Triton's clients may send a long configuration, which is refused
+
+/// What the body of a load or an unload asks for.
+struct Change {
+  bool load = true;
+  models::LoadOrder order;  // of an unload: the model, and the version unless the one that serves is meant
+  bool unpin = false;       // remove the pin; nothing is loaded
+  bool wait = true;         // answer when the job has ended
+};
 
 Error bad(const std::string& why) {
   return Error(ErrorCode::kInvalidInput, why);
@@ -34,79 +43,57 @@ Result<std::string> version_of(const json::value& value) {
   return bad("parameter 'version' is not a positive number");
 }
 
-Status take_bool(std::string_view name, const json::value& value, bool& out) {
-  if (!value.is_bool()) return bad("parameter '" + std::string(name) + "' is neither true nor false");
-  out = value.as_bool();
-  return {};
-}
-
-Status take_parameter(std::string_view name, const json::value& value, RepositoryRequest& out) {
+/// kUnsupported for what Triton takes and we do not (config, files). Parameters that are not known, such as Triton's
+/// unload_dependents, are ignored.
+Status take_parameter(std::string_view name, const json::value& value, Change& out) {
   if (name == "config" || name.starts_with("file:"))
     return Error(ErrorCode::kUnsupported,
                  "parameter '" + std::string(name.substr(0, 100)) +
                      "': models are loaded as they are in the repository; configurations and files in the "
                      "request are not offered");
   if (name == "version") {
-    MILLRACE_ASSIGN(out.version, version_of(value));
+    MILLRACE_ASSIGN(out.order.version, version_of(value));
   } else if (name == "policy") {
     if (!value.is_string()) return bad("parameter 'policy' is not a string");
-    MILLRACE_ASSIGN(out.policy, models::parse_policy(std::string_view(value.as_string())));
-  } else if (name == "wait") {
-    return take_bool(name, value, out.wait);
-  } else if (name == "force") {
-    return take_bool(name, value, out.force);
-  } else if (name == "pin") {
-    return take_bool(name, value, out.pin);
-  } else if (name == "unpin") {
-    return take_bool(name, value, out.unpin);
+    MILLRACE_ASSIGN(out.order.policy, models::parse_policy(std::string_view(value.as_string())));
   }
-  return {};  // others, such as Triton's unload_dependents, are ignored
+  const std::pair<std::string_view, bool*> switches[] = {
+      {"wait", &out.wait}, {"force", &out.order.force}, {"pin", &out.order.pin}, {"unpin", &out.unpin}};
+  for (const auto& [known, to] : switches) {
+    if (name != known) continue;
+    if (!value.is_bool()) return bad("parameter '" + std::string(name) + "' is neither true nor false");
+    *to = value.as_bool();
+  }
+  return {};
 }
 
-Status check_combination(RepositoryChange change, const RepositoryRequest& request) {
-  if (change != RepositoryChange::kLoad && (request.force || request.pin || request.unpin))
+Status check_combination(const Change& change) {
+  const models::LoadOrder& order = change.order;
+  if (!change.load && (order.force || order.pin || change.unpin))
     return bad("parameters 'force', 'pin' and 'unpin' belong to a load");
-  if (request.unpin && (request.force || request.pin || request.policy || !request.version.empty()))
+  if (change.unpin && (order.force || order.pin || order.policy || !order.version.empty()))
     return bad(
         "parameter 'unpin' removes the pin and loads nothing; send 'force', 'pin', 'policy' and 'version' in "
         "another load");
-  if (request.pin && request.version.empty())
+  if (order.pin && order.version.empty())
     return bad("parameter 'pin' needs 'version': the one to pin the model to");
   return {};
 }
 
-json::object row_of(const models::IndexEntry& entry) {
-  json::object out{{"name", entry.name},
-                   {"version", entry.version},
-                   {"state", models::to_string(entry.state)},
-                   {"reason", entry.reason}};
-  if (entry.pinned) out["pinned"] = true;
-  return out;
-}
-
-Status start_job(models::Repository& repository, RepositoryChange change, const std::string& model,
-                 const RepositoryRequest& request, models::Repository::Done done) {
-  if (change != RepositoryChange::kLoad) return repository.unload(model, request.version, std::move(done));
-  if (request.unpin) return repository.unpin(model, std::move(done));
-  return repository.load({model, request.version, request.policy, request.pin, request.force},
-                         std::move(done));
-}
-
-}  // namespace
-
-Result<RepositoryRequest> parse_repository_request(RepositoryChange change, std::span<const std::byte> body) {
+Result<Change> parse_change(bool load, std::string_view model, std::span<const std::byte> body) {
   MILLRACE_ASSIGN(const json::object object, object_of(body));
-  RepositoryRequest out;
+  Change out{load, {std::string(model), {}, {}}};
   const json::value* const parameters = object.if_contains("parameters");
   if (parameters == nullptr) return out;
   if (!parameters->is_object()) return bad("'parameters' is not a JSON object");
   for (const auto& [name, value] : parameters->as_object())
     MILLRACE_TRY(take_parameter({name.data(), name.size()}, value, out));
-  MILLRACE_TRY(check_combination(change, out));
+  MILLRACE_TRY(check_combination(out));
   return out;
 }
 
-Result<bool> parse_index_request(std::span<const std::byte> body) {
+/// Whether the body of an index request, which may be empty, asks for ready versions only.
+Result<bool> parse_ready(std::span<const std::byte> body) {
   MILLRACE_ASSIGN(const json::object object, object_of(body));
   const json::value* const ready = object.if_contains("ready");
   if (ready == nullptr) return false;
@@ -114,12 +101,9 @@ Result<bool> parse_index_request(std::span<const std::byte> body) {
   return ready->as_bool();
 }
 
-Response repository_response(const Status& status) {
-  if (status.ok()) {
-    Response response;
-    response.body = "{}";
-    return response;
-  }
+/// The answer to a load or unload that ended with `status`.
+Response answer_to(const Status& status) {
+  if (status.ok()) return json_response("{}");
   switch (status.error().code()) {
     case ErrorCode::kCorrupt:
     case ErrorCode::kDoesNotFit:
@@ -131,20 +115,47 @@ Response repository_response(const Status& status) {
   }
 }
 
-void handle_repository(models::Repository& repository, RepositoryChange change, const std::string& model,
-                       const RepositoryRequest& request, const std::function<void(Response)>& answer) {
+/// Starts the job. Calls `answer` once, perhaps before this returns, perhaps on another thread.
+void start(models::Repository& repository, const Change& change,
+           const std::function<void(Response)>& answer) {
+  const models::LoadOrder& order = change.order;
   models::Repository::Done done;
-  if (request.wait) done = [answer](const Status& status) { answer(repository_response(status)); };
-  const Status taken = start_job(repository, change, model, request, std::move(done));
-  if (!taken.ok()) return answer(repository_response(taken));
-  if (request.wait) return;
-  Response accepted = repository_response({});
+  if (change.wait) done = [answer](const Status& status) { answer(answer_to(status)); };
+  const Status taken = !change.load   ? repository.unload(order.model, order.version, std::move(done))
+                       : change.unpin ? repository.unpin(order.model, std::move(done))
+                                      : repository.load(order, std::move(done));
+  if (!taken.ok()) return answer(answer_to(taken));
+  if (change.wait) return;
+  Response accepted = answer_to({});
   accepted.status = 202;
   answer(std::move(accepted));
 }
 
-std::string repository_index(const models::Repository* repository, const models::Snapshot& snapshot,
-                             bool ready_only) {
+Outcome change_repository(const Call& call, bool load) {
+  models::Repository* const repository = call.api.options().repository;
+  if (repository == nullptr)
+    return error_response(
+        501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
+  if (call.api.leaving()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
+  auto change = parse_change(load, call.names.model, call.request.body);
+  if (!change.ok()) return error_response(change.error());
+  return DeferredJob{[repository, change = std::move(*change)](const std::function<void(Response)>& answer) {
+    start(*repository, change, answer);
+  }};
+}
+
+json::object row_of(const models::IndexEntry& entry) {
+  json::object out{{"name", entry.name},
+                   {"version", entry.version},
+                   {"state", models::to_string(entry.state)},
+                   {"reason", entry.reason}};
+  if (entry.pinned) out["pinned"] = true;
+  return out;
+}
+
+/// All versions of the repository; without one, those that are served.
+Response index_response(const models::Repository* repository, const models::Snapshot& snapshot,
+                        bool ready_only) {
   json::array out;
   const auto add = [&](const models::IndexEntry& entry) {
     if (!ready_only || entry.state == models::ModelState::kReady) out.push_back(row_of(entry));
@@ -154,7 +165,25 @@ std::string repository_index(const models::Repository* repository, const models:
   } else {
     for (const auto& model : snapshot.all()) add({model->name(), model->version(), model->state(), ""});
   }
-  return json::serialize(out);
+  return json_response(json::serialize(out));
+}
+
+}  // namespace
+
+Outcome index_of_repository(const Call& call) {
+  const auto ready = parse_ready(call.request.body);
+  if (!ready.ok()) return error_response(ready.error());
+  return ControlJob{[&api = call.api, ready_only = *ready] {
+    return index_response(api.options().repository, *api.registry().snapshot(), ready_only);
+  }};
+}
+
+Outcome load_model(const Call& call) {
+  return change_repository(call, true);
+}
+
+Outcome unload_model(const Call& call) {
+  return change_repository(call, false);
 }
 
 }  // namespace millrace::server::http

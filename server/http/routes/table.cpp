@@ -1,15 +1,14 @@
-#include "server/http/routes/table.hpp"
+#include "server/http/routes/api.hpp"
 
-#include <algorithm>
+#include <boost/container/static_vector.hpp>
+#include <boost/url/pct_string_view.hpp>
 #include <chrono>
 #include <span>
 #include <utility>
 
 #include "server/console/console.hpp"
 #include "server/http/json_text.hpp"
-#include "server/http/routes/api.hpp"
 #include "server/http/routes/documents.hpp"
-#include "server/http/routes/pipeline_documents.hpp"
 #include "server/http/routes/repository_routes.hpp"
 
 namespace millrace::server::http {
@@ -17,47 +16,111 @@ namespace {
 
 using models::Snapshot;
 
-Response json(std::string body) {
-  Response response;
-  response.body = std::move(body);
-  return response;
+constexpr std::size_t kMaxSegments = 8;  // more than any route has
+using Segments = boost::container::static_vector<std::string_view, kMaxSegments>;
+
+/// Removes the text before the next slash, and that slash, from `rest` and returns the text.
+std::string_view take_segment(std::string_view& rest) {
+  const auto slash = rest.find('/');
+  const std::string_view segment = rest.substr(0, slash);
+  rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
+  return segment;
 }
 
-Response unknown_model(std::string_view model, std::string_view version, const Snapshot& snapshot) {
-  const auto* versions = snapshot.versions(model);
-  const std::string name(model);
-  if (versions == nullptr)
-    return error_response(404,
-                          "unknown model '" + name + "'; POST /v2/repository/index lists what is served");
-  std::string served;
-  for (const auto& [number, ignored] : *versions) served += (served.empty() ? "" : ", ") + number;
-  return error_response(
-      404, "model '" + name + "' has no version '" + std::string(version) + "'; it has " + served);
+/// Splits the target's path into `segments`, percent-decoded; they view the target or `decoded`. Returns false if the
+/// target is no path or has too many segments.
+bool split(std::string_view target, Segments& segments, std::unique_ptr<std::string[]>& decoded) {
+  target = target.substr(0, target.find_first_of("?#"));
+  for (const std::string_view scheme : {"http://", "https://"})
+    if (target.starts_with(scheme)) {
+      const auto path = target.find('/', scheme.size());
+      target = path == std::string_view::npos ? std::string_view() : target.substr(path);
+    }
+  if (!target.starts_with('/')) return false;
+  target.remove_prefix(1);
+  if (target.ends_with('/')) target.remove_suffix(1);
+  while (!target.empty()) {
+    if (segments.size() == kMaxSegments) return false;
+    std::string_view segment = take_segment(target);
+    if (segment.find('%') != std::string_view::npos) {
+      const auto encoded = boost::urls::make_pct_string_view({segment.data(), segment.size()});
+      if (!encoded) return false;
+      if (decoded == nullptr) decoded = std::make_unique<std::string[]>(kMaxSegments);
+      std::string& text = decoded[segments.size()];
+      text = encoded->decode();
+      if (text.find('\0') != std::string::npos) return false;
+      segment = text;
+    }
+    segments.push_back(segment);
+  }
+  return true;
+}
+
+using Path = std::span<const std::string_view>;
+
+/// Takes what a pattern without brackets matches from the front of `path`. Returns false if it does not match.
+bool take(std::string_view pattern, Path& path, RouteNames& names) {
+  if (!pattern.empty()) pattern.remove_prefix(1);  // the first slash
+  while (!pattern.empty()) {
+    const std::string_view wanted = take_segment(pattern);
+    if (wanted == "**") {
+      path = {};
+      return true;
+    }
+    if (path.empty()) return false;
+    std::string_view* const name = wanted == "{model}"     ? &names.model
+                                   : wanted == "{version}" ? &names.version
+                                   : wanted == "{file}"    ? &names.file
+                                                           : nullptr;
+    if (name == nullptr ? path.front() != wanted : path.front().empty()) return false;
+    if (name != nullptr) *name = path.front();
+    path = path.subspan(1);
+  }
+  return true;
+}
+
+/// Whether the pattern matches the whole path; then `names` are those of its placeholders.
+bool match(std::string_view pattern, Path path, RouteNames& names) {
+  names = {};
+  const auto open = pattern.find('[');
+  if (!take(pattern.substr(0, open), path, names)) return false;
+  if (open == std::string_view::npos) return path.empty();
+  const auto close = pattern.find(']', open);
+  const RouteNames before = names;
+  for (const std::string_view optional : {std::string_view(), pattern.substr(open + 1, close - open - 1)}) {
+    Path rest = path;
+    names = before;
+    if (take(optional, rest, names) && take(pattern.substr(close + 1), rest, names) && rest.empty())
+      return true;
+  }
+  return false;
 }
 
 /// The answer about a model that is not there: not yet, or not at all.
-Response not_served(const Api& api, std::string_view model, std::string_view version,
-                    const Snapshot& snapshot) {
-  if (const auto* repository = api.options().repository)
+Response not_served(const Call& call) {
+  const auto& [model, version, file] = call.names;
+  const std::string name = "model '" + std::string(model) + "'";
+  if (const auto* repository = call.api.options().repository)
     if (const auto far = repository->loading(model, version))
-      return error_response(
-          Error(ErrorCode::kUnavailable, "model '" + std::string(model) + "' is being loaded: " + *far));
-  return unknown_model(model, version, snapshot);
+      return error_response(Error(ErrorCode::kUnavailable, name + " is being loaded: " + *far));
+  const auto* versions = call.snapshot.versions(model);
+  if (versions == nullptr)
+    return error_response(404, "unknown " + name + "; POST /v2/repository/index lists what is served");
+  std::string served;
+  for (const auto& [number, ignored] : *versions) served += (served.empty() ? "" : ", ") + number;
+  return error_response(404, name + " has no version '" + std::string(version) + "'; it has " + served);
 }
 
-/// An answer about health. `body` is a JSON object, to which the reason is added if it is not good.
-Response health(std::string body, bool good, std::string_view reason,
-                std::chrono::milliseconds retry_after = std::chrono::seconds(1)) {
-  Response response;
-  response.status = good ? 200 : 503;
-  response.body = std::move(body);
-  if (!good) {
-    response.body.pop_back();
-    response.body += ",\"error\":";
-    append_json_string(response.body, reason);
-    response.body += '}';
-    response.retry_after_seconds = retry_seconds(retry_after);
-  }
+/// An answer about health. `body` is a JSON object, to which the reason is added if something is not ready.
+Response health(std::string body, const std::optional<Api::NotReady>& why) {
+  Response response = json_response(std::move(body));
+  if (!why) return response;
+  response.status = 503;
+  response.body.pop_back();
+  response.body += ",\"error\":";
+  append_json_string(response.body, why->reason);
+  response.body += '}';
+  response.retry_after_seconds = retry_seconds(why->retry_after);
   return response;
 }
 
@@ -65,37 +128,37 @@ Response health(std::string body, bool good, std::string_view reason,
 
 Outcome metadata_of_server(const Call& call) {
   const auto& [version, timeout, guard, origins, repository] = call.api.options();
-  return json(
+  return json_response(
       server_metadata(version, repository != nullptr && repository->mode() != models::RepositoryMode::kNone));
 }
 
 Outcome server_live(const Call&) {
-  return json(R"({"live":true})");
+  return json_response(R"({"live":true})");
 }
 
 Outcome server_ready(const Call& call) {
   const auto why = call.api.not_ready(call.snapshot);
-  if (!why) return health(R"({"ready":true})", true, "");
-  return health(R"({"ready":false})", false, why->reason, why->retry_after);
+  return health(why ? R"({"ready":false})" : R"({"ready":true})", why);
 }
 
 Outcome statistics_of_all(const Call& call) {
-  return json(model_statistics(call.snapshot.all()));
+  return json_response(model_statistics(call.snapshot.all()));
 }
 
 /// A document about all models that reads card registers, or is long.
 template <std::string (*kDocument)(const Snapshot&)>
 Outcome snapshot_document(const Call& call) {
-  return ControlJob{[&registry = call.api.registry()] { return json(kDocument(*registry.snapshot())); }};
+  return ControlJob{
+      [&registry = call.api.registry()] { return json_response(kDocument(*registry.snapshot())); }};
 }
 
 Outcome errors(const Call& call) {
-  return json(recent_errors(call.api.failures().read()));
+  return json_response(recent_errors(call.api.failures()));
 }
 
 Outcome metrics_page(const Call& call) {
   return ControlJob{[&metrics = call.api.metrics()] {
-                      Response response = json(metrics.serialise());
+                      Response response = json_response(metrics.serialise());
                       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
                       return response;
                     },
@@ -106,83 +169,69 @@ Outcome metrics_page(const Call& call) {
 
 template <class Answer>
 Outcome about_model(const Call& call, Answer answer) {
-  const auto& [model, version, file] = call.names;
-  const std::shared_ptr<models::Model> found = call.snapshot.find(model, version);
-  if (found == nullptr) return not_served(call.api, model, version, call.snapshot);
+  const std::shared_ptr<models::Model> found = call.snapshot.find(call.names.model, call.names.version);
+  if (found == nullptr) return not_served(call);
   return answer(found);
 }
 
 template <std::string (*kDocument)(const models::Model&)>
 Outcome model_document(const Call& call) {
-  return about_model(call, [](const auto& model) { return json(kDocument(*model)); });
+  return about_model(call, [](const auto& model) { return json_response(kDocument(*model)); });
 }
 
 Outcome metadata_of_model(const Call& call) {
   return about_model(call, [&](const auto& model) {
-    return json(model_metadata(*model, *call.snapshot.versions(call.names.model)));
+    return json_response(model_metadata(*model, *call.snapshot.versions(call.names.model)));
   });
 }
 
 Outcome statistics_of_model(const Call& call) {
-  return about_model(call, [](const auto& model) { return json(model_statistics({model})); });
+  return about_model(call, [](const auto& model) { return json_response(model_statistics({model})); });
 }
 
 Outcome model_ready(const Call& call) {
   return about_model(call, [&](const auto& model) {
-    const bool leaving = call.api.leaving(), ready = !leaving && is_ready(*model);
+    std::optional<Api::NotReady> why;
+    if (call.api.leaving())
+      why = {"the server is draining"};
+    else if (!is_ready(*model))
+      why = {"a card of the model is not up", model->pipeline().retry_after()};
     std::string body = "{\"name\":";
     append_json_string(body, model->name());
-    body += std::string(",\"ready\":") + (ready ? "true" : "false") + "}";
-    return health(std::move(body), ready,
-                  leaving ? "the server is draining" : "a card of the model is not up",
-                  leaving || ready ? std::chrono::seconds(1) : model->pipeline().retry_after());
+    return health(body + (why ? ",\"ready\":false}" : ",\"ready\":true}"), why);
   });
 }
 
-Outcome infer_by_names(const Call& call) {
-  return infer(call.api, call.request, {call.names.model, call.names.version}, call.workspace, call.arrival);
+/// Allocates nothing once the workspace is warm, as far as the request is binary.
+Outcome infer(const Call& call) {
+  const auto& [api, request, names, snapshot, workspace, arrival] = call;
+  std::shared_ptr<models::Model> model = snapshot.find(names.model, names.version);
+  if (model == nullptr) return not_served(call);
+  const auto refused = [&](const Error& error) {
+    model->refused(metrics::Transport::kHttp, error.code());
+    return error_response(error);
+  };
+  if (api.draining()) return refused(Error(ErrorCode::kUnavailable, "the server is draining"));
+  InferencePool::Lease inference = workspace.inferences.take();
+  if (const Status parsed = parse_infer_request(model->info(), request.body, request.inference_header_length,
+                                                inference->request(), model->quantised());
+      !parsed.ok())
+    return refused(parsed.error());
+  const auto timeout = inference->request().timeout.value_or(api.default_timeout());
+  inference->prepare(std::move(model), names.version.empty(), request.client, arrival, arrival + timeout);
+  return inference;
 }
 
 Outcome not_offered(const Call& call) {
-  return not_offered_response(call.request);
-}
-
-// The repository.
-
-Outcome index_of_repository(const Call& call) {
-  return ControlJob{[&api = call.api, ready = parse_index_request(call.request.body)] {
-    if (!ready.ok()) return error_response(ready.error());
-    return json(repository_index(api.options().repository, *api.registry().snapshot(), *ready));
-  }};
-}
-
-Outcome change_repository(const Call& call, RepositoryChange change) {
-  models::Repository* const repository = call.api.options().repository;
-  if (repository == nullptr)
-    return error_response(
-        501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
-  if (call.api.leaving()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
-  auto parsed = parse_repository_request(change, call.request.body);
-  if (!parsed.ok()) return error_response(parsed.error());
-  return DeferredJob{[repository, change, model = call.names.model,
-                      wanted = std::move(*parsed)](std::function<void(Response)> answer) {
-    handle_repository(*repository, change, model, wanted, answer);
-  }};
-}
-
-Outcome load(const Call& call) {
-  return change_repository(call, RepositoryChange::kLoad);
-}
-
-Outcome unload(const Call& call) {
-  return change_repository(call, RepositoryChange::kUnload);
+  return error_response(501, "shared memory and generation are not offered: " +
+                                 std::string(call.request.target.substr(0, 200)));
 }
 
 // The console.
 
-Response console_response(const std::string& name) {
+Response console_response(std::string_view name) {
   const auto file = console::find(name);
-  if (!file) return error_response(404, "no such route: /console/" + name.substr(0, 200));
+  if (!file) return error_response(404, "no such route: /console/" + std::string(name.substr(0, 200)));
   Response response;
   response.content_type = file->content_type;
   // Other pages may not frame this one and have its buttons pressed unseen (clickjacking).
@@ -207,6 +256,8 @@ std::span<const Route> routes() {
   using enum Method;
   using auth::Scope;
   static constexpr Route kRoutes[] = {
+      // First, because nearly all requests are inferences.
+      {kPost, "/v2/models/{model}[/versions/{version}]/infer", Scope::kInfer, infer},
       {kGet, "/v2", Scope::kRead, metadata_of_server},
       {kGet, "/v2/health/live", Scope::kNone, server_live},
       {kGet, "/v2/health/ready", Scope::kNone, server_ready},
@@ -215,14 +266,13 @@ std::span<const Route> routes() {
       {kGet, "/v2/models/{model}[/versions/{version}]/ready", Scope::kRead, model_ready},
       {kGet, "/v2/models/{model}[/versions/{version}]/config", Scope::kRead, model_document<model_config>},
       {kGet, "/v2/models/{model}[/versions/{version}]/stats", Scope::kRead, statistics_of_model},
-      {kPost, "/v2/models/{model}[/versions/{version}]/infer", Scope::kInfer, infer_by_names},
       {kOther, "/v2/models/{model}[/versions/{version}]/generate", Scope::kNone, not_offered},
       {kOther, "/v2/models/{model}[/versions/{version}]/generate_stream", Scope::kNone, not_offered},
       {kOther, "/v2/systemsharedmemory/**", Scope::kNone, not_offered},
       {kOther, "/v2/cudasharedmemory/**", Scope::kNone, not_offered},
       {kPost, "/v2/repository/index", Scope::kRead, index_of_repository},
-      {kPost, "/v2/repository/models/{model}/load", Scope::kAdmin, load},
-      {kPost, "/v2/repository/models/{model}/unload", Scope::kAdmin, unload},
+      {kPost, "/v2/repository/models/{model}/load", Scope::kAdmin, load_model},
+      {kPost, "/v2/repository/models/{model}/unload", Scope::kAdmin, unload_model},
       {kGet, "/v2/millrace/status", Scope::kRead, snapshot_document<pipeline_status>},
       {kGet, "/v2/millrace/partitions", Scope::kRead, snapshot_document<partition_status>},
       {kGet, "/v2/millrace/deployment", Scope::kRead, snapshot_document<deployments>},
@@ -239,35 +289,15 @@ std::span<const Route> routes() {
 }
 
 FoundRoute find_route(std::string_view target) {
-  if (const auto segments = segments_of(target))
-    for (const Route& route : routes())
-      if (auto names = match(route.pattern, *segments)) return {&route, std::move(*names)};
-  return {};
-}
-
-Response not_offered_response(const Request& request) {
-  return error_response(
-      501, "shared memory and generation are not offered: " + std::string(request.target.substr(0, 200)));
-}
-
-Outcome infer(const Api& api, const Request& request, const InferTarget& target, Workspace& workspace,
-              runtime::pipeline::Clock::time_point arrival) {
-  const Snapshot& snapshot = api.registry().refresh(workspace.view);
-  std::shared_ptr<models::Model> model = snapshot.find(target.model, target.version);
-  if (model == nullptr) return not_served(api, target.model, target.version, snapshot);
-  const auto refused = [&](const Error& error) {
-    model->refused(metrics::Transport::kHttp, error.code());
-    return error_response(error);
-  };
-  if (api.draining()) return refused(Error(ErrorCode::kUnavailable, "the server is draining"));
-  InferencePool::Lease inference = workspace.inferences.take();
-  if (const Status parsed = parse_infer_request(model->info(), request.body, request.inference_header_length,
-                                                inference->request(), model->quantised());
-      !parsed.ok())
-    return refused(parsed.error());
-  const auto timeout = inference->request().timeout.value_or(api.default_timeout());
-  inference->prepare(std::move(model), target.version.empty(), request.client, arrival, arrival + timeout);
-  return inference;
+  FoundRoute found;
+  Segments segments;
+  if (!split(target, segments, found.decoded)) return found;
+  for (const Route& route : routes())
+    if (match(route.pattern, segments, found.names)) {
+      found.route = &route;
+      break;
+    }
+  return found;
 }
 
 }  // namespace millrace::server::http

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "server/http/connection/client_key.hpp"
+#include "server/http/connection/peer.hpp"
 
 namespace millrace::server::http {
 namespace {

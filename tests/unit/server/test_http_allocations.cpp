@@ -1,8 +1,11 @@
-// Once the server is warm, a request costs no allocations but those of Beast's parser for the same bytes.
+// Once the server is warm, a request costs no allocations but those of Beast's parser for the same bytes. If memory is
+// short, the request that needs it is answered 503, and the server goes on.
 // tests/integration/test_request_allocations.cpp checks the same over cards.
 #include <gtest/gtest.h>
 
+#include "fake_pipeline.hpp"
 #include "request_allocations.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -42,6 +45,55 @@ TEST(HttpAllocations, OfARawRequestAreOnlyTheParsers) {
 TEST(HttpAllocations, OfABinaryRequestAreOnlyTheParsers) {
   test::expect_none_beyond_the_parsers(std::make_shared<NullPipeline>(),
                                        test::request_with("null", kBinary, kBytes));
+}
+
+class ServerWithoutMemory : public testing::Test {
+ protected:
+  ServerWithoutMemory() {
+    EXPECT_TRUE(
+        registry_
+            .publish(std::make_shared<models::Model>("small", "1", pipeline_, metrics_->model("small", "1")))
+            .ok());
+    ServerOptions options;
+    options.linger =
+        std::chrono::milliseconds(20);  // so that the server often looks whether a client went away
+    server_ = Server::open(options, api_, registry_, *metrics_).value();
+  }
+  server::test::RawClient client() const { return server::test::RawClient(server_->address()); }
+
+  const std::string request_ = test::request_with("small", "", 16);
+  const std::unique_ptr<metrics::Metrics> metrics_ = metrics::Metrics::create("test");
+  const std::shared_ptr<server::test::FakePipeline> pipeline_ =
+      std::make_shared<server::test::FakePipeline>();
+  models::Registry registry_;
+  Api api_{registry_, *metrics_, {"test"}};
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(ServerWithoutMemory, Answers503ToARequestWhoseBufferCannotBeHad) {
+  auto to = client();
+  {
+    const tests::FailAbove limit(60'000);  // less than the buffer of a request that needs a second read
+    to.send(request_.substr(0, request_.size() - 1));
+    EXPECT_EQ(to.receive().body, R"({"error":"out of memory for this request"})");
+    EXPECT_GT(limit.failures(), 0U);
+  }
+  EXPECT_TRUE(to.closed_by_server());
+  EXPECT_EQ(client().exchange(request_).status, 200);
+}
+
+TEST_F(ServerWithoutMemory, GoesOnIfAWaitingClientCannotBeWatched) {
+  auto to = client();
+  pipeline_->hold();
+  to.send(request_);
+  ASSERT_TRUE(pipeline_->wait_for_queued(1));
+  {
+    const tests::FailAbove limit(8'000);  // less than the buffer for what the client sends meanwhile
+    EXPECT_TRUE(tests::wait_until([&] { return limit.failures() > 0; }));
+  }
+  pipeline_->release();
+  EXPECT_EQ(to.receive().status, 200);
+  EXPECT_EQ(to.exchange(request_).status, 200);
 }
 
 }  // namespace

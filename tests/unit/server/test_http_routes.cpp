@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <utility>
+
 #include "runtime/base/file.hpp"
 #include "server/http/json_text.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/routes/api.hpp"
-#include "server/http/routes/pattern.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace millrace::server::http {
@@ -103,29 +105,17 @@ TEST(Routes, StandInTheReadme) {
   }
 }
 
-TEST(Routes, PlainInferTargetsAreViews) {
-  for (const auto& [target, model, version] :
-       std::vector<std::tuple<std::string_view, std::string_view, std::string_view>>{
-           {"/v2/models/m/infer", "m", ""},
-           {"/v2/models/a-rather.long_name-of-a-model/versions/12/infer", "a-rather.long_name-of-a-model",
-            "12"},
-           {"/v2/models/versions/infer", "versions", ""}}) {
-    const auto found = plain_infer_target(target);
-    ASSERT_TRUE(found.has_value()) << target;
-    EXPECT_EQ(found->model, model) << target;
-    EXPECT_EQ(found->version, version) << target;
-    const FoundRoute slow = find_route(target);
-    ASSERT_NE(slow.route, nullptr);
-    EXPECT_EQ(slow.route->pattern, "/v2/models/{model}[/versions/{version}]/infer") << "both ways agree";
-    EXPECT_EQ(slow.names.model, model);
-    EXPECT_EQ(slow.names.version, version);
-  }
-  for (const std::string_view other :
-       {"", "/v2/models/infer", "/v2/models//infer", "/v2/models/m/versions//infer",
-        "/v2/models/m/versions/1/2/infer", "/v2/models/m/x/infer", "/v2/models/m%20/infer",
-        "/v2/models/m/infer?x=y", "/v2/models/m/infer/", "/v2/models/m/ready", "/v2/models/infer/infer/infer",
-        "http://h/v2/models/m/infer"})
-    EXPECT_FALSE(plain_infer_target(other).has_value()) << other;
+TEST(Routes, NamesViewTheTargetUnlessItIsEncoded) {
+  const std::string target = "/v2/models/a-rather.long_name-of-a-model/versions/12/infer";
+  const FoundRoute plain = find_route(target);
+  EXPECT_EQ(plain.names.model, "a-rather.long_name-of-a-model");
+  EXPECT_EQ(plain.names.model.data(), target.data() + std::strlen("/v2/models/")) << "no copy was made";
+  EXPECT_EQ(plain.decoded, nullptr);
+
+  FoundRoute encoded = find_route("/v2/models/a%2Drather.long%20name-of-a-model/versions/1%32/infer");
+  const FoundRoute moved = std::move(encoded);
+  EXPECT_EQ(moved.names.model, "a-rather.long name-of-a-model") << "its memory moves with it";
+  EXPECT_EQ(moved.names.version, "12");
 }
 
 TEST(JsonText, ReplacesInvalidUtf8) {

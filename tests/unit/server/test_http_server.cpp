@@ -27,16 +27,11 @@ std::string without_date(const Answer& answer) {
 }
 
 TEST(DateHeader, HasTheFormatOfRfc9110) {
-  using std::chrono::seconds;
-  const auto text = [](long time) {
-    const auto date = imf_fixdate(std::chrono::sys_seconds(seconds(time)));
-    return std::string(date.data(), date.size());
-  };
-  EXPECT_EQ(text(784'111'777), "Sun, 06 Nov 1994 08:49:37 GMT");  // the example of RFC 9110, 5.6.7
-  EXPECT_EQ(text(0), "Thu, 01 Jan 1970 00:00:00 GMT");
-  EXPECT_EQ(text(951'782'399), "Mon, 28 Feb 2000 23:59:59 GMT");
-  EXPECT_EQ(text(951'782'400), "Tue, 29 Feb 2000 00:00:00 GMT");
-  EXPECT_EQ(text(4'102'444'799), "Thu, 31 Dec 2099 23:59:59 GMT");
+  EXPECT_EQ(imf_fixdate(784'111'777), "Sun, 06 Nov 1994 08:49:37 GMT");  // the example of RFC 9110, 5.6.7
+  EXPECT_EQ(imf_fixdate(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+  EXPECT_EQ(imf_fixdate(951'782'399), "Mon, 28 Feb 2000 23:59:59 GMT");
+  EXPECT_EQ(imf_fixdate(951'782'400), "Tue, 29 Feb 2000 00:00:00 GMT");
+  EXPECT_EQ(imf_fixdate(4'102'444'799), "Thu, 31 Dec 2099 23:59:59 GMT");
 }
 
 TEST_F(HttpServer, DatesEveryAnswer) {
