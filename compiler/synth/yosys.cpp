@@ -188,7 +188,7 @@ std::optional<Cost> read_cost(const fs::path& entry) {
 
 /// Synthesises jobs in one run of Yosys, and keeps their costs in the cache.
 Status run_batch(const Yosys& yosys, const Cache& cache, const std::vector<Distinct*>& batch) {
-  MILLRACE_ASSIGN(const CacheFolder folder, cache.folder(kCacheKind));
+  MILLRACE_ASSIGN(const ClaimedDirectory folder, cache.folder(kCacheKind));
   MILLRACE_ASSIGN(const std::string statistics, run_yosys(yosys, batch, folder.path()));
   // Check all of them before keeping the first: on a full disk Yosys reports success with statistics cut off.
   for (std::size_t i = 0; i < batch.size(); ++i) {

@@ -2,8 +2,7 @@
 // everything it was made from. An entry exists whole and intact, or not at all.
 //
 //   <root>/<kind>/<key>/        the entry's files and SHA256SUMS, which is written last
-//   <root>/tmp/<key>.<pid>.<n>  an entry being made; if its process is killed, the next maker removes it
-//   <root>/tmp/<use>.<pid>.<n>  a CacheFolder, whose `lock` is held; likewise
+//   <root>/tmp/<use>.<pid>.<n>  a folder()
 //   <root>/locks/<key>          locked by the process that makes the entry
 #pragma once
 
@@ -12,26 +11,11 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <utility>
 
+#include "runtime/base/file.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace {
-
-/// A folder in a cache's tmp/. The destructor removes it.
-class CacheFolder {
- public:
-  CacheFolder(CacheFolder&& other) noexcept;
-  CacheFolder& operator=(CacheFolder&&) = delete;
-  ~CacheFolder();
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  friend class Cache;
-  CacheFolder(std::filesystem::path path, int lock) : path_(std::move(path)), lock_(lock) {}
-  std::filesystem::path path_;
-  int lock_ = -1;  // on the file `lock` in the folder; the kernel releases it if the process dies
-};
 
 class Cache {
  public:
@@ -61,13 +45,10 @@ class Cache {
   /// A folder for work that produces several entries. Folders of the same use that killed processes left are
   /// removed first. `use` is a name without a dot. kEnvironment if the folder cannot be created,
   /// kResourceExhausted if the disk is full.
-  Result<CacheFolder> folder(const std::string& use) const;
+  Result<ClaimedDirectory> folder(const std::string& use) const;
 
  private:
   explicit Cache(std::filesystem::path root) : root_(std::move(root)) {}
-  Result<std::filesystem::path> make_entry(const std::string& kind, const std::string& key,
-                                           const Make& make) const;
-
   std::filesystem::path root_;
 };
 

@@ -9,16 +9,19 @@
 
 #include <atomic>
 #include <cerrno>
+#include <map>
 #include <optional>
 #include <system_error>
 
-#include "runtime/base/descriptor.hpp"
+#include "runtime/base/digest.hpp"
 #include "runtime/base/interruption.hpp"
 
 namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostSummedBytes = std::uint64_t{2} << 30U;
 
 Error os_error(const fs::path& path, const char* doing, int code) {
   ErrorCode kind = ErrorCode::kEnvironment;
@@ -38,15 +41,17 @@ int sync_directory(const fs::path& path) {
   return ::fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-/// A path beside `path` that no other thread or process uses.
-fs::path temporary_neighbour(const fs::path& path) {
+/// The folder of `path`, and the beginning of the names of temporary files there.
+std::pair<fs::path, std::string> temporaries_beside(const fs::path& path) {
+  fs::path absolute = fs::absolute(path).lexically_normal();
+  if (!absolute.has_filename()) absolute = absolute.parent_path();
+  return {absolute.parent_path(), "." + absolute.filename().string() + ".tmp"};
+}
+
+/// A name that no other thread or process uses.
+std::string unique_name(const std::string& prefix) {
   static std::atomic<unsigned> counter{0};
-  const fs::path absolute = fs::absolute(path).lexically_normal();
-  const fs::path leaf = absolute.has_filename() ? absolute.filename() : absolute.parent_path().filename();
-  const fs::path parent =
-      absolute.has_filename() ? absolute.parent_path() : absolute.parent_path().parent_path();
-  return parent /
-         ("." + leaf.string() + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++));
+  return prefix + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
 }
 
 /// Writes all bytes to `fd`; errors name `path`.
@@ -92,46 +97,14 @@ bool is_at(const Descriptor& fd, const fs::path& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/// A directory that is being filled. It stays locked until the object or the process ends.
-struct Claimed {
-  fs::path path;
-  Descriptor lock;
-};
-
-/// Creates a temporary directory beside `target` and locks it. If another process removes it in between,
-/// tries the next name.
-Result<Claimed> claim_temporary(const fs::path& target) {
-  while (true) {
-    Claimed claimed{temporary_neighbour(target), Descriptor(-1)};
-    const fs::path parent = claimed.path.parent_path();
-    std::error_code code;
-    fs::create_directories(parent, code);
-    if (code) return os_error(parent, "create a directory in it", code.value());
-    if (::mkdir(claimed.path.c_str(), 0777) != 0) {
-      if (errno == EEXIST) continue;  // left by a dead process with the same id
-      return os_error(parent, "create a directory in it", errno);
-    }
-    claimed.lock.reset(::open(claimed.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (claimed.lock.get() < 0 && errno != ENOENT) return os_error(claimed.path, "open", errno);
-    if (claimed.lock.get() < 0) continue;
-    // On a file system without locks no process removes directories either, because that needs the same lock.
-    const bool locked = ::flock(claimed.lock.get(), LOCK_EX) == 0;
-    if (!locked || is_at(claimed.lock, claimed.path)) return claimed;
-  }
-}
-
-/// Removes the temporary directories of the same target that killed processes left beside `temporary`. A
-/// process that fills one holds its lock, so the process ids in the names do not matter.
-void remove_left_beside(const fs::path& temporary) {
-  const std::string name = temporary.filename().string();
-  const std::string_view alike = std::string_view(name).substr(0, name.rfind(".tmp.") + 5);
+/// Removes the directories that killed processes claimed. A living process holds the lock of its own, so the
+/// process ids in the names do not matter.
+void remove_unclaimed(const fs::path& parent, const std::string& prefix) {
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(temporary.parent_path(), code)) {
-    const std::string other = entry.path().filename().string();
-    if (!other.starts_with(alike) || other == name || !entry.is_directory(code)) continue;
+  for (const auto& entry : fs::directory_iterator(parent, code)) {
+    if (!entry.path().filename().string().starts_with(prefix + ".")) continue;
     const Descriptor fd(::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (fd.get() < 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    fs::remove_all(entry.path(), code);
+    if (fd.get() >= 0 && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), code);
   }
 }
 
@@ -216,7 +189,8 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
     target = fs::canonical(path, code);
     if (code) return os_error(path, "follow the link", code.value());
   }
-  const fs::path temporary = temporary_neighbour(target);
+  const auto [folder, prefix] = temporaries_beside(target);
+  const fs::path temporary = folder / unique_name(prefix);
   Unfinished unfinished(temporary);
   Status written = [&]() -> Status {
     const auto held = hold_off_interruption();
@@ -231,7 +205,7 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
     ::unlink(temporary.c_str());
     return written.error();
   }
-  sync_directory(temporary.parent_path());
+  sync_directory(folder);
   return {};
 }
 
@@ -274,11 +248,37 @@ Status check_file_place(const fs::path& path) {
     if (S_ISDIR(info.st_mode)) return directory_error(path);
     if (!S_ISREG(info.st_mode)) return {};
   }
-  const fs::path folder = temporary_neighbour(path).parent_path();
+  const fs::path folder = temporaries_beside(path).first;
   if (::stat(folder.c_str(), &info) != 0) return os_error(path, "create the file", errno);
   if (!S_ISDIR(info.st_mode)) return os_error(path, "create the file", ENOTDIR);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return os_error(path, "create the file", errno);
   return {};
+}
+
+ClaimedDirectory::~ClaimedDirectory() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+Result<ClaimedDirectory> claim_directory(const fs::path& parent, const std::string& prefix) {
+  std::error_code code;
+  fs::create_directories(parent, code);
+  if (code) return os_error(parent, "create a directory in it", code.value());
+  remove_unclaimed(parent, prefix);
+  while (true) {
+    const fs::path path = parent / unique_name(prefix);
+    if (::mkdir(path.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;  // left by a dead process with the same id
+      return os_error(parent, "create a directory in it", errno);
+    }
+    Descriptor lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock.get() < 0 && errno != ENOENT) return os_error(path, "open", errno);
+    if (lock.get() < 0) continue;
+    // On a file system without locks no process removes directories either, because that needs the same lock.
+    // If another process removed this one before it was locked, try the next name.
+    const bool locked = ::flock(lock.get(), LOCK_EX) == 0;
+    if (!locked || is_at(lock, path)) return ClaimedDirectory(path, std::move(lock));
+  }
 }
 
 Status write_directory_atomically(const fs::path& target,
@@ -286,36 +286,47 @@ Status write_directory_atomically(const fs::path& target,
   std::error_code ignored;
   if (fs::exists(target, ignored) && !fs::is_directory(target, ignored))
     return Error(ErrorCode::kInvalidInput, target.string() + ": exists and is not a directory");
+  const auto [folder, prefix] = temporaries_beside(target);
   std::optional<Unfinished> unfinished;
-  const auto claimed = [&]() -> Result<Claimed> {
+  const auto claimed = [&, parent = folder, beginning = prefix]() -> Result<ClaimedDirectory> {
     const auto held = hold_off_interruption();
-    auto made = claim_temporary(target);
-    if (made.ok()) unfinished.emplace(made->path);
+    auto made = claim_directory(parent, beginning);
+    if (made.ok()) unfinished.emplace(made->path());
     return made;
   }();
   if (!claimed.ok()) return claimed.error();
-  const fs::path& temporary = claimed->path;
-  remove_left_beside(temporary);
-
-  Status status = fill(temporary);
+  const fs::path& temporary = claimed->path();
+  MILLRACE_TRY(fill(temporary));
   // One syncfs() for all files: an fsync() for each of hundreds of files takes seconds on a busy disk.
-  if (status.ok() && ::syncfs(claimed->lock.get()) != 0) status = os_error(temporary, "sync", errno);
-  if (status.ok()) {
-    const auto rename_with = [&](unsigned flags) {
-      return ::syscall(SYS_renameat2, AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) == 0
-                 ? 0
-                 : errno;
-    };
-    const int code = unfinished->put_in_place(target, [&] {
-      const int done = rename_with(RENAME_NOREPLACE);
-      return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // `temporary` is then the old directory
-    });
-    if (code != 0) status = os_error(target, "put the directory in place", code);
-  }
-  fs::remove_all(temporary, ignored);
-  if (!status.ok()) return status.error();
-  sync_directory(temporary.parent_path());
+  if (::syncfs(claimed->descriptor()) != 0) return os_error(temporary, "sync", errno);
+  const auto rename_with = [&](unsigned flags) {
+    return ::syscall(SYS_renameat2, AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) == 0
+               ? 0
+               : errno;
+  };
+  const int code = unfinished->put_in_place(target, [&] {
+    const int done = rename_with(RENAME_NOREPLACE);
+    return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // `temporary` is then the old directory
+  });
+  if (code != 0) return os_error(target, "put the directory in place", code);
+  sync_directory(folder);
   return {};
+}
+
+Result<std::string> sha256_sums(const fs::path& directory, std::string_view except) {
+  std::map<std::string, std::string> sums;
+  std::error_code code;
+  for (auto it = fs::recursive_directory_iterator(directory, code);
+       !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
+    const std::string name = it->path().lexically_relative(directory).generic_string();
+    if (name == except || it->is_directory(code)) continue;
+    MILLRACE_ASSIGN(const auto bytes, read_file(it->path(), kMostSummedBytes));
+    sums[name] = sha256_hex(bytes);
+  }
+  if (code) return os_error(directory, "list the directory", code.value());
+  std::string text;
+  for (const auto& [name, sum] : sums) text += sum + "  " + name + "\n";
+  return text;
 }
 
 TemporaryDirectory::TemporaryDirectory(std::string_view prefix) {

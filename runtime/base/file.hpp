@@ -8,8 +8,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "runtime/base/descriptor.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace {
@@ -46,6 +48,27 @@ Status write_scratch_file(const std::filesystem::path& path, std::string_view te
 /// work.
 Status check_file_place(const std::filesystem::path& path);
 
+/// A directory that only this process writes to. The destructor removes it.
+class ClaimedDirectory {
+ public:
+  ClaimedDirectory(ClaimedDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+  ~ClaimedDirectory();
+  const std::filesystem::path& path() const { return path_; }
+  int descriptor() const { return lock_.get(); }
+
+ private:
+  friend Result<ClaimedDirectory> claim_directory(const std::filesystem::path&, const std::string&);
+  ClaimedDirectory(std::filesystem::path path, Descriptor lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::filesystem::path path_;
+  Descriptor lock_;  // on the directory; the kernel releases it if the process dies
+};
+
+/// Makes a new directory <parent>/<prefix>.<pid>.<n>, with its parents. Removes those of the same prefix that
+/// killed processes left. Errors as of write_file_atomically().
+Result<ClaimedDirectory> claim_directory(const std::filesystem::path& parent, const std::string& prefix);
+
 /// Lets `fill` write a temporary directory beside `target`, syncs its file system and renames it to `target`.
 /// After a crash or a loss of power the old or the new directory is there, never a part. An existing `target`
 /// is exchanged and then removed. On failure `target` is unchanged and nothing is left behind. If a process
@@ -55,6 +78,10 @@ Status check_file_place(const std::filesystem::path& path);
 /// process that it waits for, so that an interruption (interruption.hpp) can remove the directory.
 Status write_directory_atomically(const std::filesystem::path& target,
                                   const std::function<Status(const std::filesystem::path& temporary)>& fill);
+
+/// The checksums of all files below a directory, as `sha256sum` prints them: a line each, sorted by their path.
+/// Leaves out the file `except`. Errors as of read_file(), for files over 2 GiB too.
+Result<std::string> sha256_sums(const std::filesystem::path& directory, std::string_view except = {});
 
 /// A new empty directory below the system's temporary directory. The destructor removes it with its content.
 class TemporaryDirectory {

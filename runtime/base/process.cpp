@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/base/descriptor.hpp"
+
 namespace millrace {
 
 namespace {
@@ -23,17 +25,14 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxOutput = 1U << 20;
 constexpr int kStopPollMs = 20;
 
-/// Both ends of a pipe, closed with the object.
 struct Pipe {
-  std::array<int, 2> ends{-1, -1};
-  ~Pipe() {
-    close_end(0);
-    close_end(1);
-  }
-  bool open() { return ::pipe2(ends.data(), O_CLOEXEC) == 0; }
-  void close_end(std::size_t i) {
-    if (ends[i] >= 0) ::close(ends[i]);
-    ends[i] = -1;
+  Descriptor read{-1}, write{-1};
+  bool open() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+    read.reset(ends[0]);
+    write.reset(ends[1]);
+    return true;
   }
 };
 
@@ -117,15 +116,15 @@ Result<ChildOutcome> run_child(const std::vector<std::string>& command, const fs
   const pid_t child = ::fork();
   if (child < 0) return cannot_start(command[0], errno);
   if (child == 0)
-    become(arguments.data(), folder.c_str(), output.ends[1], failure.ends[1], parent, watch.niceness);
-  output.close_end(1);
-  failure.close_end(1);
+    become(arguments.data(), folder.c_str(), output.write.get(), failure.write.get(), parent, watch.niceness);
+  output.write.close();
+  failure.write.close();
 
   ChildOutcome outcome;
-  read_all(output.ends[0], outcome.output, watch);
+  read_all(output.read.get(), outcome.output, watch);
   if (watch.stop.stop_requested()) ::kill(child, SIGKILL);
   std::string failed;
-  read_all(failure.ends[0], failed);
+  read_all(failure.read.get(), failed);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

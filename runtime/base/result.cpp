@@ -1,5 +1,7 @@
 #include "runtime/base/result.hpp"
 
+#include <cstddef>
+
 namespace millrace {
 namespace {
 
@@ -8,42 +10,22 @@ struct Described {
   int exit_code;
 };
 
-Described describe(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidInput:
-      return {"invalid_input", 2};
-    case ErrorCode::kNotFound:
-      return {"not_found", 2};
-    case ErrorCode::kUnsupported:
-      return {"unsupported", 2};
-    case ErrorCode::kDoesNotFit:
-      return {"does_not_fit", 1};
-    case ErrorCode::kResourceExhausted:
-      return {"resource_exhausted", 1};
-    case ErrorCode::kUnavailable:
-      return {"unavailable", 1};
-    case ErrorCode::kDeadlineExceeded:
-      return {"deadline_exceeded", 1};
-    case ErrorCode::kCancelled:
-      return {"cancelled", 1};
-    case ErrorCode::kCorrupt:
-      return {"corrupt", 2};
-    case ErrorCode::kEnvironment:
-      return {"environment", 3};
-    case ErrorCode::kInternal:
-      break;
-  }
-  return {"internal", 70};
-}
+// In the order of ErrorCode.
+constexpr Described kCodes[] = {
+    {"invalid_input", 2},     {"not_found", 2},          {"unsupported", 2},
+    {"does_not_fit", 1},      {"resource_exhausted", 1}, {"unavailable", 1},
+    {"deadline_exceeded", 1}, {"cancelled", 1},          {"corrupt", 2},
+    {"environment", 3},       {"internal", 70},
+};
 
 }  // namespace
 
 std::string_view to_string(ErrorCode code) {
-  return describe(code).name;
+  return kCodes[static_cast<std::size_t>(code)].name;
 }
 
 int exit_code(ErrorCode code) {
-  return describe(code).exit_code;
+  return kCodes[static_cast<std::size_t>(code)].exit_code;
 }
 
 }  // namespace millrace
