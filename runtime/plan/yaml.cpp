@@ -1,12 +1,12 @@
 #include "runtime/plan/yaml.hpp"
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <set>
 #include <sstream>
 
@@ -17,7 +17,7 @@ namespace millrace::runtime::plan::yaml {
 namespace {
 
 constexpr std::size_t kMaxNodes = 100000;
-constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxBytes = 16U << 20U;  // of scalars: an alias repeats one
 constexpr std::uint64_t kMaxFileBytes = 1U << 20U;
 
@@ -25,185 +25,74 @@ Error at_line(const std::string& file, int line, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(line) + ": " + message);
 }
 
-/// yaml-cpp recurses for each level of nesting and does not bound its stack well, so deep nesting is refused
-/// before it parses the text.
-bool nested_too_deep(const std::string& text) {
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') depth = std::max(0, depth - 1);
-    if (depth > kMaxDepth) return true;
-  }
-  int dashes = 0;  // "- - - -": a sequence a dash
-  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
-    const bool opens = (text[i] == '-' || text[i] == '?' || text[i] == ':') && text[i + 1] == ' ';
-    if (opens)
-      ++dashes;
-    else if (text[i] != ' ')
-      dashes = 0;
-    if (dashes > kMaxDepth) return true;
-  }
-  int indents = 0;  // lines that go ever further in
-  std::size_t previous = 0, start = 0;
-  while (start < text.size()) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    const std::size_t first = text.find_first_not_of(' ', start);
-    if (first < end) {
-      const std::size_t indent = first - start;
-      indents = indent > previous ? indents + 1 : indent == 0 ? 0 : indents;
-      previous = indent;
-    }
-    if (indents > 16 * kMaxDepth) return true;
-    start = end + 1;
-  }
-  return false;
-}
-
-/// Builds a document's tree from the parser's events.
-class TreeBuilder final : public YAML::EventHandler {
-  using Mark = YAML::Mark;
-  using Anchor = YAML::anchor_t;
-  using Style = YAML::EmitterStyle::value;
-
+/// Makes our tree of yaml-cpp's nodes, in which an alias is the same node as the one it refers to.
+class Converter {
  public:
-  explicit TreeBuilder(std::string file) : file_(std::move(file)) {}
+  explicit Converter(const std::string& file) : file_(file) {}
 
-  /// Call it when the document has been parsed to its end.
-  Result<Node> take() {
-    if (wrong_) return *wrong_;
-    if (root_.node.kind == Node::Kind::kNull) return at_line(file_, 1, "is empty");
-    return std::move(root_.node);
+  Result<Node> convert(const YAML::Node& from) {
+    Node out;
+    out.line = from.Mark().line + 1;
+    for (const YAML::Node& outer : open_)
+      if (outer.is(from)) return error_at(file_, out, "an alias is inside the node that it refers to");
+    if (from.IsScalar()) out.scalar = from.Scalar();
+    bytes_ += out.scalar.size();
+    if (++nodes_ > kMaxNodes || bytes_ > kMaxBytes || open_.size() > kMaxDepth)
+      return error_at(file_, out,
+                      "too large: at most 100000 values, 64 levels and 16 MiB are read, aliases expanded");
+    open_.push_back(from);
+    if (from.IsScalar()) out.kind = Node::Kind::kScalar;
+    if (from.IsSequence()) {
+      out.kind = Node::Kind::kSequence;
+      for (const YAML::Node& item : from) {
+        MILLRACE_ASSIGN(Node converted, convert(item));
+        out.items.push_back(std::move(converted));
+      }
+    }
+    if (from.IsMap()) {
+      out.kind = Node::Kind::kMapping;
+      MILLRACE_TRY(add_entries(from, out));
+    }
+    open_.pop_back();
+    return out;
   }
-
-  void OnDocumentStart(const Mark&) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const Mark& mark, Anchor anchor) override { put(made(mark, Node::Kind::kNull, anchor)); }
-  void OnScalar(const Mark& mark, const std::string&, Anchor anchor, const std::string& value) override {
-    Branch one = made(mark, Node::Kind::kScalar, anchor);
-    one.node.scalar = value;
-    one.bytes = value.size();
-    put(std::move(one));
-  }
-  void OnAlias(const Mark& mark, Anchor anchor) override {
-    if (wrong_) return;
-    const auto known = anchors_.find(anchor);
-    if (known == anchors_.end())
-      return refuse(line_of(mark), "an alias is inside the node that it refers to");
-    if (fits(known->second)) put(Branch(known->second));
-  }
-  void OnSequenceStart(const Mark& mark, const std::string&, Anchor anchor, Style) override {
-    open(made(mark, Node::Kind::kSequence, anchor));
-  }
-  void OnSequenceEnd() override { close(); }
-  void OnMapStart(const Mark& mark, const std::string&, Anchor anchor, Style) override {
-    open(made(mark, Node::Kind::kMapping, anchor));
-  }
-  void OnMapEnd() override { close(); }
 
  private:
-  /// A node with its size and depth.
-  struct Branch {
-    Node node;
-    Anchor anchor = 0;
-    std::size_t count = 1, bytes = 0;  // aliases expanded
-    int depth = 0;                     // of the levels below
+  Status add_entries(const YAML::Node& from, Node& out) {
     std::set<std::string> keys;
-    std::optional<std::pair<std::string, int>> key;  // with its line; its value was not read yet
-  };
-
-  static int line_of(const Mark& mark) { return mark.line + 1; }
-
-  void refuse(int line, const std::string& message) {
-    if (!wrong_) wrong_ = at_line(file_, line, message);
-    open_.clear();
-    anchors_.clear();
-  }
-
-  void refuse_size(int line) {
-    refuse(line, "too large: at most 100000 values, 64 levels and 16 MiB are read, aliases expanded");
-  }
-
-  Branch made(const Mark& mark, Node::Kind kind, Anchor anchor) const {
-    Branch one;
-    one.node.kind = kind;
-    one.node.line = line_of(mark);
-    one.anchor = anchor;
-    return one;
-  }
-
-  /// Whether the document stays within its bounds with this branch. An open branch counts only what it holds
-  /// so far.
-  bool fits(const Branch& one) {
-    std::size_t count = one.count, bytes = one.bytes;
-    for (const Branch& outer : open_) {
-      count += outer.count;
-      bytes += outer.bytes;
+    for (const auto& entry : from) {
+      const int line = entry.first.Mark().line + 1;
+      if (!entry.first.IsScalar()) return at_line(file_, line, "a key must be plain text");
+      const std::string& key = entry.first.Scalar();
+      if (!keys.insert(key).second) return at_line(file_, line, "key '" + key + "' is given twice");
+      MILLRACE_ASSIGN(Node value, convert(entry.second));
+      value.line = line;
+      bytes_ += key.size();
+      out.entries.push_back({key, std::move(value)});
     }
-    if (count <= kMaxNodes && bytes <= kMaxBytes && static_cast<int>(open_.size()) + one.depth <= kMaxDepth)
-      return true;
-    refuse_size(one.node.line);
-    return false;
+    return {};
   }
 
-  bool is_key() const {
-    return !open_.empty() && open_.back().node.kind == Node::Kind::kMapping && !open_.back().key;
-  }
+  const std::string& file_;
+  std::vector<YAML::Node> open_;  // from the root in
+  std::size_t nodes_ = 0, bytes_ = 0;
+};
 
-  void open(Branch one) {
-    if (wrong_) return;
-    if (is_key()) return refuse(one.node.line, "a key must be plain text");
-    if (fits(one)) open_.push_back(std::move(one));
-  }
-
-  void close() {
-    if (wrong_) return;
-    Branch done = std::move(open_.back());
-    open_.pop_back();
-    put(std::move(done));
-  }
-
-  /// Puts a complete node into the open node that contains it.
-  void put(Branch one) {
-    if (wrong_) return;
-    if (one.anchor != 0) {
-      anchored_.count += one.count;
-      anchored_.bytes += one.bytes;
-      if (anchored_.count > kMaxNodes || anchored_.bytes > kMaxBytes) return refuse_size(one.node.line);
-      anchors_.insert_or_assign(one.anchor, one);
-    }
-    one.anchor = 0;
-    if (is_key()) return take_key(one.node);
-    if (!fits(one)) return;
-    if (open_.empty()) {
-      root_ = std::move(one);
-      return;
-    }
-    Branch& outer = open_.back();
-    outer.count += one.count;
-    outer.bytes += one.bytes;
-    outer.depth = std::max(outer.depth, one.depth + 1);
-    if (outer.node.kind == Node::Kind::kSequence) {
-      outer.node.items.push_back(std::move(one.node));
-      return;
-    }
-    one.node.line = outer.key->second;
-    outer.node.entries.push_back({std::move(outer.key->first), std::move(one.node)});
-    outer.key.reset();
-  }
-
-  void take_key(const Node& key) {
-    if (key.kind != Node::Kind::kScalar) return refuse(key.line, "a key must be plain text");
-    if (!open_.back().keys.insert(key.scalar).second)
-      return refuse(key.line, "key '" + key.scalar + "' is given twice");
-    open_.back().key.emplace(key.scalar, key.line);
-  }
-
-  std::string file_;
-  std::vector<Branch> open_;  // from the root in
-  Branch root_;
-  std::map<Anchor, Branch> anchors_;
-  Branch anchored_;  // the size of all anchored branches
-  std::optional<Error> wrong_;
+/// Checks the syntax of documents, and does nothing with them.
+struct SyntaxCheck final : YAML::EventHandler {
+  using Mark = YAML::Mark;
+  using Text = const std::string&;
+  using Anchor = YAML::anchor_t;
+  using Style = YAML::EmitterStyle::value;
+  void OnDocumentStart(const Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const Mark&, Anchor) override {}
+  void OnAlias(const Mark&, Anchor) override {}
+  void OnScalar(const Mark&, Text, Anchor, Text) override {}
+  void OnSequenceStart(const Mark&, Text, Anchor, Style) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const Mark&, Text, Anchor, Style) override {}
+  void OnMapEnd() override {}
 };
 
 template <class Number>
@@ -235,17 +124,20 @@ Result<Node> parse(const std::string& text, const std::string& file) {
       return at_line(file, line, "is not UTF-8; save the file as UTF-8");
     start = end + 1;
   }
-  if (nested_too_deep(text)) return at_line(file, 1, "nested deeper than 64 levels");
   try {
-    // yaml-cpp's LoadAll() never ends if a document begins with a stray ',' or ']', so only two documents are
-    // read.
+    // YAML::Load() ignores what follows the first document, and YAML::LoadAll() never ends if a document begins
+    // with a stray ',' or ']'.
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    TreeBuilder document(file), second(file);
-    if (!parser.HandleNextDocument(document)) return at_line(file, 1, "is empty");
-    if (parser.HandleNextDocument(second))
+    SyntaxCheck check;
+    if (!parser.HandleNextDocument(check)) return at_line(file, 1, "is empty");
+    if (parser.HandleNextDocument(check))
       return at_line(file, 1, "holds several documents ('---'), or text outside of one; one is expected");
-    return document.take();
+    const YAML::Node root = YAML::Load(text);
+    if (root.IsNull()) return at_line(file, 1, "is empty");
+    return Converter(file).convert(root);
+  } catch (const YAML::DeepRecursion& e) {
+    return at_line(file, e.mark.line + 1, "nested deeper than 64 levels");
   } catch (const YAML::Exception& e) {
     return at_line(file, std::max(0, e.mark.line) + 1, "not YAML: " + e.msg);
   }

@@ -206,7 +206,7 @@ TEST_F(ClusterFile, RefusesFilesThatAreNoClusters) {
   has(refusal(std::string(100000, '['), 1), "nested deeper");
   std::string steps = "schema: 1\ncards:\n";
   for (std::size_t i = 1; i < 1400; ++i) steps += std::string(i, ' ') + "a:\n";
-  has(refusal(steps, 1), "nested deeper");
+  has(refusal(steps, 500), "nested deeper");
   std::string laughs = "a: &a [x,x,x,x,x,x,x,x,x,x]\n";
   for (char c = 'b'; c < 'k'; ++c) {
     laughs += std::string(1, c) + ": &" + c + " [";
