@@ -10,7 +10,7 @@
 #include "compiler/front/steps.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/plan/variants.hpp"
+#include "runtime/plan/deployment.hpp"
 
 namespace millrace::compiler::variants {
 namespace {
@@ -191,7 +191,7 @@ std::vector<std::size_t> choose(const std::vector<Figures>& all, std::size_t cou
 
 Result<VariantsReport> compile_variants(const CompileOptions& options, std::size_t count) {
   MILLRACE_TRY(check_options(options));
-  MILLRACE_TRY(runtime::plan::check_variants_replaceable(options.output, {options.model, options.cluster}));
+  MILLRACE_TRY(runtime::plan::check_replaceable(options.output, {options.model, options.cluster}, true));
   if (!options.plan.empty())
     return Error(ErrorCode::kInvalidInput, "--variants and --plan: a plan file leaves nothing to vary");
   VariantsReport report;

@@ -1,6 +1,7 @@
 #include "runtime/pipeline/binding.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <optional>
 
@@ -61,36 +62,21 @@ class Binder {
     return deployment_.endpoints[binding_.cards[place].endpoint];
   }
 
-  Result<std::uint32_t> place_of(const std::string& partition, const plan::Channel& channel) const {
-    const plan::Partition* const found = deployment_.find_partition(partition);
-    if (found != nullptr) {
-      for (std::uint32_t place = 0; place < binding_.cards.size(); ++place) {
-        if (endpoint(place).name == found->endpoint) return place;
-      }
-    }
-    return Error(ErrorCode::kInvalidInput, "channel " + quoted(channel.name) +
-                                               " is on a link, but partition " + quoted(partition) +
-                                               " is on no card");
+  std::uint32_t place_of(const std::string& partition) const {
+    const std::string& name = deployment_.find_partition(partition)->endpoint;
+    std::uint32_t place = 0;
+    while (endpoint(place).name != name) ++place;
+    return place;
   }
 
   Status collect_edges() {
     for (std::uint32_t index = 0; index < deployment_.channels.size(); ++index) {
       const plan::Channel& channel = deployment_.channels[index];
       if (!is_link(channel)) continue;
-      if (channel.transport == plan::Transport::kMpi) {
+      if (channel.transport == plan::Transport::kMpi)
         return Error(ErrorCode::kUnsupported,
                      "channel " + quoted(channel.name) + ": transport mpi is not there yet");
-      }
-      Edge edge;
-      edge.channel = index;
-      MILLRACE_ASSIGN(edge.producer, place_of(channel.producer.partition, channel));
-      MILLRACE_ASSIGN(edge.consumer, place_of(channel.consumer.partition, channel));
-      if (edge.producer == edge.consumer) {
-        return Error(ErrorCode::kUnsupported,
-                     "channel " + quoted(channel.name) + ": both ends are on endpoint " +
-                         quoted(endpoint(edge.producer).name) + "; a link joins two cards");
-      }
-      edges_.push_back(edge);
+      edges_.push_back({index, place_of(channel.producer.partition), place_of(channel.consumer.partition)});
     }
     return {};
   }
@@ -210,15 +196,10 @@ class Binder {
       const plan::Channel& c = deployment_.channels[earlier];
       if (is_link(c) && (sends ? c.producer : c.consumer) == ref) ++skip;
     }
-    const auto record = records_.find(endpoint(place).image);
-    if (record != records_.end()) {
-      for (const plan::ImagePartition& partition : record->second.partitions) {
-        if (partition.name != ref.partition) continue;
-        for (const plan::ImagePort& port : partition.ports) {
-          if (port.name != ref.port || port.kind != kind) continue;
-          if (skip-- == 0) return port.link_index;
-        }
-      }
+    for (const plan::ImagePartition& partition : records_.at(endpoint(place).image).partitions) {
+      if (partition.name != ref.partition) continue;
+      for (const plan::ImagePort& port : partition.ports)
+        if (port.name == ref.port && port.kind == kind && skip-- == 0) return port.link_index;
     }
     return Error(ErrorCode::kInvalidInput, "channel " + quoted(deployment_.channels[channel].name) +
                                                ": image " + quoted(endpoint(place).image) +
@@ -249,10 +230,7 @@ class Binder {
       best = index;
       best_forward = forward;
     }
-    if (best == kNone) {
-      return Error(ErrorCode::kDoesNotFit, "channel " + quoted(channel.name) + ": the cables from " +
-                                               quoted(from) + " to " + quoted(to) + " are full");
-    }
+    assert(best != kNone);  // assign() saw that there is room
     Load& load = loads_[{best, best_forward}];
     const plan::Cable& cable = cluster_.cables[best];
     card::LinkRow row{0, load.channels, channel.packet_bytes, channel.credits};

@@ -46,8 +46,8 @@ bool is_link(const plan::Channel& channel);
 /// The cards of one pipeline, chosen so that `copies` of it get cards of their own. `records`: of every image
 /// of the plan, by the image's name. `is_free`: whether a card may be used. `holds`: whether the image is on
 /// the card already; such cards are tried first. kDoesNotFit names the endpoint, the kind and the channel
-/// that no free card serves; kInvalidInput if plan and images contradict each other; kUnsupported for
-/// channels that links cannot carry yet.
+/// that no free card serves; kInvalidInput if an image lacks a port of the plan; kUnsupported for channels
+/// that links cannot carry yet. The plan and the records are those of a LoadedDeployment.
 Result<Binding> bind_endpoints(
     const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
     const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,

@@ -43,12 +43,12 @@ void Engine::card_loop(std::uint32_t place) {
   CardThread& card_thread = card_threads_[place];
   const bool has_egress = !fleet_.egresses_of(place).empty();
   std::uint64_t served = 0;
-  while (!ending_.load()) {
+  while (!ending()) {
     if (card_thread.lost.load()) {
       std::unique_lock lock(mutex_);
       card_thread.parked = true;
       recovery_wake_.notify_all();
-      card_wake_.wait(lock, [&] { return ending_.load() || !card_thread.lost.load(); });
+      card_wake_.wait(lock, [&] { return ending() || !card_thread.lost.load(); });
       card_thread.parked = false;
       continue;
     }
@@ -152,7 +152,7 @@ void Engine::drain_results(std::uint32_t place) {
     for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
       while (!card_threads_[place].lost.load() &&
              fleet_.egress(index).wait(slot, kBetweenSessions) == card::RunState::kRunning) {
-        if (!ending_.load()) continue;
+        if (!ending()) continue;
         if (!until) until = Clock::now() + kDrainAtEnd;
         if (Clock::now() > *until) return;
       }

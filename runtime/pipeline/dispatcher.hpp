@@ -45,12 +45,11 @@ class Dispatcher final : public Pipeline, private Watcher {
 
   // Replicas.
 
-  /// As ReplicaSet::add().
-  Status add(std::shared_ptr<Pipeline> replica);
+  /// The replica serves frames from now on.
+  void add(std::shared_ptr<Pipeline> replica);
 
-  /// As ReplicaSet::retire(). The last replica serves the queue first, for at most `bound`; what still waits
-  /// then fails.
-  std::shared_ptr<Pipeline> retire(std::chrono::milliseconds bound);
+  /// As ReplicaSet::retire(). The last replica is not retired; finish() stops it.
+  std::shared_ptr<Pipeline> retire() { return replicas_.retire(); }
 
   std::size_t size() const { return replicas_.size(); }
 
@@ -60,12 +59,11 @@ class Dispatcher final : public Pipeline, private Watcher {
 
   // From this version of the model to the next. Frames accepted before always complete here.
 
-  /// From now on frames are held until hand_over() or refuse(), within their deadlines. Allocates their
-  /// queue.
+  /// From now on frames are held until hand_over() or refuse(), within their deadlines.
   void hold();
 
-  /// Gives held frames to the successor, the most urgent first, then what comes. Returns when none is held.
-  /// `successor` must not lead back here.
+  /// Gives held frames to the successor, the most urgent first, then what comes. A full queue of the
+  /// successor takes the held frames all the same. `successor` must not lead back here.
   void hand_over(std::shared_ptr<Successor> successor);
 
   /// Held frames, and those that come from now on unless there is a successor, fail with `error`.
@@ -76,33 +74,30 @@ class Dispatcher final : public Pipeline, private Watcher {
   void finish(std::chrono::milliseconds bound);
 
   // As Pipeline:
-  const plan::Deployment& deployment() const override { return first_->deployment(); }
+  const plan::Deployment& deployment() const override { return deployment_; }
   Status submit(Frame& frame) override;
   void cancel(Frame& frame) override;
   bool ready() const override;  // also while frames are held
   std::chrono::milliseconds retry_after() override { return replicas_.retry_after(waiting_.load()); }
   PipelineStatus status() override;
   std::vector<FrameRecord> recent_frames() override { return replicas_.recent_frames(); }
-  Result<std::unique_ptr<Pipeline>> open_again() const override { return first_->open_again(); }
+  Result<std::unique_ptr<Pipeline>> open_again() const override { return replicas_.open_again(); }
   void stop(std::chrono::milliseconds bound) override;  // refuse() and finish()
 
  private:
   enum class State : std::uint8_t { kServing, kHolding, kHandedOver, kRefusing };
   using Lock = std::unique_lock<std::mutex>;
 
-  Status submit_slowly(Frame& frame, Clock::time_point now);
-  Status queue(Lock& lock, FrameQueue& in, Frame& frame, Clock::time_point now);
+  Status submit_slowly(Frame& frame, bool handed_over, Clock::time_point now);
+  Status queue(Lock& lock, FrameQueue& in, Frame& frame, bool handed_over, Clock::time_point now);
   void give_out(Lock& lock);
   void changed() override;
   void expire(const std::stop_token& stop);
   void fail(const FrameQueue::Entry& entry, Status status);
-  void fail_waiting(Lock& lock, const Error& error);
-  FrameQueue::Entry pop();                    // mutex_ is held
-  FrameQueue::Entry pop_held();               // likewise; an empty entry where none is held
-  FrameQueue::Entry pop_expired(bool& held);  // likewise
-  void queue_changed();                       // likewise
+  void fail_all(Lock& lock, FrameQueue& in, const Error& error);
+  void queue_changed();  // mutex_ is held
 
-  const std::shared_ptr<Pipeline> first_;
+  const plan::Deployment deployment_;
   const std::uint32_t queue_capacity_;
   ReplicaSet replicas_;
   std::atomic<State> state_{State::kServing};  // written under mutex_
@@ -111,12 +106,13 @@ class Dispatcher final : public Pipeline, private Watcher {
   std::atomic<std::uint64_t> failed_{0};   // frames that failed while they waited
 
   std::mutex mutex_;                  // a thread that holds a replica's mutex must not take it
-  std::condition_variable_any wake_;  // an earlier deadline, or a held frame to be tried again
+  std::condition_variable_any wake_;  // an earlier deadline
   std::condition_variable drained_;   // queue_ is empty, or an earlier bound was given
+  std::condition_variable handed_;    // in_hand_ has changed
   // Protected by mutex_:
-  FrameQueue queue_;
-  std::optional<FrameQueue> held_;  // from hold() until all held frames have gone
-  FrameQueue::Entry in_hand_;       // a held frame that the successor had no place for: goes before held_
+  FrameQueue queue_;                // frames that wait for a slot here
+  FrameQueue held_;                 // frames that wait for the successor
+  const Frame* in_hand_ = nullptr;  // the held frame that the successor is being given
   std::shared_ptr<Successor> successor_;
   Error refusal_{ErrorCode::kUnavailable, ""};  // kRefusing
   Clock::time_point next_expiry_ = Clock::time_point::max();

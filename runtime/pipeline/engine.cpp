@@ -25,13 +25,12 @@ Error wrong_size(const std::string& tensor, std::size_t given, std::uint64_t wan
 }  // namespace
 
 Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::Cluster cluster,
-               const PipelineOptions& options, Images images, Schedule schedule, Binding binding)
+               const PipelineOptions& options, Schedule schedule, Binding binding)
     : deployment_(std::move(deployment)),
       cluster_(std::move(cluster)),
       options_(options),
-      images_(std::move(images)),
       schedule_(std::move(schedule)),
-      fleet_(deployment_->plan, cluster_, images_, schedule_, std::move(binding), options_),
+      fleet_(*deployment_, cluster_, schedule_, std::move(binding), options_),
       slots_(options.slots),
       card_threads_(fleet_.size()) {
   const std::size_t inputs = deployment_->plan.model.inputs.size();

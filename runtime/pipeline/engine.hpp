@@ -36,20 +36,10 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Pipeline::open() with the cards' source given.
-Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                                const plan::Cluster& cluster, const PipelineOptions& options,
-                                                const CardSource& source, std::uint32_t copies = 1);
-
-/// Pipeline::check(), likewise.
-Status check_pipeline(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
-                      const PipelineOptions& options, const CardSource& source,
-                      const std::vector<std::string>& also_free, std::uint32_t copies = 1);
-
 class Engine final : public Pipeline {
  public:
   Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::Cluster cluster,
-         const PipelineOptions& options, Images images, Schedule schedule, Binding binding);
+         const PipelineOptions& options, Schedule schedule, Binding binding);
   ~Engine() override;
 
   /// Opens and loads the cards, starts the threads.
@@ -68,11 +58,14 @@ class Engine final : public Pipeline {
   std::chrono::nanoseconds pace() override;
   PipelineStatus status() override;
   std::vector<FrameRecord> recent_frames() override { return frame_log_.read(); }
-  Result<std::unique_ptr<Pipeline>> open_again() const override;
+  Result<std::unique_ptr<Pipeline>> open_again() const override {
+    return open(deployment_, cluster_, options_, 1, source_);
+  }
   void stop(std::chrono::milliseconds bound) override;
 
  private:
   enum class Phase : std::uint8_t { kStarting, kRunning, kFlushing, kStopped };
+  bool ending() const { return phase_.load() == Phase::kStopped; }
 
   struct Slot {
     std::atomic<Frame*> frame{nullptr};          // the thread that completes the frame exchanges it for null
@@ -97,12 +90,11 @@ class Engine final : public Pipeline {
   };
 
   struct CardThread {
-    std::atomic<bool> lost{false};
+    std::atomic<bool> lost{true};  // or not up yet
     // Protected by mutex_:
     bool parked = false;      // the thread does not use the card
     bool in_session = false;  // the thread waits for egress runs
     std::uint64_t restarts = 0;
-    bool up = false;
     std::thread thread;
   };
 
@@ -138,6 +130,7 @@ class Engine final : public Pipeline {
   void run_recovery();
   void expire(std::unique_lock<std::mutex>& lock);
   void watch_oldest();  // mutex_ is held
+  void fail_frame(std::unique_lock<std::mutex>& lock, Slot& slot, const Error& error);
   void fail_all(const Error& error);
   void recover();
   void flush();
@@ -158,7 +151,6 @@ class Engine final : public Pipeline {
   const std::shared_ptr<const plan::LoadedDeployment> deployment_;
   const plan::Cluster cluster_;
   const PipelineOptions options_;
-  const Images images_;
   const Schedule schedule_;
   CardSource source_;                // from start() on
   std::uint32_t egress_places_ = 0;  // cards with an egress unit
@@ -179,7 +171,6 @@ class Engine final : public Pipeline {
   std::atomic<Clock::time_point> pace_taken_{};  // from the log
   std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds(0)};
   std::atomic<bool> stopping_{false};            // submit() refuses
-  std::atomic<bool> ending_{false};              // threads end
   std::atomic<std::uint64_t> next_sequence_{0};  // written under mutex_
   std::atomic<Watcher*> watcher_{nullptr};
 
@@ -195,7 +186,6 @@ class Engine final : public Pipeline {
   std::string lost_reason_;
   std::vector<std::string> unlogged_losses_;  // logged later, without mutex_
   bool stuck_before_ = false;                 // frames did not come back, in a session before this one
-  bool stopped_ = false;
 
   // Of the recovery thread:
   std::chrono::milliseconds backoff_{0};

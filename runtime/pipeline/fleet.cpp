@@ -21,11 +21,10 @@ CardSource xrt_cards() {
           }};
 }
 
-Fleet::Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images,
-             const Schedule& schedule, Binding binding, const PipelineOptions& options)
+Fleet::Fleet(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster, const Schedule& schedule,
+             Binding binding, const PipelineOptions& options)
     : deployment_(deployment),
       cluster_(cluster),
-      images_(images),
       schedule_(schedule),
       binding_(std::move(binding)),
       options_(options),
@@ -59,10 +58,6 @@ void Fleet::close() {
   }
 }
 
-const std::string& Fleet::endpoint_name(std::uint32_t place) const {
-  return endpoint(place).name;
-}
-
 std::string Fleet::describe(std::uint32_t place) const {
   return "endpoint '" + endpoint(place).name + "' (card '" + cluster_card(place).name + "')";
 }
@@ -93,23 +88,18 @@ Status Fleet::make_units(std::uint32_t place) {
 /// Also if the image was on the card already: its parameters may be those of another deployment.
 Status Fleet::give_parameters(std::uint32_t place) {
   OpenCard& open_card = cards_[place];
-  for (const plan::ImagePartition& partition : images_.records.at(endpoint(place).image).partitions) {
+  for (const plan::ImagePartition& partition : deployment_.records.at(endpoint(place).image).partitions) {
     if (partition.parameters_unit.empty()) continue;
-    MILLRACE_TRY(
-        open_card.card->give_parameters(partition.parameters_unit, images_.parameters.at(partition.name)));
+    MILLRACE_TRY(open_card.card->give_parameters(partition.parameters_unit,
+                                                 deployment_.parameters.at(partition.name)));
     open_card.parameters.fetch_add(1);
   }
   return {};
 }
 
-Status Fleet::bring_up(std::uint32_t place) {
-  MILLRACE_TRY(load(place));
-  return set_up(place);
-}
-
 Status Fleet::load(std::uint32_t place) {
   OpenCard& open_card = cards_[place];
-  const auto changed = open_card.card->load(images_.bytes.at(endpoint(place).image));
+  const auto changed = open_card.card->load(deployment_.images.at(endpoint(place).image));
   if (!changed.ok()) return released_unless_ok(place, changed.error());
   // If this fleet loads a card a second time, the card was lost in between.
   if (*changed || open_card.loaded_before) {
@@ -217,7 +207,7 @@ LinkStatus Fleet::describe_link(std::uint32_t link) const {
   const BoundChannel& bound = binding_.channels[link];
   LinkStatus status;
   status.errors = link_errors_[link].load();
-  status.channel = deployment_.channels[bound.channel].name;
+  status.channel = deployment_.plan.channels[bound.channel].name;
   status.producer_card = cluster_card(bound.producer).name;
   status.consumer_card = cluster_card(bound.consumer).name;
   return status;

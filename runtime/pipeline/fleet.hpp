@@ -12,29 +12,16 @@
 #include "runtime/base/result.hpp"
 #include "runtime/card/card.hpp"
 #include "runtime/pipeline/binding.hpp"
-#include "runtime/pipeline/images.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/pipeline/schedule.hpp"
 
 namespace millrace::runtime::pipeline {
 
-/// Opens cards: XRT's, or those of a test.
-struct CardSource {
-  std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
-  std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
-  /// Uuid of the image on the card; empty if it has none, or if that is not known.
-  std::function<std::string(const plan::ClusterCard& card, std::uint32_t index)> image_uuid =
-      [](const plan::ClusterCard&, std::uint32_t) { return std::string(); };
-};
-
-/// The cards of XRT: by PCIe address if the cluster gives one, else by position.
-CardSource xrt_cards();
-
 class Fleet {
  public:
   /// References are kept: they must outlive the fleet.
-  Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images,
-        const Schedule& schedule, Binding binding, const PipelineOptions& options);
+  Fleet(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster, const Schedule& schedule,
+        Binding binding, const PipelineOptions& options);
   ~Fleet();
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
@@ -44,17 +31,14 @@ class Fleet {
   /// Opens the cards. Errors name endpoint and card.
   Status open(const CardSource& source);
 
-  /// load() and set_up(). If one of them fails, the card is released.
-  Status bring_up(std::uint32_t place);
-
-  /// Puts the image on the card. Different cards may be loaded at once.
+  /// Puts the image on the card. Different cards may be loaded at once. If this fails, the card is released.
   Status load(std::uint32_t place);
 
   /// Makes the units, writes the partitions' parameters and the link table (not yet in service), and starts
-  /// the supervisor. One card at a time.
+  /// the supervisor. One card at a time. If this fails, the card is released.
   Status set_up(std::uint32_t place);
 
-  /// Releases units and image, so that bring_up() can follow. No thread may be using them.
+  /// Releases units and image, so that load() can follow. No thread may be using them.
   void release(std::uint32_t place);
 
   /// Releases and closes all cards. card_status() and link_status() must not be called afterwards.
@@ -81,7 +65,6 @@ class Fleet {
   const std::vector<std::uint32_t>& egresses_of(std::uint32_t place) const { return cards_[place].egresses; }
 
   card::Card& card(std::uint32_t place) { return *cards_[place].card; }
-  const std::string& endpoint_name(std::uint32_t place) const;
   /// "endpoint 'card1' (card 'fpga1')", for messages.
   std::string describe(std::uint32_t place) const;
 
@@ -109,15 +92,14 @@ class Fleet {
     return cluster_.cards[binding_.cards[place].card];
   }
   const plan::Endpoint& endpoint(std::uint32_t place) const {
-    return deployment_.endpoints[binding_.cards[place].endpoint];
+    return deployment_.plan.endpoints[binding_.cards[place].endpoint];
   }
   Status make_units(std::uint32_t place);
   Status give_parameters(std::uint32_t place);
   Status released_unless_ok(std::uint32_t place, Status status);
 
-  const plan::Deployment& deployment_;
+  const plan::LoadedDeployment& deployment_;
   const plan::Cluster& cluster_;
-  const Images& images_;
   const Schedule& schedule_;
   const Binding binding_;
   const PipelineOptions& options_;

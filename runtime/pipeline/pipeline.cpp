@@ -8,7 +8,7 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-Status check(const PipelineOptions& options) {
+Status check_options(const PipelineOptions& options) {
   constexpr std::uint32_t kMostSlots = 1024;
   constexpr std::uint32_t kLongestQueue = 1U << 20U;
   constexpr std::chrono::milliseconds kLongestStuck = std::chrono::hours(24);
@@ -19,92 +19,60 @@ Status check(const PipelineOptions& options) {
   if (options.slots == 0 || options.slots > kMostSlots) return refuse("slots", options.slots, "1..1024");
   if (options.queue_capacity > kLongestQueue)
     return refuse("queue_capacity", options.queue_capacity, "0..1048576");
-  if (options.restart_backoff_initial < std::chrono::milliseconds(1)) {
+  if (options.restart_backoff_initial < std::chrono::milliseconds(1))
     return refuse("restart_backoff_initial", options.restart_backoff_initial.count(), "1 ms and more");
-  }
-  if (options.restart_backoff_maximum < options.restart_backoff_initial) {
+  if (options.restart_backoff_maximum < options.restart_backoff_initial)
     return refuse("restart_backoff_maximum", options.restart_backoff_maximum.count(),
                   "restart_backoff_initial and more");
-  }
-  const auto possible = [&](std::chrono::milliseconds bound) {
-    return bound >= std::chrono::milliseconds(1) && bound <= kLongestStuck;
-  };
-  if (!possible(options.stuck_after)) {
-    return refuse("stuck_after", options.stuck_after.count(), "1 ms to one day");
-  }
-  if (!possible(options.stuck_after_deadline)) {
-    return refuse("stuck_after_deadline", options.stuck_after_deadline.count(), "1 ms to one day");
-  }
+  for (const auto& [name, bound] : {std::pair("stuck_after", options.stuck_after),
+                                    std::pair("stuck_after_deadline", options.stuck_after_deadline)})
+    if (bound < std::chrono::milliseconds(1) || bound > kLongestStuck)
+      return refuse(name, bound.count(), "1 ms to one day");
   return {};
 }
 
-std::uint32_t index_of(const plan::ClusterCard& card, const plan::Cluster& cluster) {
-  return static_cast<std::uint32_t>(&card - cluster.cards.data());
-}
-
-Result<Binding> bind(const plan::Deployment& deployment, const Images& images, const plan::Cluster& cluster,
+Result<Binding> bind(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
                      const CardSource& source, const std::vector<std::string>& also_free,
                      std::uint32_t copies) {
+  const auto index_of = [&](const plan::ClusterCard& card) {
+    return static_cast<std::uint32_t>(&card - cluster.cards.data());
+  };
   return bind_endpoints(
-      deployment, images.records, cluster,
+      deployment.plan, deployment.records, cluster,
       [&](const plan::ClusterCard& card) {
-        return source.is_free(card, index_of(card, cluster)) ||
+        return source.is_free(card, index_of(card)) ||
                std::find(also_free.begin(), also_free.end(), card.name) != also_free.end();
       },
       [&](const plan::ClusterCard& card, const plan::Image& image) {
-        return source.image_uuid(card, index_of(card, cluster)) == image.uuid;
+        return source.image_uuid(card, index_of(card)) == image.uuid;
       },
       copies);
 }
 
-Result<std::unique_ptr<Pipeline>> open_with(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                            const plan::Cluster& cluster, const PipelineOptions& options,
-                                            const CardSource& source, Images images, std::uint32_t copies) {
-  MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment->plan, images.records));
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::open(std::shared_ptr<const plan::LoadedDeployment> deployment,
+                                                 const plan::Cluster& cluster, const PipelineOptions& options,
+                                                 std::uint32_t copies, const CardSource& source) {
+  MILLRACE_TRY(check_options(options));
+  MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment->plan, deployment->records));
   // Two pipelines that open at once must not be given the same card.
   static std::mutex opening;
   const std::lock_guard lock(opening);
-  MILLRACE_ASSIGN(Binding binding, bind(deployment->plan, images, cluster, source, {}, copies));
-  auto engine = std::make_unique<Engine>(std::move(deployment), cluster, options, std::move(images),
-                                         std::move(schedule), std::move(binding));
+  MILLRACE_ASSIGN(Binding binding, bind(*deployment, cluster, source, {}, copies));
+  auto engine = std::make_unique<Engine>(std::move(deployment), cluster, options, std::move(schedule),
+                                         std::move(binding));
   MILLRACE_TRY(engine->start(source));
   return std::unique_ptr<Pipeline>(std::move(engine));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                                const plan::Cluster& cluster, const PipelineOptions& options,
-                                                const CardSource& source, std::uint32_t copies) {
-  MILLRACE_TRY(check(options));
-  MILLRACE_ASSIGN(Images images, read_images(*deployment));
-  return open_with(std::move(deployment), cluster, options, source, std::move(images), copies);
-}
-
-Result<std::unique_ptr<Pipeline>> Engine::open_again() const {
-  return open_with(deployment_, cluster_, options_, source_, images_, 1);
-}
-
-Result<std::unique_ptr<Pipeline>> Pipeline::open(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                                 const plan::Cluster& cluster, const PipelineOptions& options,
-                                                 std::uint32_t copies) {
-  return open_pipeline(std::move(deployment), cluster, options, xrt_cards(), copies);
-}
-
-Status check_pipeline(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
-                      const PipelineOptions& options, const CardSource& source,
-                      const std::vector<std::string>& also_free, std::uint32_t copies) {
-  MILLRACE_TRY(check(options));
-  MILLRACE_ASSIGN(const Images images, read_images(deployment));
-  MILLRACE_ASSIGN(const Schedule schedule, derive_schedule(deployment.plan, images.records));
-  MILLRACE_ASSIGN(const Binding binding, bind(deployment.plan, images, cluster, source, also_free, copies));
-  return {};
-}
-
 Status Pipeline::check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
                        const PipelineOptions& options, const std::vector<std::string>& also_free,
-                       std::uint32_t copies) {
-  return check_pipeline(deployment, cluster, options, xrt_cards(), also_free, copies);
+                       std::uint32_t copies, const CardSource& source) {
+  MILLRACE_TRY(check_options(options));
+  MILLRACE_ASSIGN(const Schedule schedule, derive_schedule(deployment.plan, deployment.records));
+  MILLRACE_ASSIGN(const Binding binding, bind(deployment, cluster, source, also_free, copies));
+  return {};
 }
 
 Status Pipeline::infer(Frame& frame) {

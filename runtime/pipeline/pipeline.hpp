@@ -55,6 +55,8 @@ struct Frame {
   void (*on_complete)(Frame& frame, void* context) = nullptr;
   void* context = nullptr;
   void* passage = nullptr;  // what a Successor (dispatcher.hpp) needs to know of the frame
+  bool handed_over =
+      false;  // set by a Dispatcher that accepted the frame: a full queue takes it all the same
 
   // Written by the pipeline before on_complete. Errors: kDeadlineExceeded, kUnavailable (card lost,
   // stopping), kCancelled, kResourceExhausted (displaced by a more urgent frame, or by one of a client with
@@ -112,6 +114,18 @@ struct PipelineStatus {
   std::uint32_t replicas = 1, replicas_ready = 0;
 };
 
+/// Opens cards: XRT's, or those of a test.
+struct CardSource {
+  std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
+  std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
+  /// Uuid of the image on the card; empty if it has none, or if that is not known.
+  std::function<std::string(const plan::ClusterCard& card, std::uint32_t index)> image_uuid =
+      [](const plan::ClusterCard&, std::uint32_t) { return std::string(); };
+};
+
+/// The cards of XRT: by PCIe address if the cluster gives one, else by position.
+CardSource xrt_cards();
+
 /// Hears when a pipeline can take a frame again, and when it cannot take frames any more.
 class Watcher {
  public:
@@ -140,19 +154,19 @@ class Pipeline {
   ///
   /// `copies`: so many pipelines are to be opened, this one first; cards are chosen so that the others get
   /// some too. Errors name the endpoint and what it needs: kDoesNotFit if no binding exists (cards of other
-  /// pipelines of this process are not free), kEnvironment if XRT fails, kNotFound and kCorrupt for images,
-  /// kInvalidInput for options out of range (slots 1..1024, queue at most 2^20, back-off and stuck_* at least
-  /// 1 ms).
+  /// pipelines of this process are not free), kEnvironment if XRT fails, kInvalidInput for options out of
+  /// range (slots 1..1024, queue at most 2^20, back-off and stuck_* at least 1 ms).
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options,
-                                                std::uint32_t copies = 1);
+                                                std::uint32_t copies = 1,
+                                                const CardSource& source = xrt_cards());
   virtual ~Pipeline() = default;  // as stop(0)
 
-  /// Whether open() would find images, a schedule and free cards for so many copies; the same errors. Cards
-  /// named in `also_free` count as free although they are in use. Accesses no card.
+  /// Whether open() would find a schedule and free cards for so many copies; the same errors. Cards named in
+  /// `also_free` count as free although they are in use. Accesses no card.
   static Status check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
                       const PipelineOptions& options, const std::vector<std::string>& also_free,
-                      std::uint32_t copies = 1);
+                      std::uint32_t copies = 1, const CardSource& source = xrt_cards());
 
   virtual const plan::Deployment& deployment() const = 0;
 
@@ -206,9 +220,8 @@ class Pipeline {
   /// The last frames that succeeded, oldest first, at most 1,024. Under load a few are missing. Any thread.
   virtual std::vector<FrameRecord> recent_frames() { return {}; }
 
-  /// Opens another pipeline, as open(), from the bytes that this one was opened with, even if the
-  /// deployment's directory has changed. Without other free cards, this pipeline must be stopped first.
-  /// kUnsupported if it cannot be opened again.
+  /// Opens another pipeline over the same deployment, as open(). Without other free cards, this pipeline must
+  /// be stopped first. kUnsupported if it cannot be opened again.
   virtual Result<std::unique_ptr<Pipeline>> open_again() const {
     return Error(ErrorCode::kUnsupported, "this pipeline cannot be opened again");
   }

@@ -34,7 +34,7 @@ Status Engine::start(const CardSource& source) {
   for (const Status& status : loaded) MILLRACE_TRY(status);
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
     MILLRACE_TRY(fleet_.set_up(place));
-    card_threads_[place].up = true;
+    card_threads_[place].lost.store(false);
   }
   MILLRACE_ASSIGN(const std::uint32_t epoch, fleet_.largest_epoch());
   epoch_.store(epoch + 1);
@@ -51,7 +51,7 @@ Status Engine::start(const CardSource& source) {
 
 void Engine::run_recovery() {
   std::unique_lock lock(mutex_);
-  while (!ending_.load()) {
+  while (!ending()) {
     if (phase_.load() == Phase::kFlushing) {
       lock.unlock();
       recover();
@@ -60,7 +60,7 @@ void Engine::run_recovery() {
     }
     const Clock::time_point next = next_expiry_;
     const auto changed = [&] {
-      return ending_.load() || phase_.load() == Phase::kFlushing || next_expiry_ != next;
+      return ending() || phase_.load() == Phase::kFlushing || next_expiry_ != next;
     };
     if (next == Clock::time_point::max()) {
       recovery_wake_.wait(lock, changed);
@@ -82,13 +82,8 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
       next_expiry_ = std::min(next_expiry_, slot.deadline);
       continue;
     }
-    Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
-    if (frame == nullptr) continue;
-    frame->times = slot.times;
-    lock.unlock();
-    complete(*frame,
-             Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame was on the cards"));
-    lock.lock();
+    fail_frame(lock, slot,
+               Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame was on the cards"));
   }
   watch_oldest();
   drained_.notify_all();
@@ -123,12 +118,7 @@ void Engine::watch_oldest() {
 
 void Engine::note_loss(std::optional<std::uint32_t> place, const std::string& reason) {
   const std::string text = place ? fleet_.describe(*place) + ": " + reason : reason;
-  if (place && !card_threads_[*place].lost.exchange(true)) {
-    card_threads_[*place].up = false;
-    unlogged_losses_.push_back(text);
-  } else if (!place) {
-    unlogged_losses_.push_back(text);
-  }
+  if (!place || !card_threads_[*place].lost.exchange(true)) unlogged_losses_.push_back(text);
   if (phase_.load() == Phase::kRunning || phase_.load() == Phase::kStarting) lost_reason_ = text;
   if (phase_.load() == Phase::kRunning) phase_.store(Phase::kFlushing);
   recovery_wake_.notify_all();
@@ -145,7 +135,7 @@ void Engine::log_losses() {
     const std::lock_guard lock(mutex_);
     losses.swap(unlogged_losses_);
   }
-  if (ending_.load()) return;
+  if (ending()) return;
   for (const std::string& text : losses) {
     if (is_new(text)) log::warning("pipeline", with_model(text));
   }
@@ -158,16 +148,18 @@ bool Engine::is_new(const std::string& text) {
   return logged_.emplace(text, now).second;
 }
 
+void Engine::fail_frame(std::unique_lock<std::mutex>& lock, Slot& slot, const Error& error) {
+  Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
+  if (frame == nullptr) return;
+  frame->times = slot.times;
+  lock.unlock();
+  complete(*frame, error);
+  lock.lock();
+}
+
 void Engine::fail_all(const Error& error) {
   std::unique_lock lock(mutex_);
-  for (Slot& slot : slots_) {
-    Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
-    if (frame == nullptr) continue;
-    frame->times = slot.times;
-    lock.unlock();
-    complete(*frame, error);
-    lock.lock();
-  }
+  for (Slot& slot : slots_) fail_frame(lock, slot, error);
   next_expiry_ = Clock::time_point::max();
   drained_.notify_all();
 }
@@ -184,7 +176,7 @@ void Engine::recover() {
   log_losses();
   fail_all(Error(ErrorCode::kUnavailable, reason));
   tell_watcher();
-  while (!ending_.load()) {
+  while (!ending()) {
     flush();
     log_losses();
     if (!back_off()) return;
@@ -231,7 +223,7 @@ void Engine::wait_until_quiet() {
   };
   std::unique_lock lock(mutex_);
   const auto out_of_session = [&] {
-    return ending_.load() || each([](const CardThread& k) { return !k.in_session; });
+    return ending() || each([](const CardThread& k) { return !k.in_session; });
   };
   if (!recovery_wake_.wait_until(lock, Clock::now() + kFlushBound, out_of_session)) {
     for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
@@ -239,7 +231,7 @@ void Engine::wait_until_quiet() {
     }
   }
   recovery_wake_.wait(lock, [&] {
-    return ending_.load() ||
+    return ending() ||
            each([](const CardThread& k) { return !k.in_session && (!k.lost.load() || k.parked); });
   });
 }
@@ -249,14 +241,14 @@ void Engine::wait_for_runs(std::uint32_t place) {
   const Clock::time_point until = Clock::now() + kFlushBound;
   for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
     for (const std::uint32_t index : fleet_.egresses_of(place)) {
-      while (!ending_.load() && !card_threads_[place].lost.load() &&
+      while (!ending() && !card_threads_[place].lost.load() &&
              fleet_.egress(index).wait(slot, kPoll) == card::RunState::kRunning) {
         if (Clock::now() > until)
           report_loss(place, "egress unit " + schedule_.egresses[index].unit + " does not flush");
       }
     }
     for (const std::uint32_t index : fleet_.ingresses_of(place)) {
-      while (!ending_.load() && !card_threads_[place].lost.load() &&
+      while (!ending() && !card_threads_[place].lost.load() &&
              fleet_.ingress(index).state(slot) == card::RunState::kRunning) {
         if (Clock::now() > until)
           report_loss(place, "ingress unit " + schedule_.ingresses[index].unit + " does not flush");
@@ -273,8 +265,8 @@ bool Engine::back_off() {
   const bool any_lost = std::any_of(card_threads_.begin(), card_threads_.end(),
                                     [](const CardThread& k) { return k.lost.load(); });
   next_try_.store(Clock::now() + (any_lost ? backoff_ : std::chrono::milliseconds(0)));
-  if (any_lost) recovery_wake_.wait_for(lock, backoff_, [&] { return ending_.load(); });
-  return !ending_.load();
+  if (any_lost) recovery_wake_.wait_for(lock, backoff_, [&] { return ending(); });
+  return !ending();
 }
 
 bool Engine::bring_back() {
@@ -283,7 +275,8 @@ bool Engine::bring_back() {
     CardThread& card_thread = card_threads_[place];
     if (!card_thread.lost.load()) continue;
     fleet_.release(place);
-    Status loaded = fleet_.bring_up(place);
+    Status loaded = fleet_.load(place);
+    if (loaded.ok()) loaded = fleet_.set_up(place);
     if (loaded.ok()) loaded = fleet_.write_epoch(place, epoch_.load());
     if (!loaded.ok()) {
       if (is_new(loaded.error().message())) {
@@ -295,7 +288,6 @@ bool Engine::bring_back() {
     }
     const std::lock_guard lock(mutex_);
     ++card_thread.restarts;
-    card_thread.up = true;
     card_thread.lost.store(false);
     card_wake_.notify_all();
   }
@@ -327,7 +319,7 @@ bool Engine::resume() {
   session_first_ = next_sequence_;
   session_.fetch_add(1);
   last_resume_ = Clock::now();
-  if (!ending_.load()) phase_.store(Phase::kRunning);
+  if (!ending()) phase_.store(Phase::kRunning);
   card_wake_.notify_all();
   return true;
 }
@@ -350,7 +342,7 @@ std::chrono::nanoseconds Engine::pace() {
 
 PipelineStatus Engine::status() {
   PipelineStatus status;
-  if (!ending_.load()) {
+  if (!ending()) {
     Observer::Figures figures = observer_->read(kStatusBound);
     status.cards = std::move(figures.cards);
     status.links = std::move(figures.links);
@@ -365,7 +357,7 @@ PipelineStatus Engine::status() {
   status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
   for (std::uint32_t place = 0; place < status.cards.size(); ++place) {
     status.cards[place].restarts = card_threads_[place].restarts;
-    status.cards[place].state = card_threads_[place].up ? CardState::kUp : CardState::kLost;
+    status.cards[place].state = card_threads_[place].lost.load() ? CardState::kLost : CardState::kUp;
   }
   return status;
 }
@@ -375,15 +367,12 @@ void Engine::stop(std::chrono::milliseconds bound) {
     std::unique_lock lock(mutex_);
     stop_by_ =
         std::min(stop_by_, Clock::now() + std::clamp(bound, std::chrono::milliseconds(0), kLongestStop));
-    if (stopped_) return drained_.notify_all();
-    stopped_ = true;
-    stopping_.store(true);
+    if (stopping_.exchange(true)) return drained_.notify_all();
     const auto drained = [&] { return done_.load() == next_sequence_ || phase_.load() != Phase::kRunning; };
     while (!drained() && Clock::now() < stop_by_) {
       const Clock::time_point end = stop_by_;  // an earlier one may come
       drained_.wait_until(lock, end);
     }
-    ending_.store(true);
     phase_.store(Phase::kStopped);
     recovery_wake_.notify_all();
     card_wake_.notify_all();
@@ -399,12 +388,9 @@ void Engine::end_threads() {
   fail_all(stopped);  // first, because the recovery thread may wait for a card that hangs
   if (recovery_thread_.joinable()) recovery_thread_.join();
   fail_all(stopped);
-  const auto lives = [this](std::uint32_t place) {
-    return card_threads_[place].up && !card_threads_[place].lost.load();
-  };
   // A run that never ends would keep the card open in XRT. The driver gives up a card that hangs.
   at_all_cards([&](std::uint32_t place) {
-    if (!lives(place)) return;
+    if (card_threads_[place].lost.load()) return;
     const Status written = fleet_.write_epoch(place, epoch_.load() + 1);
     if (!written.ok()) report_loss(place, written.error().message());
   });
@@ -412,7 +398,7 @@ void Engine::end_threads() {
     if (card_thread.thread.joinable()) card_thread.thread.join();
   }
   at_all_cards([&](std::uint32_t place) {
-    if (lives(place)) fleet_.stop_supervisor(place);
+    if (!card_threads_[place].lost.load()) fleet_.stop_supervisor(place);
   });
 }
 

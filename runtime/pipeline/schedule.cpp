@@ -67,15 +67,10 @@ class Deriver {
       }
       found = &channel;
     }
-    if (found == nullptr) return contradiction(where + " is fed by no channel");
-    if (is_link(*found))
-      return contradiction(where + " is the host's, but channel " + quoted(found->name) + " is on a link");
-    const auto value = values_.find({found->producer.partition, found->producer.port});
-    if (value == values_.end()) {
-      return contradiction("channel " + quoted(found->name) + " starts at " +
-                           quoted(found->producer.partition + "." + found->producer.port) +
-                           ", which the host does not have when it is needed");
-    }
+    const auto value =
+        found == nullptr ? values_.end() : values_.find({found->producer.partition, found->producer.port});
+    if (value == values_.end() || is_link(*found))
+      return contradiction(where + " is fed by no channel that brings a value from the host");
     if (found->slice.stride != 1 || found->slice.offset != 0 ||
         found->frame_bytes != schedule_.values[value->second].bytes) {
       return Error(ErrorCode::kUnsupported,
@@ -90,11 +85,6 @@ class Deriver {
 
   Status add_stage(std::uint32_t index) {
     const plan::Partition& partition = deployment_.partitions[index];
-    if (partition.program.inputs.size() != partition.inputs.size() ||
-        partition.program.outputs.size() != partition.outputs.size()) {
-      return contradiction("host partition " + quoted(partition.name) +
-                           " has ports its program does not have");
-    }
     Schedule::HostStage stage;
     stage.partition = index;
     bool late = false;
@@ -119,39 +109,28 @@ class Deriver {
   }
 
   Status add_card_ports(const plan::Partition& partition) {
-    const auto endpoint = std::find_if(deployment_.endpoints.begin(), deployment_.endpoints.end(),
-                                       [&](const plan::Endpoint& e) { return e.name == partition.endpoint; });
-    if (endpoint == deployment_.endpoints.end() || endpoint->host) {
-      return contradiction("partition " + quoted(partition.name) + ": endpoint " +
-                           quoted(partition.endpoint) + " is no card");
-    }
-    const auto place = static_cast<std::uint32_t>(endpoint - deployment_.endpoints.begin());
-    const auto record = records_.find(partition.image);
-    if (record == records_.end())
-      return contradiction("partition " + quoted(partition.name) + ": no image " + quoted(partition.image));
-    const auto held = std::find_if(record->second.partitions.begin(), record->second.partitions.end(),
+    const auto endpoint = static_cast<std::uint32_t>(deployment_.find_endpoint(partition.endpoint) -
+                                                     deployment_.endpoints.data());
+    const auto& in_image = records_.at(partition.image).partitions;
+    const auto held = std::find_if(in_image.begin(), in_image.end(),
                                    [&](const plan::ImagePartition& p) { return p.name == partition.name; });
-    if (held == record->second.partitions.end()) {
-      return contradiction("image " + quoted(partition.image) + " does not hold partition " +
-                           quoted(partition.name));
-    }
     for (const plan::ImagePort& port : held->ports) {
       const std::uint64_t bytes = port.elements * port.type.storage_bytes();
       if (port.kind == plan::PortKind::kIngress) {
         MILLRACE_ASSIGN(const std::uint32_t value, incoming(partition.name, port.name, bytes));
         schedule_.tasks.push_back(
             {Schedule::TaskKind::kIngress, static_cast<std::uint32_t>(schedule_.ingresses.size()), 0});
-        schedule_.ingresses.push_back({place, port.compute_unit, bytes, value});
+        schedule_.ingresses.push_back({endpoint, port.compute_unit, bytes, value});
       } else if (port.kind == plan::PortKind::kEgress) {
-        add_egress(partition, port, place, bytes);
+        add_egress(partition, port, endpoint, bytes);
       }
     }
     return {};
   }
 
-  void add_egress(const plan::Partition& partition, const plan::ImagePort& port, std::uint32_t place,
+  void add_egress(const plan::Partition& partition, const plan::ImagePort& port, std::uint32_t endpoint,
                   std::uint64_t bytes) {
-    Schedule::Egress egress{place, port.compute_unit, bytes, std::nullopt};
+    Schedule::Egress egress{endpoint, port.compute_unit, bytes, std::nullopt};
     if (!values_.contains({partition.name, port.name})) {
       add_value({partition.name, port.name}, partition.name + "." + port.name, bytes);
       late_.back() = true;

@@ -58,8 +58,8 @@ struct Schedule {
   std::vector<std::uint32_t> kept_inputs;           // model inputs that a late task reads
 };
 
-/// kInvalidInput if the plan and the images contradict each other, naming partition and port; kUnsupported
-/// for host channels that carry a slice, and for plans without a card.
+/// The plan and the records are those of a LoadedDeployment. kInvalidInput if their ports contradict each other,
+/// naming partition and port; kUnsupported for host channels that carry a slice, and for plans without a card.
 Result<Schedule> derive_schedule(const plan::Deployment& deployment,
                                  const std::map<std::string, plan::ImageRecord>& records);
 

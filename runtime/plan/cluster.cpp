@@ -31,16 +31,18 @@ Status check_file_schema(const yaml::Mapping& map) {
   return {};
 }
 
-Result<Resources> read_resources(const yaml::Node& node, const std::string& file, const std::string& what) {
-  MILLRACE_ASSIGN(const auto map,
-                  yaml::Mapping::of(node, file, what, {"lut", "lutram", "ff", "dsp", "bram36", "uram"}));
+constexpr std::pair<std::string_view, std::uint64_t Resources::*> kKinds[] = {
+    {"lut", &Resources::lut}, {"lutram", &Resources::lutram}, {"ff", &Resources::ff},
+    {"dsp", &Resources::dsp}, {"bram36", &Resources::bram36}, {"uram", &Resources::uram}};
+
+/// None if the key is absent.
+Result<Resources> read_resources(const yaml::Mapping& parent, const std::string& file, std::string_view key) {
   Resources out;
-  MILLRACE_ASSIGN(out.lut, map.integer("lut", 0));
-  MILLRACE_ASSIGN(out.lutram, map.integer("lutram", 0));
-  MILLRACE_ASSIGN(out.ff, map.integer("ff", 0));
-  MILLRACE_ASSIGN(out.dsp, map.integer("dsp", 0));
-  MILLRACE_ASSIGN(out.bram36, map.integer("bram36", 0));
-  MILLRACE_ASSIGN(out.uram, map.integer("uram", 0));
+  const yaml::Node* const node = parent.find(key);
+  if (node == nullptr) return out;
+  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*node, file, std::string(key),
+                                                    {"lut", "lutram", "ff", "dsp", "bram36", "uram"}));
+  for (const auto& [name, kind] : kKinds) MILLRACE_ASSIGN(out.*kind, map.integer(name, 0));
   return out;
 }
 
@@ -69,13 +71,13 @@ Status read_memory(const yaml::Mapping& device, const std::string& file, Device&
 
 Status read_regions(const yaml::Mapping& device, const std::string& file, Device& out) {
   MILLRACE_ASSIGN(const auto* regions, device.sequence("regions"));
-  const yaml::Node* whole = device.find("resources");
-  if (regions->empty() == (whole == nullptr))
+  const bool whole = device.find("resources") != nullptr;
+  if (regions->empty() != whole)
     return device.error("device: give either 'resources' (one region, \"all\") or 'regions'");
-  if (whole != nullptr) {
+  if (whole) {
     Region region;
     region.name = "all";
-    MILLRACE_ASSIGN(region.resources, read_resources(*whole, file, "resources"));
+    MILLRACE_ASSIGN(region.resources, read_resources(device, file, "resources"));
     for (const auto& bank : out.memory) region.memory.push_back(bank.name);
     region.programming_unit = "device";
     out.regions.push_back(std::move(region));
@@ -88,9 +90,8 @@ Status read_regions(const yaml::Mapping& device, const std::string& file, Device
     MILLRACE_ASSIGN(region.name, name_of(map, "name"));
     for (const auto& other : out.regions)
       if (other.name == region.name) return map.error("name", "'" + region.name + "' stands twice");
-    const yaml::Node* resources = map.find("resources");
-    if (resources == nullptr) return map.error("region: key 'resources' is missing");
-    MILLRACE_ASSIGN(region.resources, read_resources(*resources, file, "resources"));
+    if (map.find("resources") == nullptr) return map.error("region: key 'resources' is missing");
+    MILLRACE_ASSIGN(region.resources, read_resources(map, file, "resources"));
     MILLRACE_ASSIGN(region.memory, map.texts("memory"));
     for (const auto& bank : region.memory)
       if (std::none_of(out.memory.begin(), out.memory.end(), [&](const auto& m) { return m.name == bank; }))
@@ -102,10 +103,7 @@ Status read_regions(const yaml::Mapping& device, const std::string& file, Device
 }
 
 Status check_shell(const yaml::Mapping& map, const Device& device) {
-  const std::pair<const char*, std::uint64_t Resources::*> kinds[] = {
-      {"lut", &Resources::lut}, {"lutram", &Resources::lutram}, {"ff", &Resources::ff},
-      {"dsp", &Resources::dsp}, {"bram36", &Resources::bram36}, {"uram", &Resources::uram}};
-  for (const auto& [name, kind] : kinds) {
+  for (const auto& [name, kind] : kKinds) {
     if (device.shell_of_platform.*kind > device.shell.*kind)
       return map.error("shell_of_platform", "takes more " + std::string(name) + " than 'shell' in all: " +
                                                 std::to_string(device.shell_of_platform.*kind) + " of " +
@@ -114,7 +112,7 @@ Status check_shell(const yaml::Mapping& map, const Device& device) {
     for (const auto& region : device.regions) sum += region.resources.*kind;
     if (device.shell.*kind > sum)
       return map.error("shell", "takes more than the device has: " + std::to_string(device.shell.*kind) +
-                                    " " + name + " of " + std::to_string(sum));
+                                    " " + std::string(name) + " of " + std::to_string(sum));
   }
   return {};
 }
@@ -238,16 +236,10 @@ Result<Device> load_device(const std::filesystem::path& path) {
     return map.error("clock_mhz", "must be above 0 and at most 2000");
   MILLRACE_TRY(read_memory(map, file, out));
   MILLRACE_TRY(read_regions(map, file, out));
-  if (const yaml::Node* shell = map.find("shell")) {
-    MILLRACE_ASSIGN(out.shell, read_resources(*shell, file, "shell"));
-  }
-  if (const yaml::Node* platform = map.find("shell_of_platform")) {
-    MILLRACE_ASSIGN(out.shell_of_platform, read_resources(*platform, file, "shell_of_platform"));
-  }
+  MILLRACE_ASSIGN(out.shell, read_resources(map, file, "shell"));
+  MILLRACE_ASSIGN(out.shell_of_platform, read_resources(map, file, "shell_of_platform"));
   MILLRACE_TRY(check_shell(map, out));
-  if (const yaml::Node* link = map.find("link")) {
-    MILLRACE_ASSIGN(out.link, read_resources(*link, file, "link"));
-  }
+  MILLRACE_ASSIGN(out.link, read_resources(map, file, "link"));
   MILLRACE_ASSIGN(const std::uint64_t connectors, map.integer("connectors", 0));
   if (connectors > kMaxConnectors)
     return map.error("connectors", "at most " + std::to_string(kMaxConnectors) + " are allowed");

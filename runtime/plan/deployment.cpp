@@ -5,142 +5,83 @@
 
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/deployment.pb.h"
-#include "runtime/plan/fields.hpp"
 #include "runtime/plan/proto.hpp"
 
 namespace millrace::runtime::plan {
+
 static void fields(Fields& io, TensorSignature& tensor) {
-  io("name", tensor.name);
-  io("datatype", tensor.datatype);
-  io("shape", tensor.shape);
+  io(tensor.name, tensor.datatype, tensor.shape);
 }
 
 static void fields(Fields& io, Preprocessing& preprocessing) {
-  io("layout", preprocessing.layout);
-  io("scale", preprocessing.scale);
-  io("mean", preprocessing.mean);
+  io(preprocessing.layout, preprocessing.scale, preprocessing.mean);
 }
 
 static void fields(Fields& io, ModelInfo& model) {
-  io("name", model.name);
-  io("source_digest", model.source_digest);
-  io("description", model.description);
-  io("inputs", model.inputs);
-  io("outputs", model.outputs);
-  io("labels", model.labels);
-  io("preprocessing", model.preprocessing);
+  io(model.name, model.source_digest, model.description, model.inputs, model.outputs, model.labels,
+     model.preprocessing);
 }
 
 static void fields(Fields& io, Endpoint& endpoint) {
-  io("name", endpoint.name);
-  io("host", endpoint.host);
-  io("device", endpoint.device);
-  io("image", endpoint.image);
+  io(endpoint.name, endpoint.host, endpoint.device, endpoint.image);
 }
 
 static void fields(Fields& io, Image& image) {
-  io("name", image.name);
-  io("file", image.file);
-  io("file_sha256", image.file_sha256);
-  io("content_digest", image.content_digest);
-  io("uuid", image.uuid);
-  io("device", image.device);
-  io("partitions", image.partitions);
+  io(image.name, image.file, image.file_sha256, image.content_digest, image.uuid, image.device,
+     image.partitions);
 }
 
 static void fields(Fields& io, Port& port) {
-  io("name", port.name);
-  io("tensor", port.tensor);
-  io("type", port.type);
-  io("shape", port.shape);
+  io(port.name, port.tensor, port.type, port.shape);
 }
 
 static void fields(Fields& io, Resources& resources) {
-  io("lut", resources.lut);
-  io("lutram", resources.lutram);
-  io("ff", resources.ff);
-  io("dsp", resources.dsp);
-  io("bram36", resources.bram36);
-  io("uram", resources.uram);
+  io(resources.lut, resources.lutram, resources.ff, resources.dsp, resources.bram36, resources.uram);
 }
 
 static void fields(Fields& io, Prediction& prediction) {
-  io("resources", prediction.resources);
-  io("interval_cycles", prediction.interval_cycles);
-  io("latency_cycles", prediction.latency_cycles);
-  io("multiply_accumulates", prediction.multiply_accumulates);
+  io(prediction.resources, prediction.interval_cycles, prediction.latency_cycles,
+     prediction.multiply_accumulates);
 }
 
 static void fields(Fields& io, ParameterFile& parameters) {
-  io("file", parameters.file);
-  io("sha256", parameters.sha256);
-  io("bytes", parameters.bytes);
+  io(parameters.file, parameters.sha256, parameters.bytes);
 }
 
 /// Without the program, which is a file of its own (program_proto.cpp).
 static void fields(Fields& io, Partition& partition) {
-  io("name", partition.name);
-  io("kind", partition.kind);
-  io("endpoint", partition.endpoint);
-  io("image", partition.image);
-  io("region", partition.region);
-  io("inputs", partition.inputs);
-  io("outputs", partition.outputs);
-  io("nodes", partition.nodes);
-  io("program_digest", partition.program_digest);
-  io("prediction", partition.prediction);
-  io("parameters", partition.parameters);
+  io(partition.name, partition.kind, partition.endpoint, partition.image, partition.region, partition.inputs,
+     partition.outputs, partition.nodes, partition.program_digest);
+  io.skip("program");
+  io(partition.prediction, partition.parameters);
 }
 
 static void fields(Fields& io, PortRef& end) {
-  io("partition", end.partition);
-  io("port", end.port);
+  io(end.partition, end.port);
 }
 
 static void fields(Fields& io, Slice& slice) {
-  io("offset", slice.offset);
-  io("count", slice.count);
-  io("stride", slice.stride);
-  io("unit", slice.unit);
+  io(slice.offset, slice.count, slice.stride, slice.unit);
 }
 
 static void fields(Fields& io, Channel& channel) {
-  io("id", channel.id);
-  io("name", channel.name);
-  io("producer", channel.producer);
-  io("consumer", channel.consumer);
-  io("transport", channel.transport);
-  io("type", channel.type);
-  io("slice", channel.slice);
-  io("frame_bytes", channel.frame_bytes);
-  io("packet_bytes", channel.packet_bytes);
-  io("credits", channel.credits);
+  io(channel.id, channel.name, channel.producer, channel.consumer, channel.transport, channel.type,
+     channel.slice, channel.frame_bytes, channel.packet_bytes, channel.credits);
 }
 
 static void fields(Fields& io, CommunicationStep& step) {
-  io("action", step.action);
-  io("channel", step.channel);
-  io("bytes", step.bytes);
+  io(step.action, step.channel, step.bytes);
 }
 
 static void fields(Fields& io, PortPlan& plan) {
-  io("endpoint", plan.endpoint);
-  io("partition", plan.partition);
-  io("port", plan.port);
-  io("steps", plan.steps);
+  io(plan.endpoint, plan.partition, plan.port, plan.steps);
 }
 
 static void fields(Fields& io, Deployment& deployment) {
-  io("schema_version", deployment.schema_version);
-  io.unless(1U, "replicas", deployment.replicas);
-  io("generator", deployment.generator);
-  io("model", deployment.model);
-  io("endpoints", deployment.endpoints);
-  io("images", deployment.images);
-  io("partitions", deployment.partitions);
-  io("channels", deployment.channels);
-  io("communication", deployment.communication);
-  io("digest", deployment.digest);
+  io(deployment.schema_version, deployment.generator, deployment.model, deployment.endpoints,
+     deployment.images, deployment.partitions, deployment.channels, deployment.communication,
+     deployment.digest);
+  io.unless(1U, deployment.replicas);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
+#include "runtime/plan/image.hpp"
 
 namespace millrace::runtime::plan {
 
@@ -188,17 +190,20 @@ struct Deployment {
   const Endpoint* find_endpoint(const std::string& name) const;
 };
 
-/// A deployment that was read from disk and checked: schema, references, shapes, communication plan,
-/// checksums.
+/// A deployment that was read from disk and checked, with all that cards are loaded with. So a lost card gets
+/// the same bytes again, even if the directory has changed meanwhile.
 struct LoadedDeployment {
   std::filesystem::path directory;
   Deployment plan;
-  std::filesystem::path image_path(const Image& image) const { return directory / image.file; }
+  std::map<std::string, std::vector<std::byte>> images;  // xclbins, by the image's name
+  std::map<std::string, ImageRecord> records;            // likewise
+  // By the partition's name, for partitions with parameters outside their image; parameters.hpp.
+  std::map<std::string, std::vector<std::byte>> parameters;
 };
 
-/// kNotFound (no such directory, not a deployment), kCorrupt (a checksum or a reference between the parts is
-/// wrong), kUnsupported (another schema). Checks the images' containers and records against the plan; does
-/// not decode their programs.
+/// Reads each file once. kNotFound (no such directory, not a deployment), kCorrupt (a checksum or a reference
+/// between the parts is wrong), kUnsupported (another schema). Checks the images' containers and records
+/// against the plan; does not decode the images' programs.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
 /// Checks that the parts of a plan fit together. The error names the first part that does not.
@@ -211,16 +216,29 @@ std::string to_json(const Deployment& deployment);
 /// Computes the plan's digest.
 std::string compute_digest(const Deployment& deployment);
 
-/// Whether a deployment may replace `directory`. The directory must be absent, empty, or a deployment without
-/// other files, and must neither be nor contain the current directory or one of `inputs`. kInvalidInput;
-/// kEnvironment if it cannot be read.
+/// Several deployments of one model may be side by side in a directory (compiler/variants), with this index.
+inline constexpr char kVariantsFile[] = "variants.json";
+
+/// Whether a deployment, or a directory of variants, may replace `directory`. The directory must be absent,
+/// empty, or the same without other files, and must neither be nor contain the current directory or one of
+/// `inputs`. A directory of variants may hold a Makefile. kInvalidInput; kEnvironment if it cannot be read.
 Status check_replaceable(const std::filesystem::path& directory,
-                         const std::vector<std::filesystem::path>& inputs);
+                         const std::vector<std::filesystem::path>& inputs, bool variants = false);
+
+/// kInvalidInput if `directory` holds variants; for commands that need one deployment.
+Status check_no_variants(const std::filesystem::path& directory);
 
 /// Writes `directory` whole or not at all: deployment.json, the files that `fill` adds (images/*.xclbin),
 /// CHECKSUMS. The plan must be valid and `directory` replaceable. kInternal if `fill` writes files with other
 /// digests than the plan's.
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
+
+/// An emulated cluster for so many replicas of a deployment, for commands without a cluster file. Each replica
+/// has one card for each endpoint that is not a host, in the plan's order and named after it; the second
+/// replica's names end in "-2", and so on. Cables join cards as their channels need; one cable carries at most
+/// abi::kMaxTags channels each way. Devices have as much memory as the banks of their images together. kCorrupt
+/// if an image lists its banks wrongly.
+Result<Cluster> emulated_cluster_for(const LoadedDeployment& deployment, std::uint32_t replicas = 1);
 
 }  // namespace millrace::runtime::plan

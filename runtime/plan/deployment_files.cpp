@@ -8,7 +8,6 @@
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/parameters.hpp"
-#include "runtime/plan/variants.hpp"
 
 namespace millrace::runtime::plan {
 namespace {
@@ -23,7 +22,8 @@ constexpr char kWeightsFolder[] = "weights";
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr std::uint64_t kMaxPlanBytes = 256U << 20U;
 
-using Checksums = std::map<std::string, std::string>;  // path -> sha256
+using Checksums = std::map<std::string, std::string>;         // path -> sha256
+using Files = std::map<std::string, std::vector<std::byte>>;  // path -> content
 
 Error bad(const std::string& why) {
   return Error(ErrorCode::kCorrupt, why);
@@ -48,13 +48,15 @@ Result<Checksums> parse_checksums(const std::string& text) {
   return sums;
 }
 
-Status verify_checksums(const fs::path& directory, const Checksums& sums) {
+/// Reads every file that CHECKSUMS lists, and checks it. The files of kRtlFolder are not kept.
+Result<Files> read_files(const fs::path& directory, const Checksums& sums) {
+  Files files;
   for (const auto& [path, expected] : sums) {
     std::error_code ignored;
     const auto type = fs::symlink_status(directory / path, ignored).type();
     if (type != fs::file_type::regular && type != fs::file_type::not_found)
       return bad(path + ": is not a plain file");
-    auto bytes = read_file(directory / path, kMaxFileBytes);
+    auto bytes = read_file(directory / path, path == kPlanFile ? kMaxPlanBytes : kMaxFileBytes);
     if (!bytes.ok() && bytes.error().code() == ErrorCode::kNotFound)
       return bad(path + ": listed in CHECKSUMS, but missing");
     if (!bytes.ok()) return bytes.error();
@@ -62,73 +64,69 @@ Status verify_checksums(const fs::path& directory, const Checksums& sums) {
       return bad(
           path +
           ": truncated or altered: its checksum is not the one in CHECKSUMS; copy the deployment again");
+    if (*fs::path(path).begin() != kRtlFolder) files.emplace(path, std::move(*bytes));
   }
-  return {};
+  return files;
+}
+
+/// Takes a file that the plan names out of the files that were read.
+Result<std::vector<std::byte>> take(Files& files, const Checksums& sums, const std::string& file,
+                                    const std::string& sha256, const std::string& owner) {
+  const auto found = files.find(file);
+  if (found == files.end()) return bad(owner + ": CHECKSUMS does not list " + file);
+  if (sums.at(file) != sha256) return bad(file + ": not the file the plan was made with");
+  return std::move(found->second);
 }
 
 /// Checks an image's container and record against the plan.
-Status check_image(const fs::path& directory, const Deployment& plan, const Image& image,
-                   const Checksums& sums) {
-  const auto listed = sums.find(image.file);
-  if (listed == sums.end()) return bad("image '" + image.name + "': CHECKSUMS does not list " + image.file);
-  if (listed->second != image.file_sha256) return bad(image.file + ": not the file the plan was made with");
-  MILLRACE_ASSIGN(const auto bytes, read_file(directory / image.file, kMaxFileBytes));
-  const auto view = parse_xclbin(bytes);
-  if (!view.ok()) return view.error().within(image.file);
-  if (view->uuid != image.uuid)
-    return bad(image.file + ": its uuid is " + view->uuid + ", the plan says " + image.uuid);
-  const XclbinSection* section = view->find(kSectionUserMetadata);
-  if (section == nullptr) return bad(image.file + ": has no record (USER_METADATA)");
-  const auto record =
-      parse_image_record({reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size()});
-  if (!record.ok()) return record.error().within(image.file);
-  if (record->content_digest != image.content_digest || record->device != image.device ||
-      record->partitions.size() != image.partitions.size())
-    return bad(image.file + ": its record is not the one the plan was made with");
+Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployment& plan,
+                                const Image& image) {
+  MILLRACE_ASSIGN(const XclbinView view, parse_xclbin(bytes));
+  if (view.uuid != image.uuid) return bad("its uuid is " + view.uuid + ", the plan says " + image.uuid);
+  const XclbinSection* section = view.find(kSectionUserMetadata);
+  if (section == nullptr) return bad("has no record (USER_METADATA)");
+  MILLRACE_ASSIGN(
+      ImageRecord record,
+      parse_image_record({reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size()}));
+  if (record.content_digest != image.content_digest || record.device != image.device ||
+      record.partitions.size() != image.partitions.size())
+    return bad("its record is not the one the plan was made with");
   for (std::size_t i = 0; i < image.partitions.size(); ++i) {
     const Partition* partition = plan.find_partition(image.partitions[i]);
-    if (record->partitions[i].name != partition->name ||
-        record->partitions[i].program_digest != partition->program_digest)
-      return bad(image.file + ": holds another partition than '" + partition->name + "' of the plan");
-    if (record->partitions[i].parameters_unit.empty() == partition->parameters.has_value())
-      return bad(image.file + ": partition '" + partition->name +
+    if (record.partitions[i].name != partition->name ||
+        record.partitions[i].program_digest != partition->program_digest)
+      return bad("holds another partition than '" + partition->name + "' of the plan");
+    if (record.partitions[i].parameters_unit.empty() == partition->parameters.has_value())
+      return bad("partition '" + partition->name +
                  (partition->parameters ? "' takes no parameters, but the plan has some"
                                         : "' takes parameters, but the plan has none"));
   }
-  return {};
+  return record;
 }
 
-/// Checks a partition's parameters against the plan and against the topology that its image computes.
-Status check_parameters(const fs::path& directory, const Partition& partition, const Checksums& sums) {
-  const ParameterFile& parameters = *partition.parameters;
-  const auto listed = sums.find(parameters.file);
-  if (listed == sums.end())
-    return bad("partition '" + partition.name + "': CHECKSUMS does not list " + parameters.file);
-  if (listed->second != parameters.sha256)
-    return bad(parameters.file + ": not the file the plan was made with");
-  MILLRACE_ASSIGN(const auto bytes, read_file(directory / parameters.file, kMaxParameterBytes));
-  if (bytes.size() != parameters.bytes)
-    return bad(parameters.file + ": has " + std::to_string(bytes.size()) + " bytes, the plan says " +
-               std::to_string(parameters.bytes));
-  const auto program = decode_parameters(bytes, partition.program_digest);
-  if (!program.ok()) return program.error().within(parameters.file);
-  return {};
-}
-
-Result<std::string> make_checksums(const fs::path& directory) {
-  std::vector<std::string> paths;
-  std::error_code code;
-  for (auto it = fs::recursive_directory_iterator(directory, code);
-       !code && it != fs::recursive_directory_iterator(); it.increment(code))
-    if (it->is_regular_file()) paths.push_back(it->path().lexically_relative(directory).generic_string());
-  if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
-  std::sort(paths.begin(), paths.end());
-  std::string text;
-  for (const auto& path : paths) {
-    MILLRACE_ASSIGN(const auto bytes, read_file(directory / path, kMaxFileBytes));
-    text += sha256_hex(bytes) + "  " + path + "\n";
+/// Moves images and parameters from `files` to the deployment, and checks them against its plan.
+Status add_files(Files files, const Checksums& sums, LoadedDeployment& loaded) {
+  for (const Image& image : loaded.plan.images) {
+    MILLRACE_ASSIGN(auto bytes,
+                    take(files, sums, image.file, image.file_sha256, "image '" + image.name + "'"));
+    auto record = check_image(bytes, loaded.plan, image);
+    if (!record.ok()) return record.error().within(image.file);
+    loaded.images[image.name] = std::move(bytes);
+    loaded.records[image.name] = std::move(*record);
   }
-  return text;
+  for (const Partition& partition : loaded.plan.partitions) {
+    if (!partition.parameters) continue;
+    const ParameterFile& wanted = *partition.parameters;
+    MILLRACE_ASSIGN(auto bytes,
+                    take(files, sums, wanted.file, wanted.sha256, "partition '" + partition.name + "'"));
+    if (bytes.size() != wanted.bytes)
+      return bad(wanted.file + ": has " + std::to_string(bytes.size()) + " bytes, the plan says " +
+                 std::to_string(wanted.bytes));
+    const auto program = decode_parameters(bytes, partition.program_digest);
+    if (!program.ok()) return program.error().within(wanted.file);
+    loaded.parameters[partition.name] = std::move(bytes);
+  }
+  return {};
 }
 
 /// The absolute path, without links as far as it exists, and without a trailing separator.
@@ -143,61 +141,40 @@ bool is_or_holds(const fs::path& directory, const fs::path& path) {
   return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
 }
 
-/// The first file below `directory` that is not part of a deployment and that CHECKSUMS does not list; empty
-/// if there is none.
-Result<std::string> foreign_file(const fs::path& directory) {
+/// The first file below `directory` that does not belong to a deployment there or, if there are variants, in a
+/// folder there; empty if there is none.
+Result<std::string> foreign_file(const fs::path& directory, bool variants) {
+  std::map<fs::path, Checksums> sums;  // by the deployment's folder; empty if they cannot be read
   std::error_code code;
-  Checksums sums;  // empty if the file cannot be read
-  if (const auto text = read_text_file(directory / kChecksumFile); text.ok())
-    if (auto parsed = parse_checksums(*text); parsed.ok()) sums = std::move(*parsed);
-  const auto listed = [&](const fs::path& inside, bool folder) {
-    if (!folder) return sums.contains(inside.generic_string());
-    const std::string prefix = inside.generic_string() + "/";
-    const auto next = sums.lower_bound(prefix);
-    return next != sums.end() && next->first.compare(0, prefix.size(), prefix) == 0;
-  };
   for (auto it = fs::recursive_directory_iterator(directory, code);
        !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
-    const fs::path inside = it->path().lexically_relative(directory);
     std::error_code ignored;
-    const bool folder = it->symlink_status(ignored).type() == fs::file_type::directory;
-    if (*inside.begin() == kRtlFolder && (folder || inside.has_parent_path())) continue;
-    if (listed(inside, folder)) continue;
-    const bool image = (inside.parent_path() == kImageFolder && inside.extension() == ".xclbin") ||
-                       (inside.parent_path() == kWeightsFolder && inside.extension() == ".bin");
-    if (folder ? inside != kImageFolder && inside != kWeightsFolder
-               : !image && inside != kPlanFile && inside != kChecksumFile)
-      return inside.generic_string();
-  }
-  if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
-  return std::string();
-}
-
-/// As foreign_file(), for a directory of deployments with their index and perhaps a Makefile.
-Result<std::string> foreign_beside_variants(const fs::path& directory) {
-  std::error_code code;
-  for (auto it = fs::directory_iterator(directory, code); !code && it != fs::directory_iterator();
-       it.increment(code)) {
-    const std::string name = it->path().filename().string();
-    std::error_code ignored;
-    if (it->symlink_status(ignored).type() != fs::file_type::directory) {
-      if (name != kVariantsFile && name != "Makefile") return name;
-      continue;
+    if (it->symlink_status(ignored).type() == fs::file_type::directory) continue;
+    const fs::path path = it->path().lexically_relative(directory);
+    if (variants && (path == kVariantsFile || path == "Makefile")) continue;
+    const fs::path folder = variants ? *path.begin() : fs::path();
+    const fs::path inside = variants ? path.lexically_relative(folder) : path;
+    const auto [listed, fresh] = sums.try_emplace(folder);
+    if (fresh) {
+      const auto text = read_text_file(directory / folder / kChecksumFile);
+      auto parsed = text.ok() ? parse_checksums(*text) : Result<Checksums>(text.error());
+      if (parsed.ok()) listed->second = std::move(*parsed);
     }
-    if (!fs::exists(it->path() / kPlanFile, ignored)) return name;
-    MILLRACE_ASSIGN(const std::string foreign, foreign_file(it->path()));
-    if (!foreign.empty()) return name + "/" + foreign;
+    const bool made = inside == kPlanFile || inside == kChecksumFile ||
+                      (inside.has_parent_path() && *inside.begin() == kRtlFolder) ||
+                      (inside.parent_path() == kImageFolder && inside.extension() == ".xclbin") ||
+                      (inside.parent_path() == kWeightsFolder && inside.extension() == ".bin");
+    if (!made && !listed->second.contains(inside.generic_string())) return path.generic_string();
   }
   if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
   return std::string();
 }
 
-/// `foreign` says why a directory that is not empty must not be replaced; empty if it may be.
-Status replaceable(const fs::path& directory, const std::vector<fs::path>& inputs,
-                   const std::function<Result<std::string>(const fs::path&)>& foreign) {
-  constexpr char kRemedy[] = "; give a new directory";
+}  // namespace
+
+Status check_replaceable(const fs::path& directory, const std::vector<fs::path>& inputs, bool variants) {
   const auto refused = [&](const std::string& why) {
-    return Error(ErrorCode::kInvalidInput, directory.string() + ": " + why + kRemedy);
+    return Error(ErrorCode::kInvalidInput, directory.string() + ": " + why + "; give a new directory");
   };
   const fs::path target = resolved(directory);
   std::error_code code;
@@ -215,31 +192,16 @@ Status replaceable(const fs::path& directory, const std::vector<fs::path>& input
   const bool empty = fs::is_empty(target, code);
   if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
   if (empty) return {};
-  MILLRACE_ASSIGN(const std::string why, foreign(target));
-  if (!why.empty()) return refused(why);
+  const bool ours = variants
+                        ? fs::exists(target / kVariantsFile, code)
+                        : fs::exists(target / kPlanFile, code) && fs::exists(target / kChecksumFile, code);
+  if (!ours)
+    return refused(std::string("holds files that are no ") +
+                   (variants ? "variants of a deployment" : "deployment"));
+  MILLRACE_ASSIGN(const std::string foreign, foreign_file(target, variants));
+  if (!foreign.empty())
+    return refused("holds '" + foreign + "' beside its " + (variants ? "variants" : "deployment"));
   return {};
-}
-
-}  // namespace
-
-Status check_replaceable(const fs::path& directory, const std::vector<fs::path>& inputs) {
-  return replaceable(directory, inputs, [](const fs::path& target) -> Result<std::string> {
-    std::error_code code;
-    if (!fs::exists(target / kPlanFile, code) || !fs::exists(target / kChecksumFile, code))
-      return std::string("holds files that are no deployment");
-    MILLRACE_ASSIGN(const std::string foreign, foreign_file(target));
-    return foreign.empty() ? foreign : "holds '" + foreign + "' beside its deployment";
-  });
-}
-
-Status check_variants_replaceable(const fs::path& directory, const std::vector<fs::path>& inputs) {
-  return replaceable(directory, inputs, [](const fs::path& target) -> Result<std::string> {
-    std::error_code code;
-    if (!fs::exists(target / kVariantsFile, code))
-      return std::string("holds files that are no variants of a deployment");
-    MILLRACE_ASSIGN(const std::string foreign, foreign_beside_variants(target));
-    return foreign.empty() ? foreign : "holds '" + foreign + "' beside its variants";
-  });
 }
 
 Status check_no_variants(const fs::path& directory) {
@@ -266,23 +228,16 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   const auto sums = parse_checksums(*text);
   if (!sums.ok()) return within(sums.error());
   if (!sums->contains(kPlanFile)) return within(bad("CHECKSUMS does not list deployment.json"));
-  if (const auto status = verify_checksums(directory, *sums); !status.ok()) return within(status.error());
+  auto files = read_files(directory, *sums);
+  if (!files.ok()) return within(files.error());
 
-  LoadedDeployment loaded;
-  loaded.directory = directory;
-  const auto json = read_text_file(directory / kPlanFile, kMaxPlanBytes);
-  if (!json.ok()) return json.error();
-  auto plan = parse_deployment(*json);
+  const auto& json = files->at(kPlanFile);
+  auto plan = parse_deployment({reinterpret_cast<const char*>(json.data()), json.size()});
   if (!plan.ok()) return within(plan.error());
-  loaded.plan = std::move(plan).value();
+  LoadedDeployment loaded{directory, std::move(plan).value(), {}, {}, {}};
   if (const auto status = validate(loaded.plan); !status.ok()) return within(status.error());
-  for (const auto& image : loaded.plan.images)
-    if (const auto status = check_image(directory, loaded.plan, image, *sums); !status.ok())
-      return within(status.error());
-  for (const auto& partition : loaded.plan.partitions)
-    if (partition.parameters)
-      if (const auto status = check_parameters(directory, partition, *sums); !status.ok())
-        return within(status.error());
+  if (const auto status = add_files(std::move(*files), *sums, loaded); !status.ok())
+    return within(status.error());
   return loaded;
 }
 
@@ -293,20 +248,14 @@ Status write_deployment(const Deployment& deployment, const fs::path& directory,
   return write_directory_atomically(directory, [&](const fs::path& temporary) -> Status {
     MILLRACE_TRY(write_new_file(temporary / kPlanFile, to_json(deployment)));
     MILLRACE_TRY(fill(temporary));
-    for (const auto& image : deployment.images) {
-      MILLRACE_ASSIGN(const auto bytes, read_file(temporary / image.file, kMaxFileBytes));
-      if (sha256_hex(bytes) != image.file_sha256)
-        return Error(ErrorCode::kInternal, image.file + ": written with other bytes than planned");
-    }
-    for (const auto& partition : deployment.partitions) {
-      if (!partition.parameters) continue;
-      MILLRACE_ASSIGN(const auto bytes,
-                      read_file(temporary / partition.parameters->file, kMaxParameterBytes));
-      if (sha256_hex(bytes) != partition.parameters->sha256)
-        return Error(ErrorCode::kInternal,
-                     partition.parameters->file + ": written with other bytes than planned");
-    }
-    MILLRACE_ASSIGN(const std::string sums, make_checksums(temporary));
+    MILLRACE_ASSIGN(const std::string sums, sha256_sums(temporary));
+    const auto check = [&](const std::string& file, const std::string& sha256) -> Status {
+      if (sums.find(sha256 + "  " + file + "\n") != std::string::npos) return {};
+      return Error(ErrorCode::kInternal, file + ": written with other bytes than planned");
+    };
+    for (const auto& image : deployment.images) MILLRACE_TRY(check(image.file, image.file_sha256));
+    for (const auto& partition : deployment.partitions)
+      if (partition.parameters) MILLRACE_TRY(check(partition.parameters->file, partition.parameters->sha256));
     return write_new_file(temporary / kChecksumFile, sums);
   });
 }

@@ -1,11 +1,8 @@
-#include "runtime/plan/emulated_cluster.hpp"
-
 #include <algorithm>
 #include <map>
 #include <string>
 
-#include "runtime/base/file.hpp"
-#include "runtime/plan/image.hpp"
+#include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image_abi.hpp"
 
 namespace millrace::runtime::plan {
@@ -13,7 +10,6 @@ namespace {
 
 constexpr double kGigabitsPerSecond = 10;
 constexpr std::uint64_t kBandwidthBytesPerSecond = 10'000'000'000U;
-constexpr std::uint64_t kMaxImageBytes = std::uint64_t{2} << 30U;
 constexpr std::uint64_t kLeastMemoryBytes = 4096;  // for an image without a bank
 
 /// The number of channels each way between two endpoints, which are in ascending order.
@@ -41,12 +37,10 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
 Result<std::map<std::string, std::uint64_t>> memory_of_devices(const LoadedDeployment& deployment) {
   std::map<std::string, std::uint64_t> memory;
   for (const auto& image : deployment.plan.images) {
-    MILLRACE_ASSIGN(const auto bytes, read_file(deployment.image_path(image), kMaxImageBytes));
-    const auto view = parse_xclbin(bytes);
-    auto needed = view.ok() ? memory_bytes(*view) : Result<std::uint64_t>(view.error());
-    if (!needed.ok()) return needed.error().within(deployment.image_path(image).string());
+    MILLRACE_ASSIGN(const auto view, parse_xclbin(deployment.images.at(image.name)));
+    MILLRACE_ASSIGN(const auto needed, memory_bytes(view));
     auto& most = memory[image.device];
-    most = std::max({most, *needed, kLeastMemoryBytes});
+    most = std::max({most, needed, kLeastMemoryBytes});
   }
   return memory;
 }

@@ -5,7 +5,7 @@
 
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
-#include "runtime/plan/fields.hpp"
+#include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.pb.h"
 #include "runtime/plan/image_abi.hpp"
 #include "runtime/plan/proto.hpp"
@@ -13,34 +13,20 @@
 namespace millrace::runtime::plan {
 
 static void fields(Fields& io, ImagePort& port) {
-  io("name", port.name);
-  io("kind", port.kind);
-  io("compute_unit", port.compute_unit);
-  io("link_index", port.link_index);
-  io("memory_bank", port.memory_bank);
-  io("type", port.type);
-  io("elements", port.elements);
+  io(port.name, port.kind, port.compute_unit, port.link_index, port.memory_bank, port.type, port.elements);
 }
 
 static void fields(Fields& io, ImagePartition& partition) {
-  io("name", partition.name);
-  io("region", partition.region);
-  io("ports", partition.ports);
-  io("nodes", partition.nodes);
-  io("program_digest", partition.program_digest);
-  io("interval_cycles", partition.interval_cycles);
-  io("latency_cycles", partition.latency_cycles);
-  io.unless(std::string(), "parameters_unit", partition.parameters_unit);
-  io("rtl_digest", partition.rtl_digest);
+  io(partition.name, partition.region, partition.ports, partition.nodes, partition.program_digest,
+     partition.interval_cycles, partition.latency_cycles);
+  io.unless(std::string(), partition.parameters_unit);
+  io(partition.rtl_digest);
 }
 
 static void fields(Fields& io, ImageRecord& record) {
-  io("abi_version", record.abi_version);
-  io("name", record.name);
-  io("device", record.device);
-  io("content_digest", record.content_digest);
-  io("clock_mhz", record.clock_mhz);
-  io("partitions", record.partitions);
+  io.skip("schema_version");
+  io(record.abi_version, record.name, record.device, record.content_digest, record.clock_mhz,
+     record.partitions);
 }
 
 namespace {

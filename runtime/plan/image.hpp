@@ -12,7 +12,6 @@
 
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/plan/deployment.hpp"
 
 namespace millrace::runtime::plan {
 

@@ -3,7 +3,6 @@
 
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/deployment.hpp"
-#include "runtime/plan/fields.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/program.pb.h"
 #include "runtime/plan/proto.hpp"
@@ -14,8 +13,7 @@ namespace k = kernels;
 // One function a struct; called by Fields, so declared before it is used and found by its Fields argument.
 
 void fields(Fields& io, k::ElementType& type) {
-  io("kind", type.kind);
-  io("bits", type.bits);
+  io(type.kind, type.bits);
   if (!io.reads()) return;
   const bool fits = type.bits >= 1 && type.bits <= 32 &&
                     (type.kind != k::ElementType::Kind::kBipolar || type.bits == 1) &&
@@ -24,111 +22,70 @@ void fields(Fields& io, k::ElementType& type) {
 }
 
 static void fields(Fields& io, k::Window& window) {
-  io("kernel_h", window.kernel_h);
-  io("kernel_w", window.kernel_w);
-  io("stride_h", window.stride_h);
-  io("stride_w", window.stride_w);
-  io("dilation_h", window.dilation_h);
-  io("dilation_w", window.dilation_w);
-  io("pad_top", window.pad_top);
-  io("pad_left", window.pad_left);
-  io("pad_bottom", window.pad_bottom);
-  io("pad_right", window.pad_right);
-  io("pad_value", window.pad_value);
+  io(window.kernel_h, window.kernel_w, window.stride_h, window.stride_w, window.dilation_h, window.dilation_w,
+     window.pad_top, window.pad_left, window.pad_bottom, window.pad_right, window.pad_value);
 }
 
 static void fields(Fields& io, k::Requantise& requantise) {
-  io("form", requantise.form);
-  io("multiplier", requantise.multiplier);
-  io("offset", requantise.offset);
-  io("shift", requantise.shift);
-  io("thresholds", requantise.thresholds);
-  io("zero_point", requantise.zero_point);
-  io("lowest", requantise.lowest);
-  io("highest", requantise.highest);
+  io(requantise.form, requantise.multiplier, requantise.offset, requantise.shift, requantise.thresholds,
+     requantise.lowest, requantise.highest, requantise.zero_point);
 }
 
 /// Without the weights, which are blobs.
 static void fields(Fields& io, k::Convolution& convolution) {
-  io("window", convolution.window);
-  io("out_channels", convolution.out_channels);
-  io("groups", convolution.groups);
-  io("weight_type", convolution.weight_type);
-  io("bias", convolution.bias);
-  io("accumulator", convolution.accumulator);
-  io("requantise", convolution.requantise);
+  io(convolution.window, convolution.out_channels, convolution.groups, convolution.weight_type);
+  io.skip("weights_sha256");
+  io(convolution.bias, convolution.accumulator, convolution.requantise);
 }
 
 static void fields(Fields& io, k::MaxPool& pool) {
-  io("window", pool.window);
+  io(pool.window);
 }
 
 static void fields(Fields& io, k::SumPool& pool) {
-  io("window", pool.window);
-  io("accumulator", pool.accumulator);
-  io("requantise", pool.requantise);
+  io(pool.window, pool.accumulator, pool.requantise);
 }
 
 static void fields(Fields& io, k::Rescale& rescale) {
-  io("requantise", rescale.requantise);
+  io(rescale.requantise);
 }
 
 static void fields(Fields& io, k::Lookup& lookup) {
-  io("table", lookup.table);
+  io(lookup.table);
 }
 
 static void fields(Fields& io, k::Add& add) {
-  io("multiplier_a", add.multiplier_a);
-  io("multiplier_b", add.multiplier_b);
-  io("offset", add.offset);
-  io("shift", add.shift);
-  io("lowest", add.lowest);
-  io("highest", add.highest);
-  io("table", add.table);
+  io(add.multiplier_a, add.multiplier_b, add.offset, add.shift, add.lowest, add.highest, add.table);
 }
 
 static void fields(Fields&, k::Concat&) {}
 
 static void fields(Fields& io, k::Permute& permute) {
-  io("dims", permute.dims);
-  io("perm", permute.perm);
+  io(permute.dims, permute.perm);
 }
 
 static void fields(Fields& io, k::Quantise& quantise) {
-  io("scale", quantise.scale);
-  io("zero_point", quantise.zero_point);
+  io(quantise.scale, quantise.zero_point);
 }
 
 static void fields(Fields& io, k::Dequantise& dequantise) {
-  io("scale", dequantise.scale);
-  io("zero_point", dequantise.zero_point);
+  io(dequantise.scale, dequantise.zero_point);
 }
 
 static void fields(Fields&, k::Softmax&) {}
 
 static void fields(Fields& io, k::Tensor& tensor) {
-  io("name", tensor.name);
-  io("type", tensor.type);
-  io("shape", tensor.shape);
-  io("scale", tensor.scale);
-  io("zero_point", tensor.zero_point);
+  io(tensor.name, tensor.type, tensor.shape, tensor.scale, tensor.zero_point);
 }
 
 static void fields(Fields& io, k::Block& block) {
-  io("name", block.name);
-  io("nodes", block.nodes);
-  io("inputs", block.inputs);
-  io("outputs", block.outputs);
-  io.one_of("operation", block.operation);
-  io.unless(k::Placement::kBaked, "placement", block.placement);
+  io(block.name, block.nodes, block.inputs, block.outputs);
+  io.one_of(block.operation);
+  io.unless(k::Placement::kBaked, block.placement);
 }
 
 static void fields(Fields& io, k::Program& program) {
-  io("name", program.name);
-  io("tensors", program.tensors);
-  io("inputs", program.inputs);
-  io("outputs", program.outputs);
-  io("blocks", program.blocks);
+  io(program.name, program.tensors, program.inputs, program.outputs, program.blocks);
 }
 
 namespace {

@@ -1,19 +1,28 @@
-// Between the structs of this folder and its generated protobuf classes. Private to runtime/plan: the classes
-// are only named here, so that protobuf's headers stay in the .cpp files.
+// Between the structs of this folder and its protobuf messages, in both directions. Each struct lists its
+// fields once, in a function `fields(Fields&, Struct&)`, in the order in which the .proto file declares them.
+// Private to runtime/plan.
 #pragma once
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/reflection.h>
+
+#include <cassert>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 
-namespace google::protobuf {
-class Message;
-}
 namespace millrace::plan {
 class ProgramFile;
 }  // namespace millrace::plan
@@ -41,5 +50,240 @@ Status from_json(std::string_view json, google::protobuf::Message& message, cons
 
 /// A version 0 (none), older than the previous or newer than ours is refused; `what` names the file.
 Status check_schema(std::uint32_t found, const std::string& what);
+
+class Fields;
+void fields(Fields& io, kernels::ElementType& type);  // program_proto.cpp
+
+class Fields {
+ public:
+  using Message = google::protobuf::Message;
+
+  /// Reads from `message`. Errors have the code `code`, and `where` names the message in them.
+  Fields(const Message& message, std::string where, ErrorCode code)
+      : in_(message), where_(std::move(where)), code_(code) {}
+  /// Writes to `message`.
+  explicit Fields(Message& message) : in_(message), out_(&message) {}
+
+  bool reads() const { return out_ == nullptr; }
+  /// The first error of a read.
+  const Status& status() const { return *status_; }
+  void fail(const std::string& why) {
+    if (status_->ok()) *status_ = Error(code_, where_ + ": " + why);
+  }
+
+  /// Transfers the next fields of the message.
+  template <class... T>
+  void operator()(T&... values) {
+    (transfer(next(), values), ...);
+  }
+
+  /// Passes over the next field, which the struct does not have.
+  void skip([[maybe_unused]] std::string_view name) {
+    [[maybe_unused]] const Field* const skipped = next();
+    assert(skipped->name() == name);
+  }
+
+  /// A oneof whose fields are in the order of the variant's alternatives.
+  template <class... T>
+  void one_of(std::variant<T...>& value) {
+    const auto& group = *next()->containing_oneof();
+    next_ += group.field_count() - 1;
+    if (reads()) {
+      const Field* const field = reflection().GetOneofFieldDescriptor(in_, &group);
+      if (field == nullptr) return fail("no " + group.name() + ", or one that this Millrace does not know");
+      set_alternative(value, static_cast<std::size_t>(field->index_in_oneof()),
+                      std::index_sequence_for<T...>());
+    }
+    const Field* const alternative = group.field(static_cast<int>(value.index()));
+    std::visit([&](auto& held) { transfer(alternative, held); }, value);
+  }
+
+  /// A field that is absent where it has the value `absent`.
+  template <class T>
+  void unless(const T& absent, T& value) {
+    const Field* const field = next();
+    if (reads() ? reflection().HasField(in_, field) : value != absent) transfer(field, value);
+  }
+
+ private:
+  using Field = google::protobuf::FieldDescriptor;
+
+  Fields(const Message& in, Message* out, const Fields& parent, std::string where)
+      : in_(in), out_(out), where_(std::move(where)), code_(parent.code_), status_(parent.status_) {}
+
+  const google::protobuf::Reflection& reflection() const { return *in_.GetReflection(); }
+  const Field* next() { return in_.GetDescriptor()->field(next_++); }
+
+  template <class T>
+  void transfer(const Field* field, T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      choice(field, value);
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+      scalar(field, value);
+    } else {
+      transfer_all(child(field), value);
+    }
+  }
+
+  template <class T>
+  void transfer(const Field* field, std::vector<T>& values) {
+    if constexpr (std::is_arithmetic_v<T>) return numbers(field, values);
+    if (reads()) values.resize(static_cast<std::size_t>(reflection().FieldSize(in_, field)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_same_v<T, std::string>) {
+        if (reads())
+          values[i] = reflection().GetRepeatedString(in_, field, static_cast<int>(i));
+        else
+          reflection().AddString(out_, field, values[i]);
+      } else if constexpr (!std::is_arithmetic_v<T>) {
+        transfer_all(element(field, static_cast<int>(i)), values[i]);
+      }
+    }
+  }
+
+  template <class T>
+  void transfer(const Field* field, std::optional<T>& value) {
+    if (reads() && reflection().HasField(in_, field)) value.emplace();
+    if (value) transfer(field, *value);
+  }
+
+  template <class T>
+  static void transfer_all(Fields nested, T& value) {
+    fields(nested, value);
+    assert(nested.next_ == nested.in_.GetDescriptor()->field_count());
+  }
+
+  template <class Variant, std::size_t... I>
+  static void set_alternative(Variant& value, std::size_t index, std::index_sequence<I...>) {
+    static_cast<void>(((index == I && (value.template emplace<I>(), true)) || ...));
+  }
+
+  Fields child(const Field* field) {
+    if (reads()) return {reflection().GetMessage(in_, field), nullptr, *this, where_ + "." + field->name()};
+    Message* const out = reflection().MutableMessage(out_, field);
+    return {*out, out, *this, ""};
+  }
+
+  /// A repeated message, called in errors by its `name` where it has one: "partitions 'p0'".
+  Fields element(const Field* field, int index) {
+    if (!reads()) {
+      Message* const out = reflection().AddMessage(out_, field);
+      return {*out, out, *this, ""};
+    }
+    const Message& in = reflection().GetRepeatedMessage(in_, field, index);
+    const Field* const name = in.GetDescriptor()->FindFieldByName("name");
+    const std::string called =
+        name == nullptr ? std::to_string(index + 1) : "'" + in.GetReflection()->GetString(in, name) + "'";
+    return {in, nullptr, *this, where_ + ": " + field->name() + " " + called};
+  }
+
+  /// An enumerator of ours has the number of its protobuf enumerator, counted from the first that is no
+  /// UNSPECIFIED.
+  template <class T>
+  void choice(const Field* field, T& value) {
+    const auto& type = *field->enum_type();
+    const int first = type.value(0)->name().ends_with("UNSPECIFIED") ? 1 : 0;
+    if (!reads()) return reflection().SetEnumValue(out_, field, static_cast<int>(value) + first);
+    const int number = reflection().GetEnumValue(in_, field);
+    if (number < first || type.FindValueByNumber(number) == nullptr)
+      return fail("unknown or missing " + field->name());
+    value = static_cast<T>(number - first);
+  }
+
+  /// Calls `use` with a value of the type that protobuf gives the field.
+  template <class Use>
+  static void with_type(const Field* field, const Use& use) {
+    switch (field->cpp_type()) {
+      case Field::CPPTYPE_INT32:
+        return use(std::int32_t{});
+      case Field::CPPTYPE_INT64:
+        return use(std::int64_t{});
+      case Field::CPPTYPE_UINT32:
+        return use(std::uint32_t{});
+      case Field::CPPTYPE_UINT64:
+        return use(std::uint64_t{});
+      case Field::CPPTYPE_BOOL:
+        return use(false);
+      case Field::CPPTYPE_FLOAT:
+        return use(float{});
+      default:
+        return use(double{});
+    }
+  }
+
+  template <class T, class P>
+  T narrowed(const Field* field, P from) {
+    if constexpr (std::is_integral_v<T> && std::is_integral_v<P> && !std::is_same_v<T, bool> &&
+                  !std::is_same_v<P, bool>)
+      if (!std::in_range<T>(from)) fail(field->name() + " is out of range");
+    return static_cast<T>(from);
+  }
+
+  template <class T>
+  void scalar(const Field* field, T& value) {
+    const auto& r = reflection();
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (reads())
+        value = r.GetString(in_, field);
+      else
+        r.SetString(out_, field, value);
+    } else {
+      with_type(field, [&]<class P>(P) {
+        const auto exchange = [&](auto get, auto set) {
+          if (reads())
+            value = narrowed<T>(field, (r.*get)(in_, field));
+          else
+            (r.*set)(out_, field, static_cast<P>(value));
+        };
+        using R = google::protobuf::Reflection;
+        if constexpr (std::is_same_v<P, std::int32_t>) exchange(&R::GetInt32, &R::SetInt32);
+        if constexpr (std::is_same_v<P, std::int64_t>) exchange(&R::GetInt64, &R::SetInt64);
+        if constexpr (std::is_same_v<P, std::uint32_t>) exchange(&R::GetUInt32, &R::SetUInt32);
+        if constexpr (std::is_same_v<P, std::uint64_t>) exchange(&R::GetUInt64, &R::SetUInt64);
+        if constexpr (std::is_same_v<P, bool>) exchange(&R::GetBool, &R::SetBool);
+        if constexpr (std::is_same_v<P, float>) exchange(&R::GetFloat, &R::SetFloat);
+        if constexpr (std::is_same_v<P, double>) exchange(&R::GetDouble, &R::SetDouble);
+      });
+    }
+  }
+
+  template <class T>
+  void numbers(const Field* field, std::vector<T>& values) {
+    with_type(field, [&]<class P>(P) {
+      if (!reads()) {
+        const auto out = reflection().GetMutableRepeatedFieldRef<P>(out_, field);
+        for (const T value : values) out.Add(static_cast<P>(value));
+        return;
+      }
+      const auto in = reflection().GetRepeatedFieldRef<P>(in_, field);
+      values.reserve(static_cast<std::size_t>(in.size()));
+      for (const P value : in) values.push_back(narrowed<T>(field, value));
+    });
+  }
+
+  const Message& in_;
+  Message* const out_ = nullptr;
+  int next_ = 0;  // the field to transfer, by its place in the .proto file
+  std::string where_;
+  ErrorCode code_ = ErrorCode::kInternal;
+  std::shared_ptr<Status> status_ = std::make_shared<Status>();  // shared with nested messages
+};
+
+/// Writes a struct as a message.
+template <class T>
+void write(const T& value, google::protobuf::Message& message) {
+  Fields out(message);
+  fields(out, const_cast<T&>(value));  // only read where fields are written
+}
+
+/// Reads a struct from a message; `where` names the message in errors, which have the code `code`.
+template <class T>
+Result<T> read(const google::protobuf::Message& message, const std::string& where, ErrorCode code) {
+  T value;
+  Fields in(message, where, code);
+  fields(in, value);
+  MILLRACE_TRY(in.status());
+  return value;
+}
 
 }  // namespace millrace::runtime::plan

@@ -55,7 +55,7 @@ Result<std::shared_ptr<Model>> Swapper::make(const std::string& name, const std:
   auto model = std::make_shared<Model>(name, version, replicas.front(), metrics_.model(name, version),
                                        options_.waiting);
   model->pipeline().want(wanted);
-  for (std::size_t i = 1; i < replicas.size(); ++i) MILLRACE_TRY(model->pipeline().add(replicas[i]));
+  for (std::size_t i = 1; i < replicas.size(); ++i) model->pipeline().add(replicas[i]);
   return model;
 }
 
@@ -264,9 +264,11 @@ Status Swapper::complete(const std::shared_ptr<Model>& serving) {
   if (there >= wanted) return {};
   const auto pending = serving->pending_verification();
   const StoredFrames nothing;  // the replica still computes warm-up frames
-  MILLRACE_TRY(
-      open_again(serving->pipeline(), wanted - there, pending != nullptr ? pending.get() : &nothing,
-                 [&](std::shared_ptr<Pipeline> more) { return serving->pipeline().add(std::move(more)); }));
+  MILLRACE_TRY(open_again(serving->pipeline(), wanted - there, pending != nullptr ? pending.get() : &nothing,
+                          [&](std::shared_ptr<Pipeline> more) -> Status {
+                            serving->pipeline().add(std::move(more));
+                            return {};
+                          }));
   serving->set_pending_verification(nullptr);
   return {};
 }
@@ -278,7 +280,10 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   std::shared_ptr<Model> after;  // from then on
   const auto open_one = [&]() -> Status {
     MILLRACE_ASSIGN(auto opened, open_verified(next, 1, result));
-    if (after != nullptr) return after->pipeline().add(std::move(opened));
+    if (after != nullptr) {
+      after->pipeline().add(std::move(opened));
+      return {};
+    }
     first.push_back(std::move(opened));
     if (2 * first.size() < wanted) return {};
     MILLRACE_ASSIGN(auto model, make(next.name, next.version, first, replicas_for(next.deployment->plan)));
@@ -287,8 +292,11 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
     after = std::move(model);
     return {};
   };
-  while (before.size() > 0) {
-    before.retire(options_.drain)->stop(options_.drain);
+  for (std::size_t left = wanted; left > 0; --left) {
+    if (const auto retired = before.retire())
+      retired->stop(options_.drain);
+    else
+      before.finish(options_.drain);  // the last replica, after take_over()
     const Status opened = open_one();
     if (opened.ok()) continue;
     if (after == nullptr) {
@@ -303,7 +311,6 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
                                "': " + std::to_string(after->pipeline().size()) + " of " +
                                std::to_string(wanted) + " replicas are up: " + result.missing->message());
   }
-  old->pipeline().finish(options_.drain);
   return {};
 }
 
@@ -313,9 +320,11 @@ void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, S
   result.rolled_back = true;
   for (std::size_t missing = wanted - before.size(); missing > 0; --missing) {
     auto again = before.open_again();
-    Status added = again.ok() ? before.add(std::move(*again)) : again.error();
-    if (added.ok()) continue;
-    result.missing = added.error();
+    if (again.ok()) {
+      before.add(std::move(*again));
+      continue;
+    }
+    result.missing = again.error();
     log::warning("models",
                  "model '" + old->name() +
                      "': a replica of the old version did not come up again: " + result.missing->message());

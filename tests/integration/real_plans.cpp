@@ -4,8 +4,6 @@
 #include <stdexcept>
 
 #include "compiler/emit/container.hpp"
-#include "runtime/base/digest.hpp"
-#include "runtime/base/file.hpp"
 #include "runtime/plan/image.hpp"
 
 namespace millrace::tests {
@@ -36,11 +34,9 @@ plan::Cluster emulated_ring(std::uint32_t cards) {
   return cluster;
 }
 
-std::shared_ptr<const plan::LoadedDeployment> write_images(Plan made, const fs::path& directory) {
+std::shared_ptr<const plan::LoadedDeployment> load_images(Plan made) {
   auto loaded = std::make_shared<plan::LoadedDeployment>();
-  loaded->directory = directory;
   loaded->plan = std::move(made.deployment);
-  fs::create_directories(directory / "images");
   for (plan::Image& image : loaded->plan.images) {
     plan::EmulationData data;
     data.record = made.records.at(image.name);
@@ -51,15 +47,12 @@ std::shared_ptr<const plan::LoadedDeployment> write_images(Plan made, const fs::
       partition.program_digest = plan::program_digest(data.programs.back());
     }
     data.record.content_digest = plan::compute_content_digest(data.record);
-    const auto bytes = compiler::emit::write_container(data, device_of_tests());
+    auto bytes = compiler::emit::write_container(data, device_of_tests());
     if (!bytes.ok()) throw std::runtime_error(bytes.error().message());
-    image.file = "images/" + image.name + ".xclbin";
-    image.file_sha256 = sha256_hex(*bytes);
     image.content_digest = data.record.content_digest;
     image.uuid = plan::uuid_from_digest(image.content_digest);  // as cards tell which image they hold
-    if (const Status written = write_file_atomically(directory / image.file, *bytes); !written.ok()) {
-      throw std::runtime_error(written.error().message());
-    }
+    loaded->images[image.name] = std::move(*bytes);
+    loaded->records[image.name] = std::move(data.record);
   }
   return loaded;
 }

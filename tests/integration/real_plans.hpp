@@ -2,7 +2,6 @@
 // emulated cards.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
 #include "runtime/plan/cluster.hpp"
@@ -14,9 +13,8 @@ namespace millrace::tests {
 /// chain_cluster() with a device description, and a cable from the last card to the first.
 runtime::plan::Cluster emulated_ring(std::uint32_t cards);
 
-/// Writes the plan's images below `directory`.
-std::shared_ptr<const runtime::plan::LoadedDeployment> write_images(Plan plan,
-                                                                    const std::filesystem::path& directory);
+/// The plan with its images, as if it had been read from a directory.
+std::shared_ptr<const runtime::plan::LoadedDeployment> load_images(Plan plan);
 
 /// The numbers of descriptors, threads and child processes of this process.
 struct Belongings {

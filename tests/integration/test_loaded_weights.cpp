@@ -12,7 +12,6 @@
 
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
-#include "runtime/pipeline/images.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/repository_host.hpp"
 #include "tests/paths/paths.hpp"
@@ -126,7 +125,7 @@ TEST(LoadedWeights, ARollbackRestoresTheOldWeights) {
   EXPECT_EQ(host.metric("millrace_programmings_total"), 3);
 }
 
-TEST(LoadedWeights, ReadImagesRefusesParametersOfAnotherImage) {
+TEST(LoadedWeights, LoadingRefusesParametersOfAnotherImage) {
   const TemporaryDirectory directory("millrace-loaded");
   const auto cluster =
       runtime::plan::load_cluster(fs::path(tests::source_dir()) / "configs/clusters/three-ku060.yaml");
@@ -134,42 +133,40 @@ TEST(LoadedWeights, ReadImagesRefusesParametersOfAnotherImage) {
   const auto loaded_ones = deploy(loaded(chain_program(6)), *cluster, 3, directory.path() / "loaded");
   const auto baked_ones = deploy(chain_program(6), *cluster, 3, directory.path() / "baked");
   ASSERT_TRUE(loaded_ones != nullptr && baked_ones != nullptr);
-  using runtime::plan::LoadedDeployment;
-  using runtime::plan::Partition;
-  const auto with_parameters = [](LoadedDeployment& deployment) {
-    std::vector<Partition*> found;
-    for (auto& partition : deployment.plan.partitions)
-      if (partition.parameters) found.push_back(&partition);
-    return found;
+  // Writes the altered plan with a right digest and right checksums, so that only its meaning is wrong.
+  const auto expect_refused = [](const fs::path& folder, runtime::plan::Deployment altered,
+                                 const std::string& why) {
+    altered.digest = runtime::plan::compute_digest(altered);
+    ASSERT_TRUE(write_file_atomically(folder / "deployment.json", runtime::plan::to_json(altered)).ok());
+    const std::string sum_up = "cd '" + folder.string() + "' && sha256sum deployment.json */*.xclbin " +
+                               (fs::exists(folder / "weights") ? "weights/*" : "") + " > CHECKSUMS";
+    ASSERT_EQ(std::system(sum_up.c_str()), 0);
+    const auto refused = runtime::plan::load_deployment(folder);
+    ASSERT_FALSE(refused.ok()) << why;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt) << refused.error().message();
+    EXPECT_NE(refused.error().message().find(why), std::string::npos) << refused.error().message();
   };
-  const auto expect_refused = [&](const LoadedDeployment& altered, const std::string& why) {
-    const auto images = runtime::pipeline::read_images(altered);
-    ASSERT_FALSE(images.ok()) << why;
-    EXPECT_EQ(images.error().code(), ErrorCode::kCorrupt) << images.error().message();
-    EXPECT_NE(images.error().message().find(why), std::string::npos) << images.error().message();
-  };
-  ASSERT_TRUE(runtime::pipeline::read_images(*loaded_ones).ok());
-
-  LoadedDeployment altered = *loaded_ones;
-  auto takers = with_parameters(altered);
+  std::vector<std::size_t> takers;
+  for (std::size_t i = 0; i < loaded_ones->plan.partitions.size(); ++i)
+    if (loaded_ones->plan.partitions[i].parameters) takers.push_back(i);
   ASSERT_EQ(takers.size(), 3U);
-  const auto given = *takers[0]->parameters;
-  takers[0]->parameters->sha256 = std::string(64, '0');
-  expect_refused(altered, given.file + " is not the file the plan was made with");
-  takers[0]->parameters.reset();
-  expect_refused(altered, "its image takes parameters, but the plan names none");
-  // Another partition's parameter file, intact and with its own checksum.
-  const auto other = std::find_if(takers.begin(), takers.end(), [&](const Partition* partition) {
-    return partition->parameters && partition->program_digest != takers[0]->program_digest;
+  const auto& partitions = loaded_ones->plan.partitions;
+
+  auto altered = loaded_ones->plan;
+  altered.partitions[takers[0]].parameters.reset();
+  expect_refused(loaded_ones->directory, altered, "takes parameters, but the plan has none");
+
+  const auto other = std::find_if(takers.begin(), takers.end(), [&](std::size_t i) {
+    return partitions[i].program_digest != partitions[takers[0]].program_digest;
   });
   ASSERT_NE(other, takers.end());
-  takers[0]->parameters = (*other)->parameters;
-  expect_refused(altered, (*other)->parameters->file + " is for another topology");
+  altered.partitions[takers[0]].parameters = partitions[*other].parameters;
+  expect_refused(loaded_ones->directory, altered, "are for topology");
 
-  altered = *baked_ones;
-  for (auto& partition : altered.plan.partitions)
-    if (!partition.image.empty()) partition.parameters = given;
-  expect_refused(altered, "the plan names parameters, but its image takes none");
+  altered = baked_ones->plan;
+  for (auto& partition : altered.partitions)
+    if (!partition.image.empty()) partition.parameters = partitions[takers[0]].parameters;
+  expect_refused(baked_ones->directory, altered, "takes no parameters, but the plan has some");
 }
 
 TEST(LoadedWeights, ANewVersionSwapsWeightsOfSimulatedCardsAndProgramsNone) {

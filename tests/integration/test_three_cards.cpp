@@ -13,7 +13,6 @@
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/dispatcher.hpp"
-#include "runtime/pipeline/images.hpp"
 #include "tests/integration/card_process.hpp"
 #include "tests/integration/pipeline_status.hpp"
 #include "tests/integration/program_deployment.hpp"
@@ -76,11 +75,9 @@ class ThreeCards : public testing::TestWithParam<bool> {
 };
 
 TEST_P(ThreeCards, EachImageHoldsOnlyItsOwnLayers) {
-  const auto images = pipeline::read_images(*deployment_);
-  ASSERT_TRUE(images.ok()) << images.error().message();
-  ASSERT_EQ(images->bytes.size(), 3U);
+  ASSERT_EQ(deployment_->images.size(), 3U);
   std::set<std::string> convolutions;
-  for (const auto& [name, bytes] : images->bytes) {
+  for (const auto& [name, bytes] : deployment_->images) {
     const auto view = plan::parse_xclbin(bytes);
     ASSERT_TRUE(view.ok());
     const auto data = plan::decode_emulation_data(view->find(plan::kSectionEmulationData)->bytes);

@@ -4,15 +4,11 @@
 #include <boost/json.hpp>
 #include <ostream>
 
-#include "runtime/base/file.hpp"
-
 namespace millrace::cli {
 namespace {
 
 namespace json = boost::json;
 using namespace runtime::plan;
-
-constexpr std::uint64_t kMaxImageBytes = std::uint64_t{2} << 30U;
 
 ProgramSummary summarise(const kernels::Program& program, const std::string& partition,
                          const std::string& place, const std::string& device,
@@ -166,18 +162,16 @@ Result<Description> describe(const LoadedDeployment& deployment) {
   out.plan = deployment.plan;
   std::vector<EmulationData> images;
   for (const auto& image : out.plan.images) {
-    const auto path = deployment.image_path(image);
-    MILLRACE_ASSIGN(const auto bytes, read_file(path, kMaxImageBytes));
+    const auto& bytes = deployment.images.at(image.name);
     out.image_bytes.push_back(bytes.size());
-    const auto view = parse_xclbin(bytes);
-    if (!view.ok()) return view.error().within(path.string());
-    const XclbinSection* section = view->find(kSectionEmulationData);
+    MILLRACE_ASSIGN(const auto view, parse_xclbin(bytes));
+    const XclbinSection* section = view.find(kSectionEmulationData);
     if (section == nullptr) {
       images.emplace_back();
       continue;
     }
     auto data = decode_emulation_data(section->bytes);
-    if (!data.ok()) return data.error().within(path.string());
+    if (!data.ok()) return data.error().within((deployment.directory / image.file).string());
     images.push_back(std::move(data).value());
   }
   for (const auto& partition : out.plan.partitions) {

@@ -66,8 +66,7 @@ Status run(const PackCommand& command, std::ostream& out) {
     return Error(ErrorCode::kNotFound,
                  "--image: the deployment has no '" + command.image + "'; it has " + known);
   }
-  MILLRACE_ASSIGN(const auto before, read_file(deployment.image_path(*image), kMaxFileBytes));
-  const auto data = emulation_data_of(before);
+  const auto data = emulation_data_of(deployment.images.at(image->name));
   if (!data.ok()) return data.error().within(image->file);
   MILLRACE_ASSIGN(const auto vendor, read_file(command.xclbin, kMaxFileBytes));
   const auto made = compiler::emit::pack_container(vendor, *data);

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "runtime/base/file.hpp"
-#include "runtime/plan/emulated_cluster.hpp"
+#include "runtime/plan/deployment.hpp"
 #include "server/http/limits.hpp"
 #include "tools/cli/serve_models.hpp"
 #include "tools/cli/serve_repository_check.hpp"

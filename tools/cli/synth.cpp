@@ -5,7 +5,7 @@
 
 #include "compiler/synth/partition.hpp"
 #include "runtime/base/text.hpp"
-#include "runtime/plan/variants.hpp"
+#include "runtime/plan/deployment.hpp"
 #include "tools/cli/commands.hpp"
 
 namespace millrace::cli {

@@ -17,7 +17,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/pipeline/pipeline.hpp"
-#include "runtime/plan/emulated_cluster.hpp"
+#include "runtime/plan/deployment.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/verify_frames.hpp"
 #include "tools/cli/verify_model.hpp"
@@ -123,15 +123,15 @@ Status make_dump_folder(const std::filesystem::path& folder) {
 }
 
 /// Runs the frames on emulated or real cards, one frame at a time.
-Status run_functional(const VerifyCommand& command, const plan::LoadedDeployment& loaded,
+Status run_functional(const VerifyCommand& command,
+                      const std::shared_ptr<const plan::LoadedDeployment>& loaded,
                       const plan::Cluster& cluster, const ReferenceModel& reference,
                       const VerifyFrames& frames, Findings& findings, std::size_t& cards) {
   MILLRACE_TRY(runtime::emulator::select_backend(cluster));
   runtime::pipeline::PipelineOptions options;
   options.stuck_after = kFrameBound;
   MILLRACE_ASSIGN(const auto pipeline,
-                  runtime::pipeline::Dispatcher::open(std::make_shared<const plan::LoadedDeployment>(loaded),
-                                                      cluster, options, loaded.plan.replicas));
+                  runtime::pipeline::Dispatcher::open(loaded, cluster, options, loaded->plan.replicas));
   MILLRACE_TRY(compare_frames(*pipeline, reference, frames, command, findings));
   cards = pipeline->status().cards.size();
   pipeline->stop(std::chrono::milliseconds(1000));
@@ -149,15 +149,16 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   if (!rtl && command.stall != 0) {
     return Error(ErrorCode::kInvalidInput, "--stall needs --fidelity rtl: only a simulation has a clock");
   }
-  MILLRACE_ASSIGN(const plan::LoadedDeployment deployment, plan::load_deployment(command.deployment));
+  MILLRACE_ASSIGN(auto loaded, plan::load_deployment(command.deployment));
+  const auto shared = std::make_shared<const plan::LoadedDeployment>(std::move(loaded));
+  const plan::LoadedDeployment& deployment = *shared;
   if (!command.dump_tensors.empty()) MILLRACE_TRY(make_dump_folder(command.dump_tensors));
   MILLRACE_ASSIGN(const VerifyFrames frames,
                   make_frames(command, deployment.plan.model, rtl ? kRandomRtlFrames : kRandomFrames));
   MILLRACE_ASSIGN(const plan::Cluster cluster,
                   command.cluster.empty() ? plan::emulated_cluster_for(deployment, deployment.plan.replicas)
                                           : plan::load_cluster(command.cluster));
-  MILLRACE_ASSIGN(const runtime::pipeline::Images images, runtime::pipeline::read_images(deployment));
-  MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment, images));
+  MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment));
   if (command.tolerance > 0 && !reference.output_step(0))
     return Error(ErrorCode::kUnsupported, "--tolerance " + std::to_string(command.tolerance) + ": output '" +
                                               deployment.plan.model.outputs.at(0).name +
@@ -170,10 +171,10 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   std::size_t cards = 0;
   RtlFindings simulated;
   if (rtl) {
-    MILLRACE_TRY(run_rtl(command, deployment, cluster, images, reference, frames, findings, simulated));
+    MILLRACE_TRY(run_rtl(command, deployment, cluster, reference, frames, findings, simulated));
     cards = simulated.cards;
   } else {
-    MILLRACE_TRY(run_functional(command, deployment, cluster, reference, frames, findings, cards));
+    MILLRACE_TRY(run_functional(command, shared, cluster, reference, frames, findings, cards));
   }
   if (!command.dump_tensors.empty()) {
     MILLRACE_TRY(reference.dump(frames.inputs[findings.first_frame], command.dump_tensors));

@@ -82,12 +82,11 @@ std::optional<Difference> earliest_difference(const std::string& partition, cons
   return found;
 }
 
-Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deployment,
-                                            const runtime::pipeline::Images& images) {
+Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deployment) {
   ReferenceModel model;
   model.deployment_ = &deployment.plan;
   std::map<std::string, plan::EmulationData> decoded;
-  for (const auto& [name, bytes] : images.bytes) {
+  for (const auto& [name, bytes] : deployment.images) {
     MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(bytes));
     const plan::XclbinSection* const section = view.find(kEmulationData);
     if (section == nullptr) {
@@ -103,7 +102,7 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
       model.programs_.push_back(partition.program);
       continue;
     }
-    if (const auto file = images.parameters.find(partition.name); file != images.parameters.end()) {
+    if (const auto file = deployment.parameters.find(partition.name); file != deployment.parameters.end()) {
       auto program = plan::decode_parameters(file->second, partition.program_digest);
       if (!program.ok()) return program.error().within("partition '" + partition.name + "'");
       model.programs_.push_back(std::move(*program));

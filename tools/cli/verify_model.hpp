@@ -13,7 +13,6 @@
 #include "kernels/program/program.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/pipeline/images.hpp"
 #include "runtime/plan/deployment.hpp"
 
 namespace millrace::cli {
@@ -44,8 +43,7 @@ class ReferenceModel {
  public:
   /// Reads the programs of card partitions from the images' EMULATION_DATA. `deployment` must outlive this
   /// object. kCorrupt; kUnsupported if an image has no EMULATION_DATA or a channel carries a slice.
-  static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment,
-                                     const runtime::pipeline::Images& images);
+  static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment);
 
   /// Computes the model's outputs for one frame of the model's inputs.
   std::vector<Buffer> run(const std::vector<Buffer>& inputs) const;

@@ -36,7 +36,7 @@ class Run {
   Run(const VerifyCommand& command, const plan::LoadedDeployment& deployment, const ReferenceModel& reference,
       const VerifyFrames& frames, Findings& findings, RtlFindings& out)
       : command_(command),
-        directory_(deployment),
+        deployment_(deployment),
         plan_(deployment.plan),
         reference_(reference),
         frames_(frames),
@@ -44,13 +44,13 @@ class Run {
         out_(out),
         system_({command.stall, command.seed}) {}
 
-  Status prepare(const plan::Cluster& cluster, const runtime::pipeline::Images& images) {
+  Status prepare(const plan::Cluster& cluster) {
     rtl::BuildOptions options;
     options.progress = [](const std::string& line) { log::info("rtl", line); };
-    MILLRACE_ASSIGN(const auto built, rtl::build_simulations(directory_, options));
-    for (std::size_t i = 0; i < built.size(); ++i) MILLRACE_TRY(add_partition(built[i], images, i));
+    MILLRACE_ASSIGN(const auto built, rtl::build_simulations(deployment_, options));
+    for (std::size_t i = 0; i < built.size(); ++i) MILLRACE_TRY(add_partition(built[i], i));
     MILLRACE_ASSIGN(const auto binding,
-                    runtime::pipeline::bind_endpoints(plan_, images.records, cluster,
+                    runtime::pipeline::bind_endpoints(plan_, deployment_.records, cluster,
                                                       [](const plan::ClusterCard&) { return true; }));
     out_.cards = binding.cards.size();
     for (const auto& bound : binding.channels) MILLRACE_TRY(add_channel(bound, binding, cluster));
@@ -101,19 +101,18 @@ class Run {
  private:
   // Building the system.
 
-  Status add_partition(const rtl::BuiltPartition& built, const runtime::pipeline::Images& images,
-                       std::size_t number) {
+  Status add_partition(const rtl::BuiltPartition& built, std::size_t number) {
     const plan::Partition& partition = *plan_.find_partition(built.partition);
     MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(built.entry, command_.seed + number));
     MILLRACE_TRY(rtl::check_ports(simulation->design(), reference_.program(partition.name)));
-    if (const auto file = images.parameters.find(partition.name); file != images.parameters.end()) {
+    if (const auto file = deployment_.parameters.find(partition.name); file != deployment_.parameters.end()) {
       MILLRACE_ASSIGN(const auto header, plan::read_parameter_header(file->second));
       MILLRACE_TRY(
           simulation->load_constants(std::span(file->second).subspan(header.load.offset, header.load.bytes)));
       MILLRACE_TRY(simulation->hold_weights(
           std::span(file->second).subspan(header.streamed.offset, header.streamed.bytes)));
     }
-    const double image_clock = images.records.at(partition.image).clock_mhz;
+    const double image_clock = deployment_.records.at(partition.image).clock_mhz;
     const double clock = image_clock > 0 ? image_clock : simulation->design().clock_mhz;
     if (!(clock > 0))
       return Error(ErrorCode::kCorrupt, "image '" + partition.image + "' has no clock frequency");
@@ -326,7 +325,7 @@ class Run {
   }
 
   const VerifyCommand& command_;
-  const plan::LoadedDeployment& directory_;
+  const plan::LoadedDeployment& deployment_;
   const plan::Deployment& plan_;
   const ReferenceModel& reference_;
   const VerifyFrames& frames_;
@@ -388,11 +387,10 @@ std::vector<std::string> RtlFindings::wasteful_streams() const {
 }
 
 Status run_rtl(const VerifyCommand& command, const plan::LoadedDeployment& deployment,
-               const plan::Cluster& cluster, const runtime::pipeline::Images& images,
-               const ReferenceModel& reference, const VerifyFrames& frames, Findings& findings,
-               RtlFindings& out) {
+               const plan::Cluster& cluster, const ReferenceModel& reference, const VerifyFrames& frames,
+               Findings& findings, RtlFindings& out) {
   Run run(command, deployment, reference, frames, findings, out);
-  MILLRACE_TRY(run.prepare(cluster, images));
+  MILLRACE_TRY(run.prepare(cluster));
   MILLRACE_TRY(run.simulate());
   run.report();
   return {};

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/pipeline/images.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/rtl/system.hpp"
@@ -78,8 +77,7 @@ struct RtlFindings {
 /// partition and of the model. kEnvironment if Verilator or g++ is missing; also the errors of
 /// rtl::build_simulations(), bind_endpoints() and System::run().
 Status run_rtl(const VerifyCommand& command, const runtime::plan::LoadedDeployment& deployment,
-               const runtime::plan::Cluster& cluster, const runtime::pipeline::Images& images,
-               const ReferenceModel& reference, const VerifyFrames& frames, Findings& findings,
-               RtlFindings& out);
+               const runtime::plan::Cluster& cluster, const ReferenceModel& reference,
+               const VerifyFrames& frames, Findings& findings, RtlFindings& out);
 
 }  // namespace millrace::cli

@@ -11,7 +11,6 @@
 
 #include "compiler/emit/deployment.hpp"
 #include "runtime/base/file.hpp"
-#include "runtime/plan/emulated_cluster.hpp"
 #include "runtime/plan/image.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/shortcuts/cuts.hpp"
@@ -267,6 +266,28 @@ TEST_F(DamagedDeployment, WithAnAlteredImageIsRefusedEvenIfChecksumsMatch) {
   expect(load_error().message(), "image1.xclbin: not the file the plan was made with");
 }
 
+TEST_F(DamagedDeployment, WhosePlanNamesOtherImagesIsRefused) {
+  const Deployment plan = load_deployment(target_)->plan;
+  const auto refusal_of = [&](const std::function<void(Deployment&)>& change) {
+    Deployment changed = plan;
+    change(changed);
+    changed.digest = compute_digest(changed);
+    put("deployment.json", to_json(changed));
+    sum_up();
+    return load_error().message();
+  };
+  for (const char* file : {"../image0.xclbin", "/etc/passwd", ""})
+    expect(refusal_of([&](auto& p) { p.images[0].file = file; }),
+           "image 'image0': CHECKSUMS does not list " + std::string(file));
+  expect(refusal_of([](auto& p) { p.images[1].file = p.images[0].file; }),
+         "not the file the plan was made with");
+  expect(refusal_of([](auto& p) { p.images[0].file_sha256 = "x"; }), "not the file the plan was made with");
+  expect(refusal_of([](auto& p) { p.images[0].uuid = "x"; }), "image0.xclbin: its uuid is ");
+  expect(refusal_of([](auto& p) { p.images[0].content_digest = "x"; }), "its record is not the one");
+  expect(refusal_of([](auto& p) { p.partitions[1].program_digest = "x"; }),
+         "holds another partition than 'part0'");
+}
+
 TEST_F(DamagedDeployment, WithoutValidChecksumsIsRefused) {
   fs::remove(target_ / "CHECKSUMS");
   EXPECT_EQ(load_error().code(), ErrorCode::kNotFound);
@@ -348,11 +369,6 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedWithTheInconsistency) {
   expect(refusal([](auto& p) { p.endpoints[1].image = "none"; }), "image");
   expect(refusal([](auto& p) { p.endpoints[0].image = "image0"; }), "image");
   expect(refusal([](auto& p) { p.endpoints.push_back(p.endpoints[1]); }), "stands twice");
-  expect(refusal([](auto& p) { p.images[0].file = "../image0.xclbin"; }), "inside the deployment");
-  expect(refusal([](auto& p) { p.images[0].file = "/etc/passwd"; }), "inside the deployment");
-  expect(refusal([](auto& p) { p.images[1].file = p.images[0].file; }), "no other image");
-  expect(refusal([](auto& p) { p.images[0].uuid = "x"; }), "uuid");
-  expect(refusal([](auto& p) { p.images[0].file_sha256 = "x"; }), "digest");
   expect(refusal([](auto& p) { p.images[0].partitions = {"part1"}; }), "part1");
   expect(refusal([](auto& p) { p.images[0].partitions.clear(); }), "holds no partition");
   expect(refusal([](auto& p) { p.partitions[1].kind = PartitionKind::kAie; }), "AIE");

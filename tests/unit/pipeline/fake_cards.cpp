@@ -222,17 +222,18 @@ pipeline::CardSource FakeWorld::source() {
           }};
 }
 
-pipeline::Images FakeWorld::images() const {
-  pipeline::Images images;
-  images.records = plan_.records;
+std::shared_ptr<const plan::LoadedDeployment> FakeWorld::deployment() const {
+  auto loaded = std::make_shared<plan::LoadedDeployment>();
+  loaded->plan = plan_.deployment;
+  loaded->records = plan_.records;
   for (const auto& [name, record] : plan_.records) {
     const auto* const text = reinterpret_cast<const std::byte*>(name.data());
-    images.bytes[name] = Bytes(text, text + name.size());
+    loaded->images[name] = Bytes(text, text + name.size());
     for (const plan::ImagePartition& partition : record.partitions) {
-      if (!partition.parameters_unit.empty()) images.parameters[partition.name] = Bytes(64);
+      if (!partition.parameters_unit.empty()) loaded->parameters[partition.name] = Bytes(64);
     }
   }
-  return images;
+  return loaded;
 }
 
 bool FakeWorld::operate(std::uint32_t card) {

@@ -28,7 +28,7 @@ class FakeWorld {
   const runtime::plan::Cluster& cluster() const { return cluster_; }
 
   /// For each image, its name stands in for its bytes.
-  runtime::pipeline::Images images() const;
+  std::shared_ptr<const runtime::plan::LoadedDeployment> deployment() const;
 
   void kill(std::uint32_t card);
   /// While a card is stalled, it takes in no frames.

@@ -38,7 +38,7 @@ class DispatcherTest : public testing::Test {
       if (all_ == nullptr) {
         all_ = std::make_unique<Dispatcher>(std::move(opened), queue);
       } else {
-        ASSERT_TRUE(all_->add(std::move(opened)).ok());
+        all_->add(std::move(opened));
       }
     }
   }
@@ -318,28 +318,35 @@ TEST_F(DispatcherTest, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie)
               served.load(), lost_frames.load(), not_ready);
 }
 
-TEST_F(DispatcherTest, RetiringTheLastReplicaCompletesTheWaitingFrames) {
+TEST_F(DispatcherTest, TheLastReplicaIsNotRetiredAndFinishCompletesTheWaitingFramesUnderLoad) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
   for (std::uint32_t i = 0; i < 2 * kSlots + 4; ++i) submit();
-  const auto one = all_->retire(kPatience);
+  const auto one = all_->retire();
   ASSERT_NE(one, nullptr);
-  EXPECT_EQ(all_->status().queued, 4U) << "another replica is left, so retire() does not wait";
+  EXPECT_EQ(all_->retire(), nullptr);
+  EXPECT_EQ(all_->status().queued, 4U);
+  all_->refuse(Error(ErrorCode::kUnavailable, "its version ends"));
   std::thread release([&] {
     world_->stall(first_card(0), false);
     world_->stall(first_card(1), false);
   });
-  const auto two = all_->retire(kPatience);
+  std::atomic<bool> finished{false};
+  std::atomic<int> taken{0};
+  std::thread load([&] {  // must not keep the queue from getting empty
+    do {
+      TestFrame frame(1, 1, 1);
+      taken.fetch_add(all_->infer(frame.frame).ok() ? 1 : 0);
+    } while (!finished.load());
+  });
+  all_->finish(kPatience);
+  finished.store(true);
+  load.join();
   release.join();
-  ASSERT_NE(two, nullptr);
   one->stop(kPatience);
-  two->stop(kPatience);
-  EXPECT_EQ(all_->retire(0ms), nullptr);
   for (auto& frame : frames_) EXPECT_TRUE(right(*frame));
-  submit();
-  ASSERT_FALSE(last_.ok());
-  EXPECT_EQ(last_.error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(taken.load(), 0);
 }
 
 TEST_F(DispatcherTest, AnAddedReplicaTakesTheWaitingFrames) {
@@ -347,7 +354,7 @@ TEST_F(DispatcherTest, AnAddedReplicaTakesTheWaitingFrames) {
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
   for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) submit();
-  const auto retired = all_->retire(0ms);
+  const auto retired = all_->retire();
   std::thread drain([&] { retired->stop(kPatience); });
   ASSERT_TRUE(eventually([&] { return !retired->ready(); }));
   world_->stall(first_card(0), false);
@@ -355,13 +362,13 @@ TEST_F(DispatcherTest, AnAddedReplicaTakesTheWaitingFrames) {
   auto fresh = open_one();
   ASSERT_NE(fresh, nullptr);
   EXPECT_EQ(all_->status().queued, 2U);
-  ASSERT_TRUE(all_->add(std::move(fresh)).ok());
+  all_->add(std::move(fresh));
   EXPECT_EQ(all_->status().queued, 0U);
   for (const std::size_t i : {4U, 5U}) EXPECT_TRUE(right(*frames_[i])) << i;
   world_->stall(first_card(1), false);
 }
 
-TEST_F(DispatcherTest, ARetiredReplicaIsDestroyedOnceItsPlaceIsReused) {
+TEST_F(DispatcherTest, ARetiredReplicaIsDestroyedEvenTheFirst) {
   open(2);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0}, failed{0};
@@ -376,22 +383,21 @@ TEST_F(DispatcherTest, ARetiredReplicaIsDestroyedOnceItsPlaceIsReused) {
       }
     });
   std::vector<std::weak_ptr<pipeline::Pipeline>> before;
-  for (std::size_t turn = 0; turn < 40; ++turn) {
-    auto retired = all_->retire(kPatience);
+  const auto replace_one = [&] {
+    auto retired = all_->retire();
     ASSERT_NE(retired, nullptr);
     retired->stop(kPatience);
     before.push_back(std::exchange(retired, nullptr));
     auto fresh = open_one();
     ASSERT_NE(fresh, nullptr);
-    const Status added = all_->add(std::move(fresh));
-    ASSERT_TRUE(added.ok()) << "turn " << turn << ": " << added.error().message();
+    all_->add(std::move(fresh));
     ASSERT_EQ(all_->size(), 2U);
-  }
+  };
+  for (int turn = 0; turn < 40; ++turn) replace_one();
   stop.store(true);
   for (auto& client : clients) client.join();
-  // The first pipeline is kept so that it can be opened again.
-  EXPECT_EQ(std::count_if(before.begin(), before.end(), [](const auto& one) { return !one.expired(); }), 1);
-  EXPECT_FALSE(before.front().expired());
+  replace_one();  // no thread is inside a replica any more
+  EXPECT_TRUE(std::all_of(before.begin(), before.end(), [](const auto& one) { return one.expired(); }));
   EXPECT_GT(served.load(), 0);
   EXPECT_EQ(failed.load(), 0);
 }
@@ -420,18 +426,19 @@ TEST_F(DispatcherTest, ARetiredReplicaIsNotDestroyedDuringACall) {
   auto made = std::make_shared<Slow>();
   Slow& slow = *made;
   const std::weak_ptr<Slow> there = made;
-  ASSERT_TRUE(all_->add(std::move(made)).ok());
-  for (int i = 0; i < 2; ++i) all_->retire(0ms)->stop(kPatience);
+  all_->add(std::move(made));
+  for (int i = 0; i < 2; ++i) all_->retire()->stop(kPatience);
+  all_->add(open_one());
   slow.asked.store(true);
   std::thread visitor([&] { EXPECT_TRUE(all_->ready()); });
   ASSERT_TRUE(eventually([&] { return slow.inside.load(); }));
   slow.asked.store(false);
-  EXPECT_EQ(all_->retire(0ms).get(), &slow);
-  EXPECT_EQ(all_->retire(0ms), nullptr);
+  EXPECT_EQ(all_->retire().get(), &slow);
+  all_->add(open_one());
   EXPECT_FALSE(there.expired()) << "the visitor has not left";
   slow.leave.store(true);
   visitor.join();
-  EXPECT_EQ(all_->retire(0ms), nullptr);
+  all_->retire()->stop(kPatience);
   EXPECT_TRUE(there.expired());
 }
 
@@ -458,22 +465,21 @@ TEST_F(DispatcherTest, AFrameFindsTheReplicaThatReplacedAllOthersDuringTheCall) 
     plan::Deployment nothing_;
   };
   std::shared_ptr<pipeline::Pipeline> retired;
-  ASSERT_TRUE(all_->add(std::make_shared<Replaced>([&] {
-                    ASSERT_TRUE(all_->add(open_one()).ok());
-                    retired = all_->retire(0ms);
-                  }))
-                  .ok());
-  all_->retire(0ms)->stop(kPatience);
+  all_->add(std::make_shared<Replaced>([&] {
+    all_->add(open_one());
+    retired = all_->retire();
+  }));
+  all_->retire()->stop(kPatience);
   EXPECT_TRUE(works());
   EXPECT_NE(retired, nullptr);
 }
 
 TEST_F(DispatcherTest, RetireTakesTheOldestReplica) {
   open(3);
-  all_->retire(0ms)->stop(kPatience);
-  all_->retire(0ms)->stop(kPatience);  // the previous one's place is free
-  ASSERT_TRUE(all_->add(open_one()).ok());
-  const auto third = all_->retire(0ms);
+  all_->retire()->stop(kPatience);
+  all_->retire()->stop(kPatience);
+  all_->add(open_one());
+  const auto third = all_->retire();
   EXPECT_TRUE(third->ready());
   EXPECT_EQ(third->status().cards.front().card, "fpga" + std::to_string(first_card(2)));
   third->stop(kPatience);
@@ -520,6 +526,130 @@ TEST_F(DispatcherTest, SubmitAllocatesNothing) {
   world_->stall(first_card(0), false);
   world_->stall(first_card(1), false);
   for (auto& frame : frames) EXPECT_TRUE(right(*frame));
+}
+
+/// A replica that takes as many frames as the test says, and keeps them.
+class CountingReplica final : public pipeline::Pipeline {
+ public:
+  const plan::Deployment& deployment() const override { return nothing_; }
+  Status submit(pipeline::Frame&) override { return Error(ErrorCode::kInternal, "only offered frames"); }
+  std::optional<Status> offer(pipeline::Frame& frame, Clock::time_point) override {
+    if (!ready_) return Error(ErrorCode::kUnavailable, "lost");
+    if (room_ == 0) return {};
+    --room_;
+    taken.push_back(&frame);
+    return Status();
+  }
+  void cancel(pipeline::Frame&) override {}
+  void watch(pipeline::Watcher* watcher) override { watcher_ = watcher; }
+  bool ready() const override { return ready_; }
+  std::uint32_t room() const override { return ready_ ? room_ : 0; }
+  pipeline::PipelineStatus status() override { return {}; }
+  void stop(std::chrono::milliseconds) override {}
+
+  void lose() {
+    ready_ = false;
+    watcher_->changed();
+  }
+  void come_back() { ready_ = true; }
+  void free_slots(std::uint32_t count) {
+    room_ = count;
+    watcher_->changed();
+  }
+
+  std::vector<pipeline::Frame*> taken;
+
+ private:
+  const plan::Deployment nothing_;
+  pipeline::Watcher* watcher_ = nullptr;
+  bool ready_ = true;
+  std::uint32_t room_ = 0;
+};
+
+/// Two versions of a model, the first of which hands over to the second.
+class HandOverTest : public testing::Test {
+ protected:
+  class Gate final : public pipeline::Successor {
+   public:
+    explicit Gate(HandOverTest& test) : test_(test) {}
+    Status submit(pipeline::Frame& frame) override {
+      test_.on_hand_over();
+      return test_.next_.submit(frame);
+    }
+    void cancel(pipeline::Frame& frame) override { test_.next_.cancel(frame); }
+
+   private:
+    HandOverTest& test_;
+  };
+
+  std::function<void()> on_hand_over = [] {};
+  std::shared_ptr<CountingReplica> old_cards_ = std::make_shared<CountingReplica>(),
+                                   next_cards_ = std::make_shared<CountingReplica>();
+  Dispatcher old_{old_cards_, 3}, next_{next_cards_, 1};
+};
+
+TEST_F(HandOverTest, FramesThatComeWhileWaitingOnesFailAreNotFailed) {
+  TestFrame first(1, 1, 0), second(1, 1, 0), late(1, 1, 0);
+  const auto submit_late = [&] {
+    old_cards_->come_back();
+    EXPECT_TRUE(old_.submit(late.frame).ok());
+  };
+  std::function<void()> on_failure = submit_late;
+  first.frame.context = &on_failure;
+  first.frame.on_complete = [](pipeline::Frame&, void* context) {
+    (*static_cast<std::function<void()>*>(context))();
+  };
+  ASSERT_TRUE(old_.submit(first.frame).ok());
+  ASSERT_TRUE(old_.submit(second.frame).ok());
+  old_cards_->lose();
+  EXPECT_EQ(second.code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(late.completions(), 0);
+  old_cards_->free_slots(1);
+  EXPECT_EQ(old_cards_->taken, std::vector{&late.frame});
+}
+
+TEST_F(HandOverTest, AFullSuccessorTakesHeldFramesAndRefusesNewOnes) {
+  TestFrame waits(1, 1, 0), fresh(1, 1, 0);
+  ASSERT_TRUE(next_.submit(waits.frame).ok());
+  const std::uint64_t before = allocations_of_this_thread();
+  old_.hold();
+  EXPECT_EQ(allocations_of_this_thread(), before) << "while it holds the lock of the data path";
+  std::vector<std::unique_ptr<TestFrame>> held;
+  for (int i = 0; i < 3; ++i) {
+    held.push_back(std::make_unique<TestFrame>(1, 1, 0));
+    ASSERT_TRUE(old_.submit(held.back()->frame).ok());
+  }
+  old_.hand_over(std::make_shared<Gate>(*this));
+  EXPECT_EQ(next_.status().queued, 4U);
+  for (int i = 0; i < 2; ++i) {
+    const Status refused = old_.submit(fresh.frame);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+    next_cards_->free_slots(1);
+  }
+  next_cards_->free_slots(2);
+  EXPECT_EQ(next_cards_->taken,
+            (std::vector{&waits.frame, &held[0]->frame, &held[1]->frame, &held[2]->frame}));
+}
+
+TEST_F(HandOverTest, AFrameIsCancelledOnceEvenWhileItIsHandedOver) {
+  TestFrame frame(1, 1, 0);
+  old_.hold();
+  ASSERT_TRUE(old_.submit(frame.frame).ok());
+  std::atomic<bool> cancelling{false};
+  std::thread client;
+  on_hand_over = [&] {
+    client = std::thread([&] {
+      cancelling.store(true);
+      cancelling.notify_one();
+      old_.cancel(frame.frame);
+    });
+    cancelling.wait(false);
+  };
+  old_.hand_over(std::make_shared<Gate>(*this));
+  client.join();
+  EXPECT_EQ(frame.completions(), 1);
+  EXPECT_EQ(frame.code(), ErrorCode::kCancelled);
 }
 
 }  // namespace

@@ -76,21 +76,7 @@ class TestFrame {
 
 inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_replica_on(
     FakeWorld& world, runtime::pipeline::PipelineOptions options = {}) {
-  using namespace runtime::pipeline;
-  const runtime::plan::Deployment& deployment = world.plan().deployment;
-  Images images = world.images();
-  MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment, images.records));
-  const CardSource source = world.source();
-  const auto is_free = [&](const runtime::plan::ClusterCard& card) {
-    return source.is_free(card, static_cast<std::uint32_t>(&card - world.cluster().cards.data()));
-  };
-  MILLRACE_ASSIGN(Binding binding, bind_endpoints(deployment, images.records, world.cluster(), is_free));
-  auto loaded = std::make_shared<runtime::plan::LoadedDeployment>();
-  loaded->plan = deployment;
-  auto engine = std::make_unique<Engine>(loaded, world.cluster(), options, std::move(images),
-                                         std::move(schedule), std::move(binding));
-  MILLRACE_TRY(engine->start(source));
-  return std::unique_ptr<Pipeline>(std::move(engine));
+  return runtime::pipeline::Pipeline::open(world.deployment(), world.cluster(), options, 1, world.source());
 }
 
 /// A dispatcher over one replica.

@@ -51,6 +51,7 @@ class FakePipeline final : public pipeline::Pipeline {
   // Tests set these before any request, or while there is no traffic.
   std::function<void(pipeline::Frame&)> compute = echo;
   std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
+  bool lets_wait = false;  // as cards do: while it is full, frames wait in the dispatcher
 
   std::function<Result<std::unique_ptr<Pipeline>>()> on_open_again = [] {
     return Error(ErrorCode::kUnsupported, "this fake is opened once");
@@ -123,6 +124,14 @@ class FakePipeline final : public pipeline::Pipeline {
     queue_.push_back(&frame);
     changed_.notify_all();
     return {};
+  }
+
+  void watch(pipeline::Watcher* watcher) override { watcher_.store(watcher); }
+
+  std::optional<Status> offer(pipeline::Frame& frame, pipeline::Clock::time_point) override {
+    Status taken = submit(frame);
+    if (lets_wait && !taken.ok() && taken.error().code() == ErrorCode::kResourceExhausted) return {};
+    return taken;
   }
 
   void cancel(pipeline::Frame& frame) override {
@@ -200,6 +209,7 @@ class FakePipeline final : public pipeline::Pipeline {
         queue_.pop_front();
         busy_ = true;
       }
+      if (pipeline::Watcher* const watcher = watcher_.load()) watcher->changed();
       serve(*frame);
       const std::lock_guard lock(mutex_);
       busy_ = false;
@@ -217,6 +227,7 @@ class FakePipeline final : public pipeline::Pipeline {
   plan::Deployment deployment_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
+  std::atomic<pipeline::Watcher*> watcher_{nullptr};
   pipeline::PipelineStatus status_;
   std::vector<pipeline::FrameRecord> recent_;
   std::deque<pipeline::Frame*> queue_;

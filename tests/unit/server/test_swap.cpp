@@ -541,7 +541,7 @@ TEST_F(SwapTest, TheOtherReplicasComputeTheFramesOfALostOne) {
   auto one = std::make_shared<FakePipeline>(), two = std::make_shared<FakePipeline>();
   one->on_submit = [] { return Error(ErrorCode::kUnavailable, "a card is lost"); };
   runtime::pipeline::Dispatcher both(one, 4);
-  ASSERT_TRUE(both.add(two).ok());
+  both.add(two);
   std::array<std::byte, 16> in{}, out{};
   for (int i = 0; i < 6; ++i) {
     Frame frame;
@@ -550,7 +550,7 @@ TEST_F(SwapTest, TheOtherReplicasComputeTheFramesOfALostOne) {
     EXPECT_TRUE(both.infer(frame).ok());
   }
   EXPECT_TRUE(both.ready());
-  EXPECT_EQ(both.retire(1s), one);
+  EXPECT_EQ(both.retire(), one);
   EXPECT_EQ(both.size(), 1U);
 }
 

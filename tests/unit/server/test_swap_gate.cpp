@@ -169,9 +169,10 @@ TEST_F(SwapGateTest, OneClientCannotTakeAllPlacesOfHeldFrames) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{7, 8, 7, 8}));
 }
 
-TEST_F(SwapGateTest, AFrameThatTheNextVersionHasNoRoomForCanBeCancelledAndExpires) {
-  const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
-  two.pipeline->hold();  // its queue takes 4
+TEST_F(SwapGateTest, AFrameThatTheNextVersionHasNoSlotForCanBeCancelledAndExpires) {
+  const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 1);
+  two.pipeline->lets_wait = true;
+  two.pipeline->hold();  // it takes 4 frames
   one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> first;
   for (int i = 0; i < 4; ++i) {
@@ -183,11 +184,8 @@ TEST_F(SwapGateTest, AFrameThatTheNextVersionHasNoRoomForCanBeCancelledAndExpire
   hurried.frame.deadline = Clock::now() + 200ms;
   const Status in_time = hurried.submit();  // unless we were kept waiting
   ASSERT_TRUE(last.submit().ok());
-  std::jthread swap([&] { hand_over(one.model, two.model); });
-  ASSERT_TRUE(two.pipeline->wait_for_queued(4));
+  hand_over(one.model, two.model);
   one.model->pipeline().cancel(gone.frame);
-  // While the frame is being handed over, cancel() does not find it.
-  while (!gone.done()) one.model->pipeline().cancel(gone.frame);
   EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
   if (in_time.ok()) {
     EXPECT_EQ(hurried.wait().error().code(), ErrorCode::kDeadlineExceeded);
@@ -272,8 +270,9 @@ TEST_F(SwapGateTest, ARequestThatNamesAVersionIsNotAnsweredByAnother) {
 
 TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnlyToTheSameDeployment) {
   const auto one = make("1"), again = make("1");
-  auto other_info = test::small_model();
-  const auto other = make("1", other_info);
+  const auto other_pipeline = std::make_shared<FakePipeline>();
+  other_pipeline->set_digest("another");
+  const auto other = std::make_shared<Model>("m", "1", other_pipeline, metrics->model("m", "1"));
   one.model->pipeline().hold();
   Request request(one.model);
   ASSERT_TRUE(one.model->pipeline().submit(request.frame).ok());
@@ -282,8 +281,7 @@ TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnlyToTheSameDeployment) {
   again.model->pipeline().hold();
   Request stranger(again.model);
   ASSERT_TRUE(again.model->pipeline().submit(stranger.frame).ok());
-  other.pipeline->set_digest("another");
-  hand_over(again.model, other.model);
+  hand_over(again.model, other);
   EXPECT_EQ(stranger.wait().error().code(), ErrorCode::kUnavailable);
 }
 
@@ -300,10 +298,11 @@ TEST_F(SwapGateTest, AVersionWithOtherTensorsGetsNoWaitingFrames) {
 }
 
 TEST_F(SwapGateTest, HandsOverMoreFramesThanTheNextVersionsQueueHolds) {
-  const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
+  const auto one = make("1", test::small_model(), 64), two = make("2");
+  two.pipeline->lets_wait = true;
   one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> requests;
-  for (int i = 0; i < 40; ++i) {  // the fake pipeline's queue takes 4
+  for (int i = 0; i < 40; ++i) {  // the next version's queue takes 4, as many as its fake cards
     requests.push_back(std::make_unique<Request>(one.model));
     ASSERT_TRUE(requests.back()->submit().ok());
   }
