@@ -17,22 +17,11 @@ constexpr std::chrono::milliseconds kDrainAtEnd{500};
 
 std::string fault_text(const abi::FaultReport& report) {
   if (report.magic != abi::FaultReport{}.magic) return "its supervisor ended";
-  std::string text = "it reports ";
-  switch (report.code) {
-    case abi::FaultCode::kLinkDown:
-      text += "link " + std::to_string(report.link_index) + " down";
-      break;
-    case abi::FaultCode::kProtocol:
-      text += "a protocol fault";
-      break;
-    case abi::FaultCode::kInternal:
-      text += "an internal fault";
-      break;
-    case abi::FaultCode::kNone:
-    case abi::FaultCode::kStopped:
-      text += "that it was stopped";
-      break;
-  }
+  std::string text = "it reports that it was stopped";
+  if (report.code == abi::FaultCode::kLinkDown)
+    text = "it reports link " + std::to_string(report.link_index) + " down";
+  if (report.code == abi::FaultCode::kProtocol) text = "it reports a protocol fault";
+  if (report.code == abi::FaultCode::kInternal) text = "it reports an internal fault";
   if (report.detail[0] != 0) text += std::string(": ") + report.detail;
   return text;
 }
@@ -79,18 +68,13 @@ void Engine::card_loop(std::uint32_t place) {
 // `epoch` is the one that the session began with. If a flush raises it meanwhile, runs started here belong to
 // the old epoch and are flushed too.
 void Engine::serve_results(std::uint32_t place, std::uint64_t first, std::uint32_t epoch) {
-  for (std::uint64_t sequence = first;; ++sequence) {
-    for (const std::uint32_t index : fleet_.egresses_of(place)) {
-      if (take_result(place, index, sequence, epoch)) continue;
-      drain_results(place);
-      return;
-    }
-    if (!arm(place, sequence + options_.slots, epoch)) {
-      drain_results(place);
-      return;
-    }
-    free_slot(sequence);
-  }
+  const auto serve = [&](std::uint64_t sequence) {
+    for (const std::uint32_t index : fleet_.egresses_of(place))
+      if (!take_result(place, index, sequence, epoch)) return false;
+    return arm(place, sequence + options_.slots, epoch);
+  };
+  for (std::uint64_t sequence = first; serve(sequence); ++sequence) free_slot(sequence);
+  drain_results(place);
 }
 
 bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence,

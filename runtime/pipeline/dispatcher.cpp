@@ -53,8 +53,7 @@ void Dispatcher::add(std::shared_ptr<Pipeline> replica) {
   changed();
 }
 
-// The way of a frame, begin. Nothing here allocates; locks: the replica's own, and mutex_ only where no
-// replica has a free slot.
+// The hot path begins here. It allocates nothing, and takes mutex_ only if no replica has a free slot.
 Status Dispatcher::submit(Frame& frame) {
   const Clock::time_point now = Clock::now();
   const bool handed_over = std::exchange(frame.handed_over, false);
@@ -148,7 +147,7 @@ void Dispatcher::changed() {
   Lock lock(mutex_);
   give_out(lock);
 }
-// The way of a frame, end.
+// The hot path ends here.
 
 void Dispatcher::fail(const FrameQueue::Entry& entry, Status status) {
   failed_.fetch_add(1);
@@ -237,7 +236,10 @@ void Dispatcher::hand_over(std::shared_ptr<Successor> successor) {
     in_hand_ = one.frame;
     lock.unlock();
     one.frame->handed_over = true;
-    if (Status taken = successor->submit(*one.frame); !taken.ok()) fail(one, std::move(taken));
+    if (Status taken = successor->submit(*one.frame); !taken.ok()) {
+      one.frame->handed_over = false;
+      fail(one, std::move(taken));
+    }
     lock.lock();
     in_hand_ = nullptr;
     handed_.notify_all();

@@ -12,14 +12,19 @@ namespace {
 // recovery thread asks again after this time.
 constexpr std::chrono::milliseconds kIngressLag{1};
 
-Error wrong_tensors(const char* what, std::size_t given, std::size_t wanted) {
-  return Error(ErrorCode::kInvalidInput, std::string("the frame has ") + std::to_string(given) + " " + what +
-                                             ", the model " + std::to_string(wanted));
-}
-
-Error wrong_size(const std::string& tensor, std::size_t given, std::uint64_t wanted) {
-  return Error(ErrorCode::kInvalidInput, "tensor '" + tensor + "' has " + std::to_string(given) +
-                                             " bytes, the model needs " + std::to_string(wanted));
+/// `bytes_of(i)`: how long tensor `i` must be.
+template <class Tensors, class BytesOf>
+Status check_tensors(const char* what, const Tensors& given, const std::vector<plan::TensorSignature>& wanted,
+                     BytesOf bytes_of) {
+  if (given.size() != wanted.size())
+    return Error(ErrorCode::kInvalidInput, "the frame has " + std::to_string(given.size()) + " " + what +
+                                               ", the model " + std::to_string(wanted.size()));
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (given[i].size() != bytes_of(i))
+      return Error(ErrorCode::kInvalidInput, "tensor '" + wanted[i].name + "' has " +
+                                                 std::to_string(given[i].size()) +
+                                                 " bytes, the model needs " + std::to_string(bytes_of(i)));
+  return {};
 }
 
 }  // namespace
@@ -57,21 +62,10 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
 
 Status Engine::check_frame(const Frame& frame) const {
   const plan::ModelInfo& model = deployment_->plan.model;
-  if (frame.inputs.size() != model.inputs.size())
-    return wrong_tensors("inputs", frame.inputs.size(), model.inputs.size());
-  if (frame.outputs.size() != model.outputs.size())
-    return wrong_tensors("outputs", frame.outputs.size(), model.outputs.size());
-  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
-    const std::uint64_t wanted = schedule_.values[i].bytes;
-    if (frame.inputs[i].size() != wanted)
-      return wrong_size(model.inputs[i].name, frame.inputs[i].size(), wanted);
-  }
-  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
-    const std::uint64_t wanted = schedule_.values[schedule_.outputs[i]].bytes;
-    if (frame.outputs[i].size() != wanted)
-      return wrong_size(model.outputs[i].name, frame.outputs[i].size(), wanted);
-  }
-  return {};
+  MILLRACE_TRY(check_tensors("inputs", frame.inputs, model.inputs,
+                             [&](std::size_t i) { return schedule_.values[i].bytes; }));
+  return check_tensors("outputs", frame.outputs, model.outputs,
+                       [&](std::size_t i) { return schedule_.values[schedule_.outputs[i]].bytes; });
 }
 
 Status Engine::submit(Frame& frame) {
@@ -115,8 +109,8 @@ void Engine::tell_watcher() {
   if (Watcher* const watcher = watcher_.load(); watcher != nullptr) watcher->changed();
 }
 
-// The way of a frame with a free slot, begin. Nothing here allocates; locks: mutex_, by the caller; system
-// calls: those of the ingress runs.
+// The hot path before the cards begins here. It allocates nothing; the caller holds mutex_; the only system calls
+// are those that start the ingress runs.
 void Engine::stage(Frame& frame, Clock::time_point submitted) {
   const std::uint64_t sequence = next_sequence_++;
   Slot& slot = slot_of(sequence);
@@ -198,10 +192,10 @@ void Engine::load_ingress(std::uint64_t sequence, std::uint32_t index) {
 Status Engine::start_ingress(std::uint64_t sequence, std::uint32_t index) {
   return fleet_.ingress(index).start(slot_index(sequence), slots_[slot_index(sequence)].epoch, sequence);
 }
-// The way in, end.
+// The hot path before the cards ends here.
 
-// The way out, begin: from a result to on_complete, on a card's thread. The same rules hold, except in the
-// frame's callback.
+// The hot path after the cards begins here, on a card's thread: from a result to on_complete. The same rules
+// hold, except in the frame's callback.
 void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
   Slot& slot = slot_of(sequence);
   for (const std::uint32_t index : schedule_.readers[value]) {
@@ -251,7 +245,7 @@ void Engine::free_slot(std::uint64_t sequence) {
   }
   tell_watcher();
 }
-// The way out, end.
+// The hot path after the cards ends here.
 
 void Engine::complete(Frame& frame, Status status) {
   (status.ok() ? completed_ : failed_).fetch_add(1);

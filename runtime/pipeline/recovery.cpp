@@ -296,16 +296,16 @@ bool Engine::bring_back() {
 
 // Call it when all cards have the epoch. Puts the links in service, starts the egress runs, lets frames in.
 bool Engine::resume() {
-  const auto failed = [&](std::uint32_t place, const Status& status) {
-    if (!status.ok()) report_loss(place, status.error().message());
-    return !status.ok();
+  const auto at_each_card = [&](auto action) {
+    for (std::uint32_t place = 0; place < fleet_.size(); ++place)
+      if (const Status done = action(place); !done.ok()) {
+        report_loss(place, done.error().message());
+        return false;
+      }
+    return true;
   };
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    if (failed(place, fleet_.write_links(place))) return false;
-  }
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    if (failed(place, fleet_.enable_links(place))) return false;
-  }
+  if (!at_each_card([&](std::uint32_t place) { return fleet_.write_links(place); })) return false;
+  if (!at_each_card([&](std::uint32_t place) { return fleet_.enable_links(place); })) return false;
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
     for (std::uint64_t ahead = 0; ahead < options_.slots; ++ahead) {
       if (!arm(place, next_sequence_ + ahead, epoch_.load())) return false;

@@ -42,7 +42,9 @@ Result<Resources> read_resources(const yaml::Mapping& parent, const std::string&
   if (node == nullptr) return out;
   MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*node, file, std::string(key),
                                                     {"lut", "lutram", "ff", "dsp", "bram36", "uram"}));
-  for (const auto& [name, kind] : kKinds) MILLRACE_ASSIGN(out.*kind, map.integer(name, 0));
+  for (const auto& [name, kind] : kKinds) {
+    MILLRACE_ASSIGN(out.*kind, map.integer(name, 0));
+  }
   return out;
 }
 
@@ -57,7 +59,7 @@ Status read_memory(const yaml::Mapping& device, const std::string& file, Device&
     if (bank.name.empty() || bank.name.size() > 15)
       return map.error("name", "1 to 15 characters are allowed (xclbin.h, mem_data)");
     for (const auto& other : out.memory)
-      if (other.name == bank.name) return map.error("name", "'" + bank.name + "' stands twice");
+      if (other.name == bank.name) return map.error("name", "'" + bank.name + "' is used twice");
     MILLRACE_ASSIGN(bank.capacity_bytes, map.integer("capacity_bytes"));
     if (bank.capacity_bytes < 1024) return map.error("capacity_bytes", "at least 1024 are needed");
     MILLRACE_ASSIGN(bank.bandwidth_bytes_per_second, map.integer("bandwidth_bytes_per_second"));
@@ -89,7 +91,7 @@ Status read_regions(const yaml::Mapping& device, const std::string& file, Device
     Region region;
     MILLRACE_ASSIGN(region.name, name_of(map, "name"));
     for (const auto& other : out.regions)
-      if (other.name == region.name) return map.error("name", "'" + region.name + "' stands twice");
+      if (other.name == region.name) return map.error("name", "'" + region.name + "' is used twice");
     if (map.find("resources") == nullptr) return map.error("region: key 'resources' is missing");
     MILLRACE_ASSIGN(region.resources, read_resources(map, file, "resources"));
     MILLRACE_ASSIGN(region.memory, map.texts("memory"));
@@ -159,7 +161,7 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
       fallback = cable.a.card + "-" + cable.b.card + "-" + std::to_string(i);
     MILLRACE_ASSIGN(cable.name, map.text("name", fallback));
     if (cable.name.empty() || !names.insert(cable.name).second)
-      return map.error("name", "'" + cable.name + "' is empty or stands twice");
+      return map.error("name", "'" + cable.name + "' is empty or is used twice");
     MILLRACE_ASSIGN(cable.gigabits_per_second, map.number("gigabits_per_second"));
     if (cable.gigabits_per_second <= 0) return map.error("gigabits_per_second", "must be above 0");
     MILLRACE_ASSIGN(cable.latency_ns, map.number("latency_ns", 0.0));
@@ -177,7 +179,7 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
     MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "card", {"name", "device", "bdf"}));
     ClusterCard card;
     MILLRACE_ASSIGN(card.name, name_of(map, "name"));
-    if (out.find_card(card.name) != nullptr) return map.error("name", "'" + card.name + "' stands twice");
+    if (out.find_card(card.name) != nullptr) return map.error("name", "'" + card.name + "' is used twice");
     MILLRACE_ASSIGN(card.device, name_of(map, "device"));
     MILLRACE_ASSIGN(card.bdf, map.text("bdf", ""));
     if (out.emulated && !card.bdf.empty())

@@ -94,7 +94,7 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
     const ImagePartition& partition = out.partitions[i];
     const std::string where = "partition '" + partition.name + "'";
     if (partition.name.empty() || !names.insert(partition.name).second)
-      return bad(where, "its name is empty or stands twice");
+      return bad(where, "its name is empty or is used twice");
     for (const ImagePort& port : partition.ports)
       MILLRACE_TRY(ports.check(port, where + ", port '" + port.name + "'"));
     if (in.partitions(static_cast<int>(i)).has_parameters_unit())
@@ -125,7 +125,7 @@ Status check_ports(const ImagePartition& partition, const kernels::Program& prog
   for (const auto index : program.outputs) {
     if (next == partition.ports.size()) return bad(where, "fewer output ports than its program has outputs");
     const std::string& name = partition.ports[next].name;
-    if (!names.insert(name).second) return bad(where, "port '" + name + "' stands twice");
+    if (!names.insert(name).second) return bad(where, "port '" + name + "' is used twice");
     for (; next < partition.ports.size() && partition.ports[next].name == name; ++next)
       if (is_input(partition.ports[next].kind) || !matches(partition.ports[next], index))
         return bad(where, "port '" + name + "' does not match its program's output");

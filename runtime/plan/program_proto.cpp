@@ -115,7 +115,7 @@ class Blobs {
       if (sha256_hex(blob.data()) != blob.sha256())
         return bad("blob " + blob.sha256(), "its bytes do not match its digest");
       if (!by_digest_.emplace(blob.sha256(), Blob{&blob.data()}).second)
-        return bad("blob " + blob.sha256(), "stands twice");
+        return bad("blob " + blob.sha256(), "is used twice");
       total += blob.data().size();
     }
     budget_ = std::max<std::uint64_t>(64U << 20U, 16 * total);

@@ -190,75 +190,48 @@ class Fields {
     value = static_cast<T>(number - first);
   }
 
-  /// Calls `use` with a value of the type that protobuf gives the field.
-  template <class Use>
-  static void with_type(const Field* field, const Use& use) {
-    switch (field->cpp_type()) {
-      case Field::CPPTYPE_INT32:
-        return use(std::int32_t{});
-      case Field::CPPTYPE_INT64:
-        return use(std::int64_t{});
-      case Field::CPPTYPE_UINT32:
-        return use(std::uint32_t{});
-      case Field::CPPTYPE_UINT64:
-        return use(std::uint64_t{});
-      case Field::CPPTYPE_BOOL:
-        return use(false);
-      case Field::CPPTYPE_FLOAT:
-        return use(float{});
-      default:
-        return use(double{});
-    }
-  }
+  /// The type that protobuf gives a number or text; numbers have at least 32 bits there.
+  template <class T>
+  using Wire = std::conditional_t<(sizeof(T) >= 4) || std::is_same_v<T, bool>, T,
+                                  std::conditional_t<std::is_signed_v<T>, std::int32_t, std::uint32_t>>;
 
-  template <class T, class P>
-  T narrowed(const Field* field, P from) {
-    if constexpr (std::is_integral_v<T> && std::is_integral_v<P> && !std::is_same_v<T, bool> &&
-                  !std::is_same_v<P, bool>)
+  template <class T>
+  T narrowed(const Field* field, Wire<T> from) {
+    if constexpr (!std::is_same_v<T, Wire<T>>)
       if (!std::in_range<T>(from)) fail(field->name() + " is out of range");
     return static_cast<T>(from);
   }
 
   template <class T>
   void scalar(const Field* field, T& value) {
-    const auto& r = reflection();
-    if constexpr (std::is_same_v<T, std::string>) {
+    using R = google::protobuf::Reflection;
+    using W = Wire<T>;
+    const auto exchange = [&](auto get, auto set) {
       if (reads())
-        value = r.GetString(in_, field);
+        value = narrowed<T>(field, (reflection().*get)(in_, field));
       else
-        r.SetString(out_, field, value);
-    } else {
-      with_type(field, [&]<class P>(P) {
-        const auto exchange = [&](auto get, auto set) {
-          if (reads())
-            value = narrowed<T>(field, (r.*get)(in_, field));
-          else
-            (r.*set)(out_, field, static_cast<P>(value));
-        };
-        using R = google::protobuf::Reflection;
-        if constexpr (std::is_same_v<P, std::int32_t>) exchange(&R::GetInt32, &R::SetInt32);
-        if constexpr (std::is_same_v<P, std::int64_t>) exchange(&R::GetInt64, &R::SetInt64);
-        if constexpr (std::is_same_v<P, std::uint32_t>) exchange(&R::GetUInt32, &R::SetUInt32);
-        if constexpr (std::is_same_v<P, std::uint64_t>) exchange(&R::GetUInt64, &R::SetUInt64);
-        if constexpr (std::is_same_v<P, bool>) exchange(&R::GetBool, &R::SetBool);
-        if constexpr (std::is_same_v<P, float>) exchange(&R::GetFloat, &R::SetFloat);
-        if constexpr (std::is_same_v<P, double>) exchange(&R::GetDouble, &R::SetDouble);
-      });
-    }
+        (reflection().*set)(out_, field, value);
+    };
+    if constexpr (std::is_same_v<W, std::string>) exchange(&R::GetString, &R::SetString);
+    if constexpr (std::is_same_v<W, std::int32_t>) exchange(&R::GetInt32, &R::SetInt32);
+    if constexpr (std::is_same_v<W, std::int64_t>) exchange(&R::GetInt64, &R::SetInt64);
+    if constexpr (std::is_same_v<W, std::uint32_t>) exchange(&R::GetUInt32, &R::SetUInt32);
+    if constexpr (std::is_same_v<W, std::uint64_t>) exchange(&R::GetUInt64, &R::SetUInt64);
+    if constexpr (std::is_same_v<W, bool>) exchange(&R::GetBool, &R::SetBool);
+    if constexpr (std::is_same_v<W, float>) exchange(&R::GetFloat, &R::SetFloat);
+    if constexpr (std::is_same_v<W, double>) exchange(&R::GetDouble, &R::SetDouble);
   }
 
   template <class T>
   void numbers(const Field* field, std::vector<T>& values) {
-    with_type(field, [&]<class P>(P) {
-      if (!reads()) {
-        const auto out = reflection().GetMutableRepeatedFieldRef<P>(out_, field);
-        for (const T value : values) out.Add(static_cast<P>(value));
-        return;
-      }
-      const auto in = reflection().GetRepeatedFieldRef<P>(in_, field);
-      values.reserve(static_cast<std::size_t>(in.size()));
-      for (const P value : in) values.push_back(narrowed<T>(field, value));
-    });
+    if (!reads()) {
+      const auto out = reflection().GetMutableRepeatedFieldRef<Wire<T>>(out_, field);
+      for (const T value : values) out.Add(value);
+      return;
+    }
+    const auto in = reflection().GetRepeatedFieldRef<Wire<T>>(in_, field);
+    values.reserve(static_cast<std::size_t>(in.size()));
+    for (const Wire<T> value : in) values.push_back(narrowed<T>(field, value));
   }
 
   const Message& in_;

@@ -64,17 +64,17 @@ std::optional<QuantisedInput> first_integers(const kernels::Program& program, Te
 }
 
 std::optional<QuantisedInput> quantised_input(const Deployment& deployment, const TensorSignature& input) {
-  const Channel* way = nullptr;
-  for (const auto& channel : deployment.channels) {
-    if (!channel.producer.partition.empty() || channel.producer.port != input.name) continue;
-    if (way != nullptr) return std::nullopt;
-    way = &channel;
+  const Channel* channel = nullptr;
+  for (const auto& one : deployment.channels) {
+    if (!one.producer.partition.empty() || one.producer.port != input.name) continue;
+    if (channel != nullptr) return std::nullopt;
+    channel = &one;
   }
-  if (way == nullptr || input.datatype != "FP32") return std::nullopt;
-  const Partition* partition = deployment.find_partition(way->consumer.partition);
+  if (channel == nullptr || input.datatype != "FP32") return std::nullopt;
+  const Partition* partition = deployment.find_partition(channel->consumer.partition);
   if (partition == nullptr || partition->kind != PartitionKind::kHost) return std::nullopt;
   for (std::size_t i = 0; i < partition->inputs.size() && i < partition->program.inputs.size(); ++i)
-    if (partition->inputs[i].name == way->consumer.port)
+    if (partition->inputs[i].name == channel->consumer.port)
       return first_integers(partition->program, partition->program.inputs[i]);
   return std::nullopt;
 }

@@ -13,7 +13,7 @@
 
 namespace millrace::runtime::plan {
 
-/// An integer q stands for (q - zero_point) * scale.
+/// An integer q means (q - zero_point) * scale.
 struct QuantisedInput {
   std::string datatype;  // "INT8", "UINT8", "INT16", "UINT16"
   float scale = 1;

@@ -33,7 +33,7 @@ Status check_tensors(const std::vector<TensorSignature>& tensors, const std::str
   for (const auto& tensor : tensors) {
     const std::string where = "model." + what + " '" + tensor.name + "'";
     if (tensor.name.empty() || !names.insert(tensor.name).second)
-      return bad(where, "its name is empty or stands twice");
+      return bad(where, "its name is empty or is used twice");
     if (datatype_bytes(tensor.datatype) == 0) return bad(where, "unknown datatype '" + tensor.datatype + "'");
     if (tensor.shape.empty() || tensor.shape.size() > 9 || tensor.elements() == 0 ||
         tensor.elements() > kMaxElements)
@@ -62,21 +62,21 @@ Status check_places(const Deployment& d) {
   for (const auto& image : d.images) {
     const std::string where = "image '" + image.name + "'";
     if (!is_name(image.name) || !names.insert(image.name).second)
-      return bad(where, "its name is malformed or stands twice");
+      return bad(where, "its name is malformed or is used twice");
     if (image.partitions.empty()) return bad(where, "holds no partition");
     for (const auto& name : image.partitions) {
       const Partition* partition = d.find_partition(name);
       if (partition == nullptr || partition->image != image.name)
         return bad(where, "partition '" + name + "' does not say it is in it");
       if (!holder.emplace(name, image.name).second)
-        return bad(where, "partition '" + name + "' stands twice");
+        return bad(where, "partition '" + name + "' is used twice");
     }
   }
   names.clear();
   for (const auto& endpoint : d.endpoints) {
     const std::string where = "endpoint '" + endpoint.name + "'";
     if (!is_name(endpoint.name) || !names.insert(endpoint.name).second)
-      return bad(where, "its name is malformed or stands twice");
+      return bad(where, "its name is malformed or is used twice");
     if (endpoint.host) {
       if (!endpoint.device.empty() || !endpoint.image.empty())
         return bad(where, "the host takes neither device nor image");
@@ -97,7 +97,7 @@ Status check_places(const Deployment& d) {
 Status check_ports(const std::vector<Port>& ports, const std::string& where, std::set<std::string>& names) {
   for (const auto& port : ports) {
     if (!is_identifier(port.name) || !names.insert(port.name).second)
-      return bad(where, "port '" + port.name + "': its name is malformed or stands twice");
+      return bad(where, "port '" + port.name + "': its name is malformed or is used twice");
     if (port.elements() == 0 || port.elements() > kMaxElements || port.shape.size() > 8)
       return bad(where, "port '" + port.name +
                             "': its shape must have 1 to 8 axes of at least 1, and below 2^31 elements");
@@ -131,7 +131,7 @@ Status check_partitions(const Deployment& d) {
   for (const auto& partition : d.partitions) {
     const std::string where = "partition '" + partition.name + "'";
     if (!is_identifier(partition.name) || !names.insert(partition.name).second)
-      return bad(where, "its name is malformed or stands twice");
+      return bad(where, "its name is malformed or is used twice");
     if (partition.kind == PartitionKind::kAie)
       return Error(ErrorCode::kUnsupported,
                    "deployment: " + where + ": partitions of kind AIE are not run yet");
@@ -178,9 +178,9 @@ class ChannelChecker {
     for (const auto& channel : d_.channels) {
       const std::string where = "channel '" + channel.name + "'";
       if (channel.name.empty() || !names.insert(channel.name).second)
-        return bad(where, "its name is empty or stands twice");
+        return bad(where, "its name is empty or is used twice");
       if (!ids.insert(channel.id).second)
-        return bad(where, "its id " + std::to_string(channel.id) + " stands twice");
+        return bad(where, "its id " + std::to_string(channel.id) + " is used twice");
       MILLRACE_TRY(check(channel, where));
     }
     return check_all_joined();
@@ -303,7 +303,7 @@ Status check_communication(const Deployment& d) {
     const Partition* partition = d.find_partition(plan.partition);
     if (partition == nullptr || partition->endpoint != plan.endpoint)
       return bad(where, "no such partition on endpoint '" + plan.endpoint + "'");
-    if (!planned.insert({plan.partition, plan.port}).second) return bad(where, "stands twice");
+    if (!planned.insert({plan.partition, plan.port}).second) return bad(where, "is used twice");
     for (const auto& step : plan.steps) {
       const auto found = channels.find(step.channel);
       const std::string id = "channel " + std::to_string(step.channel);

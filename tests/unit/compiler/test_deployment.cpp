@@ -368,7 +368,7 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedWithTheInconsistency) {
   expect(refusal([](auto& p) { p.endpoints[1].device = "vu9p"; }), "needs device 'vu9p'");
   expect(refusal([](auto& p) { p.endpoints[1].image = "none"; }), "image");
   expect(refusal([](auto& p) { p.endpoints[0].image = "image0"; }), "image");
-  expect(refusal([](auto& p) { p.endpoints.push_back(p.endpoints[1]); }), "stands twice");
+  expect(refusal([](auto& p) { p.endpoints.push_back(p.endpoints[1]); }), "is used twice");
   expect(refusal([](auto& p) { p.images[0].partitions = {"part1"}; }), "part1");
   expect(refusal([](auto& p) { p.images[0].partitions.clear(); }), "holds no partition");
   expect(refusal([](auto& p) { p.partitions[1].kind = PartitionKind::kAie; }), "AIE");
@@ -382,7 +382,7 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedWithTheInconsistency) {
          "program_digest");
   expect(refusal([](auto& p) { p.partitions[1].inputs[0].shape[0] += 1; }), "partition 'part0': port 'in0'");
   expect(refusal([](auto& p) { std::swap(p.partitions[1], p.partitions[2]); }), "topological order");
-  expect(refusal([](auto& p) { p.channels[2].id = 0; }), "stands twice");
+  expect(refusal([](auto& p) { p.channels[2].id = 0; }), "is used twice");
   expect(refusal([](auto& p) { p.channels[2].producer.port = "out9"; }), "no port 'part0.out9'");
   expect(refusal([](auto& p) { p.channels[0].producer.port = "z"; }), "no such tensor 'z'");
   expect(refusal([](auto& p) { p.channels[2].type.bits = 7; }), "type");

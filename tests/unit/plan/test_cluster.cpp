@@ -175,7 +175,7 @@ TEST_F(ClusterFile, RefusesInvalidCards) {
   has(refusal(
           "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: a, device: small}\n",
           5),
-      "'a' stands twice");
+      "'a' is used twice");
   has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: big}\n", 4),
       "no description of 'big'");
   has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: ../small}\n", 4), "is no name");
