@@ -69,13 +69,13 @@ Result<Files> read_files(const fs::path& directory, const Checksums& sums) {
   return files;
 }
 
-/// Takes a file that the plan names out of the files that were read.
-Result<std::vector<std::byte>> take(Files& files, const Checksums& sums, const std::string& file,
-                                    const std::string& sha256, const std::string& owner) {
+/// The file that the plan names, among those that were read.
+Result<std::vector<std::byte>*> find(Files& files, const Checksums& sums, const std::string& file,
+                                     const std::string& sha256, const std::string& owner) {
   const auto found = files.find(file);
   if (found == files.end()) return bad(owner + ": CHECKSUMS does not list " + file);
   if (sums.at(file) != sha256) return bad(file + ": not the file the plan was made with");
-  return std::move(found->second);
+  return &found->second;
 }
 
 /// Checks an image's container and record against the plan.
@@ -107,24 +107,24 @@ Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployme
 /// Moves images and parameters from `files` to the deployment, and checks them against its plan.
 Status add_files(Files files, const Checksums& sums, LoadedDeployment& loaded) {
   for (const Image& image : loaded.plan.images) {
-    MILLRACE_ASSIGN(auto bytes,
-                    take(files, sums, image.file, image.file_sha256, "image '" + image.name + "'"));
-    auto record = check_image(bytes, loaded.plan, image);
+    MILLRACE_ASSIGN(auto* const bytes,
+                    find(files, sums, image.file, image.file_sha256, "image '" + image.name + "'"));
+    auto record = check_image(*bytes, loaded.plan, image);
     if (!record.ok()) return record.error().within(image.file);
-    loaded.images[image.name] = std::move(bytes);
+    loaded.images[image.name] = std::move(*bytes);
     loaded.records[image.name] = std::move(*record);
   }
   for (const Partition& partition : loaded.plan.partitions) {
     if (!partition.parameters) continue;
     const ParameterFile& wanted = *partition.parameters;
-    MILLRACE_ASSIGN(auto bytes,
-                    take(files, sums, wanted.file, wanted.sha256, "partition '" + partition.name + "'"));
-    if (bytes.size() != wanted.bytes)
-      return bad(wanted.file + ": has " + std::to_string(bytes.size()) + " bytes, the plan says " +
+    MILLRACE_ASSIGN(const auto* const bytes,
+                    find(files, sums, wanted.file, wanted.sha256, "partition '" + partition.name + "'"));
+    if (bytes->size() != wanted.bytes)
+      return bad(wanted.file + ": has " + std::to_string(bytes->size()) + " bytes, the plan says " +
                  std::to_string(wanted.bytes));
-    const auto program = decode_parameters(bytes, partition.program_digest);
+    const auto program = decode_parameters(*bytes, partition.program_digest);
     if (!program.ok()) return program.error().within(wanted.file);
-    loaded.parameters[partition.name] = std::move(bytes);
+    loaded.parameters[partition.name] = *bytes;  // two partitions may have the same file
   }
   return {};
 }
