@@ -3,6 +3,7 @@
 #include <xrt/xclbin.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -18,6 +19,7 @@ std::string_view container_text(std::string_view name);  // of templates/, made 
 
 namespace {
 
+namespace json = boost::json;
 namespace plan = runtime::plan;
 namespace abi = runtime::plan::abi;
 using Bytes = std::vector<std::byte>;
@@ -188,61 +190,37 @@ Bytes clock_section(double clock_mhz) {
   return table<std::int16_t>(offsetof(clock_freq_topology, m_clock_freq), std::vector<clock_freq>{entry});
 }
 
-// Metadata.
-
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      out += c;
-  }
-  return out;
-}
-
-std::string kernel_xml(const Kernel& kernel, const Addresses& addresses, std::size_t& unit_index) {
-  std::string inner;
-  const auto is_global = [](const Argument& argument) { return argument.global; };
-  if (std::any_of(kernel.arguments.begin(), kernel.arguments.end(), is_global))
-    inner += container_text("memory_port");
-  inner += fill(container_text("control_port"), {{"range", hex(addresses.range)}});
-  for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
-    const Argument& argument = kernel.arguments[i];
-    inner += fill(container_text("argument"), {{"name", argument.name},
-                                               {"qualifier", argument.global ? "1" : "0"},
-                                               {"id", number(i)},
-                                               {"port", argument.global ? "M_AXI_GMEM" : "S_AXI_CONTROL"},
-                                               {"size", hex(argument.size)},
-                                               {"offset", hex(argument.offset)},
-                                               {"type", argument.type}});
-  }
-  for (const auto& unit : kernel.units)
-    inner += fill(
-        container_text("instance"),
-        {{"name", unit.name}, {"base", hex(addresses.base[unit_index++])}, {"range", hex(addresses.range)}});
-  return fill(container_text("kernel"),
-              {{"name", kernel.name},
-               {"protocol", kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain"},
-               {"inner", inner}});
-}
-
 std::string metadata(const plan::ImageRecord& record, const plan::Device& device,
                      const std::vector<Kernel>& kernels, const Addresses& addresses) {
-  std::string inner;
-  std::size_t unit = 0;
-  for (const auto& kernel : kernels) inner += kernel_xml(kernel, addresses, unit);
-  return fill(container_text("metadata"), {{"name", escape(record.name)},
-                                           {"device", escape(device.name)},
-                                           {"fpga", escape(device.family + ":" + device.part)},
-                                           {"clock", std::to_string(std::lround(record.clock_mhz))},
-                                           {"kernels", inner}});
+  json::array all;
+  std::size_t unit_index = 0;
+  for (const auto& kernel : kernels) {
+    json::array arguments, units;
+    bool memory = false;
+    for (const Argument& argument : kernel.arguments) {
+      memory = memory || argument.global;
+      arguments.push_back({{"argument", argument.name},
+                           {"qualifier", argument.global ? 1 : 0},
+                           {"id", arguments.size()},
+                           {"port", argument.global ? "M_AXI_GMEM" : "S_AXI_CONTROL"},
+                           {"size", argument.size},
+                           {"offset", argument.offset},
+                           {"type", argument.type}});
+    }
+    for (const auto& unit : kernel.units)
+      units.push_back({{"unit", unit.name}, {"base", addresses.base[unit_index++]}});
+    all.push_back({{"name", kernel.name},
+                   {"protocol", kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain"},
+                   {"memory", memory},
+                   {"arguments", std::move(arguments)},
+                   {"units", std::move(units)}});
+  }
+  return fill(container_text("metadata"), {{"record", record.name},
+                                           {"device", device.name},
+                                           {"fpga", device.family + ":" + device.part},
+                                           {"clock", std::lround(record.clock_mhz)},
+                                           {"range", addresses.range},
+                                           {"kernels", std::move(all)}});
 }
 
 // The file.

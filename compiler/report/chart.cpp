@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-// As in page.html.
+// As in templates/page.html.in.
 constexpr double kWidth = 360, kHeight = 230, kLeft = 62, kRight = 14, kTop = 12, kBottom = 38;
 
 /// A logarithmic vertical axis.

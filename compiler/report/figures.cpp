@@ -1,10 +1,37 @@
 #include "compiler/report/figures.hpp"
 
+#include <boost/json.hpp>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
 
+#include "compiler/templates/fill.hpp"
+
 namespace millrace::compiler::report {
+namespace {
+
+std::string joules(double micro) {
+  return micro >= 1e6   ? fixed(micro / 1e6, 2) + " J"
+         : micro >= 1e3 ? fixed(micro / 1e3, 2) + " mJ"
+                        : fixed(micro, 2) + " µJ";
+}
+
+std::string shown(const boost::json::value* value, std::string_view format) {
+  if (format.empty()) return templates::escaped(templates::plain(value));
+  if (value == nullptr || !value->is_number()) return "-";
+  const auto number = value->to_number<double>();
+  if (format == "commas") return with_commas(number);
+  if (format == "short") return short_number(number);
+  if (format == "percent") return percent(number);
+  if (format == "bytes") return bytes(number);
+  if (format == "us") return duration(number * 1e-6, "µ");
+  if (format == "joules") return joules(number);
+  assert(format == "fixed");
+  return fixed(number, 1);
+}
+
+}  // namespace
 
 std::string with_commas(double value) {
   std::string text = std::to_string(std::llround(value));
@@ -56,6 +83,10 @@ std::string shortened(std::string_view text, std::size_t characters) {
     if (seen > characters) return std::string(text.substr(0, last)) + "…";
   }
   return std::string(text);
+}
+
+std::string fill(std::string_view text, const boost::json::value& values) {
+  return templates::fill(text, values, {"{{", "}}", shown});
 }
 
 }  // namespace millrace::compiler::report

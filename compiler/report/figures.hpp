@@ -1,6 +1,8 @@
 // Numbers and names as people read them. Private to this folder.
 #pragma once
 
+#include <boost/json/fwd.hpp>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -22,5 +24,9 @@ std::string duration(double seconds, std::string_view micro = "u");
 
 /// The first `characters` of a text (UTF-8 or anything), and "…" where there is more.
 std::string shortened(std::string_view text, std::size_t characters);
+
+/// The template `text` (compiler/templates/fill.hpp) with values escaped for HTML. Formats of numbers: commas, short,
+/// percent, bytes, us, fixed, joules; "-" if there is no number.
+std::string fill(std::string_view text, const boost::json::value& values);
 
 }  // namespace millrace::compiler::report

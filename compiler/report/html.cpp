@@ -8,9 +8,11 @@
 #include "compiler/report/figures.hpp"
 #include "compiler/report/report.hpp"
 #include "compiler/report/sentences.hpp"
-#include "compiler/report/template.hpp"
 
 namespace millrace::compiler::report {
+
+std::string_view report_text(std::string_view name);  // of templates/, made by CMake
+
 namespace {
 
 namespace json = boost::json;
@@ -205,7 +207,7 @@ std::string html(const Plan& plan, const Alternatives& alternatives, const HtmlO
       term.as_object()["microjoules"] =
           term.at("count").to_number<double>() * term.at("picojoules_each").to_number<double>() * 1e-6;
   }
-  return fill(kPage, page);
+  return fill(report_text("page"), page);
 }
 
 }  // namespace millrace::compiler::report

@@ -18,7 +18,6 @@
 #include <sstream>
 #include <vector>
 
-#include "compiler/emit/vitis/kernel.hpp"
 #include "compiler/emit/vitis/vitis.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/process.hpp"

@@ -18,7 +18,7 @@ if (options.shots) mkdirSync(options.shots, {recursive: true});
 
 const kSections = options.unpredicted ? ['pipeline'] :
   ['pipeline', 'roofline', 'alternatives', 'latency', 'layers', 'bandwidth', 'resources', 'energy'];
-// The third width is the narrowest at which tables are not stacked (compiler/report/page.html).
+// The third width is the narrowest at which tables are not stacked (compiler/report/templates/page.html.in).
 const kWidths = [[360, 740], [768, 1024], [896, 900], [1280, 900]];
 
 /** Opens the page and listens for what must not be: errors, dialogs, and requests of any kind but the page's own. */

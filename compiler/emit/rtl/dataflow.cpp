@@ -1,14 +1,16 @@
-#include "compiler/emit/rtl/dataflow.hpp"
-
+#include <boost/json.hpp>
 #include <map>
 #include <set>
 
+#include "compiler/emit/rtl/parts.hpp"
 #include "compiler/emit/rtl/text.hpp"
 #include "compiler/generators/module.hpp"
+#include "runtime/base/text.hpp"
 
 namespace millrace::compiler::emit {
 namespace {
 
+namespace json = boost::json;
 using generators::Design;
 using generators::Netlist;
 using generators::Stream;
@@ -31,12 +33,17 @@ class Dataflow {
   }
 
   std::string text() {
-    for (const auto& table : netlist_.loads)
-      for (const auto& unit : table.units) table_of_[unit] = &table;
-    for (const auto& reader : netlist_.readers) reader_of_[reader.unit] = reader.instance.name;
-    header();
-    loads();
-    readers();
+    const std::uint64_t words = generators::load_words(netlist_);
+    json::object values = {{"partition", design_.partition},
+                           {"device", clocked(options_.device, options_.clock_mhz)},
+                           {"generator", options_.generator},
+                           {"interval", design_.interval_cycles},
+                           {"latency", design_.latency_cycles},
+                           {"words", words},
+                           {"loads", loads(words)},
+                           {"streamed", streamed_bytes(netlist_)}};
+    add_ports(values);
+    add_readers(values);
     std::int32_t block = -2;
     for (const auto& unit : netlist_.units) {
       if (unit.block != block) begin(unit);
@@ -47,94 +54,80 @@ class Dataflow {
       else
         assigns(unit);
     }
-    unused();
-    return out_ + "endmodule\n`default_nettype wire\n";
+    values["units"] = out_;
+    values["unused"] = json::value_from(unused_);
+    values["any_unused"] = !unused_.empty();
+    return fill(text_of("dataflow"), values);
   }
 
  private:
   const Stream& stream(StreamIndex s) const { return netlist_.streams[s]; }
 
-  void header() {
-    out_ = notice(design_.partition + "_dataflow: the network of partition " + design_.partition +
-                      " of a model for " + clocked(options_.device, options_.clock_mhz) +
-                      ", streams in, streams out.",
-                  options_.generator);
-    out_ += fill(text_of("dataflow_notice"), {{"interval", number(design_.interval_cycles)},
-                                              {"latency", number(design_.latency_cycles)}});
+  void add_ports(json::object& values) const {
+    json::array all;
     for (const auto* ports : {&design_.inputs, &design_.outputs})
       for (const auto& port : *ports) {
         const Stream& s = stream(port.stream);
-        out_ += "///   " + port.name + "  " + to_string(port.type) + ", " + number(s.lanes) + " a beat, " +
-                number(s.beats) + " beats a frame: " + comment(port.tensor) + "\n";
+        all.push_back({{"port", port.name},
+                       {"input", ports == &design_.inputs},
+                       {"type", to_string(port.type)},
+                       {"lanes", s.lanes},
+                       {"beats", s.beats},
+                       {"width", s.width()},
+                       {"tensor", printable(port.tensor)}});
       }
-    out_ += "/// Blocks:";
-    for (std::size_t i = 0; i < program_.blocks.size(); ++i)
-      out_ += (i > 0 ? ", " : " ") + program_.blocks[i].name;
-    out_ += "\n`default_nettype none\nmodule " + design_.partition +
-            "_dataflow (\n  input  logic clk,\n  input  logic rst";
-    if (!netlist_.loads.empty()) out_ += ",\n\n  input  logic load_valid,\n  input  logic [63:0] load_data";
-    if (!netlist_.readers.empty()) out_ += text_of("weights_ports");
-    for (std::size_t i = 0; i < netlist_.readers.size(); ++i)
-      out_ += bus_ports(weights_port(i) + "_axi", kAxiRead);
-    for (const auto& port : design_.inputs) port_lines(port, "input ", "output");
-    for (const auto& port : design_.outputs) port_lines(port, "output", "input ");
-    out_ += "\n);\n";
-  }
-
-  void port_lines(const generators::PortDesign& port, const char* forward, const char* back) {
-    out_ += fill(text_of("stream_port"), {{"forward", forward},
-                                          {"back", back},
-                                          {"name", port.name},
-                                          {"range", range(stream(port.stream).width())}});
+    values["ports"] = std::move(all);
+    std::vector<std::string> blocks;
+    for (const auto& block : program_.blocks) blocks.push_back(block.name);
+    values["blocks"] = joined(blocks, ", ");
   }
 
   /// The chain of mr_load, through which all loaded words pass.
-  void loads() {
-    if (netlist_.loads.empty()) return;
-    std::uint64_t rest = generators::load_words(netlist_);
-    out_ += "\n  // Loaded constants: " + number(rest) + " words of 64 bits.\n";
+  json::array loads(std::uint64_t words) {
+    json::array made;
     std::string from = "load";
     for (const auto& table : netlist_.loads) {
-      rest -= table.words();
-      out_ += fill(text_of("load"), {{"name", table.name},
-                                     {"range", range(table.bits)},
-                                     {"bits", number(table.bits)},
-                                     {"lines", number(table.lines)},
-                                     {"rest", number(rest)},
-                                     {"from", from}});
+      for (const auto& unit : table.units) table_of_[unit] = &table;
+      words -= table.words();
+      made.push_back({{"name", table.name},
+                      {"bits", table.bits},
+                      {"lines", table.lines},
+                      {"rest", words},
+                      {"from", from}});
       from = table.name + "_pass";
     }
-    unused_.push_back(from + "_valid");
-    unused_.push_back(from + "_data");
+    if (!made.empty()) unused_ = {from + "_valid", from + "_data"};
+    return made;
   }
 
   /// The readers of streamed weights, each with a memory port of its own.
-  void readers() {
-    if (netlist_.readers.empty()) return;
-    out_ += "\n  // Weights from memory, pass after pass: " + number(streamed_bytes(netlist_)) +
-            " bytes from weights_addr on.\n";
-    std::string quiet, error;
+  void add_readers(json::object& values) {
+    json::array made;
+    std::vector<std::string> names;
+    std::string ports;
     std::uint64_t offset = 0;
     for (std::size_t i = 0; i < netlist_.readers.size(); ++i) {
       const auto& instance = netlist_.readers[i].instance;
       const auto p = [&](const char* key) {
         return static_cast<std::uint64_t>(generators::parameter(instance, key, 1));
       };
-      out_ +=
-          fill(text_of("weight_reader"), {{"name", instance.name},
-                                          {"range", range(p("WIDTH"))},
-                                          {"bytes", number(p("DATA_BYTES"))},
-                                          {"burst", number(p("BURST"))},
-                                          {"width", number(p("WIDTH"))},
-                                          {"lines", number(p("LINES"))},
-                                          {"offset", number(offset)},
-                                          {"bus", bus_connections("axi", weights_port(i) + "_axi", kAxiRead)},
-                                          {"m", connection("m", instance.name)}});
-      quiet += (i > 0 ? " && " : "") + instance.name + "_quiet";
-      error += (i > 0 ? " || " : "") + instance.name + "_error";
+      const std::string bus = weights_port(i) + "_axi";
+      made.push_back({{"name", instance.name},
+                      {"bytes", p("DATA_BYTES")},
+                      {"burst", p("BURST")},
+                      {"width", p("WIDTH")},
+                      {"lines", p("LINES")},
+                      {"offset", offset},
+                      {"bus", bus_connections("axi", bus, kAxiRead)}});
+      ports += bus_ports(bus, kAxiRead);
+      names.push_back(instance.name);
+      reader_of_[netlist_.readers[i].unit] = instance.name;
       offset += generators::weight_pass(p("WIDTH"), p("LINES"));
     }
-    out_ += "  assign weights_quiet = " + quiet + ";\n  assign weights_error = " + error + ";\n";
+    values["readers"] = std::move(made);
+    values["reader_ports"] = ports;
+    values["quiet"] = joined(names, " && ", "_quiet");
+    values["error"] = joined(names, " || ", "_error");
   }
 
   /// A comment on the units that follow.
@@ -154,8 +147,8 @@ class Dataflow {
   void wires(const Unit& unit) {
     for (const auto s : unit.outputs)
       if (!ports_.contains(s))
-        out_ += fill("  logic %name%_valid, %name%_ready;\n  logic %range%%name%_data;\n",
-                     {{"name", stream(s).name}, {"range", range(stream(s).width())}});
+        out_ += fill("  logic %name%_valid, %name%_ready;\n  logic %width|range%%name%_data;\n",
+                     {{"name", stream(s).name}, {"width", stream(s).width()}});
   }
 
   static std::string connection(const std::string& port, const std::string& name) {
@@ -163,16 +156,11 @@ class Dataflow {
                 {{"port", port}, {"name", name}});
   }
 
-  /// {last, …, first}: part 0 in the low bits.
-  std::string joined(const std::vector<StreamIndex>& streams, const char* what) const {
-    std::string text;
-    for (std::size_t i = streams.size(); i-- > 0;)
-      text += stream(streams[i]).name + "_" + what + (i > 0 ? ", " : "");
-    return "{" + text + "}";
-  }
   std::string bundle(const std::string& port, const std::vector<StreamIndex>& streams) const {
-    return "." + port + "_valid(" + joined(streams, "valid") + "), ." + port + "_ready(" +
-           joined(streams, "ready") + "), ." + port + "_data(" + joined(streams, "data") + ")";
+    std::vector<std::string> names;
+    for (const StreamIndex s : streams) names.push_back(stream(s).name);
+    return "." + port + "_valid(" + concatenation(names, "_valid") + "), ." + port + "_ready(" +
+           concatenation(names, "_ready") + "), ." + port + "_data(" + concatenation(names, "_data") + ")";
   }
 
   void instance(const Unit& unit) {
@@ -220,22 +208,11 @@ class Dataflow {
                             ? "{%lane%, %in%_data[(i+%lanes%)*%in_bits%+:%in_bits%]}"
                         : unit.wiring == Wiring::kSignExtend ? "%out_bits%'($signed(%lane%))"
                                                              : "%out_bits%'(%lane%)";
-    std::map<std::string_view, std::string> names = {{"in", in.name},
-                                                     {"out", out.name},
-                                                     {"unit", unit.instance.name},
-                                                     {"lanes", number(out.lanes)},
-                                                     {"in_bits", number(in.bits)},
-                                                     {"out_bits", number(out.bits)}};
+    json::object names = {{"in", in.name},      {"out", out.name},    {"unit", unit.instance.name},
+                          {"lanes", out.lanes}, {"in_bits", in.bits}, {"out_bits", out.bits}};
     names["lane"] = fill("%in%_data[i*%in_bits%+:%in_bits%]", names);
     names["value"] = fill(value, names);
     out_ += fill(text_of("wiring"), names);
-  }
-
-  void unused() {
-    if (unused_.empty()) return;
-    out_ += "\n  logic unused;\n  assign unused = &{1'b0";
-    for (const auto& name : unused_) out_ += ",\n    " + name;
-    out_ += "};\n";
   }
 
   const Design& design_;

@@ -1,9 +1,7 @@
-#include "compiler/emit/rtl/design_json.hpp"
-
 #include <boost/json.hpp>
 #include <cstdio>
 
-#include "compiler/emit/rtl/dataflow.hpp"
+#include "compiler/emit/rtl/parts.hpp"
 #include "compiler/emit/rtl/text.hpp"
 
 namespace millrace::compiler::emit {

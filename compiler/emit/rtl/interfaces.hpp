@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,13 +66,10 @@ struct TopInterface {
   std::uint32_t connectors = 0;  // link<k>_, behind the units
 };
 
-/// Calls `visit(signal)` for each signal of a master.
-template <class Visit>
-void for_each_signal(Master master, Visit visit) {
-  if (master == Master::kRead)
-    for (const Signal& signal : kAxiRead) visit(signal);
-  if (master == Master::kWrite)
-    for (const Signal& signal : kAxiWrite) visit(signal);
+/// The signals of a master; none for kNone.
+inline std::span<const Signal> signals_of(Master master) {
+  if (master == Master::kNone) return {};
+  return master == Master::kRead ? std::span<const Signal>(kAxiRead) : std::span<const Signal>(kAxiWrite);
 }
 
 }  // namespace millrace::compiler::emit

@@ -4,10 +4,8 @@
 #include <set>
 #include <string_view>
 
-#include "compiler/emit/rtl/dataflow.hpp"
-#include "compiler/emit/rtl/design_json.hpp"
+#include "compiler/emit/rtl/parts.hpp"
 #include "compiler/emit/rtl/text.hpp"
-#include "compiler/emit/rtl/top.hpp"
 #include "kernels/rtl/library.hpp"
 #include "runtime/base/digest.hpp"
 

@@ -1,10 +1,11 @@
 #include "compiler/emit/rtl/text.hpp"
 
 #include <algorithm>
+#include <boost/json.hpp>
+#include <cassert>
 #include <cstdio>
-#include <string_view>
-#include <vector>
 
+#include "compiler/templates/fill.hpp"
 #include "runtime/base/text.hpp"
 
 namespace millrace::compiler::emit {
@@ -65,31 +66,55 @@ void append_broken(std::string_view line, std::string& out) {
   out += rest + "\n";
 }
 
+std::string shown(const boost::json::value* value, std::string_view format) {
+  if (format.empty()) return templates::plain(value);
+  if (format == "xml") return templates::escaped(templates::plain(value));
+  const auto n = value->to_number<std::uint64_t>();
+  if (format == "hex") {
+    char text[24];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(n));
+    return text;
+  }
+  assert(format == "range" || format == "vector");
+  return format == "vector" && n == 1 ? "" : "[" + number(n - 1) + ":0] ";
+}
+
 }  // namespace
 
-std::string hex(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+std::string fill(std::string_view text, const boost::json::value& values) {
+  return templates::fill(text, values, {"%", "%", shown, true});
+}
+
+std::string joined(const std::vector<std::string>& names, const char* separator, const char* suffix) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : separator) + name + suffix;
   return text;
 }
 
-std::string fill(std::string_view text, const std::map<std::string_view, std::string>& values) {
-  std::string out;
-  for (;;) {
-    const std::size_t begin = text.find('%'), end = text.find('%', begin + 1);
-    out += text.substr(0, begin);
-    if (begin == std::string_view::npos) return out;
-    out += values.at(text.substr(begin + 1, end - begin - 1));
-    text.remove_prefix(end + 1);
-  }
+std::string concatenation(std::vector<std::string> names, const char* suffix) {
+  std::reverse(names.begin(), names.end());
+  return "{" + joined(names, ", ", suffix) + "}";
 }
 
-std::string range(std::uint64_t width) {
-  return "[" + std::to_string(width - 1) + ":0] ";
+std::string bus_ports(const std::string& bus, std::span<const Signal> signals) {
+  std::string text = ",\n";
+  for (const Signal& s : signals)
+    text += fill("%separator%  %direction% logic %width|vector%%bus%_%name%",
+                 {{"separator", &s == signals.data() ? "\n" : ",\n"},
+                  {"direction", s.input ? "input " : "output"},
+                  {"width", s.width},
+                  {"bus", bus},
+                  {"name", s.name}});
+  return text;
 }
 
-std::string comment(const std::string& text) {
-  return printable(text);
+std::string bus_connections(const std::string& port, const std::string& name,
+                            std::span<const Signal> signals) {
+  std::string text;
+  for (std::size_t i = 0; i < signals.size(); ++i)
+    text += (i % 3 == 0 ? ",\n    ." : ", .") + port + "_" + signals[i].name + "(" + name + "_" +
+            signals[i].name + ")";
+  return text;
 }
 
 std::string parameter_list(const generators::Unit& unit) {
@@ -113,7 +138,7 @@ std::string parameter_list(const generators::Unit& unit) {
 std::string clocked(const std::string& device, double clock_mhz) {
   char clock[32];
   std::snprintf(clock, sizeof clock, "%.10g", clock_mhz);
-  return comment(device) + " at " + clock + " MHz";
+  return printable(device) + " at " + clock + " MHz";
 }
 
 std::string broken_lines(const std::string& text) {
@@ -124,11 +149,6 @@ std::string broken_lines(const std::string& text) {
     at = end + 1;
   }
   return out;
-}
-
-std::string notice(const std::string& what, const std::string& generator) {
-  return "/// " + what + "\n///\n/// Written by " + generator +
-         ". Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.\n";
 }
 
 }  // namespace millrace::compiler::emit

@@ -1,142 +1,268 @@
 #include "compiler/emit/vitis/vitis.hpp"
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <cmath>
 #include <set>
 
-#include "compiler/emit/vitis/aurora.hpp"
-#include "compiler/emit/vitis/kernel.hpp"
-#include "compiler/emit/vitis/text.hpp"
+#include "compiler/emit/rtl/text.hpp"
+#include "kernels/rtl/library.hpp"
 
 namespace millrace::compiler::emit {
+
+std::string_view vitis_text(std::string_view name);  // of templates/, made by CMake
+
 namespace {
 
+namespace json = boost::json;
 using runtime::plan::Device;
+
+constexpr std::size_t kMaxWindows = 16;  // of 4 KiB; window i is at i * 0x1000
+
+// The Aurora core delivers words of 64 bits at this clock. Their receiver must not be slower.
+constexpr double kAuroraMhz = 156.25;
+
+/// A platform's names for the ports of a cable's kernel (AMD XD099, "Using Aurora IP with Vitis").
+struct CablePins {
+  const char* platform;            // how the platform's name begins
+  std::vector<const char*> cages;  // by connector
+  const char* free_clock;          // 100 MHz
+};
+
+/// Null for a platform whose names are unknown.
+const CablePins* cable_pins(const std::string& platform) {
+  static const CablePins known[] = {
+      {"xilinx_u280_", {"qsfp0", "qsfp1"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
+      {"xilinx_u55c_", {"qsfp0", "qsfp1"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
+      {"xilinx_u50_", {"qsfp"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
+      {"xilinx_u200_", {"qsfp"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
+      {"xilinx_u250_", {"qsfp"}, "ii_level1_wire/ulp_m_aclk_freerun_ref_00"}};
+  for (const CablePins& one : known)
+    if (platform.starts_with(one.platform)) return &one;
+  return nullptr;
+}
+
+/// A module of kernels/rtl that a partition's own library does not have.
+std::string library_text(std::string_view path) {
+  for (const auto& file : kernels::rtl::library())
+    if (file.path == path) return std::string(file.text);
+  return {};
+}
+
+/// "control", "supervisor", "in0", …: the units with registers, in the order of their windows.
+std::vector<std::string> window_names(const TopInterface& top) {
+  std::vector<std::string> names;
+  for (const TopUnit& unit : top.units)
+    if (unit.registers) names.push_back(unit.name);
+  return names;
+}
+
+// The kernel around a partition's top. Its one AXI4-Lite slave has the register slaves of the top as windows.
+
+/// A signal of an AXI4 address channel that the top does not drive, because it is constant: all bursts
+/// increment and consist of full words.
+struct Constant {
+  const char* name;
+  unsigned width;
+  const char* value;
+};
+constexpr Constant kAddressConstants[] = {
+    {"size", 3, "3'd6"}, {"burst", 2, "2'b01"}, {"cache", 4, "4'b0011"}, {"prot", 3, "3'b000"}};
+
+/// Whether all windows have the same signal: all but valid and ready do, of those to the windows.
+bool is_shared(const Signal& signal) {
+  return signal.input && signal.width > 1;
+}
+
+/// The width of a signal at the kernel's own slave, whose addresses have four more bits, for the window.
+unsigned slave_width(const Signal& signal) {
+  constexpr unsigned kWindowAddress = 12, kAddress = 16;
+  return signal.width == kWindowAddress ? kAddress : signal.width;
+}
+
+std::string connection(const std::string& port, const std::string& wire) {
+  return "." + port + "(" + wire + ")";
+}
+
+/// `words` separated by commas, in lines of readable length; all lines but the first begin with `indent`.
+std::string filled(const std::vector<std::string>& words, const std::string& indent = "    ") {
+  constexpr std::size_t kColumns = 100;  // of the words; what stands around them has room up to 140
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += column + word.size() > kColumns ? ",\n" + indent : ", ";
+    if (column + word.size() > kColumns) column = 0;
+    column += word.size() + 2;
+    text += word;
+  }
+  return text;
+}
+
+/// "link0_up", …: the signals of all connectors.
+std::vector<std::pair<std::string, Signal>> connector_signals(const TopInterface& top) {
+  std::vector<std::pair<std::string, Signal>> signals;
+  for (std::uint32_t k = 0; k < top.connectors; ++k)
+    for (const Signal& signal : kConnector)
+      signals.emplace_back("link" + std::to_string(k) + "_" + signal.name, signal);
+  return signals;
+}
+
+/// The kernel's ports. Those with a value are constants that the kernel drives itself.
+json::array kernel_ports(const TopInterface& top) {
+  json::array ports;
+  const auto add = [&](bool input, unsigned width, const std::string& name, const char* value = "") {
+    ports.push_back({{"input", input}, {"width", width}, {"port", name}, {"value", value}});
+  };
+  for (const Signal& s : kAxiLite) add(s.input, slave_width(s), std::string("s_axi_control_") + s.name);
+  for (const TopUnit& unit : top.units) {
+    if (unit.master == Master::kNone) continue;
+    const std::string bus = "m_axi_" + unit.name + "_";
+    for (const Signal& s : signals_of(unit.master)) add(s.input, s.width, bus + s.name);
+    const std::string channel = unit.master == Master::kRead ? "ar" : "aw";
+    for (const Constant& c : kAddressConstants) add(false, c.width, bus + channel + c.name, c.value);
+    if (unit.master == Master::kWrite) add(false, 64, bus + "wstrb", "{64{1'b1}}");
+  }
+  for (const auto& [name, s] : connector_signals(top)) add(s.input, s.width, name);
+  // A cable's core cannot wait, so the top has no ready for its words, but AXI-Stream needs one.
+  for (std::uint32_t k = 0; k < top.connectors; ++k)
+    add(false, 1, "link" + std::to_string(k) + "_rx_tready", "1'b1");
+  return ports;
+}
+
+/// The connections of the top, in groups.
+std::string top_connections(const TopInterface& top) {
+  std::vector<std::vector<std::string>> groups = {
+      {connection("clk", "ap_clk"), connection("rst", "rst"), connection("error", "error")}, {}};
+  for (const TopUnit& unit : top.units)
+    if (unit.interrupt) groups.back().push_back(connection(unit.name + "_irq", unit.name + "_irq"));
+  const auto windows = window_names(top);
+  for (std::size_t window = 0; window < windows.size(); ++window) {
+    auto& group = groups.emplace_back();
+    for (const Signal& s : kAxiLite) {
+      const std::string own = "[" + std::to_string(window * s.width) + "+:" + std::to_string(s.width) + "]";
+      group.push_back(connection(windows[window] + "_axil_" + s.name,
+                                 std::string("w_") + s.name + (is_shared(s) ? std::string() : own)));
+    }
+  }
+  for (const TopUnit& unit : top.units) {
+    auto& group = groups.emplace_back();
+    for (const Signal& s : signals_of(unit.master))
+      group.push_back(connection(unit.name + "_axi_" + s.name, "m_axi_" + unit.name + "_" + s.name));
+  }
+  auto& connectors = groups.emplace_back();
+  for (const auto& [name, signal] : connector_signals(top)) connectors.push_back(connection(name, name));
+  std::vector<std::string> texts;
+  for (const auto& group : groups)
+    if (!group.empty()) texts.push_back(filled(group));
+  return joined(texts, ",\n    ");
+}
+
+/// What kernel.v needs besides the image's values.
+void add_kernel(const TopInterface& top, json::object& values) {
+  const auto windows = window_names(top);
+  std::vector<std::string> interrupts, split = {connection("clk", "ap_clk"), connection("rst", "rst")};
+  for (const TopUnit& unit : top.units)
+    if (unit.interrupt) interrupts.push_back(unit.name + "_irq");
+  // The splitter has window 0 in the low bits. Addresses and data go to all windows.
+  json::array wires;
+  for (const Signal& s : kAxiLite) {
+    const std::string wire = std::string("w_") + s.name;
+    wires.push_back({{"wire", wire}, {"width", (is_shared(s) ? 1 : windows.size()) * s.width}});
+    split.push_back(connection(std::string("s_") + s.name, std::string("s_axi_control_") + s.name));
+    split.push_back(connection(std::string("m_") + s.name, wire));
+  }
+  values["window_names"] = filled(windows, "//   ");
+  values["ports"] = kernel_ports(top);
+  values["interrupts"] = json::value_from(interrupts);
+  values["interrupts_in_line"] = filled(interrupts);
+  values["wires"] = std::move(wires);
+  values["windows"] = windows.size();
+  values["splitter"] = filled(split);
+  values["connections"] = top_connections(top);
+}
+
+// The other files of an image.
 
 /// The bank that a region's ports are connected to, as v++ names it. Of HBM it is the first pseudo channels.
 std::string memory_tag(const Device& device, const std::string& region) {
-  for (const auto& one : device.regions) {
-    if (one.name != region || one.memory.empty()) continue;
-    return one.memory.front() == "HBM" ? "HBM[0:3]" : one.memory.front();
-  }
-  return device.memory.front().name == "HBM" ? "HBM[0:3]" : device.memory.front().name;
+  std::string bank = device.memory.front().name;
+  for (const auto& one : device.regions)
+    if (one.name == region && !one.memory.empty()) bank = one.memory.front();
+  return bank == "HBM" ? "HBM[0:3]" : bank;
 }
 
-/// The argument that holds the address of a master's buffer: the first one of the master's own window.
-/// Readers of weights have no window, because their weights are in the parameters' buffer. The linker demands
-/// an argument for each port, so they get registers of that window that nothing reads.
-std::size_t argument_offset(const TopInterface& top, const std::string& master) {
+/// The units with an AXI4 master, and for each the argument that holds the address of its buffer: the first one
+/// of its own window. Readers of weights have no window, because their weights are in the parameters' buffer. The
+/// linker demands an argument for each port, so they get registers of that window that nothing reads.
+json::array masters_of(const TopInterface& top) {
   constexpr std::size_t kWindow = 0x1000, kBuffer = 0x10, kUnused = 0x800;
   const auto windows = window_names(top);
-  const auto place = [&](const std::string& name) {
+  const auto window_of = [&](const std::string& name) {
     return static_cast<std::size_t>(std::find(windows.begin(), windows.end(), name) - windows.begin());
   };
-  if (const std::size_t own = place(master); own < windows.size()) return own * kWindow + kBuffer;
-  std::size_t number = 0;  // of those without
-  for (const auto& other : master_names(top)) {
-    if (other == master) break;
-    if (place(other) == windows.size()) ++number;
-  }
-  return place("parameters") * kWindow + kUnused + 8 * number;
-}
-
-std::string kernel_xml(const TopInterface& top, const std::string& kernel) {
-  std::string ports, args;
-  std::size_t id = 0;
-  for (const std::string& master : master_names(top)) {
-    const std::map<std::string_view, std::string> values = {
-        {"name", master}, {"id", std::to_string(id++)}, {"offset", hex(argument_offset(top, master))}};
-    ports += fill(vitis_text("master_port"), values);
-    args += fill(vitis_text("master_argument"), values);
-  }
-  for (const std::string& stream : stream_names(top)) {
-    const std::map<std::string_view, std::string> values = {
-        {"name", stream},
-        {"id", std::to_string(id++)},
-        {"mode", stream.ends_with("_tx") ? "write_only" : "read_only"}};
-    ports += fill(vitis_text("stream_port"), values);
-    args += fill(vitis_text("stream_argument"), values);
-  }
-  return fill(vitis_text("kernel"), {{"kernel", kernel}, {"ports", ports}, {"args", args}});
-}
-
-std::string package_tcl(const VitisImage& image, const TopInterface& top, const std::string& kernel) {
-  std::string buses;
-  for (const std::string& master : master_names(top)) buses += " m_axi_" + master;
-  for (const std::string& stream : stream_names(top)) buses += " " + stream;
-  return kNeverRun + fill(vitis_text("package"), {{"image", image.image},
-                                                  {"part", image.device->part},
-                                                  {"rtl", "../../rtl/" + image.partition},
-                                                  {"kernel", kernel},
-                                                  {"buses", buses}});
-}
-
-/// The units for the ends of cables, by connector.
-std::string cable_unit(const VitisImage& image, std::size_t number) {
-  return image.image + "_cable" + std::to_string(number);
-}
-
-std::string link_cfg(const VitisImage& image, const TopInterface& top, const std::string& kernel) {
-  const std::size_t cables = top.connectors;
-  std::string text = kNeverRun + "platform=" + image.device->platform +
-                     "\nsave-temps=1\n\n[connectivity]\nnk=" + kernel + ":1:" + image.image + "\n";
-  for (std::size_t i = 0; i < cables; ++i)
-    text += (i == 0 ? "nk=" + std::string(kAuroraKernel) + ":" + std::to_string(cables) + ":" : ",") +
-            cable_unit(image, i) + (i + 1 == cables ? "\n" : "");
-  const std::string memory = memory_tag(*image.device, image.region);
-  for (const std::string& master : master_names(top))
-    text += "sp=" + image.image + ".m_axi_" + master + ":" + memory + "\n";
-  if (image.placed.empty() && image.region.starts_with("SLR"))
-    text += "slr=" + image.image + ":" + image.region + "\n";
-  const auto pins = cable_pins(image.device->platform);
-  std::string clocks = image.image + ".ap_clk";
-  for (std::size_t i = 0; i < cables; ++i) {
-    text += cable_connections(*pins, image.image, cable_unit(image, i), i);
-    clocks += "," + cable_unit(image, i) + ".ap_clk";
-  }
-  return text + "\n[clock]\nfreqHz=" + std::to_string(std::llround(image.device->clock_mhz * 1e6)) + ":" +
-         clocks + "\n";
-}
-
-/// The constraints that place each instance of the dataflow into its SLR, if there are several.
-std::string regions_tcl(const VitisImage& image) {
-  std::string places;
-  for (const auto& [region, instances] : image.placed) {
-    if (instances.empty()) continue;
-    places += "  " + region + " {\n";
-    for (const auto& instance : instances) places += "    " + instance + "\n";
-    places += "  }\n";
-  }
-  return kNeverRun + fill(vitis_text("regions"), {{"places", places}, {"image", image.image}});
+  json::array made;
+  std::size_t readers = 0;
+  for (const TopUnit& unit : top.units)
+    if (unit.master != Master::kNone)
+      made.push_back(
+          {{"name", unit.name},
+           {"id", made.size()},
+           {"offset", unit.registers ? window_of(unit.name) * kWindow + kBuffer
+                                     : window_of("parameters") * kWindow + kUnused + 8 * readers++}});
+  return made;
 }
 
 std::string aurora_folder(const VitisImage& image) {
   return "aurora_" + image.device->name;
 }
 
-std::string image_makefile(const VitisImage& image, const std::string& kernel, bool links) {
-  const std::string folder = "../" + aurora_folder(image), aurora = folder + "/" + kAuroraKernel + ".xo";
-  const bool placed = !image.placed.empty();
-  return kNeverRun +
-         fill(vitis_text("image_makefile"),
-              {{"image", image.image},
-               {"kernel", kernel},
-               {"rtl", "../../rtl/" + image.partition},
-               {"inputs", (links ? aurora + " " : "") + "link.cfg" + (placed ? " regions.tcl" : "")},
-               {"place",
-                placed ? " --vivado.prop run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE=$(CURDIR)/regions.tcl" : ""},
-               {"kernels", "%.xo"},
-               {"aurora", links ? aurora + ":\n\t$(MAKE) -C " + folder + "\n\n" : ""}});
+json::object values_of(const VitisImage& image, const TopInterface& top) {
+  json::array masters = masters_of(top), streams, cables, placed;
+  std::vector<std::string> cable_units;
+  for (std::uint32_t k = 0; k < top.connectors; ++k) {
+    const std::string link = "link" + std::to_string(k), cable = image.image + "_cable" + std::to_string(k);
+    for (const auto& [suffix, mode] : {std::pair("_tx", "write_only"), std::pair("_rx", "read_only")})
+      streams.push_back({{"name", link + suffix}, {"id", masters.size() + streams.size()}, {"mode", mode}});
+    const CablePins& pins = *cable_pins(image.device->platform);
+    cables.push_back({{"k", k}, {"cable", cable}, {"cage", pins.cages[k]}, {"free_clock", pins.free_clock}});
+    cable_units.push_back(cable);
+  }
+  for (const auto& [region, instances] : image.placed)
+    if (!instances.empty())
+      placed.push_back({{"region", region}, {"instances", json::value_from(instances)}});
+  const bool in_one = image.placed.empty() && image.region.starts_with("SLR");
+  json::object values = {{"image", image.image},
+                         {"partition", image.partition},
+                         {"module", image.partition + "_top"},
+                         {"kernel", "millrace_" + image.image},
+                         {"part", image.device->part},
+                         {"platform", image.device->platform},
+                         {"hz", std::llround(image.device->clock_mhz * 1e6)},
+                         {"memory", memory_tag(*image.device, image.region)},
+                         {"slr", in_one ? image.region : ""},
+                         {"masters", std::move(masters)},
+                         {"streams", std::move(streams)},
+                         {"links", top.connectors},
+                         {"cables", std::move(cables)},
+                         {"cable_units", joined(cable_units, ",")},
+                         {"aurora", aurora_folder(image)},
+                         {"spans", !image.placed.empty()},
+                         {"placed", std::move(placed)},
+                         {"xo_pattern", "%.xo"}};
+  add_kernel(top, values);
+  return values;
 }
 
-/// The reason why an image with links gets no folder; empty if it gets one.
-std::string no_cables(const VitisImage& image, const TopInterface& top) {
-  const auto pins = cable_pins(image.device->platform);
-  if (!pins)
+/// The reason why an image gets no folder; empty if it gets one.
+std::string obstacle(const VitisImage& image) {
+  if (!image.top) return "no generated SystemVerilog of one partition";
+  if (image.top->connectors == 0) return {};
+  const CablePins* pins = cable_pins(image.device->platform);
+  if (pins == nullptr)
     return "it has link ports, and what platform " + image.device->platform +
            " calls its transceivers is not known here";
-  if (top.connectors > pins->cages.size())
-    return "it has link ports on " + std::to_string(top.connectors) + " connectors, and of platform " +
+  if (image.top->connectors > pins->cages.size())
+    return "it has link ports on " + std::to_string(image.top->connectors) + " connectors, and of platform " +
            image.device->platform + " " + std::to_string(pins->cages.size()) + " is known here";
   if (image.device->clock_mhz < kAuroraMhz)
     return "it has link ports, and its clock is slower than the 156.25 MHz a cable's words come at";
@@ -147,52 +273,46 @@ std::string no_cables(const VitisImage& image, const TopInterface& top) {
 
 Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images) {
   std::map<std::string, std::string> files;
-  std::string built, notes;
-  std::map<std::string, const Device*> auroras;  // folder -> for what
-  std::map<std::string, std::set<std::string>> needed_by;
+  json::array built, auroras;
+  std::string notes;
+  std::map<std::string, std::vector<const VitisImage*>> needed_by;  // folder of an Aurora kernel -> images
   for (const VitisImage& image : images) {
     if (image.device == nullptr || image.device->platform.empty()) continue;
-    const std::string module = image.partition + "_top", kernel = "millrace_" + image.image;
-    if (!image.top) {
-      notes += "- `" + image.image + "`: no generated SystemVerilog of one partition\n";
+    if (const std::string why = obstacle(image); !why.empty()) {
+      notes += "- `" + image.image + "`: " + why + "\n";
       continue;
     }
     const TopInterface& top = *image.top;
     if (const std::size_t windows = window_names(top).size(); windows == 0 || windows > kMaxWindows)
-      return Error(ErrorCode::kInternal, module + " has " + std::to_string(windows) +
+      return Error(ErrorCode::kInternal, image.partition + "_top has " + std::to_string(windows) +
                                              " register slaves; a kernel takes 1 to " +
                                              std::to_string(kMaxWindows));
-    const bool links = top.connectors != 0;
-    if (const std::string why = links ? no_cables(image, top) : std::string(); !why.empty()) {
-      notes += "- `" + image.image + "`: " + why + "\n";
-      continue;
-    }
-    if (links) {
-      auroras.emplace(aurora_folder(image), image.device);
-      needed_by[aurora_folder(image)].insert(image.image);
-    }
+    if (top.connectors != 0) needed_by[aurora_folder(image)].push_back(&image);
+    const json::object values = values_of(image, top);
     const std::string folder = "vitis/" + image.image + "/";
-    files[folder + "kernel.v"] = kernel_text(top, kernel, module);
     files[folder + "mr_axil_split.sv"] = library_text("shell/mr_axil_split.sv");
-    files[folder + "kernel.xml"] = kernel_xml(top, kernel);
-    files[folder + "package.tcl"] = package_tcl(image, top, kernel);
-    files[folder + "link.cfg"] = link_cfg(image, top, kernel);
-    if (!image.placed.empty()) files[folder + "regions.tcl"] = regions_tcl(image);
-    files[folder + "Makefile"] = image_makefile(image, kernel, links);
-    built += " " + image.image;
+    for (const auto& [file, name] : {std::pair("kernel.v", "kernel"), std::pair("kernel.xml", "kernel_xml"),
+                                     std::pair("package.tcl", "package"), std::pair("link.cfg", "link"),
+                                     std::pair("Makefile", "image_makefile")})
+      files[folder + file] = fill(vitis_text(name), values);
+    if (!image.placed.empty()) files[folder + "regions.tcl"] = fill(vitis_text("regions"), values);
+    built.emplace_back(image.image);
   }
   if (built.empty() && notes.empty()) return files;
-  std::string cables, order;
-  for (const auto& [folder, device] : auroras) {
-    for (const auto& [name, text] : aurora_files(*device)) files["vitis/" + folder + "/" + name] = text;
-    cables += " " + folder;
-    for (const std::string& image : needed_by[folder]) order += image + " ";
-    order += ": | " + folder + "\n";
+  for (const auto& [name, users] : needed_by) {
+    const std::string folder = "vitis/" + name + "/";
+    files[folder + "millrace_aurora.v"] = vitis_text("aurora_kernel");
+    files[folder + "mr_aurora.sv"] = library_text("link/mr_aurora.sv");
+    files[folder + "kernel.xml"] = vitis_text("aurora_kernel_xml");
+    files[folder + "package.tcl"] =
+        fill(vitis_text("aurora_package"), {{"part", users.front()->device->part}});
+    files[folder + "Makefile"] = vitis_text("aurora_makefile");
+    json::array names;
+    for (const VitisImage* image : users) names.emplace_back(image->image);
+    auroras.push_back({{"folder", name}, {"needed_by", std::move(names)}});
   }
-  files["vitis/Makefile"] =
-      kNeverRun + fill(vitis_text("makefile"), {{"images", built}, {"cables", cables}, {"order", order}});
-  files["vitis/README.md"] =
-      std::string(vitis_text("readme")) + (notes.empty() ? std::string() : "\nNot handed over:\n" + notes);
+  files["vitis/Makefile"] = fill(vitis_text("makefile"), {{"images", built}, {"auroras", auroras}});
+  files["vitis/README.md"] = fill(vitis_text("readme"), {{"notes", notes}});
   return files;
 }
 

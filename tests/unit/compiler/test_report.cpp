@@ -9,7 +9,6 @@
 #include "compiler/planning/plan.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/report.hpp"
-#include "compiler/report/template.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace millrace::compiler {
