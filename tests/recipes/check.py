@@ -52,7 +52,7 @@ class After:
 
 ROUTE = [
     After(
-        "server/http/routes/table.cpp", "return json(recent_errors(", '}\n\nOutcome toy(const Call&) {\n  return json(R"({"toy":true})");\n'
+        "server/http/routes/table.cpp", "return json_response(recent_errors(", '}\n\nOutcome toy(const Call&) {\n  return json_response(R"({"toy":true})");\n'
     ),
     After("server/http/routes/table.cpp", '"/v2/millrace/errors", Scope::kRead', '      {kGet, "/v2/millrace/toy", Scope::kRead, toy},\n'),
     After("server/http/README.md", "| `/v2/millrace/errors` | GET |", "| `/v2/millrace/toy` | GET | read | `{toy}` |\n"),
