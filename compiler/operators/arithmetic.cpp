@@ -1,4 +1,5 @@
 // Arithmetic on two operands, Cast and BatchNormalization.
+#include <cmath>
 #include <functional>
 
 #include "compiler/operators/qdq.hpp"
