@@ -65,7 +65,7 @@ Analysis analyse(const Problem& problem, const Solution& solution);
 void change_interval(Analysis& analysis, double from_seconds, double to_seconds);
 
 /// Sets `bottleneck` and `lifts` from the figures of the analysis, which may meanwhile be those of designs: what
-/// designs take beyond the sum of their blocks counts. The lifts hold for each block where it stands.
+/// designs take beyond the sum of their blocks counts. The lifts assume that each block stays in its region.
 void explain(const Problem& problem, const Solution& solution, Analysis& analysis);
 
 }  // namespace millrace::compiler::explore

@@ -1,5 +1,6 @@
-// A problem with the answers that are asked of it again and again: its layers, what passes between them and its
-// cables; and from an assignment (who stands where, built how) to a solution. Private to this folder.
+// A problem with facts that the search needs often: its layers, the tensors between them, and the cables between two
+// cards. Also turns an assignment (the card, region and implementation of each operation) into a solution. Private to
+// this folder.
 #pragma once
 
 #include <algorithm>
@@ -38,16 +39,16 @@ Chain make_chain(const Problem& problem);
 /// Whether each layer of a stage reads the one before it: pieces in a row then need cards joined in a row.
 bool reads_the_one_before(const Chain& chain);
 
-/// A tensor of an earlier stage that the same place needs again: it would have to leave and come back. Null if
-/// there is none.
+/// A tensor of an earlier stage that a later stage at the same place reads: it would have to leave the card and come
+/// back. Null if there is none.
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
 
 /// Parts by stage, then place, and the bytes that cross the cuts.
 Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
 
-/// What solve() refuses of targets and cables.
-Status check_given(const Problem& problem);
+/// What solve() refuses of targets.
+Status check_targets(const Targets& targets);
 
 /// What solve() refuses of a number of layers and of partitions: nothing for a card to do, more pieces than
 /// layers or cards.
@@ -123,14 +124,13 @@ struct Passage {
   double first = 0, last = 0;
 };
 
-/// Through one operation, whose input comes from `start` (latest first beat) until `arrive` (latest last beat).
+/// The passage through one operation. At `start` the first beat of every input is there, at `arrive` the last.
 Passage pass(const Implementation& way, double clock_hz, double start, double arrive);
 
-/// One hop over a wire, in packets.
+/// The passage of a tensor over a wire, in packets.
 Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from);
 
-/// Latency of a solution whose parts, implementations, cards and hops are set. `works`: what each operation on a
-/// card does when.
+/// The latency of an assignment with these hops. `works` gets the times of each operation on a card.
 double latency(const Board& board, const Assignment& assignment, const std::vector<Hop>& hops,
                std::vector<Work>* works = nullptr);
 

@@ -210,7 +210,7 @@ class Tree {
   std::vector<std::uint32_t> sequence_;           // operations by layer
   std::vector<std::vector<std::uint32_t>> ways_;  // of an operation
   double fastest_ = 1, longest_ = kNever;
-  std::vector<double> interval_after_;  // least interval of what stands from here on in the sequence
+  std::vector<double> interval_after_;  // the shortest interval that the operations from here on allow
   std::vector<double> after_first_;     // least time from an operation's first beat to the end
   std::vector<std::int64_t> producer_;  // of a tensor
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -37,12 +37,17 @@ Amounts least(const Board& board, std::size_t layer, std::uint64_t cycles) {
   return sum;
 }
 
+std::optional<Solution> best_of(const Problem& problem) {
+  const Board board(problem);
+  return Search(board).run();
+}
+
 class Diagnosis {
  public:
-  explicit Diagnosis(const Board& board) : board_(board), problem_(board.problem) {
+  explicit Diagnosis(const Board& board)
+      : board_(board), problem_(board.problem), joined_(most_joined(board.problem)) {
     if (problem_.targets.frames_per_second) seconds_ = 1 / *problem_.targets.frames_per_second;
     for (const auto& card : problem_.cards) fastest_hz_ = std::max(fastest_hz_, card.clock_hz);
-    count_joined();
   }
 
   Error run() {
@@ -67,17 +72,6 @@ class Diagnosis {
   /// The number of cards that a model can be spread over.
   std::size_t cards() const {
     return std::min<std::size_t>(problem_.partitions.value_or(static_cast<std::uint32_t>(joined_)), joined_);
-  }
-
-  /// Counts the cards of the largest group that cables join.
-  void count_joined() {
-    std::vector<std::uint32_t> group(problem_.cards.size());
-    for (std::uint32_t c = 0; c < group.size(); ++c) group[c] = c;
-    for (const auto& cable : problem_.cables)
-      std::replace(group.begin(), group.end(), std::uint32_t{group[cable.a]}, std::uint32_t{group[cable.b]});
-    for (const auto one : group)
-      joined_ = std::max<std::size_t>(joined_,
-                                      static_cast<std::size_t>(std::count(group.begin(), group.end(), one)));
   }
 
   std::string unjoined() const {
@@ -121,88 +115,81 @@ class Diagnosis {
            " frames/s at " + number(fastest_hz_ / 1e6) + " MHz";
   }
 
-  /// A layer that fits into no region of any card.
-  std::string too_large() const {
-    for (std::size_t i = 0; i < board_.chain.size(); ++i) {
-      double best = std::numeric_limits<double>::infinity();
-      std::string text;
-      for (const auto& card : problem_.cards)
-        for (const auto& region : card.regions) {
-          const Amounts need = least(board_, i, cycles_in(seconds_, card.clock_hz));
-          double over = 0;
-          std::string what;
-          for (std::size_t k = 0; k < kKinds; ++k) {
-            const double room = has(region, k);
-            if (static_cast<double>(need[k]) <= room) continue;
-            const double ratio = static_cast<double>(need[k]) / std::max(1.0, room);
-            if (ratio <= over) continue;
-            over = ratio;
-            what = excess(k, static_cast<double>(need[k]), room) + " of '" + card.device + "'" +
-                   (card.regions.size() > 1 ? " region '" + region.name + "'" : "");
-          }
-          if (over < best) {
-            best = over;
-            text = what;
-          }
-        }
-      if (best > 0 && std::isfinite(best)) return layer_name(board_, i) + " needs " + text;
+  /// The resource that exceeds its room by the largest factor. Factor 0: none does.
+  struct Excess {
+    double factor = 0;
+    std::size_t kind = 0;
+    std::string text;
+  };
+
+  static Excess worst_excess(const Amounts& needs, const Figures& rooms) {
+    Excess out;
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      const double need = static_cast<double>(needs[k]), room = rooms[k];
+      if (need <= room || need / std::max(1.0, room) <= out.factor) continue;
+      out.factor = need / std::max(1.0, room);
+      out.kind = k;
+      out.text = "at least " + number(need) + (k == kMemoryBytes ? " bytes a frame of " : " ") +
+                 kind_name(k) +
+                 (room < 1 ? ", and there is none"
+                           : ", " + number(need - room) + " (" + number((need / room - 1) * 100) +
+                                 " %) more than the " + number(room) + " left");
     }
-    return {};
+    return out;
   }
 
-  double has(const Region& region, std::size_t kind) const {
-    const auto room = static_cast<double>(region.available[kind]);
-    return kind == kMemoryBytes ? room * std::min(seconds_, 1e3) : room;
+  Figures room_in(const Region& region) const {
+    Figures out;
+    for (std::size_t k = 0; k < kKinds; ++k) out[k] = static_cast<double>(region.available[k]);
+    out[kMemoryBytes] *= std::min(seconds_, 1e3);
+    return out;
   }
 
   /// All regions of a card read one memory.
   double room_on(const Card& card, std::size_t kind) const {
-    if (kind == kMemoryBytes) return card.regions.empty() ? 0 : has(card.regions.front(), kind);
     double sum = 0;
-    for (const auto& region : card.regions) sum += has(region, kind);
-    return sum;
+    for (const auto& region : card.regions) sum += room_in(region)[kind];
+    return kind == kMemoryBytes && !card.regions.empty() ? room_in(card.regions.front())[kind] : sum;
   }
 
-  /// What follows a number of them.
-  static std::string unit(std::size_t kind) {
-    return kind == kMemoryBytes ? std::string("bytes a frame of ") + kind_name(kind) : kind_name(kind);
-  }
-
-  static std::string excess(std::size_t kind, double need, double room) {
-    if (room < 1) return "at least " + number(need) + " " + unit(kind) + ", and there is none";
-    return "at least " + number(need) + " " + unit(kind) + ", " + number(need - room) + " (" +
-           number((need / room - 1) * 100) + " %) more than the " + number(room) + " left";
+  /// A layer that fits into no region of any card.
+  std::string too_large() const {
+    for (std::size_t i = 0; i < board_.chain.size(); ++i) {
+      std::optional<Excess> smallest;
+      for (const auto& card : problem_.cards)
+        for (const auto& region : card.regions) {
+          Excess excess = worst_excess(least(board_, i, cycles_in(seconds_, card.clock_hz)), room_in(region));
+          if (smallest && excess.factor >= smallest->factor) continue;
+          excess.text +=
+              " of '" + card.device + "'" + (card.regions.size() > 1 ? " region '" + region.name + "'" : "");
+          smallest = std::move(excess);
+        }
+      if (smallest && smallest->factor > 0) return layer_name(board_, i) + " needs " + smallest->text;
+    }
+    return {};
   }
 
   /// All layers together against all cards together.
   std::string too_much() const {
     std::vector<Amounts> need;
-    Amounts sum{}, room{};
+    Amounts sum{};
     for (std::size_t i = 0; i < board_.chain.size(); ++i) {
       need.push_back(least(board_, i, cycles_in(seconds_, fastest_hz_)));
       sum += need.back();
     }
+    Figures room{};  // of the largest cards
     for (std::size_t k = 0; k < kKinds; ++k) {
       std::vector<double> of;
-      for (const auto& card : problem_.cards) of.push_back(room_on(card, k));
+      for (const auto& card : problem_.cards) of.push_back(std::floor(room_on(card, k)));
       std::sort(of.rbegin(), of.rend());
       of.resize(std::min(of.size(), cards()));
-      for (const double amount : of) room[k] += static_cast<std::uint64_t>(amount);
+      room[k] = std::accumulate(of.begin(), of.end(), 0.0);
     }
-    std::size_t worst = kKinds;
-    double over = 1;
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      const double ratio = static_cast<double>(sum[k]) / std::max(1.0, static_cast<double>(room[k]));
-      if (ratio <= over) continue;
-      over = ratio;
-      worst = k;
-    }
-    if (worst == kKinds) return {};
-    const auto largest = std::max_element(need.begin(), need.end(),
-                                          [&](const auto& a, const auto& b) { return a[worst] < b[worst]; });
-    return "all layers together need " +
-           excess(worst, static_cast<double>(sum[worst]), static_cast<double>(room[worst])) + " on " +
-           plural(cards(), "card") +
+    const auto [factor, worst, text] = worst_excess(sum, room);
+    if (factor == 0) return {};
+    const auto most = [kind = worst](const Amounts& a, const Amounts& b) { return a[kind] < b[kind]; };
+    const auto largest = std::max_element(need.begin(), need.end(), most);
+    return "all layers together need " + text + " on " + plural(cards(), "card") +
            (joined_ < problem_.cards.size() ? " (no more are joined by cables); " : "; ") +
            layer_name(board_, static_cast<std::size_t>(largest - need.begin())) + " takes most of it, " +
            number(static_cast<double>((*largest)[worst]));
@@ -213,20 +200,17 @@ class Diagnosis {
     if (cards() < 2) return {};
     Problem open = relaxed();
     for (auto& c : open.cables) c.bytes_per_second = std::numeric_limits<double>::infinity();
-    const Board board(open);
-    const auto found = Search(board).run();
+    const auto found = best_of(open);
     if (!found) return {};
     std::string worst;
     double most = 0;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;
-    for (const auto& hop : found->hops) bytes[{hop.from, hop.to}] += problem_.tensors[hop.tensor].bytes;
-    for (const auto& [ends, sum] : bytes) {
+    for (const auto& [ends, load] : board_.usage(board_.assignment(*found), found->hops).loads) {
       const auto a = found->card[ends.first], b = found->card[ends.second];
-      const double share = static_cast<double>(sum) / board_.wire(a, b).bytes_per_second / seconds_;
+      const double share = static_cast<double>(load.all()) / board_.wire(a, b).bytes_per_second / seconds_;
       if (share <= most) continue;
       most = share;
       worst = "the cable between '" + problem_.cards[a].name + "' and '" + problem_.cards[b].name +
-              "' would have to carry " + number(static_cast<double>(sum)) + " bytes a frame, " +
+              "' would have to carry " + number(static_cast<double>(load.all())) + " bytes a frame, " +
               number((share - 1) * 100) + " % more than it can";
     }
     return most > 1 ? worst : std::string();
@@ -243,8 +227,7 @@ class Diagnosis {
     if (!problem_.targets.max_latency_seconds) return {};
     Problem open = relaxed();
     open.targets.objective = Objective::kLatency;
-    const Board board(open);
-    const auto found = Search(board).run();
+    const auto found = best_of(open);
     const double most = *problem_.targets.max_latency_seconds;
     if (!found || found->latency_seconds <= most) return {};
     lowest_latency_ = found;
@@ -261,7 +244,7 @@ class Diagnosis {
     std::uint32_t card = 0;
     for (; card < count && at < board.chain.size(); ++card) {
       const std::uint32_t neighbours = (card > 0) + (card + 1 < count);
-      at = fit.farthest(card, neighbours, at, Doubt::kImpossible);
+      at = fit.farthest(card, neighbours, at, Unknown::kDoesNotFit);
     }
     return {at, card - 1};
   }
@@ -305,8 +288,7 @@ class Diagnosis {
     Problem open = relaxed();
     open.targets.frames_per_second.reset();
     open.targets.objective = Objective::kThroughput;
-    const Board board(open);
-    if (const auto found = Search(board).run()) {
+    if (const auto found = best_of(open)) {
       out += "; this cluster reaches " + rate_down(1 / found->interval_seconds) + " frames/s on " +
              plural(found->card.size(), "card");
       if (!problem_.targets.max_latency_seconds) return out;
@@ -323,14 +305,13 @@ class Diagnosis {
   /// What the cluster reaches without --partitions, if the partitions asked for are not joined by cables.
   std::string reached_alone(Problem open) const {
     open.partitions.reset();
-    const Board board(open);
-    const auto found = Search(board).run();
+    const auto found = best_of(open);
     return found ? "; without --partitions this cluster reaches " + rate_down(1 / found->interval_seconds) +
                        " frames/s on " + plural(found->card.size(), "card")
                  : "; without --partitions it does not fit either, with its layers unsplit";
   }
 
-  /// The problem on so many cards of one kind in a row.
+  /// The same model on `cards` cards of one kind in a row.
   Problem in_a_row(const Card& card, std::uint32_t cards, Cable cable) const {
     Problem row = problem_;
     row.targets.objective = Objective::kCards;
@@ -360,10 +341,9 @@ class Diagnosis {
       if (!found) continue;
       std::string out = plural(n, "card") + " of '" + card.device + "' in a row";
       if (std::isfinite(cable.bytes_per_second) || !problem_.targets.frames_per_second) return {n, out};
-      std::map<std::uint32_t, std::uint64_t> bytes;
       std::uint64_t most = 0;
-      for (const auto& hop : found->hops)
-        most = std::max(most, bytes[hop.from] += problem_.tensors[hop.tensor].bytes);
+      for (const auto& [ends, load] : board.usage(board.assignment(*found), found->hops).loads)
+        most = std::max(most, load.all());
       const double gigabits = static_cast<double>(most) / seconds_ * 8e-9;
       return {n, out + " with cables of " + (gigabits < 0.1 ? "less than 0.1" : number(gigabits)) + " Gb/s"};
     }
@@ -425,7 +405,7 @@ class Diagnosis {
   const Problem& problem_;
   double seconds_ = 1e6, fastest_hz_ = 0;
   std::optional<Solution> lowest_latency_;  // if the latency target is missed
-  std::size_t joined_ = 1;
+  std::size_t joined_;                      // cards of the largest group that cables join
 };
 
 }  // namespace

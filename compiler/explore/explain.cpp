@@ -29,22 +29,20 @@ class Stretched {
  public:
   Stretched(const Problem& problem, const Solution& solution, const Analysis& analysis, double seconds)
       : problem_(problem), solution_(solution), seconds_(seconds), options_(problem.operations.size()) {
-    for (const auto card : solution.card) {
-      blocks_.emplace_back(problem.cards[card].regions.size());
-      joints_.emplace_back(problem.cards[card].regions.size());
-      weights_.emplace_back(problem.cards[card].regions.size(), even_weights());
+    for (const auto& place : analysis.places) {
+      auto& slots = slots_.emplace_back(place.regions.size());
+      for (std::size_t r = 0; r < slots.size(); ++r)
+        for (std::size_t k = 0; k < kMemoryBytes; ++k)
+          slots[r].interconnect[k] = static_cast<double>(place.regions[r].used[k]);
     }
     for (const auto& part : solution.parts)
-      for (const auto operation : part.operations)
-        if (!part.host) blocks_[part.place][solution.region[operation]].push_back(operation);
-    for (std::size_t p = 0; p < joints_.size(); ++p)
-      for (std::size_t r = 0; r < joints_[p].size(); ++r) {
-        Amounts sum{};
-        for (const auto operation : blocks_[p][r])
-          sum += problem.operations[operation].implementations[solution.implementation[operation]].amounts;
+      for (const auto operation : part.operations) {
+        if (part.host) continue;
+        Slot& slot = slots_[part.place][solution.region[operation]];
+        slot.blocks.push_back(operation);
+        const auto& way = problem.operations[operation].implementations[solution.implementation[operation]];
         for (std::size_t k = 0; k < kMemoryBytes; ++k)
-          joints_[p][r][k] =
-              static_cast<double>(analysis.places[p].regions[r].used[k]) - static_cast<double>(sum[k]);
+          slot.interconnect[k] -= static_cast<double>(way.amounts[k]);
       }
   }
 
@@ -53,18 +51,18 @@ class Stretched {
     double memory = static_cast<double>(regions.front().available[kMemoryBytes]) * seconds_;
     memory *= factors[kMemoryBytes];
     for (std::size_t r = 0; r < regions.size(); ++r) {
+      Slot& slot = slots_[place][r];
       Amounts budget{};
       for (std::size_t k = 0; k < kMemoryBytes; ++k)
         budget[k] = static_cast<std::uint64_t>(std::max(
             0.0,
-            std::floor(static_cast<double>(regions[r].available[k]) * factors[k]) - joints_[place][r][k]));
+            std::floor(static_cast<double>(regions[r].available[k]) * factors[k]) - slot.interconnect[k]));
       budget[kMemoryBytes] = static_cast<std::uint64_t>(memory * (1 + 1e-12));
       std::vector<Choices> ways;
-      for (const auto operation : blocks_[place][r])
-        ways.push_back(choices(options(place, operation), budget));
+      for (const auto operation : slot.blocks) ways.push_back(choices(options(place, operation), budget));
       std::vector<const Choices*> all;
       for (const auto& one : ways) all.push_back(&one);
-      const Packed packed = pack(all, budget, weights_[place][r]);
+      const Packed packed = pack(all, budget, slot.weights);
       if (packed.fit != Fit::kYes) return false;
       memory -= static_cast<double>(packed.used[kMemoryBytes]);
     }
@@ -76,6 +74,13 @@ class Stretched {
   }
 
  private:
+  /// A region of a place.
+  struct Slot {
+    std::vector<std::uint32_t> blocks;
+    Figures interconnect{};            // what designs and cables take beyond blocks
+    Figures weights = even_weights();  // the price search begins with them
+  };
+
   const Card& card(std::uint32_t place) const { return problem_.cards[solution_.card[place]]; }
 
   const std::vector<Option>& options(std::uint32_t place, std::uint32_t operation) {
@@ -88,51 +93,51 @@ class Stretched {
   const Problem& problem_;
   const Solution& solution_;
   double seconds_;
-  std::vector<std::optional<std::vector<Option>>> options_;      // of an operation
-  std::vector<std::vector<std::vector<std::uint32_t>>> blocks_;  // place, region
-  std::vector<std::vector<Figures>> weights_;  // the price search begins with them; by place, region
-  std::vector<std::vector<Figures>> joints_;   // what designs and cables take beyond blocks; place, region
+  std::vector<std::optional<std::vector<Option>>> options_;  // of an operation
+  std::vector<std::vector<Slot>> slots_;                     // place, region
 };
 
 class Explainer {
  public:
   Explainer(const Problem& problem, const Solution& solution, Analysis& analysis)
       : problem_(problem), solution_(solution), out_(analysis) {
-    for (const auto& place : out_.places) seconds_ = std::max(seconds_, place.interval_seconds);
-    for (const auto& cable : out_.cables) seconds_ = std::max(seconds_, cable.seconds);
-    for (const auto& place : out_.places) seconds_ = std::max(seconds_, memory_seconds(place));
+    for (const auto& place : out_.places)
+      limits_.push_back({place.interval_seconds,
+                         "'" + problem_.operations[place.slowest].name + "' on " + card(place).name,
+                         std::to_string(way(place.slowest).interval_cycles) + " cycles a frame", &place});
+    for (const auto& cable : out_.cables)
+      limits_.push_back({cable.seconds, "the cable " + name_of(cable),
+                         std::to_string(cable.bytes) + " bytes a frame", nullptr,
+                         "a quicker cable " + name_of(cable) + ", or a cut where fewer bytes cross"});
+    for (const auto& place : out_.places)
+      limits_.push_back({1 / place.roofline.memory, "the memory of " + card(place).name,
+                         std::to_string(place.memory_bytes) + " bytes of weights a frame", nullptr,
+                         "weights kept on the chip, or a quicker memory"});
+    for (const auto& limit : limits_) seconds_ = std::max(seconds_, limit.seconds);
   }
 
   void run() {
-    out_.bottleneck.clear();
     out_.lifts.clear();
-    const double near = seconds_ * (1 - 1e-9);
-    for (const auto& place : out_.places)
-      if (place.interval_seconds >= near) {
-        out_.bottleneck = slowest_of(place) +
-                          " limits: " + std::to_string(way(place.slowest).interval_cycles) +
-                          " cycles a frame";
-        lift();
-        add_busiest_cable();
-        return;
-      }
-    for (const auto& cable : out_.cables)
-      if (cable.seconds >= near) {
-        const std::string name = name_of(cable);
-        out_.bottleneck = "the cable " + name + " limits: " + std::to_string(cable.bytes) + " bytes a frame";
-        out_.lifts.push_back("a quicker cable " + name + ", or a cut where fewer bytes cross");
-        return;
-      }
-    for (const auto& place : out_.places)
-      if (memory_seconds(place) >= near) {
-        out_.bottleneck = "the memory of " + card(place).name +
-                          " limits: " + std::to_string(place.memory_bytes) + " bytes of weights a frame";
-        out_.lifts.push_back("weights kept on the chip, or a quicker memory");
-        return;
-      }
+    const auto limit = std::find_if(limits_.begin(), limits_.end(),
+                                    [&](const Limit& one) { return one.seconds >= seconds_ * (1 - 1e-9); });
+    out_.bottleneck = limit->name + " limits: " + limit->reason;
+    if (limit->place == nullptr) {
+      out_.lifts.push_back(limit->remedy);
+    } else {
+      lift();
+      add_busiest_cable();
+    }
   }
 
  private:
+  /// What may limit the rate: a place's slowest block, a cable, or a place's memory.
+  struct Limit {
+    double seconds = 0;  // the shortest interval that it allows
+    std::string name, reason;
+    const PlaceAnalysis* place = nullptr;  // of a block
+    std::string remedy = {};               // for a cable or a memory
+  };
+
   const Implementation& way(std::uint32_t operation) const {
     return problem_.operations[operation].implementations[solution_.implementation[operation]];
   }
@@ -141,17 +146,9 @@ class Explainer {
     return static_cast<std::uint32_t>(&place - out_.places.data());
   }
 
-  static double memory_seconds(const PlaceAnalysis& place) {
-    return place.memory_bytes > 0 ? 1 / place.roofline.memory : 0;
-  }
-
   std::string name_of(const CableUse& cable) const {
     return card(out_.places[cable.from]).name + "-" + card(out_.places[cable.to]).name;
   }
-  std::string slowest_of(const PlaceAnalysis& place) const {
-    return "'" + problem_.operations[place.slowest].name + "' on " + card(place).name;
-  }
-
   /// How far the cables are from limiting.
   void add_busiest_cable() {
     const CableUse* most = nullptr;
@@ -163,21 +160,19 @@ class Explainer {
 
   /// The slowest of what remains if the limiting cards become quicker: other cards, memories, cables, and blocks that
   /// cannot be built quicker.
-  struct Rest {
+  struct NextLimit {
     double seconds = 0;
     std::string name;
     bool at_its_best = false;  // a block on a limiting card that cannot be built quicker
   };
 
-  Rest rest() const {
-    Rest out;
+  NextLimit next_limit() const {
+    NextLimit out;
     const auto add = [&](double seconds, const std::string& name, bool at_its_best = false) {
       if (seconds > out.seconds) out = {seconds, name, at_its_best};
     };
-    for (const auto& place : out_.places)
-      if (!is_slow(place)) add(place.interval_seconds, slowest_of(place));
-    for (const auto& place : out_.places) add(memory_seconds(place), "the memory of " + card(place).name);
-    for (const auto& cable : out_.cables) add(cable.seconds, "the cable " + name_of(cable));
+    for (const auto& limit : limits_)
+      if (limit.place == nullptr || !is_slow(*limit.place)) add(limit.seconds, limit.name);
     for_each_on_slow([&](const auto& place, const auto& operation) {
       if (&operation == &problem_.operations[place.slowest])
         return;  // its next shorter interval is looked at
@@ -216,11 +211,11 @@ class Explainer {
       if (next == 0) return cannot_be_quicker("'" + slowest.name + "'");
       reached = std::max(reached, static_cast<double>(next) / card(place).clock_hz);
     }
-    const Rest rest = this->rest();
-    reached = std::max(reached, rest.seconds);
+    const NextLimit next = next_limit();
+    reached = std::max(reached, next.seconds);
     if (seconds_ / reached - 1 < kNothing) {
-      if (rest.at_its_best) return cannot_be_quicker(rest.name);
-      out_.lifts.push_back("nothing here alone: " + rest.name + " is as slow");
+      if (next.at_its_best) return cannot_be_quicker(next.name);
+      out_.lifts.push_back("nothing here alone: " + next.name + " is as slow");
       return;
     }
     double seconds = relaxed(reached);
@@ -229,25 +224,31 @@ class Explainer {
       out_.lifts.push_back(gain(seconds) + " would fit with this cut, but no such plan was found");
       return;
     }
-    if (needed.enough) seconds = shortest(needed, rest.seconds, seconds);
+    if (needed.enough) seconds = shortest(needed, next.seconds, seconds);
     out_.lifts.push_back(needed.words + (solution_.copies.empty() ? "" : ", and so in each replica,") +
                          " would give " + gain(seconds) +
-                         (seconds <= rest.seconds * kHardly ? ", then " + rest.name + " limits" : ""));
+                         (seconds <= next.seconds * kHardly ? ", then " + next.name + " limits" : ""));
   }
 
   std::string gain(double seconds) const { return "up to +" + percent(seconds_ / seconds - 1); }
+
+  /// The intervals that blocks on the limiting cards can have.
+  std::set<double> intervals() const {
+    std::set<double> out;
+    for_each_on_slow([&](const auto& place, const auto& operation) {
+      for (const auto& one : operation.implementations)
+        out.insert(static_cast<double>(one.interval_cycles) / card(place).clock_hz);
+    });
+    return out;
+  }
 
   /// The longest interval within kHardly of the shortest that a block on the limiting cards can have. Blocks without an
   /// implementation for exactly the shortest interval then need not be much quicker.
   double relaxed(double shortest) const {
     double longest = shortest;
-    for_each_on_slow([&](const auto& place, const auto& operation) {
-      for (const auto& one : operation.implementations) {
-        const double seconds = static_cast<double>(one.interval_cycles) / card(place).clock_hz;
-        if (seconds <= shortest * kHardly && seconds_ / seconds - 1 >= kNothing)
-          longest = std::max(longest, seconds);
-      }
-    });
+    for (const double seconds : intervals())
+      if (seconds <= shortest * kHardly && seconds_ / seconds - 1 >= kNothing)
+        longest = std::max(longest, seconds);
     return longest;
   }
 
@@ -279,15 +280,9 @@ class Explainer {
 
   /// The shortest interval, not below `least`, that the same resources suffice for. They suffice for `longest`.
   double shortest(const Needs& needed, double least, double longest) const {
-    std::set<double> possible = {longest};
-    if (least < longest) possible.insert(least);
-    for_each_on_slow([&](const auto& place, const auto& operation) {
-      for (const auto& one : operation.implementations) {
-        const double seconds = static_cast<double>(one.interval_cycles) / card(place).clock_hz;
-        if (seconds > least && seconds < longest) possible.insert(seconds);
-      }
-    });
-    const std::vector<double> intervals(possible.begin(), possible.end());
+    std::set<double> possible = intervals();
+    possible.insert({least, longest});
+    const std::vector<double> intervals(possible.lower_bound(least), possible.upper_bound(longest));
     return *std::partition_point(intervals.begin(), intervals.end() - 1, [&](double seconds) {
       Stretched stretched(problem_, solution_, out_, seconds);
       return std::any_of(out_.places.begin(), out_.places.end(), [&](const auto& place) {
@@ -299,6 +294,7 @@ class Explainer {
   const Problem& problem_;
   const Solution& solution_;
   Analysis& out_;
+  std::vector<Limit> limits_;
   double seconds_ = 0;  // from one frame to the next, of one replica's cards
 };
 

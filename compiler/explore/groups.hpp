@@ -1,4 +1,4 @@
-// Groups of cards that are alike: same kinds, same cables. Private to this folder.
+// Groups of cards that can replace each other: cards of the same kinds, with the same cables. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Groups {
  public:
   explicit Groups(const Board& board);
 
-  /// Groups of so many cards of which the cluster may have `copies`, joined by cables if the model needs that. Of
+  /// Groups of `cards` cards of which the cluster may have `copies`, joined by cables if the model needs that. Of
   /// groups that are alike, one. To be called with ascending `cards`.
   std::vector<Cards> of(std::size_t cards, std::size_t copies);
 

@@ -1,7 +1,6 @@
 #include "compiler/explore/interval_fit.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace millrace::compiler::explore {
@@ -9,7 +8,8 @@ namespace {
 
 constexpr std::size_t kMostPriceLists = 32;  // of a cache; the oldest proofs are forgotten
 constexpr double kRounding = 1e-9;           // a cost above 1 by less than this may still fit
-// How a card's memory is dealt out to its regions: each gets so many times as much as the one before. With 0 the
+constexpr double kTooMuch = 2;               // the cost of an operation that does not fit even alone
+// How a card's memory is dealt out to its regions: each region gets this many times as much as the one before. With 0 the
 // first takes all it can, with 1 all get the same, above 1 the later ones get more.
 constexpr double kGrowths[] = {0, 1, 4, 64};
 
@@ -58,14 +58,6 @@ Amounts IntervalFit::budget(std::uint32_t card, std::uint32_t cables, std::size_
   return out;
 }
 
-IntervalFit::PackingCache& IntervalFit::cache(std::uint32_t card, std::uint32_t cables, std::size_t region,
-                                              std::uint64_t memory) {
-  PackingCache*& known = cache_of_[{kinds_[card], cables, region, memory}];
-  if (known != nullptr) return *known;
-  known = &cache(board_.problem.cards[card].clock_hz, budget(card, cables, region, memory));
-  return *known;
-}
-
 /// All regions of a card in one budget: what does not fit it does not fit the regions.
 IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
@@ -89,14 +81,6 @@ IntervalFit::PackingCache& IntervalFit::cache(double clock, const Amounts& budge
     made->budget = budget;
     made->options = &options_.at(clock);
     for (const auto& options : *made->options) made->choices.push_back(choices(options, budget));
-    const std::size_t count = board_.chain.size();
-    made->first_too_large.assign(count + 1, count);
-    for (std::size_t layer = count; layer-- > 0;) {
-      const auto& operations = board_.chain.layers[layer].operations;
-      const bool none = std::any_of(operations.begin(), operations.end(),
-                                    [&](auto o) { return made->choices[o].fitting.empty(); });
-      made->first_too_large[layer] = none ? layer : made->first_too_large[layer + 1];
-    }
     for (std::size_t k = 0; k < kKinds; ++k) {
       Prices one{};
       if (budget[k] > 0) one[k] = 1 / static_cast<double>(budget[k]);
@@ -114,7 +98,7 @@ void IntervalFit::add_price_list(PackingCache& cache, const Prices& prices) cons
       double least = std::numeric_limits<double>::infinity();
       for (const auto n : cache.choices[operation].fitting)
         least = std::min(least, price((*cache.options)[operation][n].figures, prices));
-      if (std::isfinite(least)) cost += least;
+      cost += std::min(least, kTooMuch);
     }
     price_list.cost_before.push_back(price_list.cost_before.back() + cost);
   }
@@ -125,7 +109,7 @@ void IntervalFit::add_price_list(PackingCache& cache, const Prices& prices) cons
 
 /// The first layer at which the known prices prove that the layers from `begin` on cost too much.
 std::size_t IntervalFit::affordable(const PackingCache& cache, std::size_t begin) const {
-  std::size_t end = cache.first_too_large[begin];
+  std::size_t end = board_.chain.size();
   for (const auto& price_list : cache.price_lists) {
     const auto& before = price_list.cost_before;
     const double most = before[begin] + 1 + kRounding;
@@ -149,17 +133,17 @@ const Packed& IntervalFit::packed(PackingCache& cache, std::size_t begin, std::s
   return at->second;
 }
 
-std::size_t IntervalFit::extend(PackingCache& cache, std::size_t begin, Doubt doubt) const {
+std::size_t IntervalFit::extend(PackingCache& cache, std::size_t begin, Unknown unknown) const {
   for (std::size_t end = affordable(cache, begin); end > begin;
        end = std::min(end - 1, affordable(cache, begin))) {
     const Fit fit = packed(cache, begin, end).fit;
-    if (fit == Fit::kYes || (fit == Fit::kUnknown && doubt == Doubt::kPossible)) return end;
+    if (fit == Fit::kYes || (fit == Fit::kUnknown && unknown == Unknown::kFits)) return end;
   }
   return begin;
 }
 
 std::vector<IntervalFit::Run> IntervalFit::fill(std::uint32_t card, std::uint32_t cables, std::size_t begin,
-                                                Doubt doubt, double growth) {
+                                                Unknown unknown, double growth) {
   const auto& regions = board_.problem.cards[card].regions;
   std::uint64_t left = readable(card);
   std::vector<Run> runs;
@@ -168,43 +152,38 @@ std::vector<IntervalFit::Run> IntervalFit::fill(std::uint32_t card, std::uint32_
     for (std::size_t later = r + 1; later < regions.size(); ++later) shares += share *= growth;
     const std::uint64_t memory =
         shares == 1 ? left : static_cast<std::uint64_t>(static_cast<double>(left) / shares);
-    PackingCache& into = cache(card, cables, r, memory);
-    const std::size_t end = extend(into, begin, doubt);
+    PackingCache& into = cache(board_.problem.cards[card].clock_hz, budget(card, cables, r, memory));
+    const std::size_t end = extend(into, begin, unknown);
     if (end == begin) continue;
-    if (doubt == Doubt::kImpossible) left -= packed(into, begin, end).used[kMemoryBytes];
+    if (unknown == Unknown::kDoesNotFit) left -= packed(into, begin, end).used[kMemoryBytes];
     runs.push_back({&into, r, begin, end});
     begin = end;
   }
   return runs;
 }
 
-std::size_t IntervalFit::farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt) {
-  const auto key = std::tuple(kinds_[card], cables, begin, doubt);
-  if (const auto known = farthest_.find(key); known != farthest_.end()) return known->second;
-  const bool one =
-      !reads_memory_ || doubt == Doubt::kPossible || board_.problem.cards[card].regions.size() == 1;
-  std::size_t most = begin;
+const IntervalFit::Filling& IntervalFit::filling(std::uint32_t card, std::uint32_t cables, std::size_t begin,
+                                                 Unknown unknown) {
+  const auto [known, added] = fillings_.try_emplace({kinds_[card], cables, begin, unknown});
+  Filling& out = known->second;
+  if (!added) return out;
+  out.end = begin;
+  const bool shared = reads_memory_ && board_.problem.cards[card].regions.size() > 1;
   for (const double growth : kGrowths) {
-    const auto runs = fill(card, cables, begin, doubt, growth);
-    if (!runs.empty() && runs.back().end > most) {
-      most = runs.back().end;
-      if (doubt == Doubt::kImpossible) growth_[{kinds_[card], cables, begin}] = growth;
-    }
-    if (one || most == board_.chain.size()) break;
+    auto runs = fill(card, cables, begin, unknown, growth);
+    if (!runs.empty() && runs.back().end > out.end) out = {runs.back().end, std::move(runs)};
+    if (!shared || unknown == Unknown::kFits || out.end == board_.chain.size()) break;
   }
   // The packing of a region does not read the least possible, so each region was given the whole memory. Together
   // they have it only once.
-  if (doubt == Doubt::kPossible && reads_memory_ && board_.problem.cards[card].regions.size() > 1)
-    most = std::min(most, extend(whole_card_cache(card, cables), begin, doubt));
-  farthest_[key] = most;
-  return most;
+  if (unknown == Unknown::kFits && shared)
+    out.end = std::min(out.end, extend(whole_card_cache(card, cables), begin, unknown));
+  return out;
 }
 
 void IntervalFit::choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
                          Assignment& assignment) {
-  if (begin == end || farthest(card, cables, begin, Doubt::kImpossible) == begin) return;
-  for (const auto& run :
-       fill(card, cables, begin, Doubt::kImpossible, growth_.at({kinds_[card], cables, begin}))) {
+  for (const auto& run : filling(card, cables, begin, Unknown::kDoesNotFit).runs) {
     if (run.begin >= end) return;
     // The run may reach beyond the end; then only its first choices count.
     const Packed& found = packed(*run.cache, run.begin, run.end);

@@ -17,7 +17,7 @@ namespace millrace::compiler::explore {
 std::vector<std::uint32_t> card_kinds(const Problem& problem);
 
 /// What is assumed of a packing that is neither found nor ruled out.
-enum class Doubt { kImpossible, kPossible };
+enum class Unknown { kDoesNotFit, kFits };
 
 /// For one interval: how many layers, from a given one on, fit a card of a kind.
 class IntervalFit {
@@ -26,9 +26,11 @@ class IntervalFit {
 
   double seconds() const { return seconds_; }
 
-  /// The first layer that no longer fits if layers from `begin` on stand on `card` with so many cables in use;
+  /// The first layer that no longer fits if `card` holds the layers from `begin` on and uses this many cables;
   /// `begin` if not even one fits.
-  std::size_t farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt);
+  std::size_t farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown) {
+    return filling(card, cables, begin, unknown).end;
+  }
 
   /// Sets region and implementation of each layer in [begin, end). `end` is at most farthest() with kImpossible.
   void choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
@@ -47,8 +49,6 @@ class IntervalFit {
     Amounts budget;
     const Options* options = nullptr;
     std::vector<Choices> choices;  // of each operation
-    std::vector<std::size_t>
-        first_too_large;  // from each layer on, the first layer that does not fit even alone
     std::deque<PriceList> price_lists;
     Figures weights = even_weights();  // the price search begins with them
     std::map<std::pair<std::size_t, std::size_t>, Packed> packed;
@@ -60,20 +60,24 @@ class IntervalFit {
     std::uint32_t region = 0;
     std::size_t begin = 0, end = 0;
   };
+  struct Filling {
+    std::size_t end = 0;    // the first layer that no longer fits the card
+    std::vector<Run> runs;  // that got the farthest
+  };
 
-  /// `memory`: what the region may read of a frame, in bytes.
-  PackingCache& cache(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory);
   PackingCache& cache(double clock, const Amounts& budget);
   PackingCache& whole_card_cache(std::uint32_t card, std::uint32_t cables);
   std::uint64_t readable(std::uint32_t card) const;
+  /// `memory`: what the region may read of a frame, in bytes.
   Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) const;
   /// Fills the card's regions one after another. `growth` says how the memory's bytes are dealt out to them.
-  std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
+  const Filling& filling(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown);
+  std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown,
                         double growth);
   void add_price_list(PackingCache& cache, const Prices& prices) const;
   std::size_t affordable(const PackingCache& cache, std::size_t begin) const;
   const Packed& packed(PackingCache& cache, std::size_t begin, std::size_t end) const;
-  std::size_t extend(PackingCache& cache, std::size_t begin, Doubt doubt) const;
+  std::size_t extend(PackingCache& cache, std::size_t begin, Unknown unknown) const;
 
   const Board& board_;
   const std::vector<std::uint32_t>& kinds_;
@@ -81,13 +85,11 @@ class IntervalFit {
   std::map<double, Options> options_;  // of a clock
   std::map<std::pair<double, Amounts>, std::unique_ptr<PackingCache>> caches_;
   bool reads_memory_ = false;
-  // By kind, cables, region, bytes to be read.
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, std::uint64_t>, PackingCache*> cache_of_;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Doubt>, std::size_t> farthest_;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, double> growth_;  // that got so far
+  // By kind, cables and first layer.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Unknown>, Filling> fillings_;
 };
 
-/// Cycles of a clock in so many seconds, whole ones.
+/// The whole cycles of a clock in this many seconds.
 std::uint64_t cycles_in(double seconds, double clock_hz);
 
 }  // namespace millrace::compiler::explore

@@ -16,15 +16,11 @@ constexpr double kFirstStep = 1.2;            // of a price, in e-folds
 constexpr double kStepShrinks = 0.88;         // each round
 constexpr double kLeastWeight = 1e-4;         // no kind of resource is ever free
 constexpr double kRounding = 1e-9;            // a cost above 1 by less than this may still fit
-constexpr std::size_t kFewOperations = 8;     // up to so many get the larger limits below
+constexpr std::size_t kFewOperations = 8;     // up to this number, the larger limits below hold
 constexpr std::size_t kMostLabels = 200;      // partial choices kept an operation
 constexpr std::size_t kMostEffort = 400'000;  // comparisons of labels a call
 constexpr std::size_t kFewLabels = 16;        // the same if there are more operations
 constexpr std::size_t kLittleEffort = 40'000;
-
-const Option& option(const Choices& of, std::size_t n) {
-  return (*of.options)[of.fitting[n]];
-}
 
 Prices prices_of(const Figures& weights, const Amounts& budget) {
   Prices out{};
@@ -42,89 +38,71 @@ double overshoot(const Amounts& used, const Amounts& budget) {
   return sum;
 }
 
+/// Chooses the cheapest option of each operation. Gives the cost of all.
+double choose_cheapest(const Operations& operations, const Prices& prices, Packed& chosen) {
+  double cost = 0;
+  chosen.used = {};
+  chosen.choice.clear();
+  for (const auto* of : operations) {
+    double least = std::numeric_limits<double>::infinity();
+    std::uint32_t cheapest = 0;
+    for (const auto n : of->fitting)
+      if (const double now = price((*of->options)[n].figures, prices); now < least) {
+        least = now;
+        cheapest = n;
+      }
+    cost += least;
+    chosen.choice.push_back(cheapest);
+    chosen.used += (*of->options)[cheapest].amounts;
+  }
+  return cost;
+}
+
+/// Raises the weight of what is used beyond the budget, and lowers that of the rest.
+void reweigh(Figures& weights, const Amounts& used, const Amounts& budget, double step) {
+  Figures excess{};
+  double most = 1e-12, sum = 0;
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    const double per_unit = budget[k] > 0 ? 1 / static_cast<double>(budget[k]) : 0;
+    excess[k] = static_cast<double>(used[k]) * per_unit - 1;
+    most = std::max(most, std::abs(excess[k]));
+  }
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    weights[k] = std::max(kLeastWeight, weights[k] * std::exp(step * excess[k] / most));
+    sum += weights[k];
+  }
+  for (auto& weight : weights) weight /= sum;
+}
+
 /// Looks for prices at which the operations cost too much: an overused resource becomes more expensive in the next
-/// round. In each round the cheapest options are a choice that may fit.
-class PriceSearch {
- public:
-  PriceSearch(const Operations& operations, const Amounts& budget, Figures& weights)
-      : operations_(operations), budget_(budget), weights_(weights), best_weights_(weights) {
-    for (std::size_t k = 0; k < kKinds; ++k)
-      per_unit_[k] = budget[k] > 0 ? 1 / static_cast<double>(budget[k]) : 0;
-  }
-
-  Packed run() {
-    double step = kFirstStep;
-    for (int round = 0; round < kRounds; ++round, step *= kStepShrinks) {
-      const double cost = go();
-      if (cost > best_cost_) {
-        best_cost_ = cost;
-        best_weights_ = weights_;
-      }
-      if (cost > 1 + kRounding) {
-        Packed out;
-        out.proof = prices_of(weights_, budget_);
-        return out;
-      }
-      const double over = overshoot(used_, budget_);
-      if (round == 0 || over < least_over_) {
-        least_over_ = over;
-        nearest_ = {Fit::kUnknown, choice_, used_, {}};
-        if (over == 0) {
-          nearest_.fit = Fit::kYes;
-          return nearest_;
-        }
-      }
-      change(step);
+/// round. In each round the cheapest options are a choice that may fit. If neither is found, gives the choice that
+/// exceeds the budget by least.
+Packed search_prices(const Operations& operations, const Amounts& budget, Figures& weights) {
+  Packed now{Fit::kUnknown, {}, {}, {}}, nearest;
+  Figures best_weights = weights;
+  double best_cost = 0, least_over = std::numeric_limits<double>::infinity(), step = kFirstStep;
+  for (int round = 0; round < kRounds; ++round, step *= kStepShrinks) {
+    const Prices prices = prices_of(weights, budget);
+    const double cost = choose_cheapest(operations, prices, now);
+    if (cost > best_cost) {
+      best_cost = cost;
+      best_weights = weights;
     }
-    weights_ = best_weights_;
-    return nearest_;
-  }
-
- private:
-  double go() {
-    const Prices prices = prices_of(weights_, budget_);
-    double cost = 0;
-    used_ = {};
-    choice_.clear();
-    for (const auto* of : operations_) {
-      double least = std::numeric_limits<double>::infinity();
-      std::uint32_t cheapest = 0;
-      for (const auto n : of->fitting)
-        if (const double now = price((*of->options)[n].figures, prices); now < least) {
-          least = now;
-          cheapest = n;
-        }
-      cost += least;
-      choice_.push_back(cheapest);
-      used_ += (*of->options)[cheapest].amounts;
+    if (cost > 1 + kRounding) return {Fit::kNo, {}, {}, prices};
+    const double over = overshoot(now.used, budget);
+    if (over == 0) {
+      now.fit = Fit::kYes;
+      return now;
     }
-    return cost;
-  }
-
-  void change(double step) {
-    Figures excess{};
-    double most = 1e-12, sum = 0;
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      excess[k] = static_cast<double>(used_[k]) * per_unit_[k] - 1;
-      most = std::max(most, std::abs(excess[k]));
+    if (over < least_over) {
+      least_over = over;
+      nearest = now;
     }
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      weights_[k] = std::max(kLeastWeight, weights_[k] * std::exp(step * excess[k] / most));
-      sum += weights_[k];
-    }
-    for (auto& weight : weights_) weight /= sum;
+    reweigh(weights, now.used, budget, step);
   }
-
-  const Operations& operations_;
-  const Amounts& budget_;
-  Figures& weights_;
-  Figures best_weights_;
-  Figures per_unit_{};
-  std::vector<std::uint32_t> choice_;
-  Amounts used_{};
-  double best_cost_ = 0, least_over_ = 0;
-  Packed nearest_;
-};
+  weights = best_weights;
+  return nearest;
+}
 
 /// Exchanges one choice at a time as long as that brings the total nearer to the budget.
 void exchange(const Operations& operations, const Amounts& budget, Packed& packed) {
@@ -162,97 +140,79 @@ struct Label {
   std::uint32_t previous = 0, option = 0;
 };
 
+/// The options of each operation, without those that alone make the whole choice cost too much. `least`: the lowest
+/// price of each operation.
+std::vector<std::vector<Label>> affordable_options(const Operations& operations, const Prices& prices,
+                                                   std::vector<double>& least) {
+  double all = 0;
+  for (const auto* of : operations) {
+    least.push_back(std::numeric_limits<double>::infinity());
+    for (const auto n : of->fitting)
+      least.back() = std::min(least.back(), price((*of->options)[n].figures, prices));
+    all += least.back();
+  }
+  std::vector<std::vector<Label>> kept(operations.size());
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    for (const auto n : operations[i]->fitting) {
+      const Option& one = (*operations[i]->options)[n];
+      const double cost = price(one.figures, prices);
+      if (all - least[i] + cost <= 1 + kRounding) kept[i].push_back({one.amounts, cost, 0, n});
+    }
+  return kept;
+}
+
 /// All non-dominated partial choices that may still become cheap enough, operation by operation. The search is
 /// complete unless it had to drop some.
-class Labels {
- public:
-  Labels(const Operations& operations, const Amounts& budget, const Prices& prices)
-      : budget_(budget), few_(operations.size() <= kFewOperations) {
-    std::vector<double> least;
-    double all = 0;
-    for (const auto* of : operations) {
-      double cheapest = std::numeric_limits<double>::infinity();
-      for (std::size_t n = 0; n < of->fitting.size(); ++n)
-        cheapest = std::min(cheapest, price(option(*of, n).figures, prices));
-      least.push_back(cheapest);
-      all += cheapest;
-    }
-    // Drop options that alone make the whole choice cost too much.
-    for (std::size_t i = 0; i < operations.size(); ++i) {
-      auto& kept = kept_.emplace_back();
-      for (const auto n : operations[i]->fitting) {
-        const Option& one = (*operations[i]->options)[n];
-        const double cost = price(one.figures, prices);
-        if (all - least[i] + cost <= 1 + kRounding) kept.push_back({one.amounts, cost, 0, n});
+Packed search_labels(const Operations& operations, const Amounts& budget, const Prices& prices) {
+  const std::size_t count = operations.size();
+  std::vector<double> least;
+  const auto options = affordable_options(operations, prices, least);
+  std::vector<Amounts> rest(count + 1, Amounts{});  // the least that operations i.. take
+  std::vector<double> rest_cost(count + 1, 0);      // and cost
+  for (std::size_t i = count; i-- > 0;) {
+    Amounts smallest{};
+    if (!options[i].empty()) smallest.fill(std::numeric_limits<std::uint64_t>::max());
+    for (const auto& one : options[i])
+      for (std::size_t k = 0; k < kKinds; ++k) smallest[k] = std::min(smallest[k], one.used[k]);
+    rest[i] = rest[i + 1] + smallest;
+    rest_cost[i] = rest_cost[i + 1] + least[i];
+  }
+  const bool few = count <= kFewOperations;
+  const std::size_t most_labels = few ? kMostLabels : kFewLabels,
+                    most_effort = few ? kMostEffort : kLittleEffort;
+  std::size_t effort = 0;
+  bool dropped = false;
+  std::vector<std::vector<Label>> levels(1, std::vector<Label>(1));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<Label> next;
+    for (std::uint32_t from = 0; from < levels[i].size(); ++from)
+      for (const auto& one : options[i]) {
+        const double cost = levels[i][from].cost + one.cost;
+        if (cost + rest_cost[i + 1] > 1 + kRounding) continue;
+        const Amounts used = levels[i][from].used + one.used;
+        if (within(used + rest[i + 1], budget)) next.push_back({used, cost, from, one.option});
       }
-    }
-    rest_.assign(operations.size() + 1, Amounts{});
-    rest_cost_.assign(operations.size() + 1, 0);
-    for (std::size_t i = operations.size(); i-- > 0;) {
-      Amounts smallest;
-      smallest.fill(std::numeric_limits<std::uint64_t>::max());
-      for (const auto& one : kept_[i])
-        for (std::size_t k = 0; k < kKinds; ++k) smallest[k] = std::min(smallest[k], one.used[k]);
-      if (kept_[i].empty()) smallest = {};
-      rest_[i] = rest_[i + 1] + smallest;
-      rest_cost_[i] = rest_cost_[i + 1] + least[i];
-    }
-  }
-
-  Packed run() {
-    std::vector<std::vector<Label>> levels(1, std::vector<Label>(1));
-    for (std::size_t i = 0; i < kept_.size(); ++i) {
-      std::vector<Label> next;
-      for (std::uint32_t from = 0; from < levels[i].size(); ++from)
-        for (const auto& one : kept_[i]) {
-          const double cost = levels[i][from].cost + one.cost;
-          if (cost + rest_cost_[i + 1] > 1 + kRounding) continue;
-          const Amounts used = levels[i][from].used + one.used;
-          if (within(used + rest_[i + 1], budget_)) next.push_back({used, cost, from, one.option});
-        }
-      keep_best(next);
-      if (next.empty()) return {cut_ ? Fit::kUnknown : Fit::kNo, {}, {}, {}};
-      levels.push_back(std::move(next));
-    }
-    Packed out;
-    out.fit = Fit::kYes;
-    out.used = levels.back().front().used;
-    out.choice.resize(kept_.size());
-    std::uint32_t at = 0;
-    for (std::size_t i = kept_.size(); i > 0; --i) {
-      out.choice[i - 1] = levels[i][at].option;
-      at = levels[i][at].previous;
-    }
-    return out;
-  }
-
- private:
-  void keep_best(std::vector<Label>& labels) {
-    std::stable_sort(labels.begin(), labels.end(),
+    std::stable_sort(next.begin(), next.end(),
                      [](const Label& a, const Label& b) { return a.cost < b.cost; });
-    const std::size_t most = few_ ? kMostLabels : kFewLabels, effort = few_ ? kMostEffort : kLittleEffort;
-    std::vector<Label> kept;
-    for (const auto& label : labels) {
-      effort_ += kept.size();
-      if (kept.size() >= most || effort_ > effort) {
-        cut_ = true;
-        break;
-      }
-      const bool worse = std::any_of(kept.begin(), kept.end(),
-                                     [&](const Label& other) { return within(other.used, label.used); });
-      if (!worse) kept.push_back(label);
+    auto& kept = levels.emplace_back();
+    for (const auto& label : next) {
+      effort += kept.size();
+      dropped = dropped || kept.size() >= most_labels || effort > most_effort;
+      if (kept.size() >= most_labels || effort > most_effort) break;
+      if (std::none_of(kept.begin(), kept.end(),
+                       [&](const Label& other) { return within(other.used, label.used); }))
+        kept.push_back(label);
     }
-    labels = std::move(kept);
+    if (kept.empty()) return {dropped ? Fit::kUnknown : Fit::kNo, {}, {}, {}};
   }
-
-  const Amounts& budget_;
-  bool few_;
-  std::vector<std::vector<Label>> kept_;  // options of each operation
-  std::vector<Amounts> rest_;             // least that operations i.. take
-  std::vector<double> rest_cost_;         // and cost
-  std::size_t effort_ = 0;
-  bool cut_ = false;
-};
+  Packed out{Fit::kYes, std::vector<std::uint32_t>(count), levels.back().front().used, {}};
+  std::uint32_t at = 0;
+  for (std::size_t i = count; i > 0; --i) {
+    out.choice[i - 1] = levels[i][at].option;
+    at = levels[i][at].previous;
+  }
+  return out;
+}
 
 /// The least that fits, to a hundredth, where `most` does and 1 does not.
 double least_factor(double most, const std::function<bool(double)>& fits) {
@@ -334,11 +294,11 @@ Choices choices(const std::vector<Option>& options, const Amounts& budget) {
 Packed pack(const Operations& operations, const Amounts& budget, Figures& weights) {
   for (const auto* of : operations)
     if (of->fitting.empty()) return {};
-  Packed found = PriceSearch(operations, budget, weights).run();
+  Packed found = search_prices(operations, budget, weights);
   if (found.fit == Fit::kYes || found.proof) return found;
   exchange(operations, budget, found);
   if (found.fit == Fit::kYes) return found;
-  return Labels(operations, budget, prices_of(weights, budget)).run();
+  return search_labels(operations, budget, prices_of(weights, budget));
 }
 
 Figures even_weights() {

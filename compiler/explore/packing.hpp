@@ -12,27 +12,27 @@
 
 namespace millrace::compiler::explore {
 
-/// One number a kind of resource.
+/// One number for each kind of resource.
 using Figures = std::array<double, kKinds>;
 
-/// One way to build an operation that is worth looking at.
+/// An implementation of an operation that no other one makes superfluous.
 struct Option {
   std::uint32_t implementation = 0;
   Amounts amounts{};
-  Figures figures{};  // the same
+  Figures figures{};  // the amounts as doubles
 };
 
 /// The implementations of at most `cycles` a frame, without those that take as much as another of every resource or
 /// more. Among equals the quickest stays.
 std::vector<Option> options_within(const Operation& operation, std::uint64_t cycles);
 
-/// What one unit of each kind of resource costs, such that a whole budget costs 1. At any prices: if even the cheapest
+/// The price of one unit of each kind of resource. A whole budget costs 1. If there are prices at which even the cheapest
 /// options cost more than 1, the operations do not fit.
 using Prices = Figures;
 
 double price(const Figures& amounts, const Prices& prices);
 
-/// The ways to build one operation, and which of them fit into a budget alone.
+/// The options of one operation, and which of them fit into a budget alone.
 struct Choices {
   const std::vector<Option>* options = nullptr;
   std::vector<std::uint32_t> fitting;
@@ -52,7 +52,7 @@ struct Packed {
 /// each kind in the first prices, with a sum of 1; afterwards, the shares that came closest to a proof.
 Packed pack(const std::vector<const Choices*>& operations, const Amounts& budget, Figures& weights);
 
-/// Every kind alike.
+/// The same weight for every kind of resource.
 Figures even_weights();
 
 constexpr double kLargestFactor = 16;  // no more of a resource than this is tried

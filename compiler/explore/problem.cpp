@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/program/packing.hpp"
 #include "runtime/plan/packets.hpp"
@@ -41,29 +42,24 @@ Graph graph_of(const Problem& problem) {
   return graph;
 }
 
-/// Permutes at the host's edge, from the inputs on and from the outputs back.
+/// Moves permutes at the host's edge to the host: those that only read what the host has, from the inputs on, and those
+/// that only the host reads, from the outputs back.
 void extend_host(const k::Program& program, Problem& problem) {
   const Graph graph = graph_of(problem);
-  const auto is_permute = [&](std::size_t i) {
-    return std::holds_alternative<k::Permute>(program.blocks[i].operation);
+  auto& operations = problem.operations;
+  const auto from_host = [&](std::uint32_t t) {
+    return graph.producer[t] == kNone || operations[graph.producer[t]].host;
   };
-  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
-    auto& operation = problem.operations[i];
-    const auto from_host = [&](std::uint32_t t) {
-      return graph.producer[t] == kNone || problem.operations[graph.producer[t]].host;
-    };
-    if (!operation.host && is_permute(i))
-      operation.host = std::all_of(operation.inputs.begin(), operation.inputs.end(), from_host);
-  }
-  for (std::size_t i = problem.operations.size(); i-- > 0;) {
-    auto& operation = problem.operations[i];
-    const auto to_host = [&](std::uint32_t t) {
-      return std::all_of(graph.readers[t].begin(), graph.readers[t].end(),
-                         [&](auto reader) { return problem.operations[reader].host; });
-    };
-    if (!operation.host && is_permute(i))
-      operation.host = std::all_of(operation.outputs.begin(), operation.outputs.end(), to_host);
-  }
+  const auto to_host = [&](std::uint32_t t) {
+    return std::all_of(graph.readers[t].begin(), graph.readers[t].end(),
+                       [&](auto reader) { return operations[reader].host; });
+  };
+  const auto move = [&](std::size_t i, const std::vector<std::uint32_t>& tensors, const auto& is_host) {
+    if (std::holds_alternative<k::Permute>(program.blocks[i].operation) && !operations[i].host)
+      operations[i].host = std::all_of(tensors.begin(), tensors.end(), is_host);
+  };
+  for (std::size_t i = 0; i < operations.size(); ++i) move(i, operations[i].inputs, from_host);
+  for (std::size_t i = operations.size(); i-- > 0;) move(i, operations[i].outputs, to_host);
 }
 
 /// What a card's weights can be read with. All are in one buffer, in the bank that the image's ports are
@@ -228,6 +224,9 @@ std::string check(const Problem& problem) {
   for (const auto& cable : problem.cables)
     if (cable.a >= problem.cards.size() || cable.b >= problem.cards.size() || cable.a == cable.b)
       return "a cable does not join two cards";
+    else if (!(cable.bytes_per_second > 0) || !(cable.latency_seconds >= 0))
+      return "the cable between '" + problem.cards[cable.a].name + "' and '" + problem.cards[cable.b].name +
+             "' has no bandwidth, or a latency below 0";
   for (const auto& operation : problem.operations)
     for (const auto& way : operation.implementations)
       if (way.interval_cycles == 0 || way.fill_cycles > way.interval_cycles)
@@ -240,6 +239,23 @@ double host_seconds(const Problem& problem) {
   double sum = 0;
   for (const auto& operation : problem.operations) sum += operation.host ? operation.host_seconds : 0;
   return sum;
+}
+
+std::vector<std::uint32_t> joined_groups(const Problem& problem) {
+  std::vector<std::uint32_t> group(problem.cards.size());
+  std::iota(group.begin(), group.end(), 0U);
+  for (const auto& cable : problem.cables) {
+    const std::uint32_t a = group[cable.a], b = group[cable.b];
+    std::replace(group.begin(), group.end(), std::max(a, b), std::min(a, b));
+  }
+  return group;
+}
+
+std::size_t most_joined(const Problem& problem) {
+  const auto group = joined_groups(problem);
+  std::ptrdiff_t most = 0;
+  for (const auto one : group) most = std::max(most, std::count(group.begin(), group.end(), one));
+  return static_cast<std::size_t>(most);
 }
 
 bool is_predictable(const Problem& problem) {

@@ -40,7 +40,7 @@ Amounts amounts(const runtime::plan::Resources& resources);
 /// Half a BRAM36 counts as a whole one.
 runtime::plan::Resources resources(const Amounts& amounts);
 
-/// One way to build an operation. Cycles are those of the card it stands on.
+/// One way to build an operation. Cycles are those of its card's clock.
 struct Implementation {
   std::string name;                   // for people: "folded 4x9, two a DSP, weights in BRAM"
   std::uint64_t interval_cycles = 1;  // from one frame to the next; at least 1
@@ -58,12 +58,12 @@ bool as_good(const Implementation& a, const Implementation& b);
 struct Operation {
   std::string name;
   std::uint64_t cost = 0;     // multiplications and additions a frame; 0 on the host
-  bool host = false;          // cannot, or should not, run on a card
-  bool starts_layer = false;  // a convolution or fully connected block: a cut may stand before it
+  bool host = false;          // runs on the host: it cannot run on a card, or was asked to
+  bool starts_layer = false;  // a convolution or fully connected block: the model may be cut before it
   std::vector<std::uint32_t> inputs, outputs;  // indices into Problem::tensors
   // Empty on the host only.
   std::vector<Implementation> implementations = {};
-  double host_seconds = 0;  // on the host: what a frame that comes back to the cards waits for it
+  double host_seconds = 0;  // on the host: how long a frame that comes back to the cards waits for it
 };
 
 /// The cycles of its quickest implementation.
@@ -84,7 +84,7 @@ struct Region {
 struct Card {
   std::string name, device;
   double clock_hz = 0;
-  // In the order in which they are joined. A layer stands in one region. Empty if the device is unknown.
+  // In the order in which they are joined. A layer is in one region. Empty if the device is unknown.
   std::vector<Region> regions = {};
   Amounts link{};  // what each cable that is used takes of the first region
 };
@@ -99,7 +99,7 @@ struct Cable {
   double latency_seconds = 0;
 };
 
-/// What a solution is best at once it meets the targets: the fewest cards, then throughput; throughput, then the
+/// What a solution optimises once it meets the targets: the fewest cards, then throughput; throughput, then the
 /// fewest cards; latency, then the fewest cards. The host between cards bounds the throughput: see
 /// host_seconds().
 enum class Objective { kCards, kThroughput, kLatency };
@@ -113,7 +113,7 @@ struct Targets {
   Objective objective = Objective::kCards;
 };
 
-/// Operations form a DAG: each tensor has at most one producer (none: an input of the model), which stands
+/// Operations form a DAG: each tensor has at most one producer (none: an input of the model), which comes
 /// before its readers.
 struct Problem {
   std::string model;
@@ -142,12 +142,18 @@ Problem make_problem(const kernels::Program& program, const runtime::plan::Clust
                      std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares,
                      const std::vector<std::string>& host_blocks = {});
 
-/// What is wrong with the problem itself, which is our bug: indices, order, producers. Empty: nothing.
+/// What is wrong with the problem itself, which is our bug: indices, order, producers, cables. Empty: nothing.
 std::string check(const Problem& problem);
 
 /// The time that a frame takes of the host between cards. One core serves all replicas, so no more frames pass in
 /// a second than it has time for.
 double host_seconds(const Problem& problem);
+
+/// For each card, the first card that cables join it with, directly or through other cards.
+std::vector<std::uint32_t> joined_groups(const Problem& problem);
+
+/// The cards of the largest group that cables join.
+std::size_t most_joined(const Problem& problem);
 
 /// Whether every operation on a card has an implementation, and every card a region and a clock.
 bool is_predictable(const Problem& problem);

@@ -17,41 +17,23 @@ constexpr double kHair = 1 + 1e-7;
 constexpr double kProven = 1e-6;  // a gap below this is rounding
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr double kAnyInterval = 1e6;  // seconds: no limit
-constexpr double kWorthwhile = 1.01;  // a rate higher by more than this ratio counts as better
 
 double rate_of(const Solution& solution) {
   return static_cast<double>(solution.replicas()) / solution.interval_seconds;
 }
 
-/// One pipeline on a group of cards: the best that was found, and bounds.
-struct Attempt {
-  std::optional<Solution> found;
-  bool excluded = false;  // proven: there is none
-  // Lower bounds; 0 if they are not needed or not known.
-  double interval_seconds = 0, latency_seconds = 0;
-};
-
 class Replicator {
  public:
   explicit Replicator(const Problem& problem)
-      : problem_(problem), board_(problem), search_(board_), groups_(board_), section_(problem) {
-    section_.replicas.reset();
-  }
+      : problem_(problem), board_(problem), search_(board_), groups_(board_), section_(problem) {}
 
   Result<Solution> so_many(std::size_t copies, bool explain) {
-    const Objective objective = problem_.targets.objective;
-    const bool by_rate = objective != Objective::kLatency;
     std::optional<Solution> best;
     Cards largest;
     for (const auto cards : sizes(problem_.cards.size() / copies)) {
-      if (best && objective == Objective::kCards) break;
-      for (const Cards& group : groups_.of(cards, copies)) {
-        if (group.size() > largest.size()) largest = group;
-        const double limit = best && by_rate ? best->interval_seconds / kHair : limit_of(copies);
-        auto found = with_copies(group, limit, copies, copies);
-        if (!found || (best && !by_rate && found->latency_seconds >= best->latency_seconds)) continue;
-        best = std::move(found);
-      }
+      if (best && problem_.targets.objective == Objective::kCards) break;
+      improve(best, cards, copies);
+      if (const auto groups = groups_.of(cards, copies); !groups.empty()) largest = groups.front();
     }
     if (best) return with_gap(std::move(*best));
     if (largest.empty() || !explain) return too_few(copies);
@@ -85,7 +67,9 @@ class Replicator {
   std::optional<Solution> fewest_cards(const Solution* alone) {
     const std::size_t most = alone != nullptr ? alone->card.size() : problem_.cards.size();
     for (std::size_t cards = 2; cards <= most; ++cards) {
-      auto best = on_so_many(cards);
+      std::optional<Solution> best;
+      for (const auto each : sizes(cards / 2))
+        if (cards % each == 0 && cards / each <= kMostReplicas) improve(best, each, cards / each);
       const bool as_many = alone != nullptr && cards == most;
       if (as_many && (!best || with_host(rate_of(*best)) <= with_host(rate_of(*alone)))) best = *alone;
       if (!best) continue;
@@ -100,11 +84,7 @@ class Replicator {
     const std::size_t most = std::min<std::size_t>(problem_.cards.size(), kMostReplicas);
     std::optional<Solution> best;
     for (std::size_t copies = 2; copies <= most && !best; ++copies)
-      for (const auto cards : sizes(problem_.cards.size() / copies))
-        for (const Cards& group : groups_.of(cards, copies)) {
-          auto found = with_copies(group, limit_of(copies), copies, copies);
-          if (found && (!best || found->latency_seconds < best->latency_seconds)) best = std::move(found);
-        }
+      for (const auto cards : sizes(problem_.cards.size() / copies)) improve(best, cards, copies);
     if (!best) return best;
     allow_alone(problem_.cards.size());
     return with_gap(std::move(*best));
@@ -164,45 +144,34 @@ class Replicator {
     if (limit < kNoLimit) section_.targets.frames_per_second = 1 / limit;
   }
 
-  /// The best pipeline that takes a frame every `limit` seconds or more often.
-  Attempt one(const Cards& cards, double limit) {
-    cut_out(cards, limit);
-    const auto count = static_cast<std::uint32_t>(cards.size());
-    const double longest = std::min(limit, kAnyInterval);
-    Attempt out;
-    const Board board(section_);
-    Search search(board);
-    if (!search.possible(count, longest)) return {std::nullopt, true};
-    out.latency_seconds = latency_bound(search);
-    auto found = solve(section_, false);
-    if (!found.ok()) {
-      out.interval_seconds = search.bound(count, longest);
-      return out;
-    }
-    if (by_latency())
-      out.latency_seconds = found->latency_seconds / (1 + found->gap);
-    else
-      out.interval_seconds = found->interval_seconds / (1 + found->gap);
-    for (auto& card : found->card) card = cards[card];
-    out.found = std::move(*found);
-    return out;
-  }
-
-  /// one(), and copies of it: at least `fewest` pipelines in all.
+  /// The best pipeline on these cards that takes a frame every `limit` seconds or more often, and copies of it: at
+  /// least `fewest` pipelines in all.
   std::optional<Solution> with_copies(const Cards& cards, double limit, std::size_t copies,
                                       std::size_t fewest) {
-    auto [found, excluded, interval, latency] = one(cards, limit);
-    if (excluded) return std::nullopt;
-    allow(copies * cards.size(), static_cast<double>(copies) / interval, latency);
-    std::vector<Cards> places;
-    if (found) places = groups_.places_for(*found, copies);
+    cut_out(cards, limit);
+    const Board board(section_);
+    Search search(board);
+    const auto count = static_cast<std::uint32_t>(cards.size());
+    if (!search.possible(count, std::min(limit, kAnyInterval))) return std::nullopt;
+    auto found = solve(section_, false);
+    if (!found.ok()) {
+      allow_unless_impossible(search, count, copies, limit);
+      proven_ = false;
+      return std::nullopt;
+    }
+    if (by_latency())
+      allow(copies * count, kNoLimit, found->latency_seconds / (1 + found->gap));
+    else
+      allow(copies * count, static_cast<double>(copies) / found->interval_seconds * (1 + found->gap), 0);
+    for (auto& card : found->card) card = cards[card];
+    const auto places = groups_.places_for(*found, copies);
     if (places.size() < fewest) {
       proven_ = false;
       return std::nullopt;
     }
     found->card = places.front();
     found->copies.assign(places.begin() + 1, places.end());
-    return std::move(found);
+    return std::move(*found);
   }
 
   /// The numbers of cards that one pipeline may have.
@@ -219,10 +188,7 @@ class Replicator {
     const double limit = 1 / (rate * kHair);
     bool possible = false;
     for (const auto cards : sizes(problem_.cards.size()))
-      if (search_.possible(cards, limit)) {
-        possible = true;
-        allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
-      }
+      possible = allow_unless_impossible(search_, cards, 1, limit) || possible;
     if (!possible) return std::nullopt;
     Problem quicker = problem_;
     quicker.targets.frames_per_second = 1 / limit;
@@ -231,39 +197,30 @@ class Replicator {
     return std::move(*found);
   }
 
-  /// The quickest copies that take so many cards together.
-  std::optional<Solution> on_so_many(std::size_t cards) {
-    std::optional<Solution> best;
-    for (const auto each : sizes(cards / 2)) {
-      const std::size_t copies = cards / each;
-      if (copies * each != cards || copies > kMostReplicas) continue;
-      for (const Cards& group : groups_.of(each, copies)) {
-        auto found = with_copies(group, limit_of(copies), copies, copies);
-        if (found && (!best || rate_of(*found) > rate_of(*best))) best = std::move(found);
-      }
+  /// Replaces `best` if `copies` pipelines on `cards` cards each are better.
+  void improve(std::optional<Solution>& best, std::size_t cards, std::size_t copies) {
+    for (const Cards& group : groups_.of(cards, copies)) {
+      const bool by_rate = best && !by_latency();
+      auto found = with_copies(
+          group, by_rate ? static_cast<double>(copies) / rate_of(*best) / kHair : limit_of(copies), copies,
+          copies);
+      if (found && (!best || by_rate || found->latency_seconds < best->latency_seconds))
+        best = std::move(found);
     }
-    return best;
   }
 
-  /// One pipeline on so many cards at most.
+  /// Counts one pipeline on at most `most` cards among what was not ruled out.
   void allow_alone(std::size_t most) {
-    const double limit = std::min(limit_of(1), kAnyInterval);
-    for (const auto cards : sizes(most)) {
-      if (!search_.possible(cards, limit)) continue;
-      proven_ = false;
-      allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
-    }
+    for (const auto cards : sizes(most))
+      if (allow_unless_impossible(search_, cards, 1, limit_of(1))) proven_ = false;
   }
 
-  /// Copies on so many cards at most in all, whatever groups there are.
+  /// The same for copies that take at most `most` cards together, whatever groups there are.
   void allow_copies(std::size_t most) {
     for (const auto cards : sizes(most / 2))
-      for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies) {
-        const double limit = std::min(limit_of(copies), kAnyInterval);
-        if ((problem_.replicas && copies != *problem_.replicas) || !search_.possible(cards, limit)) continue;
-        allow(copies * cards, static_cast<double>(copies) / search_.bound(cards, limit),
-              latency_bound(search_));
-      }
+      for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies)
+        if (problem_.replicas.value_or(copies) == copies)
+          allow_unless_impossible(search_, cards, copies, limit_of(copies));
   }
 
   Error too_few(std::size_t copies) const {
@@ -275,7 +232,6 @@ class Replicator {
   }
 
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
-  double latency_bound(const Search& search) const { return by_latency() ? search.floor_of_latency() : 0; }
 
   /// The rate, or what the host between cards has time for if that is less.
   double with_host(double rate) const {
@@ -286,6 +242,15 @@ class Replicator {
   double target() const { return problem_.targets.frames_per_second.value_or(0); }
   double limit_of(std::size_t copies) const {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
+  }
+
+  /// Counts copies of a pipeline on `cards` cards among what was not ruled out, unless `search` rules them out.
+  bool allow_unless_impossible(Search& search, std::uint32_t cards, std::size_t copies, double limit) {
+    limit = std::min(limit, kAnyInterval);
+    if (!search.possible(cards, limit)) return false;
+    allow(copies * cards, static_cast<double>(copies) / search.bound(cards, limit),
+          by_latency() ? search.floor_of_latency() : 0);
+    return true;
   }
 
   void allow(std::size_t cards, double rate, double latency) {
@@ -367,17 +332,11 @@ Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution
 /// solve_replicated() without regard to the host.
 Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
   // solve() reports what is wrong with the problem itself.
-  const bool several = problem.replicas.value_or(1) > 1;
-  if (problem.replicas && !several) {
-    Problem one = problem;
-    one.replicas.reset();
-    return solve(one, explain);
-  }
   const bool usable = check(problem).empty() && problem.cards.size() > 1 && problem.partitions != 0U &&
-                      check_given(problem).ok() && !layers(problem).empty();
-  if (!usable) return solve(problem, explain);
+                      check_targets(problem.targets).ok() && !layers(problem).empty();
+  const bool several = problem.replicas.value_or(1) > 1;
+  if (!usable || (!several && (problem.replicas || problem.partitions))) return solve(problem, explain);
   if (several) return Replicator(problem).so_many(*problem.replicas, explain);
-  if (problem.partitions) return solve(problem, explain);
   if (problem.targets.objective != Objective::kThroughput) return for_target(problem, explain);
   Replicator replicator(problem);
   if (auto found = replicator.most_frames()) {
@@ -415,26 +374,6 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
       rate_of(*found) * host_seconds(problem) > 1)
     found->exact = false;
   return found;
-}
-
-bool may_be_better(const Problem& problem, const Solution& solution) {
-  if (problem.targets.objective == Objective::kLatency) return true;
-  const bool by_cards = problem.targets.objective == Objective::kCards;
-  const std::size_t used = solution.card.size() * solution.replicas();
-  const std::size_t most = by_cards ? used : problem.cards.size();
-  const Board board(problem);
-  Search search(board);
-  for (std::uint32_t cards = 1; cards <= std::min(most, board.chain.size()); ++cards) {
-    if (problem.partitions && *problem.partitions != cards) continue;
-    for (std::size_t all = cards; all <= most; all += cards) {  // so many copies need no more than this
-      const std::size_t copies = all / cards;
-      if (problem.replicas ? copies != *problem.replicas : copies > kMostReplicas) continue;
-      const double target = problem.targets.frames_per_second.value_or(0);
-      const double rate = by_cards && all < used ? target : std::max(target, rate_of(solution) * kWorthwhile);
-      if (search.possible(cards, rate > 0 ? static_cast<double>(copies) / rate : kAnyInterval)) return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace millrace::compiler::explore

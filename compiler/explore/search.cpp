@@ -45,7 +45,7 @@ Search::Search(const Board& board)
       reads_memory_ = reads_memory_ || way.amounts[kMemoryBytes] > 0;
 }
 
-/// Rows of so many cards along the cables, no card twice. Of rows with equal cards and cables, one.
+/// Rows of `cards` different cards along the cables. Of rows with equal cards and cables, one.
 const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
   if (const auto known = rows_.find(cards); known != rows_.end()) return known->second;
   auto& out = rows_[cards];
@@ -130,7 +130,7 @@ std::optional<Assignment> Search::arrange(IntervalFit& fit, const Order& order) 
     for (std::size_t i = p; i < count; ++i) {
       if (best[p][i] == kFar) continue;
       const bool last = p + 1 == places;
-      const std::size_t far = fit.farthest(order[p], cables[p], i, Doubt::kImpossible);
+      const std::size_t far = fit.farthest(order[p], cables[p], i, Unknown::kDoesNotFit);
       for (std::size_t j = last ? count : i + 1; j <= far && (last || j < count); ++j) {
         if (!last && !passes(fit, order, p, j)) continue;
         const std::uint64_t bytes = last ? 0 : board_.chain.live_bytes[j];
@@ -152,7 +152,7 @@ std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) con
   const std::size_t count = board_.chain.size(), places = order.size();
   const auto cables = cables_of(order);
   const auto far = [&](std::size_t place, std::size_t layer) {
-    return fit.farthest(order[place], cables[place], layer, Doubt::kImpossible);
+    return fit.farthest(order[place], cables[place], layer, Unknown::kDoesNotFit);
   };
   std::vector<std::size_t> reached = {0};
   for (std::size_t p = 0; p + 1 < places; ++p) {
@@ -177,7 +177,7 @@ std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) con
 bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   std::size_t at = 0;
   for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)
-    at = fit.farthest(order[p], 0, at, Doubt::kPossible);
+    at = fit.farthest(order[p], 0, at, Unknown::kFits);
   return at == board_.chain.size();
 }
 
@@ -193,7 +193,7 @@ bool Search::reaches_end_in_any_order(IntervalFit& fit, std::uint32_t cards) con
     for (const auto& [taken, at] : reached)
       for (std::size_t k = 0; k < kinds.size(); ++k) {
         if (taken[k] == kinds[k].second) continue;
-        const std::size_t to = fit.farthest(kinds[k].first, 0, at, Doubt::kPossible);
+        const std::size_t to = fit.farthest(kinds[k].first, 0, at, Unknown::kFits);
         if (to == board_.chain.size()) return true;
         Selection with = taken;
         ++with[k];
@@ -336,28 +336,23 @@ double Search::gap_of(const Solution& found) {
   return by_cards ? std::max(gap, static_cast<double>(used) / fewest - 1) : gap;
 }
 
-std::optional<Solution> Search::fewest_cards(double limit) {
-  for (const auto cards : card_numbers()) {
-    auto best = shortest(cards, limit);
-    if (!best) continue;
-    best->gap = gap_of(*best);
-    best->exact = best->gap < kProven;
-    return best;
-  }
-  return std::nullopt;
-}
-
-std::optional<Solution> Search::most_frames(double limit) {
+std::optional<Solution> Search::best_in_rows() {
+  const Objective objective = problem_.targets.objective;
   std::optional<Solution> best;
   for (const auto cards : card_numbers()) {
-    auto found = shortest(cards, best ? best->interval_seconds * (1 - 1e-7) : limit);
-    if (found) best = std::move(found);
+    auto found = objective == Objective::kLatency
+                     ? shortest_latency(cards, limit())
+                     : shortest(cards, best ? best->interval_seconds * (1 - 1e-7) : limit());
+    if (found && meets(problem_, *found) && (!best || better(objective, *found, *best)))
+      best = std::move(found);
+    if (best && objective == Objective::kCards) break;
   }
   if (!best) return best;
   best->gap = gap_of(*best);
-  best->exact = best->gap < kProven;
+  best->exact = objective != Objective::kLatency && best->gap < kProven;
   for (const auto cards : card_numbers())
-    if (best->exact && cards < best->card.size()) best->exact = !possible(cards, best->interval_seconds);
+    if (objective == Objective::kThroughput && best->exact && cards < best->card.size())
+      best->exact = !possible(cards, best->interval_seconds);
   return best;
 }
 
@@ -371,19 +366,7 @@ double Search::limit() const {
 }
 
 std::optional<Solution> Search::best() {
-  const double limit = this->limit();
-  std::optional<Solution> best;
-  switch (problem_.targets.objective) {
-    case Objective::kCards:
-      best = fewest_cards(limit);
-      break;
-    case Objective::kThroughput:
-      best = most_frames(limit);
-      break;
-    case Objective::kLatency:
-      best = least_latency(limit);
-      break;
-  }
+  std::optional<Solution> best = best_in_rows();
   if (best && best->exact && !problem_.targets.max_latency_seconds) {
     best->gap = 0;
     return best;

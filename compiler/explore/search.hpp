@@ -2,8 +2,9 @@
 //
 // At a given interval every operation is built in the cheapest ways that are quick enough, and a dynamic
 // program over (cards in a row, layers) says whether the model fits; bisection over the intervals that can
-// occur finds the shortest. The same with every doubt taken for yes bounds it from below. Small problems,
-// latencies and clusters whose cables are no plain rows are gone through by branch and bound (branch.hpp).
+// occur finds the shortest. The same search gives a lower bound if every packing that is neither found nor
+// ruled out counts as a fit. Small problems, latencies and clusters whose cables are no plain rows are gone
+// through by branch and bound.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +30,19 @@ class Search {
   /// Several solutions with short latencies, without the target for latency.
   std::vector<Solution> short_latencies();
 
-  /// The shortest interval with exactly so many cards, at most `limit` seconds.
+  /// The solution with the shortest interval on exactly `cards` cards. Nothing if it is above `limit` seconds.
   std::optional<Solution> shortest(std::uint32_t cards, double limit);
 
-  /// A lower bound on the interval with so many cards; `below` if nothing shorter than that could be ruled out.
+  /// A lower bound on the interval on `cards` cards; `below` if nothing shorter than that could be ruled out.
   double bound(std::uint32_t cards, double below);
 
-  /// Whether so many cards may reach this interval. False is proven.
+  /// Whether `cards` cards may reach this interval. False is proven.
   bool possible(std::uint32_t cards, double seconds);
 
   /// A lower bound on the latency, for any number of cards.
   double floor_of_latency() const;
 
-  /// A solution with exactly so many cards, at most this interval and at most this latency, if one is given.
+  /// A solution on exactly `cards` cards with at most this interval and, if one is given, at most this latency.
   std::optional<Solution> feasible(std::uint32_t cards, double seconds, std::optional<double> latency);
 
  private:
@@ -66,9 +67,8 @@ class Search {
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
   double limit() const;  // the longest interval, in seconds
   std::vector<std::uint32_t> card_numbers() const;
-  std::optional<Solution> fewest_cards(double limit);
-  std::optional<Solution> most_frames(double limit);
-  std::optional<Solution> least_latency(double limit);
+  /// The best of all solutions with cards in a row, with its gap.
+  std::optional<Solution> best_in_rows();
   /// How far the solution may be above the best possible, by the objective.
   double gap_of(const Solution& found);
 

@@ -127,15 +127,4 @@ std::vector<Solution> Search::short_latencies() {
   return out;
 }
 
-std::optional<Solution> Search::least_latency(double limit) {
-  std::optional<Solution> best;
-  for (const auto cards : card_numbers()) {
-    auto found = shortest_latency(cards, limit);
-    if (found && meets(problem_, *found) && (!best || better(Objective::kLatency, *found, *best)))
-      best = std::move(found);
-  }
-  if (best) best->gap = best->latency_seconds / floor_of_latency() - 1;
-  return best;
-}
-
 }  // namespace millrace::compiler::explore

@@ -7,23 +7,6 @@
 namespace millrace::compiler::explore {
 namespace {
 
-Status check_targets(const Targets& targets) {
-  if (const auto& fps = targets.frames_per_second; fps && !(*fps > 0 && std::isfinite(*fps)))
-    return Error(ErrorCode::kInvalidInput, "--target-fps must be above 0");
-  if (const auto& most = targets.max_latency_seconds; most && !(*most > 0 && std::isfinite(*most)))
-    return Error(ErrorCode::kInvalidInput, "--max-latency must be above 0");
-  return {};
-}
-
-Status check_cables(const Problem& problem) {
-  for (const auto& cable : problem.cables)
-    if (!(cable.bytes_per_second > 0) || !(cable.latency_seconds >= 0))
-      return Error(ErrorCode::kInvalidInput, "the cable between '" + problem.cards[cable.a].name + "' and '" +
-                                                 problem.cards[cable.b].name +
-                                                 "' has no bandwidth, or a latency below 0");
-  return {};
-}
-
 Status check_partitions(const Problem& problem, std::size_t layers) {
   if (!problem.partitions) return {};
   const std::size_t asked = *problem.partitions, cards = problem.cards.size();
@@ -46,7 +29,7 @@ Error wrong(const std::string& what) {
   return Error(ErrorCode::kInvalidInput, "the plan cannot be: " + what);
 }
 
-/// A layer stands whole, layers ascend through places and regions, no place is empty.
+/// Checks that each layer is in one region, that layers ascend through places and regions, and that no place is empty.
 Status arrange(const Board& board, const Choice& choice, Assignment& out) {
   const Problem& problem = board.problem;
   std::uint32_t place = 0, region = 0;
@@ -97,9 +80,12 @@ std::string missed(const Problem& problem, const Solution& solution) {
 
 }  // namespace
 
-Status check_given(const Problem& problem) {
-  MILLRACE_TRY(check_targets(problem.targets));
-  return check_cables(problem);
+Status check_targets(const Targets& targets) {
+  if (const auto& fps = targets.frames_per_second; fps && !(*fps > 0 && std::isfinite(*fps)))
+    return Error(ErrorCode::kInvalidInput, "--target-fps must be above 0");
+  if (const auto& most = targets.max_latency_seconds; most && !(*most > 0 && std::isfinite(*most)))
+    return Error(ErrorCode::kInvalidInput, "--max-latency must be above 0");
+  return {};
 }
 
 Status check_layers(const Problem& problem, std::size_t layers) {
@@ -116,7 +102,7 @@ Result<Solution> solve(const Problem& problem, bool explain) {
     return Error(ErrorCode::kInternal, "partition: " + wrong);
   if (!is_predictable(problem))
     return Error(ErrorCode::kInternal, "partition: an operation has no implementation, or a card no region");
-  MILLRACE_TRY(check_given(problem));
+  MILLRACE_TRY(check_targets(problem.targets));
   const Board board(problem);
   MILLRACE_TRY(check_layers(problem, board.chain.size()));
   auto solution = Search(board).run();

@@ -44,7 +44,7 @@ void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   all.push_back(copies);
 }
 
-/// The fastest copies of one pipeline on so many cards in all.
+/// The fastest copies of one pipeline on `cards` cards in all.
 std::optional<Alternative> replicated(const explore::Problem& problem, std::uint32_t cards) {
   std::optional<Alternative> best;
   for (std::uint32_t replicas = 2; replicas <= cards; ++replicas) {

@@ -14,24 +14,25 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
-constexpr std::uint64_t kJointDepth = 32;  // beats; the assumed depth of a FIFO that was not sized yet
+constexpr std::uint64_t kFifoDepth = 32;  // beats; the assumed depth of a FIFO that was not sized yet
 
 /// The cost of what joins a block to the one before it, by lanes and bits of its input.
-using Joints = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
+using Interconnect = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
 
-Result<gen::Cost> joint(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits, Joints& known) {
+Result<gen::Cost> interconnect(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits,
+                               Interconnect& known) {
   const auto at = known.find({lanes, bits});
   if (at != known.end()) return at->second;
-  // The lanes of the block before are not known yet: half of this block's lanes stand for any other number.
+  // The lanes of the block before are not known yet: half of this block's lanes are assumed for any other number.
   MILLRACE_ASSIGN(const gen::Cost cost,
-                  gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kJointDepth));
+                  gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kFifoDepth));
   known.emplace(std::pair(lanes, bits), cost);
   return cost;
 }
 
 Result<explore::Implementation> weigh(const gen::Catalog& catalog, const kernels::Program& program,
                                       const kernels::Block& block, const gen::Candidate& candidate,
-                                      const HostPorts& ports, Joints& joints) {
+                                      const HostPorts& ports, Interconnect& known) {
   explore::Implementation way;
   way.name = gen::to_string(candidate.folding);
   if (candidate.folding.weights != gen::Placement::kBaked)
@@ -42,8 +43,8 @@ Result<explore::Implementation> weigh(const gen::Catalog& catalog, const kernels
   way.depth_cycles = candidate.depth_cycles;
   gen::Cost cost = candidate.cost;
   for (std::size_t i = 0; i < block.inputs.size(); ++i) {
-    MILLRACE_ASSIGN(const gen::Cost before, joint(catalog, candidate.input_lanes[i],
-                                                  program.tensors[block.inputs[i]].type.bits, joints));
+    MILLRACE_ASSIGN(const gen::Cost before, interconnect(catalog, candidate.input_lanes[i],
+                                                         program.tensors[block.inputs[i]].type.bits, known));
     cost += before;
   }
   way.amounts = amounts_of(cost);
@@ -75,7 +76,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
                  const gen::Generator& generator, const CandidateOptions& options,
                  explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
   std::set<decltype(sortable({}))> seen;
-  Joints joints;
+  Interconnect known;
   for (const auto interval : spaced(generator.intervals(), options))
     for (const auto& folding : generator.foldings(interval)) {
       if (!options.unrolled && folding.implementation == gen::Implementation::kUnrolled) continue;
@@ -86,7 +87,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
       if (!asked.ok()) return asked.error();
       gen::Candidate candidate = std::move(*asked);
       MILLRACE_ASSIGN(explore::Implementation way,
-                      weigh(catalog, program, program.blocks[block], candidate, options.ports, joints));
+                      weigh(catalog, program, program.blocks[block], candidate, options.ports, known));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(candidate));
       auto& ways = operation.implementations;
@@ -176,8 +177,8 @@ Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint
 Result<explore::Implementation> implementation(const gen::Catalog& catalog, const kernels::Program& program,
                                                const kernels::Block& block, const gen::Candidate& candidate,
                                                const HostPorts& ports) {
-  Joints joints;
-  return weigh(catalog, program, block, candidate, ports, joints);
+  Interconnect known;
+  return weigh(catalog, program, block, candidate, ports, known);
 }
 
 std::vector<std::string> blocks_of(const std::vector<NoHardware>& without) {

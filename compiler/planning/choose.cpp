@@ -35,11 +35,6 @@ bool does_not_fit(const Result<Predicted>& plan) {
   return !plan.ok() && plan.error().code() == ErrorCode::kDoesNotFit;
 }
 
-Result<LoweredPtr> shared(Result<Lowered> lowered) {
-  if (!lowered.ok()) return lowered.error();
-  return LoweredPtr(std::make_shared<const Lowered>(std::move(*lowered)));
-}
-
 double slowest_wanted(const Task& task) {
   const auto& target = task.options.targets.frames_per_second;
   return target ? 1 / *target : 1e6;
@@ -114,7 +109,7 @@ Result<std::optional<Trial>> split_bottleneck(const Task& task, const Trial& now
     if (!can_split(whole.program, *block, parts)) continue;
     Changes changes = whole.changes;
     changes.splits.push_back({name, parts});
-    MILLRACE_ASSIGN(LoweredPtr lowered, shared(lower(task, std::move(changes))));
+    MILLRACE_ASSIGN(LoweredPtr lowered, lower(task, std::move(changes)));
     Trial next{lowered, search(task, lowered, false)};
     if (!next.plan.ok() && !does_not_fit(next.plan)) return next.plan.error();
     next.better = next.plan.ok() && (!fits || rate < next.plan->frames_per_second() * 0.99);
@@ -180,7 +175,7 @@ Result<Predicted> search_emulated(const Task& task, const LoweredPtr& lowered) {
     if (!does_not_fit(found) || last) return found;
     Changes changes = now->changes;
     changes.hardware = false;
-    MILLRACE_ASSIGN(now, shared(lower(task, std::move(changes))));
+    MILLRACE_ASSIGN(now, lower(task, std::move(changes)));
   }
 }
 
@@ -202,9 +197,7 @@ bool is_clearly_better(const Task& task, const Predicted& a, const Predicted& b)
 Result<Predicted> with_streamed(const Task& task, const LoweredPtr& lowered, Result<Predicted> baked) {
   Changes changes = lowered->changes;
   changes.streamed = true;
-  MILLRACE_ASSIGN(LoweredPtr streamed, shared(lower(task, std::move(changes))));
-  const auto may_be_better = [&] { return explore::may_be_better(streamed->problem, baked->solution); };
-  if (baked.ok() && !task.steps.run("streamed", may_be_better)) return baked;
+  MILLRACE_ASSIGN(LoweredPtr streamed, lower(task, std::move(changes)));
   Result<Predicted> found = search_with_splits(task, streamed, !baked.ok() && task.explains);
   const bool failed = !found.ok() && !does_not_fit(found);
   if (!baked.ok() || failed || (found.ok() && is_clearly_better(task, *found, *baked))) return found;
@@ -227,16 +220,16 @@ Status check_cards_have_work(const PlanOptions& options, const explore::Problem&
 /// a stage of its own, if the options need a prediction.
 Result<LoweredPtr> lower_as_asked(const Task& task) {
   Changes changes{task.options.splits, task.options.host_blocks};
-  MILLRACE_ASSIGN(Lowered lowered, lower(task, changes));
-  if (!lowered.candidates.without.empty() && needs_prediction(task.options) && !task.options.no_host) {
-    const auto without = blocks_of(lowered.candidates.without);
+  MILLRACE_ASSIGN(LoweredPtr lowered, lower(task, changes));
+  if (!lowered->candidates.without.empty() && needs_prediction(task.options) && !task.options.no_host) {
+    const auto without = blocks_of(lowered->candidates.without);
     changes.host_blocks.insert(changes.host_blocks.end(), without.begin(), without.end());
     log::info("plan", "on the host, for want of hardware: " + joined(without));
     MILLRACE_ASSIGN(lowered, lower(task, changes));
   }
-  MILLRACE_TRY(check_host(task.options, lowered));
-  MILLRACE_TRY(check_cards_have_work(task.options, lowered.problem));
-  return shared(std::move(lowered));
+  MILLRACE_TRY(check_host(task.options, *lowered));
+  MILLRACE_TRY(check_cards_have_work(task.options, lowered->problem));
+  return lowered;
 }
 
 Result<Predicted> choose_weights(const Task& task) {
@@ -253,67 +246,35 @@ Result<Predicted> choose_weights(const Task& task) {
   return with_streamed(task, lowered, std::move(baked));
 }
 
-/// For each card, the first card that it is joined with, directly or through other cards.
-std::vector<std::size_t> groups(const Cluster& cluster) {
-  std::vector<std::size_t> group(cluster.cards.size());
-  for (std::size_t c = 0; c < group.size(); ++c) group[c] = c;
-  const auto position = [&](const std::string& card) {
-    return static_cast<std::size_t>(cluster.find_card(card) - cluster.cards.data());
+/// The cluster of the problem with more cables, of unlimited bandwidth: between all cards that have none if the cards
+/// are few, otherwise from each group of joined cards to the next.
+Cluster cabled(Cluster cluster, const explore::Problem& problem) {
+  const auto join = [&](std::uint32_t a, std::uint32_t b) {
+    const std::string &from = cluster.cards[a].name, &to = cluster.cards[b].name;
+    cluster.cables.push_back({from + "-" + to, {from, kNoPlug}, {to, kNoPlug}, kEndless, 0});
   };
-  for (const auto& cable : cluster.cables) {
-    const std::size_t a = group[position(cable.a.card)], b = group[position(cable.b.card)];
-    std::replace(group.begin(), group.end(), std::max(a, b), std::min(a, b));
-  }
-  return group;
-}
-
-void join(Cluster& cluster, std::size_t a, std::size_t b) {
-  const std::string &from = cluster.cards[a].name, &to = cluster.cards[b].name;
-  cluster.cables.push_back({from + "-" + to, {from, kNoPlug}, {to, kNoPlug}, kEndless, 0});
-}
-
-bool has_cable(const Cluster& cluster, const std::string& a, const std::string& b) {
-  return std::any_of(cluster.cables.begin(), cluster.cables.end(), [&](const auto& cable) {
-    return (cable.a.card == a && cable.b.card == b) || (cable.a.card == b && cable.b.card == a);
-  });
-}
-
-/// The size of the largest group of cards that cables join, directly or through other cards.
-std::size_t most_joined(const Cluster& cluster) {
-  const auto group = groups(cluster);
-  std::size_t most = 0;
-  for (const auto one : group)
-    most = std::max(most, static_cast<std::size_t>(std::count(group.begin(), group.end(), one)));
-  return most;
-}
-
-/// The cluster with more cables, of unlimited bandwidth: between all cards that have none if the cards are
-/// few, otherwise from each group of joined cards to the next.
-Cluster cabled(Cluster cluster) {
-  const auto group = groups(cluster);
-  if (group.size() <= kFew) {
-    for (std::size_t b = 1; b < group.size(); ++b)
-      for (std::size_t a = 0; a < b; ++a)
-        if (!has_cable(cluster, cluster.cards[a].name, cluster.cards[b].name)) join(cluster, a, b);
-    return cluster;
-  }
-  for (std::size_t b = 1; b < group.size(); ++b) {
-    if (group[b] != b) continue;  // only the first card of each group
-    std::size_t last = 0;         // of the group before
-    for (std::size_t a = 0; a < group.size(); ++a)
-      if (group[a] < b && (group[a] > group[last] || (group[a] == group[last] && a > last))) last = a;
-    join(cluster, last, b);
+  const auto group = explore::joined_groups(problem);
+  for (std::uint32_t b = 1; b < group.size(); ++b) {
+    std::uint32_t last = 0;  // of the group before
+    for (std::uint32_t a = 0; a < group.size(); ++a) {
+      if (group[a] < b && std::pair(group[a], a) > std::pair(group[last], last)) last = a;
+      const auto joins = [&](const auto& cable) {
+        return std::minmax(cable.a, cable.b) == std::minmax(a, b);
+      };
+      if (group.size() <= kFew && a < b && std::none_of(problem.cables.begin(), problem.cables.end(), joins))
+        join(a, b);
+    }
+    if (group.size() > kFew && group[b] == b) join(last, b);
   }
   return cluster;
 }
 
 /// The error of a plan, with the remark that `cards` joined cards would do. A plan was found for cabled().
-Error for_want_of_cables(const Cluster& cluster, std::size_t cards, const Error& error) {
-  const std::size_t joined = most_joined(cluster), all = cluster.cards.size();
-  const std::string what = joined == 1
-                               ? "no two of its " + std::to_string(all) + " cards are joined by a cable"
-                               : "cables join no more than " + std::to_string(joined) + " of its " +
-                                     std::to_string(all) + " cards";
+Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t cards, const Error& error) {
+  const std::string all = std::to_string(cluster.cards.size());
+  const std::string what =
+      joined == 1 ? "no two of its " + all + " cards are joined by a cable"
+                  : "cables join no more than " + std::to_string(joined) + " of its " + all + " cards";
   return Error(error.code(), "cluster '" + cluster.name + "': " + what + ", and " + std::to_string(cards) +
                                  " that were would do: add cables to the cluster file; as it is, " +
                                  error.message());
@@ -323,16 +284,17 @@ Error for_want_of_cables(const Cluster& cluster, std::size_t cards, const Error&
 
 Result<Predicted> choose(const Task& task) {
   Result<Predicted> found = choose_weights(task);
-  const std::size_t joined_cards = most_joined(task.cluster);
-  const bool asked = task.options.partitions.value_or(0) > joined_cards;  // the error then says so itself
-  if (joined_cards == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
-  // Some cards stand alone: find out whether more cables would help.
+  const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
+  const std::size_t joined = explore::most_joined(problem);
+  const bool asked = task.options.partitions.value_or(0) > joined;  // the error then says so itself
+  if (joined == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
+  // Some cards are not joined to the others: find out whether more cables would help.
   Task more = task;
-  more.cluster = cabled(task.cluster);
+  more.cluster = cabled(task.cluster, problem);
   more.explains = false;
   const Result<Predicted> with_cables = choose_weights(more);
   if (!with_cables.ok()) return found;
-  return for_want_of_cables(task.cluster, with_cables->solution.card.size(), found.error());
+  return for_want_of_cables(task.cluster, joined, with_cables->solution.card.size(), found.error());
 }
 
 }  // namespace millrace::compiler

@@ -24,31 +24,20 @@ Status check_agreement(const PlanOptions& options, const Changes& file) {
   return {};
 }
 
-/// Whether options name blocks that exist only once layers are split.
-bool names_parts(const PlanOptions& options, const kernels::Program& unsplit) {
-  const auto is_part = [&](const std::string& name) {
-    return find_block(unsplit, name) == unsplit.blocks.size();
-  };
-  return std::any_of(options.host_blocks.begin(), options.host_blocks.end(), is_part) ||
-         std::any_of(options.splits.begin(), options.splits.end(),
-                     [&](const Split& wanted) { return is_part(wanted.block); });
-}
-
-/// What a search finds without the file; nothing if it finds no plan.
+/// What a search finds without the file; nothing if it finds no plan. It finds none either if options name blocks that
+/// exist only once the file has split layers.
 Result<std::optional<Unedited>> search_without_file(const Task& task) {
   const auto found = choose(task);
   if (found.ok())
     return std::optional(Unedited{found->cards(), found->frames_per_second(), found->latency_seconds});
-  const auto code = found.error().code();
-  if (code != ErrorCode::kDoesNotFit && code != ErrorCode::kUnsupported &&
-      !names_parts(task.options, task.model.program))
-    return found.error();
+  if (found.error().code() == ErrorCode::kInternal) return found.error();
   return std::optional<Unedited>();
 }
 
 /// The model lowered with the file's splits and host blocks.
 Result<Lowered> lower_as_written(const Task& task, const Changes& changes) {
-  MILLRACE_ASSIGN(Lowered lowered, lower(task, changes));
+  MILLRACE_ASSIGN(const LoweredPtr made, lower(task, changes));
+  Lowered lowered = *made;
   if (const auto& without = lowered.candidates.without; !without.empty())
     return Error(ErrorCode::kInvalidInput, task.options.plan.string() + ": there is no hardware for " +
                                                joined(blocks_of(without)) +

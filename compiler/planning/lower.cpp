@@ -71,7 +71,7 @@ bool needs_prediction(const PlanOptions& options) {
 Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader) {
   auto cards = explore::make_problem(program, task.cluster, {}, task.options.shares).cards;
   if (!loader) return cards;
-  // The loader stands with the shell, in the first region. Few cards load nothing while another card does, so
+  // The loader is beside the shell, in the first region. Few cards load nothing while another card does, so
   // every card is charged.
   MILLRACE_ASSIGN(const gen::Cost cost, gen::largest_loader_cost(task.catalog));
   explore::Amounts taken = explore::amounts(cost.resources());
@@ -83,7 +83,7 @@ Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Pro
   return cards;
 }
 
-Result<Lowered> lower(const Task& task, Changes changes) {
+Result<LoweredPtr> lower(const Task& task, Changes changes) {
   const PlanOptions& options = task.options;
   Lowered out;
   out.changes = std::move(changes);
@@ -110,7 +110,7 @@ Result<Lowered> lower(const Task& task, Changes changes) {
     return add_candidates(task.catalog, out.program, std::move(how), out.problem);
   }));
   out.weights_given = given_weights(options, out);
-  return out;
+  return LoweredPtr(std::make_shared<const Lowered>(std::move(out)));
 }
 
 bool can_stream(const Lowered& lowered) {

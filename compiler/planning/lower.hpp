@@ -60,7 +60,7 @@ struct PlanOptions : ModelOptions {
 /// Whether the options ask for figures: targets, an objective other than the default, or a plan file.
 bool needs_prediction(const PlanOptions& options);
 
-/// What all alternatives of one plan share.
+/// What all alternatives that are tried for one plan share.
 struct Task {
   const PlanOptions& options;
   Steps& steps;
@@ -83,7 +83,7 @@ struct Changes {
 struct HostBlock {
   std::string block;
   double seconds = 0;    // of one core, for each frame
-  bool between = false;  // stands between cards: its time counts in the latency
+  bool between = false;  // it runs between cards: its time counts in the latency
 };
 
 struct Lowered {
@@ -102,7 +102,7 @@ struct Lowered {
 using LoweredPtr = std::shared_ptr<const Lowered>;
 
 /// kInvalidInput: a split that cannot be made. Else the errors of generators and plugin.
-Result<Lowered> lower(const Task& task, Changes changes);
+Result<LoweredPtr> lower(const Task& task, Changes changes);
 
 /// The problem's cards as lower() has them: `loader` says whether the unit that loads constants takes its
 /// room on every card.

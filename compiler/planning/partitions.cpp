@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace millrace::compiler {
 namespace {
@@ -42,8 +44,9 @@ generators::Links links(const Solution& solution, const runtime::plan::Cluster& 
   return out;
 }
 
+/// A block that passes a tensor on through a card. It reads `input` and makes `output`, both copies of the tensor.
 struct Relay {
-  std::uint32_t tensor, place;
+  std::uint32_t tensor, place, input, output;
 };
 
 std::string as_file_name(const std::string& text) {
@@ -53,122 +56,30 @@ std::string as_file_name(const std::string& text) {
   return out.substr(0, 80);
 }
 
-class Insertion {
- public:
-  Insertion(Program& program, Solution& solution) : program_(program), solution_(solution) {
-    place_.assign(program.blocks.size(), kHost);
-    stage_.assign(program.blocks.size(), 0);
-    for (const auto& part : solution.parts)
-      for (const auto block : part.operations) {
-        place_[block] = part.host ? kHost : part.place;
-        stage_[block] = part.stage;
-      }
-    for (std::uint32_t b = 0; b < program.blocks.size(); ++b)
-      for (const auto t : program.blocks[b].outputs) maker_[t] = b;
-    // A relay stands on each card that a tensor leaves without having been made there. Hops ascend, so the relays of
-    // a tensor are in the order of its route.
-    for (const auto& hop : solution.hops) {
-      from_[{hop.tensor, hop.to}] = hop.from;
-      if (place_[maker_.at(hop.tensor)] != hop.from &&
-          std::none_of(relays_.begin(), relays_.end(),
-                       [&](const Relay& r) { return r.tensor == hop.tensor && r.place == hop.from; }))
-        relays_.push_back({hop.tensor, hop.from});
-    }
-    for (const auto& block : program.blocks) names_.insert(block.name);
-    for (const auto& tensor : program.tensors) tensors_.insert(tensor.name);
-  }
+std::string unique(std::string wanted, std::set<std::string>& taken) {
+  while (!taken.insert(wanted).second) wanted += "_";
+  return wanted;
+}
 
-  void run() {
-    if (!relays_.empty()) {
-      add_tensors();
-      add_blocks();
-    }
-    solution_.hops.clear();
-  }
-
- private:
-  static constexpr std::uint32_t kHost = 0xFFFFFFFFU;
-
-  std::string unique(std::string wanted, std::set<std::string>& taken) {
-    while (!taken.insert(wanted).second) wanted += "_";
-    return wanted;
-  }
-
-  void add_tensors() {
-    for (const auto& relay : relays_) {
-      kernels::Tensor copy = program_.tensors[relay.tensor];
-      copy.name = unique(copy.name + ".relay" + std::to_string(relay.place), tensors_);
-      output_[{relay.tensor, relay.place}] = static_cast<std::uint32_t>(program_.tensors.size());
-      program_.tensors.push_back(std::move(copy));
-    }
-  }
-
-  /// The tensor that a place reads: the tensor itself, or the output of the last relay on the route.
-  std::uint32_t seen_from(std::uint32_t tensor, std::uint32_t place) const {
-    const auto hop = from_.find({tensor, place});
-    if (hop == from_.end()) return tensor;
-    const auto relayed = output_.find({tensor, hop->second});
-    return relayed == output_.end() ? tensor : relayed->second;
-  }
-
-  void add_blocks() {
-    std::vector<Block> blocks;
-    std::vector<std::uint32_t> moved(program_.blocks.size()), implementation, region;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> added;  // (stage, place)
-    for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
-      moved[b] = static_cast<std::uint32_t>(blocks.size());
-      Block block = std::move(program_.blocks[b]);
-      const auto outputs = block.outputs;
-      if (place_[b] != kHost)
-        for (auto& t : block.inputs) t = seen_from(t, place_[b]);
-      blocks.push_back(std::move(block));
-      implementation.push_back(solution_.implementation[b]);
-      region.push_back(solution_.region[b]);
-      for (const auto& relay : relays_) {
-        if (std::find(outputs.begin(), outputs.end(), relay.tensor) == outputs.end()) continue;
-        added[{stage_[b], relay.place}].push_back(static_cast<std::uint32_t>(blocks.size()));
-        const auto& tensor = program_.tensors[relay.tensor];
-        Block pass;
-        pass.name = unique("relay_" + as_file_name(tensor.name) + "_" + std::to_string(relay.place), names_);
-        pass.inputs = {seen_from(relay.tensor, relay.place)};
-        pass.outputs = {output_.at({relay.tensor, relay.place})};
-        pass.operation = kernels::Permute{tensor.shape, {}};
-        blocks.push_back(std::move(pass));
-        implementation.push_back(0);
-        region.push_back(0);
-      }
-    }
-    program_.blocks = std::move(blocks);
-    solution_.implementation = std::move(implementation);
-    solution_.region = std::move(region);
-    for (auto& part : solution_.parts) {
-      for (auto& block : part.operations) block = moved[block];
-      if (part.host) continue;
-      auto& more = added[{part.stage, part.place}];
-      part.operations.insert(part.operations.end(), more.begin(), more.end());
+/// Gives the parts their blocks' new indices and the relays, by stage and place.
+void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
+                 std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>>& added) {
+  for (auto& part : solution.parts) {
+    for (auto& block : part.operations) block = moved[block];
+    if (part.host) continue;
+    if (const auto more = added.extract({part.stage, part.place})) {
+      part.operations.insert(part.operations.end(), more.mapped().begin(), more.mapped().end());
       std::sort(part.operations.begin(), part.operations.end());
-      more.clear();
-    }
-    // A relay on a card without blocks of its stage is a part of its own.
-    for (auto& [at, relayed] : added) {
-      if (relayed.empty()) continue;
-      Part part{false, at.second, at.first, relayed};
-      const auto behind =
-          std::find_if(solution_.parts.begin(), solution_.parts.end(), [&](const Part& other) {
-            return std::pair(other.stage, other.place) > std::pair(part.stage, part.place);
-          });
-      solution_.parts.insert(behind, std::move(part));
     }
   }
-
-  Program& program_;
-  Solution& solution_;
-  std::vector<std::uint32_t> place_, stage_;  // of a block
-  std::map<std::uint32_t, std::uint32_t> maker_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> from_, output_;  // (tensor, place)
-  std::vector<Relay> relays_;
-  std::set<std::string> names_, tensors_;
-};
+  // Relays on a card without blocks of their stage are a part of their own.
+  for (auto& [at, relays] : added) {
+    const auto behind = std::find_if(solution.parts.begin(), solution.parts.end(), [&](const Part& other) {
+      return std::pair(other.stage, other.place) > at;
+    });
+    solution.parts.insert(behind, Part{false, at.second, at.first, relays});
+  }
+}
 
 }  // namespace
 
@@ -212,7 +123,74 @@ Result<std::vector<generators::Passage>> passages(const std::vector<Program>& pr
 }
 
 void insert_relays(Program& program, Solution& solution) {
-  Insertion(program, solution).run();
+  const std::vector<explore::Hop> hops = std::exchange(solution.hops, {});
+  std::vector<std::optional<std::uint32_t>> place(program.blocks.size());  // none: on the host
+  std::vector<std::uint32_t> stage(program.blocks.size(), 0);
+  for (const auto& part : solution.parts)
+    for (const auto block : part.operations) {
+      if (!part.host) place[block] = part.place;
+      stage[block] = part.stage;
+    }
+  std::map<std::uint32_t, std::optional<std::uint32_t>> made_at;  // the place that makes a tensor
+  std::set<std::string> block_names, tensor_names;
+  for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
+    for (const auto t : program.blocks[b].outputs) made_at[t] = place[b];
+    block_names.insert(program.blocks[b].name);
+  }
+  for (const auto& tensor : program.tensors) tensor_names.insert(tensor.name);
+
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      copy;  // (tensor, place): what the place reads
+  const auto read_at = [&](std::uint32_t tensor, std::uint32_t reader) {
+    const auto found = copy.find({tensor, reader});
+    return found == copy.end() ? tensor : found->second;
+  };
+  // Each card that a tensor leaves without having been made there has a relay. Hops ascend, so the hops out of one relay
+  // are neighbours, and those into it come before.
+  std::vector<Relay> relays;
+  for (const auto& hop : hops) {
+    if (made_at.at(hop.tensor) == hop.from) continue;
+    if (relays.empty() || relays.back().tensor != hop.tensor || relays.back().place != hop.from) {
+      relays.push_back({hop.tensor, hop.from, read_at(hop.tensor, hop.from),
+                        static_cast<std::uint32_t>(program.tensors.size())});
+      kernels::Tensor tensor = program.tensors[hop.tensor];
+      tensor.name = unique(tensor.name + ".relay" + std::to_string(hop.from), tensor_names);
+      program.tensors.push_back(std::move(tensor));
+    }
+    copy[{hop.tensor, hop.to}] = relays.back().output;
+  }
+  if (relays.empty()) return;
+
+  std::vector<Block> before = std::exchange(program.blocks, {});
+  std::vector<std::uint32_t> moved(before.size());  // old index -> new index
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> added;  // by stage and place
+  const auto implementations = std::exchange(solution.implementation, {});
+  const auto regions = std::exchange(solution.region, {});
+  const auto add = [&](Block block, std::uint32_t implementation, std::uint32_t region) {
+    program.blocks.push_back(std::move(block));
+    solution.implementation.push_back(implementation);
+    solution.region.push_back(region);
+    return static_cast<std::uint32_t>(program.blocks.size() - 1);
+  };
+  for (std::uint32_t b = 0; b < before.size(); ++b) {
+    Block block = std::move(before[b]);
+    const auto outputs = block.outputs;
+    if (place[b])
+      for (auto& t : block.inputs) t = read_at(t, *place[b]);
+    moved[b] = add(std::move(block), implementations[b], regions[b]);
+    for (const auto& relay : relays) {
+      if (std::find(outputs.begin(), outputs.end(), relay.tensor) == outputs.end()) continue;
+      const auto& tensor = program.tensors[relay.tensor];
+      Block pass;
+      pass.name =
+          unique("relay_" + as_file_name(tensor.name) + "_" + std::to_string(relay.place), block_names);
+      pass.inputs = {relay.input};
+      pass.outputs = {relay.output};
+      pass.operation = kernels::Permute{tensor.shape, {}};
+      added[{stage[b], relay.place}].push_back(add(std::move(pass), 0, 0));
+    }
+  }
+  take_relays(solution, moved, added);
 }
 
 }  // namespace millrace::compiler

@@ -24,7 +24,7 @@ using Designs = std::map<std::string, generators::Design>;
 std::vector<kernels::Program> partition_programs(const kernels::Program& program,
                                                  const explore::Solution& solution);
 
-/// For each block of a part, in its order, the region of the card that the block stands in.
+/// For each block of a part, in its order, the region of the card that holds the block.
 std::vector<std::uint32_t> regions_of(const explore::Solution& solution, const explore::Part& part);
 
 /// When a frame enters and leaves each part. `programs` are those of the parts, by partition_programs().
@@ -36,7 +36,8 @@ Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Pro
                                                   const Designs& designs,
                                                   const std::vector<double>& host_seconds = {});
 
-/// Adds relays: blocks that pass a tensor on through a card that neither makes it nor is its last reader. Adds a block "relay_<tensor>_<place>" for each card that a tensor leaves without having been made there.
+/// Adds relays: blocks that pass a tensor on through a card. A card that a tensor leaves without having been made there
+/// gets a block "relay_<tensor>_<place>".
 /// Blocks on the cards behind it read the relay's output. Renumbers the solution's parts, implementations and
 /// regions to match, and clears its hops: each tensor now goes from its card straight to its readers.
 void insert_relays(kernels::Program& program, explore::Solution& solution);

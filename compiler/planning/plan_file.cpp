@@ -1,8 +1,10 @@
 #include "compiler/planning/plan_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "compiler/explore/partition.hpp"
 #include "compiler/planning/split_channels.hpp"
@@ -18,44 +20,27 @@ constexpr std::uint64_t kSchema = 1;
 constexpr std::uint64_t kMostParts = 64;  // of a layer that is split
 constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
 
-template <class Value>
-struct Word {
-  const char* text;
-  Value value;
-};
-constexpr Word<gen::WindowStyle> kWindows[] = {{"none", gen::WindowStyle::kNone},
-                                               {"folded", gen::WindowStyle::kFolded},
-                                               {"parallel", gen::WindowStyle::kParallel}};
-constexpr Word<gen::Implementation> kGenerators[] = {{"folded", gen::Implementation::kFolded},
-                                                     {"unrolled", gen::Implementation::kUnrolled},
-                                                     {"plugin", gen::Implementation::kPlugin}};
-constexpr Word<gen::Multiplier> kMultipliers[] = {
-    {"lut", gen::Multiplier::kSoft}, {"dsp", gen::Multiplier::kDsp}, {"dsp_pair", gen::Multiplier::kDspPair}};
-constexpr Word<gen::Placement> kPlacements[] = {{"baked", gen::Placement::kBaked},
-                                                {"loaded", gen::Placement::kLoaded},
-                                                {"streamed", gen::Placement::kStreamed}};
-constexpr Word<gen::TableStyle> kMemories[] = {
-    {"auto", gen::TableStyle::kAuto}, {"block", gen::TableStyle::kBlock}, {"logic", gen::TableStyle::kLogic}};
+using Words =
+    std::array<std::string_view, 3>;  // what a file calls the values of an enumeration, in their order
+constexpr Words kWindows{"none", "folded", "parallel"};
+constexpr Words kGenerators{"folded", "unrolled", "plugin"};
+constexpr Words kMultipliers{"lut", "dsp", "dsp_pair"};
+constexpr Words kPlacements{"baked", "loaded", "streamed"};
+constexpr Words kMemories{"auto", "block", "logic"};
 
-template <class Value, std::size_t N>
-std::string word(const Word<Value> (&words)[N], Value value) {
-  for (const auto& w : words)
-    if (w.value == value) return w.text;
-  return "?";
+template <class Value>
+std::string word(const Words& words, Value value) {
+  return std::string(words.at(static_cast<std::size_t>(value)));
 }
 
-template <class Value, std::size_t N>
-Status read_word(const yaml::Mapping& map, const char* key, const Word<Value> (&words)[N], Value& out) {
+template <class Value>
+Status read_word(const yaml::Mapping& map, const char* key, const Words& words, Value& out) {
   MILLRACE_ASSIGN(const std::string text, map.text(key, word(words, out)));
-  std::string known;
-  for (const auto& w : words) {
-    if (text == w.text) {
-      out = w.value;
-      return {};
-    }
-    known += std::string(known.empty() ? "" : ", ") + w.text;
-  }
-  return map.error(key, "'" + text + "' is none of " + known);
+  const auto found = std::find(words.begin(), words.end(), text);
+  if (found == words.end())
+    return map.error(key, "'" + text + "' is none of " + joined({words.begin(), words.end()}));
+  out = static_cast<Value>(found - words.begin());
+  return {};
 }
 
 Status read_count(const yaml::Mapping& map, const char* key, std::uint32_t& out) {
@@ -166,11 +151,9 @@ class Reader {
   }
 
   Result<std::uint32_t> card_named(const yaml::Mapping& map, const char* key, const std::string& name) const {
-    std::uint32_t card = 0;
-    while (card < lowered_.problem.cards.size() && lowered_.problem.cards[card].name != name) ++card;
-    if (card == lowered_.problem.cards.size())
-      return map.error(key, "the cluster has no card '" + name + "'");
-    return card;
+    const auto* card = lowered_.cluster.find_card(name);
+    if (card == nullptr) return map.error(key, "the cluster has no card '" + name + "'");
+    return static_cast<std::uint32_t>(card - lowered_.cluster.cards.data());
   }
 
   Status read_replicas(const yaml::Mapping& map, std::vector<std::vector<std::uint32_t>>& copies) const {
@@ -288,12 +271,6 @@ std::string block_line(const std::string& block, const std::string& region, cons
 
 std::string plan_file(const Plan& plan) {
   const Lowered& lowered = *plan.lowered;
-  const auto names_of = [&](const std::vector<std::uint32_t>& cards) {
-    std::string names;
-    for (const auto card : cards)
-      names += (names.empty() ? "\"" : ", \"") + lowered.problem.cards[card].name + "\"";
-    return names;
-  };
   std::string out =
       "# A plan of millrace; edit it and give it back with --plan. Keys: compiler/README.md.\nschema: "
       "1\nmodel: \"" +
@@ -317,7 +294,11 @@ std::string plan_file(const Plan& plan) {
     }
   }
   if (!plan.solution.copies.empty()) out += "replicas:\n";
-  for (const auto& copy : plan.solution.copies) out += "  - {cards: [" + names_of(copy) + "]}\n";
+  for (const auto& copy : plan.solution.copies) {
+    std::vector<std::string> names;
+    for (const auto card : copy) names.push_back("\"" + lowered.problem.cards[card].name + "\"");
+    out += "  - {cards: [" + joined(names) + "]}\n";
+  }
   return out;
 }
 

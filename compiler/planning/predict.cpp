@@ -60,56 +60,43 @@ Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kern
   return foldings;
 }
 
-/// The figures of the designs on one card.
-struct CardFigures {
-  std::vector<explore::Amounts> used;  // of each region
-  gen::Cost shell;
-  double interval_seconds = 0;
-};
-
-Result<std::vector<CardFigures>> card_figures(const Task& task, const Predicted& plan) {
-  std::vector<CardFigures> cards(plan.analysis.places.size());
-  for (std::size_t place = 0; place < cards.size(); ++place)
-    cards[place].used.resize(plan.analysis.places[place].regions.size());
+/// Replaces the sums over blocks with the figures of the designs. Gives the shortest interval that cards and cables
+/// allow.
+Result<double> take_figures(const Task& task, Predicted& plan) {
+  const explore::Analysis sums = plan.analysis;
+  auto& places = plan.analysis.places;
+  std::vector<gen::Cost> shells(places.size());
+  for (auto& place : places) {
+    place.interval_seconds = 0;
+    for (auto& region : place.regions) region.used = {};
+  }
   for (std::size_t p = 0; p < plan.placed.programs.size(); ++p) {
     const auto& part = plan.placed.solution.parts[p];
     if (part.host) continue;
-    CardFigures& card = cards[part.place];
-    const auto found = plan.placed.designs.find(plan.placed.programs[p].name);
-    if (found == plan.placed.designs.end()) {
-      const double estimated = plan.analysis.places[part.place].interval_seconds;
-      card.interval_seconds = std::max(card.interval_seconds, estimated);
-      continue;
+    auto& place = places[part.place];
+    double seconds = sums.places[part.place].interval_seconds;
+    if (const auto found = plan.placed.designs.find(plan.placed.programs[p].name);
+        found != plan.placed.designs.end()) {
+      const gen::Design& design = found->second;
+      MILLRACE_ASSIGN(const auto costs, gen::region_costs(task.catalog, design, place.regions.size()));
+      for (std::size_t r = 0; r < costs.size(); ++r) place.regions[r].used += amounts_of(costs[r]);
+      shells[part.place] += design.shell;
+      seconds = static_cast<double>(design.interval_cycles) / clock_of(plan, part);
     }
-    MILLRACE_ASSIGN(const auto costs, gen::region_costs(task.catalog, found->second, card.used.size()));
-    for (std::size_t r = 0; r < card.used.size(); ++r) card.used[r] += amounts_of(costs[r]);
-    card.shell += found->second.shell;
-    const double interval = static_cast<double>(found->second.interval_cycles) / clock_of(plan, part);
-    card.interval_seconds = std::max(card.interval_seconds, interval);
+    place.interval_seconds = std::max(place.interval_seconds, seconds);
   }
-  return cards;
-}
-
-/// Replaces the sums over blocks with the figures of the designs on a card. Gives the interval that the card
-/// allows.
-double take_figures(const CardFigures& card, const runtime::plan::Device& device,
-                    explore::PlaceAnalysis& place) {
-  double interval = card.interval_seconds;
-  place.interval_seconds = interval;
-  place.roofline.attained = 1 / interval;
-  if (std::isfinite(place.roofline.memory) && place.memory_bytes > 0)
-    interval = std::max(interval, 1 / place.roofline.memory);
-  for (std::size_t r = 0; r < place.regions.size(); ++r) {
-    auto& region = place.regions[r];
-    const std::uint64_t memory = region.used[explore::kMemoryBytes];
-    region.used = card.used[r];
-    if (r == 0) {
-      region.used += place.links;
-      region.used += explore::less(amounts_of(card.shell), own_shell(device));
-    }
-    region.used[explore::kMemoryBytes] = memory;
+  double longest = 0;
+  for (const auto& cable : plan.analysis.cables) longest = std::max(longest, cable.seconds);
+  for (std::uint32_t p = 0; p < places.size(); ++p) {
+    auto& place = places[p];
+    place.roofline.attained = 1 / place.interval_seconds;
+    place.regions.front().used += place.links;
+    place.regions.front().used += explore::less(amounts_of(shells[p]), own_shell(device_at(plan, p)));
+    for (std::size_t r = 0; r < place.regions.size(); ++r)
+      place.regions[r].used[explore::kMemoryBytes] = sums.places[p].regions[r].used[explore::kMemoryBytes];
+    longest = std::max({longest, place.interval_seconds, 1 / place.roofline.memory});
   }
-  return interval;
+  return longest;
 }
 
 void change_interval(Predicted& plan, double seconds) {
@@ -202,13 +189,8 @@ Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {
   plan.analysis = explore::analyse(plan.problem(), plan.solution);
   plan.interval_seconds = plan.solution.interval_seconds;
   plan.latency_seconds = plan.solution.latency_seconds;
-  MILLRACE_ASSIGN(const auto cards, card_figures(task, plan));
-  double longest = 0;
-  for (const auto& cable : plan.analysis.cables) longest = std::max(longest, cable.seconds);
-  for (std::uint32_t place = 0; place < cards.size(); ++place)
-    longest =
-        std::max(longest, take_figures(cards[place], device_at(plan, place), plan.analysis.places[place]));
-  change_interval(plan, longest);
+  MILLRACE_ASSIGN(const double cards, take_figures(task, plan));
+  change_interval(plan, cards);
   if (plan.placed.played && plan.lowered->candidates.without.empty()) {
     MILLRACE_ASSIGN(plan.latency_seconds, played_latency(plan));
   }

@@ -15,7 +15,7 @@
 
 namespace millrace::compiler {
 
-/// What a search found. `solution` is one of lowered->problem, or of that problem made harder.
+/// What a search found. `solution` solves lowered->problem, or that problem after it was made harder.
 struct Attempt {
   LoweredPtr lowered;
   explore::Solution solution;
@@ -46,7 +46,7 @@ const generators::Folding* chosen_folding(const Attempt& attempt, std::uint32_t 
 /// The device of a place of the solution.
 const runtime::plan::Device& device_at(const Attempt& attempt, std::uint32_t place);
 
-/// Nothing that a search looks for is better than this.
+/// A bound on all plans: none is better.
 struct Bound {
   // By the objective: the latency, or the interval of one replica divided by their number.
   double seconds = 0;

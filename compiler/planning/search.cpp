@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -14,42 +15,6 @@
 
 namespace millrace::compiler {
 namespace {
-
-std::uint64_t scaled(std::uint64_t amount, double factor) {
-  return static_cast<std::uint64_t>(static_cast<double>(amount) * factor);
-}
-
-/// The cards that stand at this place of the pipeline: one in each replica.
-std::vector<std::uint32_t> cards_at(const explore::Solution& solution, std::uint32_t place) {
-  std::vector<std::uint32_t> cards{solution.card[place]};
-  for (const auto& copy : solution.copies) cards.push_back(copy[place]);
-  return cards;
-}
-
-/// Makes one region smaller in the problem. `region` is what the designs take of it; `searched` is what the search
-/// counted, without what joins the blocks. All cards of the kind get less of it by the same ratio. The plan's own
-/// cards also get less than the search counted: if joints fill much of the region, the ratio alone would let the
-/// search find the same plan again.
-bool tighten_region(explore::Problem& problem, const std::vector<std::uint32_t>& cards, std::size_t which,
-                    const explore::RegionUse& region, const explore::RegionUse& searched) {
-  bool again = false;
-  for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
-    if (region.used[k] <= region.available[k]) continue;
-    again = true;
-    const double factor =
-        0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
-    for (auto& card : problem.cards) {
-      if (card.device != problem.cards[cards.front()].device) continue;
-      auto& available = card.regions[which].available[k];
-      available = scaled(available, factor);
-    }
-    for (const auto card : cards) {
-      auto& available = problem.cards[card].regions[which].available[k];
-      available = std::min(available, scaled(searched.used[k], factor));
-    }
-  }
-  return again;
-}
 
 constexpr int kAttempts = 6;      // searches, each with a harder problem than the one before
 constexpr double kProven = 1e-6;  // a gap below this is rounding
@@ -122,34 +87,17 @@ bool tighten(const Predicted& plan, explore::Problem& problem) {
   return again;
 }
 
-/// Of several plans that miss the targets, the one that misses them by least.
-class Nearest {
- public:
-  void compare(const Predicted& plan);
-
-  /// kDoesNotFit, with that plan's figures. `tightened` is the problem of the last search; `explain` adds
-  /// what limits it and which targets could be met.
-  Error error(const explore::Problem& asked, const explore::Problem& tightened, bool explain) const;
-
- private:
-  double factor_ = 1;  // by which the plan misses its target
-  std::string missed_;
-};
-
-void Nearest::compare(const Predicted& plan) {
+/// By which factor a plan misses its targets; at most 1: it keeps them.
+double excess(const Predicted& plan) {
   const auto& targets = plan.problem().targets;
-  double factor = 1;
-  if (targets.frames_per_second)
-    factor = std::max(factor, *targets.frames_per_second / plan.frames_per_second());
-  if (targets.max_latency_seconds)
-    factor = std::max(factor, plan.latency_seconds / *targets.max_latency_seconds);
-  std::string missed = compiler::missed(plan);
-  if (missed.empty() || (!missed_.empty() && factor >= factor_)) return;
-  factor_ = factor;
-  missed_ = std::move(missed);
+  return std::max(targets.frames_per_second ? *targets.frames_per_second / plan.frames_per_second() : 1,
+                  targets.max_latency_seconds ? plan.latency_seconds / *targets.max_latency_seconds : 1);
 }
 
-Error Nearest::error(const explore::Problem& asked, const explore::Problem& tightened, bool explain) const {
+/// The error of a search. `nearest`: what the plan that misses the targets by least gives; empty: none missed them.
+/// `tightened` is the problem of the last search; `explain` adds what limits it and which targets could be met.
+Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
+                    const explore::Problem& tightened, bool explain) {
   const std::string model = "model '" + asked.model + "': ";
   std::string reason;
   if (explain) {
@@ -162,13 +110,13 @@ Error Nearest::error(const explore::Problem& asked, const explore::Problem& tigh
       reason =
           ". If FIFOs, width converters and waiting between blocks are counted: " + found.error().message();
   }
-  if (missed_.empty())
+  if (nearest.empty())
     return Error(ErrorCode::kDoesNotFit,
                  model +
                      "FIFOs and width converters between the blocks need more than the cards have left; " +
                      "lower --target-fps, raise --max-utilisation, or give more cards" + reason);
   return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
-                                           "clock; the nearest gives " + missed_ +
+                                           "clock; the nearest gives " + nearest +
                                            ". Ask for no more than that, or give more or larger cards" +
                                            reason);
 }
@@ -214,16 +162,31 @@ std::string overfull(const Predicted& plan) {
 
 bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
   if (overfull(plan).empty()) return false;
+  const auto scaled = [](std::uint64_t amount, double factor) {
+    return static_cast<std::uint64_t>(static_cast<double>(amount) * factor);
+  };
   const explore::Analysis searched = explore::analyse(plan.problem(), plan.solution);
-  bool again = false;
   for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {
-    const auto& figures = plan.analysis.places[place];
-    for (std::size_t r = 0; r < figures.regions.size(); ++r)
-      again = tighten_region(problem, cards_at(plan.solution, place), r, figures.regions[r],
-                             searched.places[place].regions[r]) ||
-              again;
+    std::vector<std::uint32_t> cards{plan.solution.card[place]};  // at this place, one in each replica
+    for (const auto& copy : plan.solution.copies) cards.push_back(copy[place]);
+    for (std::size_t r = 0; r < plan.analysis.places[place].regions.size(); ++r)
+      for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
+        const auto& region = plan.analysis.places[place].regions[r];
+        if (region.used[k] <= region.available[k]) continue;
+        const double factor =
+            0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
+        // All cards of the kind get less by the same ratio. The plan's own cards also get less than the search
+        // counted: if FIFOs and adapters fill much of the region, the ratio alone would let it find the same plan again.
+        for (auto& card : problem.cards)
+          if (card.device == problem.cards[cards.front()].device)
+            card.regions[r].available[k] = scaled(card.regions[r].available[k], factor);
+        for (const auto card : cards) {
+          auto& available = problem.cards[card].regions[r].available[k];
+          available = std::min(available, scaled(searched.places[place].regions[r].used[k], factor));
+        }
+      }
   }
-  return again;
+  return true;
 }
 
 Result<Predicted> predicted(const Task& task, Attempt attempt) {
@@ -244,7 +207,8 @@ Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool expla
   explore::Problem problem = lowered->problem;
   const auto& most = lowered->problem.targets.max_latency_seconds;
   std::optional<Bound> bound;
-  Nearest nearest;
+  std::string nearest;  // the targets that the plan misses which misses them by least
+  double by = std::numeric_limits<double>::infinity();
   bool late = false;  // a plan was found whose latency, as predicted, misses the target
   const bool copies = problem.replicas.value_or(1) > 1;
   bool alone = false;  // the last plan is of one pipeline
@@ -260,14 +224,17 @@ Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool expla
       MILLRACE_ASSIGN(auto shortest, shortest_played(task, lowered, *bound, std::move(plan)));
       return std::move(*shortest);
     }
-    nearest.compare(plan);
+    if (const std::string now = missed(plan); !now.empty() && excess(plan) < by) {
+      nearest = now;
+      by = excess(plan);
+    }
     late = late || (most && plan.latency_seconds > *most);
   }
   if (late && alone) {
     auto shortest = shortest_played(task, lowered, *bound, std::nullopt);
     if (shortest.ok() && *shortest) return std::move(**shortest);
   }
-  return nearest.error(lowered->problem, problem, explain);
+  return no_plan_holds(nearest, lowered->problem, problem, explain);
 }
 
 }  // namespace millrace::compiler

@@ -150,7 +150,7 @@ Error no_cables(const Problem& problem, const Chain& chain, std::size_t pieces) 
 
 Result<Solution> cut_by_work(const Problem& problem) {
   if (const auto wrong = check(problem); !wrong.empty()) return Error(ErrorCode::kInternal, wrong);
-  MILLRACE_TRY(check_given(problem));
+  MILLRACE_TRY(check_targets(problem.targets));
   const Chain chain = make_chain(problem);
   MILLRACE_TRY(check_layers(problem, chain.size()));
   const std::size_t count = chain.size(), cards = problem.cards.size();

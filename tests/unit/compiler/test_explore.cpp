@@ -36,7 +36,8 @@ std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNot
   return tests::refusal_of(solve(problem), code);
 }
 
-/// An operation that reads from memory although it could be built without that and nothing would be lost.
+/// The name of an operation that reads weights from memory although another implementation, which reads none, would
+/// give a solution that is as good. Empty: there is none.
 std::string needless_reader(const Problem& problem, const Solution& solution) {
   Choice choice;
   choice.card = solution.card;
@@ -104,7 +105,7 @@ TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
   EXPECT_GT(reading, 100);
 }
 
-/// Whether some choice fits, tried one after another.
+/// Whether some choice of options fits the budget. Tries all of them.
 bool some_choice_fits(const std::vector<std::vector<Option>>& operations, const Amounts& budget,
                       std::size_t next = 0, const Amounts& used = {}) {
   if (next == operations.size()) return within(used, budget);
@@ -117,7 +118,7 @@ TEST(ExplorePacking, FindsAFitOrProvesThatThereIsNone) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   int fitting = 0, priced = 0;
-  Figures weights = even_weights();  // kept from problem to problem, as Level does
+  Figures weights = even_weights();  // kept from problem to problem, as IntervalFit does
   for (int round = 0; round < 2000; ++round) {
     std::vector<std::vector<Option>> operations(1 + random() % 5);
     Amounts budget{};
@@ -166,7 +167,8 @@ TEST(Explore, TakesTheFewestCardsThatReachTheTarget) {
   problem.targets.frames_per_second = 1e8 / 256;
   const Solution two = solved(problem);
   EXPECT_EQ(two.card.size(), 1U);
-  EXPECT_DOUBLE_EQ(two.interval_seconds, 256e-8);  // 16 of 20 DSP: 4 more do not halve all four
+  EXPECT_DOUBLE_EQ(two.interval_seconds,
+                   256e-8);  // 16 of 20 DSP slices: the 4 that are left cannot make all four layers faster
   problem.targets.frames_per_second = 1e8 / 128;
   EXPECT_EQ(solved(problem).card.size(), 2U);
   problem.targets.frames_per_second.reset();
@@ -187,7 +189,7 @@ TEST(Explore, TheLatencyObjectiveGivesTheLowestLatency) {
   EXPECT_LE(solved(problem).latency_seconds, quick.latency_seconds * (1 + 1e-9));
 }
 
-/// Too large for branch and bound to see all of: what the search itself makes of a latency.
+/// These problems are too large for branch and bound to finish, so this tests the search itself.
 TEST(Explore, ALatencyTargetThatIsMetAnywayCostsNoRate) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
@@ -231,7 +233,8 @@ TEST(Explore, PlacesLayersIntoRegionsInOrder) {
   const Solution solution = solved(problem);
   EXPECT_EQ(solution.region.front(), 0U);
   EXPECT_EQ(solution.region.back(), 1U);
-  EXPECT_DOUBLE_EQ(solution.interval_seconds, 16e-8);  // 4 + 4 in one region, 4 or more in the other
+  EXPECT_DOUBLE_EQ(solution.interval_seconds,
+                   16e-8);  // 4 + 4 DSP slices in one region, at least 4 in the other
 }
 
 TEST(Explore, RelaysATensorThroughTheCardsBetween) {
@@ -244,7 +247,8 @@ TEST(Explore, RelaysATensorThroughTheCardsBetween) {
   EXPECT_EQ(
       std::count_if(solution.hops.begin(), solution.hops.end(), [](const Hop& h) { return h.tensor == 4; }),
       2);
-  problem.cables.push_back({0, 2, 1.25e9, 0});  // a ring: straight
+  problem.cables.push_back(
+      {0, 2, 1.25e9, 0});  // the row is now a ring, and the tensor takes the direct cable
   const Solution ring = solved(problem);
   EXPECT_EQ(std::count_if(ring.hops.begin(), ring.hops.end(), [](const Hop& h) { return h.tensor == 4; }), 1);
 }
@@ -252,7 +256,7 @@ TEST(Explore, RelaysATensorThroughTheCardsBetween) {
 TEST(Explore, PlacesTheHeadsOfANetOnTheLeavesOfAStar) {
   Problem problem = row({64, 64, 64, 64}, 4, 4);
   for (const std::size_t head : {1U, 2U, 3U})
-    problem.operations[head].inputs = {1};  // all read what the first makes
+    problem.operations[head].inputs = {1};  // all read the first layer's output
   problem.cables = {{2, 0, 1.25e9, 0}, {2, 1, 1.25e9, 0}, {2, 3, 1.25e9, 0}};
   problem.partitions = 4;
   const Solution solution = solved(problem);
@@ -325,7 +329,7 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
 }
 
 TEST(Explore, RefusesAClusterWhoseCablesCannotFormTheRow) {
-  // All joined to each other, and one to none: of the twelve there are more ways than could be gone.
+  // Twelve cards are all joined to each other, and one card to none. There are more rows of twelve than can be tried.
   Problem problem = row(std::vector<std::uint64_t>(16, 4), 13, 64);
   problem.cables.clear();
   for (std::uint32_t a = 0; a < 12; ++a)
@@ -347,7 +351,8 @@ TEST(Explore, ASecondCableDoesNotSpeedUpOneTensor) {
 }
 
 TEST(Explore, AnUnprovenSolutionOfBranchAndBoundHasAGap) {
-  // A hub and three leaves: no row of four cards. Behind the first layer three branches, each fills a card.
+  // The cards are a hub and three leaves, so no four cards form a row. Three branches follow the first layer, and each
+  // fills a card.
   Problem problem = row({64, 512, 640, 512, 640, 512, 640}, 4, 2000);
   for (const std::uint32_t first : {1U, 3U, 5U}) problem.operations[first].inputs = {1};
   for (std::size_t i = 0; i < problem.operations.size(); ++i)
@@ -365,7 +370,7 @@ TEST(Explore, AnUnprovenSolutionOfBranchAndBoundHasAGap) {
 }
 
 TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
-  // Too many layers to try all ways: few of them have room on the chip, and the regions read from one memory.
+  // There are too many layers to try everything. Few layers have room on the chip, and both regions read one memory.
   Problem problem = row(std::vector<std::uint64_t>(60, 100), 1, 1000);
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     auto& ways = problem.operations[i].implementations;
@@ -388,8 +393,8 @@ TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
 
 using runtime::plan::MemoryBank;
 
-/// Three layers for a card of two regions with these banks, the second reaching `second` alone. A layer reads
-/// 8,000 bytes a frame, or takes the block RAM of a whole region.
+/// Three layers for a card with two regions and these memory banks. The second region reaches only the bank `second`. A
+/// layer reads 8,000 bytes a frame, or takes the block RAM of a whole region.
 Problem on_banks(const std::vector<MemoryBank>& banks, const std::string& second) {
   runtime::plan::Device device;
   device.name = "card";
@@ -425,13 +430,13 @@ TEST(Explore, StreamsWeightsAtTheBandwidthOfASingleBank) {
   const MemoryBank first{"DDR[0]", kGiga, kGiga};
   const Problem one = on_banks({first}, "");
   const Solution solution = solved(one);
-  // Two layers have room on the chip, one in each region.
+  // The weights of two layers have room on the chip, one in each region.
   EXPECT_NEAR(solution.interval_seconds, 8e-6, 1e-12);
   for (const auto& [banks, second] :
        {std::pair<std::vector<MemoryBank>, std::string>{{first, {"DDR[1]", kGiga, kGiga}}, ""},
         {{first, {"DDR[1]", kGiga, kGiga}}, "DDR[1]"},
         {{first, {"DDR[1]", kGiga, 9 * kGiga}, {"DDR[2]", kGiga, kGiga}, {"HBM", kGiga, 99 * kGiga}}, "HBM"},
-        // Of HBM, whose figure is that of 32 channels.
+        // The bandwidth of HBM in a device file is that of 32 channels.
         {{{"HBM", kGiga, 32 * kGiga}}, ""},
         {{{"HBM", kGiga, 32 * kGiga}, {"DDR[0]", kGiga, 9 * kGiga}}, "DDR[0]"}}) {
     SCOPED_TRACE(std::to_string(banks.size()) + " banks, the second region on '" + second + "'");
@@ -448,7 +453,7 @@ TEST(Explore, StreamsWeightsAtTheBandwidthOfASingleBank) {
   const Problem half = on_banks({{"DDR[0]", kGiga, kGiga / 2}, {"DDR[1]", kGiga, kGiga}}, "");
   EXPECT_NEAR(solved(half).interval_seconds, 16e-6, 1e-12);
   EXPECT_NEAR(solved(on_banks({{"HBM", kGiga, 16 * kGiga}}, "")).interval_seconds, 16e-6, 1e-12);
-  // What holds with a whole bank does not with half of one.
+  // A solution for the whole bandwidth does not hold with half of it.
   expect(verify(half, solution), "interval_seconds is wrong");
 }
 
@@ -462,7 +467,7 @@ TEST(Explore, NamesTheMemoryIfItsBandwidthIsTheBottleneck) {
   expect(text,
          "what it has too little of is memory bandwidth, with 25 % more (1000 bytes a frame instead of");
   expect(text, "this cluster reaches 1000000 frames/s");
-  // Neither a place on the chip nor enough of the memory.
+  // The weights have no room on the chip, and the memory is too slow.
   for (auto& operation : problem.operations)
     operation.implementations.erase(operation.implementations.begin(), operation.implementations.end() - 1);
   expect(refusal(problem),
@@ -505,7 +510,7 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   expect(refusal(cable), "the cable between 'fpga0' and 'fpga1' would have to carry 100 bytes a frame");
   cable.cables.clear();
   expect(refusal(cable), "no two cards are joined by a cable, and each of the 2 partitions stands on a card");
-  // 64 of 64 cycles each, on the one DSP a card has.
+  // With the one DSP slice of a card, each layer takes 64 cycles.
   expect(refusal(cable), "without --partitions it does not fit either");
   for (auto& card : cable.cards) card.regions[0].available[kDsp] = 2;
   expect(refusal(cable), "without --partitions this cluster reaches 1562500 frames/s on 1 card");
@@ -522,7 +527,7 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   expect(refusal(late), "the least latency found is");
 }
 
-/// Layers in a row on one card of 100 LUT and 10 DSP, each built in any of the ways.
+/// Layers in a row on one card with 100 LUT and 10 DSP. `ways`: the LUT and DSP of each implementation of a layer.
 Problem two_kinds(std::size_t layers, const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ways) {
   Problem problem = row(std::vector<std::uint64_t>(layers, 4), 1, 10);
   problem.cards[0].regions[0].available[kLut] = 100;
@@ -539,7 +544,7 @@ Problem two_kinds(std::size_t layers, const std::vector<std::pair<std::uint64_t,
 }
 
 TEST(Explore, ARefusalNamesTheResourceWithTheSmallestShortage) {
-  // In LUT, in DSP, and no room for the third: 120 LUT, or 16 DSP, would have it.
+  // One layer is built of LUT and one of DSP. The third has no room; 120 LUT, or 16 DSP, would be enough.
   const auto one = refusal(two_kinds(3, {{60, 0}, {0, 8}}));
   expect(one,
          "the cards are full before layer 'conv2': what it has too little of is LUT, with 20 % more "
@@ -548,7 +553,7 @@ TEST(Explore, ARefusalNamesTheResourceWithTheSmallestShortage) {
   const auto other = refusal(two_kinds(3, {{90, 0}, {0, 6}}));
   expect(other, "what it has too little of is DSP, with 20 % more (12 instead of the 10 left to 'fpga0')");
 
-  // However much more of one kind, it is the other that is short.
+  // More of one kind alone never helps, because the other kind is short too.
   const auto both = refusal(two_kinds(2, {{2000, 3}, {30, 900}, {60, 6}}));
   expect(both, "full before layer 'conv1'");
   expect(both, "what it has too little of is LUT and DSP, with 20 % more of each all layers fit");
@@ -563,12 +568,12 @@ TEST(Explore, RefusesInvalidTargetsAndCables) {
   expect(refusal(problem, ErrorCode::kInvalidInput), "--max-latency must be above 0");
   Problem cable = row({64, 64}, 2, 4);
   cable.cables[0].bytes_per_second = 0;
-  expect(refusal(cable, ErrorCode::kInvalidInput), "has no bandwidth");
+  expect(refusal(cable, ErrorCode::kInternal), "has no bandwidth");
 }
 
 TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheFaultOfABadOne) {
   Problem problem = row({64, 64}, 2, 8);
-  Choice choice{{1, 0}, {0, 1}, {0, 0}, {3, 2}};  // 8 and 4 side by side
+  Choice choice{{1, 0}, {0, 1}, {0, 0}, {3, 2}};  // the implementations with 8 and 4 multipliers
   const auto chosen = solution_of(problem, choice);
   ASSERT_TRUE(chosen.ok()) << chosen.error().message();
   EXPECT_EQ(verify(problem, *chosen), "");
@@ -604,7 +609,8 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldLiftIt) {
   EXPECT_DOUBLE_EQ(tight.places[0].roofline.attained, 1e8 / 64);
   EXPECT_TRUE(std::isinf(tight.places[0].roofline.memory));
 
-  // What LUTs multiply asks nothing of the slices, and what few slices do no more than they can.
+  // Multiplications in LUTs do not count against the DSP slices. An operation with few slices counts with no more than
+  // these slices can do.
   Problem logic = row({1024, 64}, 1, 20);
   logic.operations[0].implementations = {{"of LUTs"}};
   logic.operations[1].implementations = {{"of both", 16}};
@@ -626,8 +632,8 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldLiftIt) {
 }
 
 TEST(ExploreAnalysis, ImprovementIsTheSmallestAndStopsAtTheNextBottleneck) {
-  // The way of half the cycles that takes few slices and many LUTs is the cheapest by the sum over all kinds,
-  // and not the one that the fewest more slices are needed for.
+  // Two implementations take half the cycles. The one with few slices and many LUTs has the lower sum over all
+  // resources, but the other one needs the smaller increase of DSP.
   Problem one = row({64}, 1, 100);
   for (auto& region : one.cards[0].regions) region.available[kLut] = 1000;
   one.operations[0].implementations = {{"now", 64}, {"many slices", 32}, {"many LUTs", 32}};
@@ -642,10 +648,10 @@ TEST(ExploreAnalysis, ImprovementIsTheSmallestAndStopsAtTheNextBottleneck) {
   Problem two = row({1024, 1024}, 2, 20);
   two.partitions = 2;
   two.targets.objective = Objective::kThroughput;
-  // Both cards limit alike: both need more.
+  // Both cards limit the rate equally, so both need more.
   EXPECT_NE(explained(two).lifts.at(0).find(" more DSP on fpga0 and "), std::string::npos)
       << explained(two).lifts.at(0);
-  // The second one is a little quicker, and limits then.
+  // The second card is a little faster, so it is the next limit.
   two.operations[1].implementations = {{"little quicker", 60}};
   const Analysis capped = explained(two);
   EXPECT_EQ(capped.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");
@@ -654,7 +660,7 @@ TEST(ExploreAnalysis, ImprovementIsTheSmallestAndStopsAtTheNextBottleneck) {
 }
 
 TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
-  // The slowest could be twice as quick, its neighbour on the card no quicker than 50 cycles.
+  // The slowest layer could be twice as fast. The other layer on the card takes at least 50 cycles.
   Problem beside = row({1024, 64}, 1, 20);
   beside.targets.objective = Objective::kThroughput;
   beside.operations[1].implementations = {{"at its best", 50}};
@@ -667,7 +673,7 @@ TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
   EXPECT_EQ(analysis.lifts.at(0),
             "nothing here: 'conv1' on fpga0 cannot be built quicker; a replica could share its work");
 
-  // What 32 cycles take is enough for 25.
+  // The resources for 32 cycles are enough for 25 cycles.
   Problem further = row({64}, 1, 100);
   further.operations[0].implementations = {{"now", 64}, {"next", 32}, {"as large", 25}, {"larger", 16}};
   auto& ways = further.operations[0].implementations;
@@ -716,7 +722,7 @@ TEST(ExploreVerify, RecomputesEveryClaim) {
   expect(verify(harder, good), "latency asked for");
 }
 
-/// The row built with so many multipliers for each of its layers, on one card, and what is claimed of it.
+/// What verify() says of a row on one card if all layers use this implementation and these figures are claimed.
 std::string claim(const Problem& problem, std::uint32_t implementation, double gap, bool exact = false) {
   const std::size_t count = problem.operations.size();
   Choice choice{{0}, {}, {}, {}};
@@ -732,7 +738,7 @@ std::string claim(const Problem& problem, std::uint32_t implementation, double g
 }
 
 TEST(ExploreVerify, RefusesAGapThatOtherFoldingsOfTheSamePlacementDisprove) {
-  // 64 DSP: 32 a layer, two cycles a frame. Built with 8 a layer it takes eight.
+  // With 32 of the 64 DSP slices a layer takes two cycles a frame. With 8 slices it takes eight.
   Problem problem = row({64, 64}, 1, 64);
   for (const auto objective : {Objective::kCards, Objective::kThroughput}) {
     problem.targets.objective = objective;
