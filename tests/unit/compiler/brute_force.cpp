@@ -17,7 +17,7 @@ class Enumeration {
   }
 
  private:
-  /// Where operation i stands, and how it is built.
+  /// Tries every card, region and implementation for operation i.
   void place(std::size_t i) {
     if (i == problem_.operations.size()) return judge();
     const std::size_t places = cards_.size();
@@ -63,7 +63,8 @@ class Enumeration {
     return out;
   }
 
-  /// The fewest cables forwards from p to q, over the earliest places; empty where there is no way.
+  /// The shortest route from p to q through ascending places; of equally short ones the one over the earliest places.
+  /// Empty: there is none.
   std::vector<std::uint32_t> path(std::uint32_t p, std::uint32_t q) const {
     if (p == q) return {p};
     std::vector<std::uint32_t> best;
@@ -217,7 +218,7 @@ Problem random_problem(std::mt19937& random) {
       way.amounts[kDsp] = up_to(8);
       way.amounts[kBram18] = up_to(4);
       if (up_to(4) == 0) way.amounts[kMemoryBytes] = up_to(1000);
-      if (w > 0 && up_to(3) == 0) {  // the way before, its weights in memory
+      if (w > 0 && up_to(3) == 0) {  // the implementation before, with its weights in memory
         way = operation.implementations.back();
         way.amounts[kBram18] = 0;
         way.amounts[kMemoryBytes] = 1 + up_to(1000);

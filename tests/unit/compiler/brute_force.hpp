@@ -1,5 +1,5 @@
-// Every solution of a small problem, tried one after another: what explore::solve() is held to. Written apart
-// from it, as plainly as possible.
+// Tries every solution of a small problem. Tests compare explore::solve() with it. It shares no code with the search
+// and is written as plainly as possible.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,11 @@ struct Best {
   double cards = 0, interval = 0, latency = 0;
 };
 
-/// By the problem's objective; nothing where no solution meets the targets. Operations are layers, one stage.
+/// The best solution by the problem's objective; nothing if none meets the targets. Each operation must be a layer of its
+/// own, and none may run on the host.
 std::optional<Best> brute_force(const Problem& problem);
 
-/// A handful of layers, with skips, on a few cards, with random cables, regions and ways to build.
+/// A few layers with skip connections, on a few cards, with random cables, regions and implementations.
 Problem random_problem(std::mt19937& random);
 
 }  // namespace millrace::compiler::explore::tests

@@ -1,4 +1,4 @@
-// Small problems of the exploration, and what is said of their solutions.
+// Small problems for tests of the exploration, and checks of their solutions.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace millrace::compiler::explore::tests {
 
-/// Layers in a row on equal cards in a row; each can be built with 1, 2, 4 … times the work side by side, a
-/// DSP each.
+/// Layers in a row, on equal cards in a row. Each layer can be built with 1, 2, 4 … multipliers, which take a DSP slice
+/// each.
 Problem row(const std::vector<std::uint64_t>& work, std::uint32_t cards, std::uint64_t dsp);
 
-/// The solution, verified; a failure of the test where there is none.
+/// The solution, after verify(). The test fails if there is none.
 Solution verified(const Problem& problem, Result<Solution> found);
 
-/// The message of an error of that code (another one fails the test), "accepted" where there is none.
+/// The error's message, or "accepted" if there is no error. The test fails if the error has another code.
 std::string refusal_of(const Result<Solution>& found, ErrorCode code);
 
 void expect(const std::string& text, const std::string& part);

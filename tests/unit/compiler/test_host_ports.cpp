@@ -1,4 +1,4 @@
-// What is charged for the shell: the bound that the search has is never above what a partition comes to.
+// The cost of ports to the host. The search's lower bound is never above the cost of the partition's whole shell.
 #include "compiler/planning/host_ports.hpp"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,7 @@ const generators::Catalog& catalog() {
   return loaded;
 }
 
-/// Two rescales one behind the other, on vectors of 784: "first" gets its frames from the host, "last" gives
-/// them to it.
+/// Two rescale blocks in a row, on vectors of 784 elements. "first" reads from the host, "last" writes to the host.
 kernels::Program two_blocks() {
   kernels::Program program;
   program.name = "two";
@@ -64,7 +63,7 @@ generators::Candidate candidate(std::uint32_t lanes) {
   return out;
 }
 
-/// Of one card with both blocks, or of the first of two with the first.
+/// The design of the card that holds both blocks (`whole`), or of the first of two cards, which holds "first".
 generators::Design design(std::uint32_t lanes, bool whole) {
   generators::Design out;
   out.partition = "part0";

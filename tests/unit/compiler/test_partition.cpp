@@ -128,7 +128,7 @@ TEST(Partition, RefusesMorePartitionsThanLayersOrCards) {
   expect(refusal(host, ErrorCode::kInvalidInput), "nothing that a card computes");
 }
 
-/// As chain(), with a tensor from the first to the last layer.
+/// Like chain(), with one more tensor from the first to the last layer.
 Problem with_skip(std::uint32_t layers, std::uint32_t cards) {
   Problem problem = chain(std::vector<std::uint64_t>(layers, 5), cards);
   problem.tensors.push_back({"skip", 40});
@@ -156,8 +156,7 @@ TEST(Partition, TakesFewerCardsIfTheCablesDoNotSuitMore) {
 }
 
 TEST(Partition, PrefersCutsThatNeedOnlyExistingCables) {
-  // A residual block in the middle of five layers: balanced cuts would let its skip pass over the second
-  // card.
+  // Five layers with a residual block in the middle. With balanced cuts its skip connection would pass the second card.
   Problem problem = chain({6, 3, 3, 3, 6}, 3);
   problem.tensors.push_back({"skip", 40});
   problem.operations[0].outputs.push_back(6);

@@ -59,14 +59,14 @@ bool alike(const Problem& problem, const Cards& a, const Cards& b) {
   };
   for (std::size_t i = 0; i < a.size(); ++i) {
     const Card &x = problem.cards[a[i]], &y = problem.cards[b[i]];
-    if (x.device != y.device) return false;  // all that differs in these tests
+    if (x.device != y.device) return false;  // the cards of these tests differ in nothing else
     for (std::size_t j = 0; j < i; ++j)
       if (cables(a[i], a[j]) != cables(b[i], b[j])) return false;
   }
   return true;
 }
 
-/// The most groups of cards, alike and apart, of which one is `first`.
+/// The largest number of groups that are like `first` and share no card.
 std::size_t most_groups(const Problem& problem, const std::vector<Cards>& all, const Cards& first,
                         std::vector<bool> used) {
   std::size_t most = 0;
@@ -86,7 +86,7 @@ struct Best {
   double rate = 0, latency = 0;
 };
 
-/// Every number of replicas on every group of cards; at most as many frames as the host has time for.
+/// The best solution. Tries every number of replicas on every group of cards. `host`: seconds of the host a frame.
 std::optional<Best> brute_force(const Problem& problem, double host = 0) {
   std::optional<Best> best;
   const auto count = static_cast<std::uint32_t>(problem.cards.size());
@@ -126,7 +126,7 @@ std::optional<Best> brute_force(const Problem& problem, double host = 0) {
   return best;
 }
 
-/// A few cards of one or two kinds, cabled in one or two ways.
+/// A random model on a few cards of one or two kinds, with cables of one or two speeds.
 Problem random_problem(std::mt19937& random) {
   Problem problem = tests::random_problem(random);
   const auto up_to = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
@@ -215,7 +215,7 @@ TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
   EXPECT_GT(several, 100);
 }
 
-/// With a block behind the cards that takes so much of the host's core.
+/// The problem with a block on the host behind the cards; it takes this much time for each frame.
 Problem with_host(Problem problem, double seconds) {
   Operation host{"host", 0, true, false, {problem.operations.back().outputs.front()}, {}};
   host.host_seconds = seconds;
@@ -286,7 +286,8 @@ TEST(Replicas, OnNineCardsReachNineTimesTheRateOfOne) {
 TEST(Replicas, AreNotUsedIfOnePipelineOverAllCardsIsFaster) {
   Problem problem = row({1024, 1024}, 2, 20);
   for (auto& operation : problem.operations)
-    for (auto& way : operation.implementations) way.amounts[kBram18] = 60;  // of 100: one a card
+    for (auto& way : operation.implementations)
+      way.amounts[kBram18] = 60;  // of 100, so a card holds one layer
   problem.targets.objective = Objective::kThroughput;
   const Solution solution = solved(problem);
   EXPECT_EQ(solution.replicas(), 1U);
@@ -294,7 +295,7 @@ TEST(Replicas, AreNotUsedIfOnePipelineOverAllCardsIsFaster) {
 }
 
 TEST(Replicas, AreNotUsedIfFewerCardsReachTheSameRate) {
-  // One card 30 cycles a frame, two in a row 10: three copies are no quicker than the pair.
+  // One card takes 30 cycles a frame, two cards in a row take 10. Three copies of one card are no faster than the row.
   Problem problem = row({64, 64}, 3, 8);
   for (auto& operation : problem.operations) {
     auto& ways = operation.implementations;
@@ -325,7 +326,7 @@ TEST(Replicas, OfTwoCardsEachArePlacedSideBySideInARow) {
 }
 
 TEST(Replicas, HaveABoundEvenIfTooManyGroupsOfCardsExist) {
-  Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // two cards, or more
+  Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // needs at least two cards
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 33;
   problem.cables.clear();
@@ -333,7 +334,8 @@ TEST(Replicas, HaveABoundEvenIfTooManyGroupsOfCardsExist) {
     for (std::uint32_t b = 0; b < a; ++b) problem.cables.push_back({b, a, 1.25e9, 5e-7});
   problem.targets.objective = Objective::kThroughput;
   const Solution most = solved(problem);
-  EXPECT_EQ(most.replicas(), 5U);  // two layers a card in 8 cycles; 8 with three would take 16
+  // Three cards hold two layers each and take 8 cycles. The 8 copies on two cards each would take 16.
+  EXPECT_EQ(most.replicas(), 5U);
   EXPECT_TRUE(most.exact) << most.gap;
   problem.targets.objective = Objective::kLatency;
   problem.replicas = 2;
@@ -358,13 +360,13 @@ TEST(Replicas, AreAsManyAsTheTargetNeeds) {
 }
 
 TEST(Replicas, ForLatencyUseTheFastestGroupOfEqualCards) {
-  Problem problem = row({1024}, 4, 16);  // 64 cycles a frame on any of them
+  Problem problem = row({1024}, 4, 16);  // 64 cycles a frame on any card
   for (const std::size_t quick : {2U, 3U}) {
     problem.cards[quick].device = "quick";
     problem.cards[quick].clock_hz = 1.2e8;
   }
   problem.targets.objective = Objective::kLatency;
-  problem.targets.frames_per_second = 3e6;  // two of either kind, none alone
+  problem.targets.frames_per_second = 3e6;  // two cards of either kind reach it, one does not
   const Solution found = solved(problem);
   ASSERT_EQ(found.replicas(), 2U);
   EXPECT_GE(found.card[0], 2U);
@@ -372,7 +374,7 @@ TEST(Replicas, ForLatencyUseTheFastestGroupOfEqualCards) {
 }
 
 TEST(Replicas, HaveAGapIfFewerCardsAreNotProvedImpossible) {
-  // In time only on two cards each, as far as anybody can tell: at no rate is one too small.
+  // Only copies on two cards each are found to be in time. That copies on one card are too slow is not proven.
   Problem problem = row(std::vector<std::uint64_t>(12, 1024), 4, 40);
   problem.replicas = 2;
   problem.targets.max_latency_seconds = 0.6 * solved(problem).latency_seconds;

@@ -1,4 +1,5 @@
-// A search that is repeated because what joins the blocks turned out to take more than there is.
+// tighten_regions(): a search is repeated with smaller regions if the FIFOs and adapters between the blocks turned out
+// not to fit.
 #include "compiler/planning/search.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ using explore::kLut;
 
 constexpr std::uint64_t kLuts = 1000;  // of each card
 
-/// What a search finds, before anything joins the blocks.
+/// The plan that a search finds, without FIFOs and adapters.
 Predicted found(const explore::Problem& problem) {
   Lowered lowered;
   lowered.problem = problem;
@@ -41,9 +42,9 @@ TEST(Tighten, LeavesAPlanThatFitsUnchanged) {
   EXPECT_EQ(problem.cards[0].regions[0].available, plan.lowered->problem.cards[0].regions[0].available);
 }
 
-/// The blocks take a quarter of the card and the joints the rest and a hundredth more: to leave the search a
-/// hundredth less of the card would change nothing.
-TEST(Tighten, ExcludesThePlanWhoseJointsDoNotFit) {
+/// The blocks take a quarter of the card. FIFOs and adapters take the rest and a hundredth more. If the search got only a
+/// hundredth less of the card, it would find the same plan again.
+TEST(Tighten, ExcludesThePlanWhoseFifosDoNotFit) {
   Predicted plan = found(row_of(1, explore::Objective::kCards));
   auto& used = plan.analysis.places[0].regions[0].used[kLut];
   ASSERT_LT(used, kLuts / 3);
