@@ -6,7 +6,6 @@
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <optional>
 
 #include "compiler/emit/rtl/text.hpp"
@@ -26,7 +25,8 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::uint64_t kUnitBase = 0x800000;
 constexpr std::uint64_t kUnitRange = 0x10000;
-constexpr std::size_t kMaxUnits = 128;  // interrupt ids have 7 bits
+constexpr std::uint64_t kWindowRange = 0x1000;  // of a kernel made by emit/vitis
+constexpr std::size_t kMaxUnits = 128;          // interrupt ids have 7 bits
 constexpr std::size_t kMaxIpName = 63;
 
 struct Argument {
@@ -53,7 +53,10 @@ constexpr Argument kSupervisorArguments[] = {{"report", "void*", true, 0x10, 8}}
 
 struct Unit {
   std::string name;
+  std::uint64_t window =
+      0;  // in the vendor's kernel: the order of the register slaves of the partition's top
   std::uint32_t memory_bank = 0;
+  std::uint64_t base = 0;  // of its registers
 };
 
 struct Kernel {
@@ -73,21 +76,22 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   Kernel ingress{abi::kIngressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
   Kernel egress{abi::kEgressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
   Kernel parameters{abi::kParametersKernel, AP_CTRL_CHAIN, kParametersArguments, {}};
+  std::uint64_t window = 2;  // behind control and supervisor
   for (const auto& partition : record.partitions) {
     if (!partition.parameters_unit.empty())
-      parameters.units.push_back({unit_of(partition.parameters_unit), 0});
+      parameters.units.push_back({unit_of(partition.parameters_unit), window++});
     for (const auto& port : partition.ports) {
       if (port.kind == plan::PortKind::kIngress)
-        ingress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
+        ingress.units.push_back({unit_of(port.compute_unit), window++, port.memory_bank});
       if (port.kind == plan::PortKind::kEgress)
-        egress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
+        egress.units.push_back({unit_of(port.compute_unit), window++, port.memory_bank});
     }
   }
   std::vector<Kernel> kernels;
   for (auto* kernel : {&ingress, &egress, &parameters})
     if (!kernel->units.empty()) kernels.push_back(std::move(*kernel));
   kernels.push_back(
-      {abi::kSupervisorKernel, AP_CTRL_CHAIN, kSupervisorArguments, {{abi::kSupervisorUnit, 0}}});
+      {abi::kSupervisorKernel, AP_CTRL_CHAIN, kSupervisorArguments, {{abi::kSupervisorUnit, 1}}});
   kernels.push_back({abi::kControlKernel, AP_CTRL_NONE, kControlArguments, {{abi::kControlUnit, 0}}});
   return kernels;
 }
@@ -130,38 +134,24 @@ Bytes memory_section(const plan::Device& device) {
   return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
 }
 
-/// Where the units' registers are, in the order of kernels and units.
-struct Addresses {
-  std::vector<std::uint64_t> base;
-  std::uint64_t range = kUnitRange;
-  bool interrupts = true;
-};
-
 /// XRT numbers compute units by interrupt id: ascending with the address, so that both orders agree.
-std::uint32_t rank_of(const Addresses& addresses, std::size_t unit) {
-  return static_cast<std::uint32_t>(
-      std::count_if(addresses.base.begin(), addresses.base.end(),
-                    [&](std::uint64_t other) { return other < addresses.base[unit]; }));
-}
-
-Addresses own_addresses(const std::vector<Kernel>& kernels) {
-  Addresses addresses;
+std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
+  std::uint32_t rank = 0;
   for (const auto& kernel : kernels)
-    for (std::size_t i = 0; i < kernel.units.size(); ++i)
-      addresses.base.push_back(kUnitBase + addresses.base.size() * kUnitRange);
-  return addresses;
+    for (const auto& other : kernel.units) rank += other.base < unit.base ? 1 : 0;
+  return rank;
 }
 
-Bytes ip_section(const std::vector<Kernel>& kernels, const Addresses& addresses) {
+Bytes ip_section(const std::vector<Kernel>& kernels, bool interrupts) {
   std::vector<ip_data> rows;
   for (const auto& kernel : kernels)
     for (const auto& unit : kernel.units) {
       ip_data entry{};
       entry.m_type = IP_KERNEL;
-      entry.properties = (rank_of(addresses, rows.size()) << IP_INTERRUPT_ID_SHIFT) |
+      entry.properties = (rank_of(kernels, unit) << IP_INTERRUPT_ID_SHIFT) |
                          (static_cast<std::uint32_t>(kernel.control) << IP_CONTROL_SHIFT);
-      if (kernel.control != AP_CTRL_NONE && addresses.interrupts) entry.properties |= IP_INT_ENABLE_MASK;
-      entry.m_base_address = addresses.base[rows.size()];
+      if (kernel.control != AP_CTRL_NONE && interrupts) entry.properties |= IP_INT_ENABLE_MASK;
+      entry.m_base_address = unit.base;
       put_text(entry.m_name, kernel.name + ":" + unit.name);
       rows.push_back(entry);
     }
@@ -191,9 +181,8 @@ Bytes clock_section(double clock_mhz) {
 }
 
 std::string metadata(const plan::ImageRecord& record, const plan::Device& device,
-                     const std::vector<Kernel>& kernels, const Addresses& addresses) {
+                     const std::vector<Kernel>& kernels, std::uint64_t range) {
   json::array all;
-  std::size_t unit_index = 0;
   for (const auto& kernel : kernels) {
     json::array arguments, units;
     bool memory = false;
@@ -207,8 +196,7 @@ std::string metadata(const plan::ImageRecord& record, const plan::Device& device
                            {"offset", argument.offset},
                            {"type", argument.type}});
     }
-    for (const auto& unit : kernel.units)
-      units.push_back({{"unit", unit.name}, {"base", addresses.base[unit_index++]}});
+    for (const auto& unit : kernel.units) units.push_back({{"unit", unit.name}, {"base", unit.base}});
     all.push_back({{"name", kernel.name},
                    {"protocol", kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain"},
                    {"memory", memory},
@@ -219,7 +207,7 @@ std::string metadata(const plan::ImageRecord& record, const plan::Device& device
                                            {"device", device.name},
                                            {"fpga", device.family + ":" + device.part},
                                            {"clock", std::lround(record.clock_mhz)},
-                                           {"range", addresses.range},
+                                           {"range", range},
                                            {"kernels", std::move(all)}});
 }
 
@@ -227,9 +215,25 @@ std::string metadata(const plan::ImageRecord& record, const plan::Device& device
 
 struct Section {
   axlf_section_kind kind;
-  const char* name;
+  std::string name;
   Bytes bytes;
 };
+
+/// Appends the sections that every image has, in the order of the file. A packed image keeps the vendor's clocks.
+void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
+                      const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
+                      Bytes group_connectivity, std::vector<Section>& sections) {
+  // A vendor's kernel has one interrupt for all windows: XRT polls.
+  sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, !packed)});
+  sections.push_back({CONNECTIVITY, "connectivity", std::move(connectivity)});
+  sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", std::move(group_connectivity)});
+  if (!packed) sections.push_back({CLOCK_FREQ_TOPOLOGY, "clock_freq", clock_section(data.record.clock_mhz)});
+  sections.push_back(
+      {EMBEDDED_METADATA, "embedded_meta",
+       as_section(metadata(data.record, device, kernels, packed ? kWindowRange : kUnitRange))});
+  sections.push_back({USER_METADATA, "millrace_record", as_section(plan::to_json(data.record))});
+  sections.push_back({EMULATION_DATA, "emulation_data", plan::encode_emulation_data(data)});
+}
 
 axlf header_of(const plan::ImageRecord& record, const plan::Device& device, std::size_t sections) {
   axlf header{};
@@ -286,41 +290,29 @@ std::string compute_unit(const std::string& kernel, const std::string& partition
 
 Result<Bytes> write_container(const plan::EmulationData& data, const plan::Device& device,
                               std::span<const std::byte> bitstream) {
-  const std::vector<Kernel> kernels = kernels_of(data.record);
+  std::vector<Kernel> kernels = kernels_of(data.record);
   std::size_t units = 0;
-  for (const auto& kernel : kernels) {
-    units += kernel.units.size();
-    for (const auto& unit : kernel.units) {
+  for (auto& kernel : kernels)
+    for (auto& unit : kernel.units) {
       if (kernel.name.size() + 1 + unit.name.size() > kMaxIpName || unit.memory_bank >= device.memory.size())
         return Error(ErrorCode::kInternal,
                      "image '" + data.record.name + "': compute unit '" + unit.name + "' cannot be written");
+      unit.base = kUnitBase + units++ * kUnitRange;
     }
-  }
   if (units > kMaxUnits)
     return Error(ErrorCode::kDoesNotFit, "image '" + data.record.name + "' needs " + std::to_string(units) +
                                              " compute units, an xclbin holds " + std::to_string(kMaxUnits) +
                                              "; use more partitions");
   const Bytes memory = memory_section(device);
-  const Addresses addresses = own_addresses(kernels);
   const Bytes connectivity = connectivity_section(kernels);
-  const std::vector<Section> sections = {
-      {BITSTREAM, "bitstream", Bytes(bitstream.begin(), bitstream.end())},
-      {MEM_TOPOLOGY, "mem_topology", memory},
-      {ASK_GROUP_TOPOLOGY, "group_topology", memory},
-      {IP_LAYOUT, "ip_layout", ip_section(kernels, addresses)},
-      {CONNECTIVITY, "connectivity", connectivity},
-      {ASK_GROUP_CONNECTIVITY, "group_connect", connectivity},
-      {CLOCK_FREQ_TOPOLOGY, "clock_freq", clock_section(data.record.clock_mhz)},
-      {EMBEDDED_METADATA, "embedded_meta", as_section(metadata(data.record, device, kernels, addresses))},
-      {USER_METADATA, "millrace_record", as_section(plan::to_json(data.record))},
-      {EMULATION_DATA, "emulation_data", plan::encode_emulation_data(data)},
-  };
+  std::vector<Section> sections = {{BITSTREAM, "bitstream", Bytes(bitstream.begin(), bitstream.end())},
+                                   {MEM_TOPOLOGY, "mem_topology", memory},
+                                   {ASK_GROUP_TOPOLOGY, "group_topology", memory}};
+  add_own_sections(data, device, kernels, false, connectivity, connectivity, sections);
   return assemble(header_of(data.record, device, sections.size()), sections);
 }
 
 namespace {
-
-constexpr std::uint64_t kWindowRange = 0x1000;  // of a kernel made by emit/vitis
 
 /// The rows of a vendor's table of `Count` and rows from `rows_at` on; none where it is cut short.
 template <class Count, class Row>
@@ -335,55 +327,34 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
   return rows;
 }
 
-/// Windows of the vendor's kernel in the order of kernels and units: control, supervisor, what takes
-/// parameters, then ports as the record has them, which is the order of the top's register slaves.
-std::vector<std::uint64_t> windows_of(const plan::ImageRecord& record, const std::vector<Kernel>& kernels) {
-  std::map<std::string, std::uint64_t> window = {
-      {std::string(abi::kControlKernel) + ":" + abi::kControlUnit, 0},
-      {std::string(abi::kSupervisorKernel) + ":" + abi::kSupervisorUnit, 1}};
-  for (const auto& partition : record.partitions) {
-    if (!partition.parameters_unit.empty())
-      window.emplace(std::string(abi::kParametersKernel) + ":" + unit_of(partition.parameters_unit),
-                     window.size());
-    for (const auto& port : partition.ports) {
-      if (port.kind != plan::PortKind::kIngress && port.kind != plan::PortKind::kEgress) continue;
-      const char* kernel = port.kind == plan::PortKind::kIngress ? abi::kIngressKernel : abi::kEgressKernel;
-      window.emplace(std::string(kernel) + ":" + unit_of(port.compute_unit), window.size());
-    }
-  }
-  std::vector<std::uint64_t> windows;
-  for (const auto& kernel : kernels)
-    for (const auto& unit : kernel.units) windows.push_back(window.at(kernel.name + ":" + unit.name));
-  return windows;
-}
-
 /// Connections of our units to what the vendor connected the masters of its one kernel to: argument n of that
 /// is the buffer of window n + 1. The vendor lists so many `memories`.
 Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
-                                  const std::vector<Kernel>& kernels,
-                                  const std::vector<std::uint64_t>& windows) {
+                                  const std::vector<Kernel>& kernels) {
   const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
   if (!vendor) return Error(ErrorCode::kInvalidInput, "its connectivity is missing or cut short");
   std::vector<connection> rows;
   std::int32_t index = 0;
   for (const auto& kernel : kernels)
-    for (std::size_t unit = 0; unit < kernel.units.size(); ++unit, ++index)
+    for (const auto& unit : kernel.units) {
       for (std::size_t argument = 0; argument < kernel.arguments.size(); ++argument) {
         if (!kernel.arguments[argument].global) continue;
-        const auto wanted = static_cast<std::int32_t>(windows[static_cast<std::size_t>(index)]) - 1;
+        const auto wanted = static_cast<std::int32_t>(unit.window) - 1;
         const auto at = std::find_if(vendor->begin(), vendor->end(), [&](const connection& c) {
           return c.m_ip_layout_index == ip && c.arg_index == wanted;
         });
         if (at == vendor->end())
           return Error(ErrorCode::kInvalidInput, "it connects no memory to argument " +
                                                      std::to_string(wanted) + ", the buffer of " +
-                                                     kernel.name + ":" + kernel.units[unit].name);
+                                                     kernel.name + ":" + unit.name);
         if (at->mem_data_index < 0 || static_cast<std::size_t>(at->mem_data_index) >= memories)
           return Error(ErrorCode::kInvalidInput, "it connects argument " + std::to_string(wanted) +
                                                      " to memory " + std::to_string(at->mem_data_index) +
                                                      ", which it does not list");
         rows.push_back({static_cast<std::int32_t>(argument), index, at->mem_data_index});
       }
+      ++index;
+    }
   return table<std::int32_t>(offsetof(::connectivity, m_connection), rows);
 }
 
@@ -407,13 +378,9 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
     return wrong("it has no compute unit '" + wanted + "': it was built for another image");
   if (data.record.partitions.size() != 1) return wrong("images with several partitions cannot be packed");
 
-  const std::vector<Kernel> kernels = kernels_of(data.record);
-  const std::vector<std::uint64_t> windows = windows_of(data.record, kernels);
-  Addresses addresses;
-  addresses.range = kWindowRange;
-  addresses.interrupts = false;  // the kernel has one line for all windows: XRT polls
-  for (const std::uint64_t window : windows)
-    addresses.base.push_back(ip->m_base_address + window * kWindowRange);
+  std::vector<Kernel> kernels = kernels_of(data.record);
+  for (auto& kernel : kernels)
+    for (auto& unit : kernel.units) unit.base = ip->m_base_address + unit.window * kWindowRange;
   const auto index = static_cast<std::int32_t>(ip - ips->begin());
   // A table of groups has more rows than the memories it groups.
   const auto connectivity_of = [&](axlf_section_kind connections,
@@ -421,7 +388,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
     const auto listed =
         rows_of<std::int32_t, mem_data>(view.find(memories), offsetof(mem_topology, m_mem_data));
     if (!listed) return wrong("its memory topology is missing or cut short");
-    return vendor_connectivity(view.find(connections), index, listed->size(), kernels, windows);
+    return vendor_connectivity(view.find(connections), index, listed->size(), kernels);
   };
   const bool grouped = view.find(ASK_GROUP_CONNECTIVITY) != nullptr;
   MILLRACE_ASSIGN(const Bytes connectivity, connectivity_of(CONNECTIVITY, MEM_TOPOLOGY));
@@ -432,8 +399,6 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   plan::Device device;
   device.name = data.record.device;
   std::vector<Section> sections;
-  std::vector<std::string> names;
-  names.reserve(view.sections.size());
   for (const plan::XclbinSection& section : view.sections) {
     switch (section.kind) {
       case IP_LAYOUT:
@@ -444,18 +409,11 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
       case EMULATION_DATA:
         break;
       default:
-        names.push_back(section.name);
-        sections.push_back({static_cast<axlf_section_kind>(section.kind), names.back().c_str(),
+        sections.push_back({static_cast<axlf_section_kind>(section.kind), section.name,
                             Bytes(section.bytes.begin(), section.bytes.end())});
     }
   }
-  sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, addresses)});
-  sections.push_back({CONNECTIVITY, "connectivity", connectivity});
-  sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", group_connectivity});
-  sections.push_back(
-      {EMBEDDED_METADATA, "embedded_meta", as_section(metadata(data.record, device, kernels, addresses))});
-  sections.push_back({USER_METADATA, "millrace_record", as_section(plan::to_json(data.record))});
-  sections.push_back({EMULATION_DATA, "emulation_data", plan::encode_emulation_data(data)});
+  add_own_sections(data, device, kernels, true, connectivity, group_connectivity, sections);
 
   axlf header{};  // the vendor's: platform, uuids, time
   std::memcpy(&header, vendor.data(), offsetof(axlf, m_sections));
