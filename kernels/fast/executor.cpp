@@ -1,11 +1,127 @@
 #include "kernels/fast/executor.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <new>
 
 #include "kernels/fast/plan.hpp"
 
 namespace millrace::kernels::fast {
+
+// The levels of instructions.
+
+std::string_view to_string(SimdLevel level) {
+  switch (level) {
+    case SimdLevel::kBaseline:
+      return "baseline";
+    case SimdLevel::kAvx2:
+      return "avx2";
+    case SimdLevel::kAvx512Vnni:
+      return "avx512vnni";
+  }
+  return "unknown";
+}
+
+bool is_available(SimdLevel level) {
+  if (level == SimdLevel::kBaseline) return true;
+#if defined(__x86_64__)
+  // The compiler's runtime also checks that the operating system saves these registers.
+  if (level == SimdLevel::kAvx2) return __builtin_cpu_supports("avx2") != 0;
+  if (level == SimdLevel::kAvx512Vnni) {
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("avx512f") != 0 &&
+           __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
+  }
+#endif
+  return false;
+}
+
+SimdLevel best_level() {
+  SimdLevel best = SimdLevel::kBaseline;
+  const char* wanted = std::getenv("MILLRACE_SIMD");
+  for (const SimdLevel level : {SimdLevel::kAvx2, SimdLevel::kAvx512Vnni, SimdLevel::kBaseline}) {
+    if (!is_available(level)) continue;
+    if (wanted != nullptr && to_string(level) == wanted) return level;
+    if (level > best) best = level;
+  }
+  return best;
+}
+
+const Kernels& kernels_of(SimdLevel level) {
+#if defined(__x86_64__)
+  if (level == SimdLevel::kAvx512Vnni && is_available(level)) return kAvx512VnniKernels;
+  if (level == SimdLevel::kAvx2 && is_available(level)) return kAvx2Kernels;
+#endif
+  return kBaselineKernels;
+}
+
+// Memory, and the forms in it.
+
+namespace {
+constexpr std::align_val_t kLine{64};
+}
+
+void Arena::Release::operator()(std::byte* memory) const {
+  ::operator delete(memory, kLine);
+}
+
+std::byte* Arena::allocate(std::size_t bytes) {
+  const std::size_t whole = bytes + kFormSlackBytes;
+  pieces_.emplace_back(static_cast<std::byte*>(::operator new(whole, kLine)));
+  std::byte* memory = pieces_.back().get();
+  std::memset(memory, 0, whole);
+  return memory;
+}
+
+bool Form::is_natural(ElementType type) const {
+  return offset == 0 && type.storage_bytes() == element_bytes() &&
+         bytes == std::size_t{height} * width * channels * element_bytes();
+}
+
+std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool bytes) {
+  if (tensor.type.bits > 16 || tensor.shape.size() != 3) return std::nullopt;
+  Form form;
+  form.words = !bytes || tensor.type.bits > 8;
+  if (!form.words && tensor.type.kind != ElementType::Kind::kUnsigned) form.offset = 128;
+  if (form.words && tensor.type.kind == ElementType::Kind::kUnsigned && tensor.type.bits == 16)
+    form.offset = -32768;
+  form.height = tensor.shape[0];
+  form.width = tensor.shape[1];
+  form.channels = tensor.shape[2];
+  form.pad_top = window.pad_top;
+  form.pad_left = window.pad_left;
+  form.pixel_bytes = form.channels * form.element_bytes();
+  const std::uint64_t rows = std::uint64_t{form.height} + window.pad_top + window.pad_bottom;
+  const std::uint64_t columns = std::uint64_t{form.width} + window.pad_left + window.pad_right;
+  // Offsets into a form have 32 bits. There are fewer than 2^32 rows and columns and fewer than 2^32 bytes
+  // per pixel, so nothing before this line overflows.
+  std::uint64_t total = 0;
+  if (__builtin_mul_overflow(rows * columns, form.pixel_bytes, &total) ||
+      total > std::numeric_limits<std::int32_t>::max())
+    return std::nullopt;
+  if (total > 8 * tensor.elements() * form.element_bytes() + (std::size_t{1} << 20U)) return std::nullopt;
+  form.pitch_bytes = columns * form.pixel_bytes;
+  form.bytes = total;
+  form.origin_bytes = form.pad_top * form.pitch_bytes + form.pad_left * form.pixel_bytes;
+  form.fill = window.pad_value + form.offset;
+  return form;
+}
+
+std::uint8_t* make_buffer(Arena& arena, const Form& form) {
+  auto* memory = arena.make<std::uint8_t>(form.bytes);
+  if (form.words) {
+    const auto fill = static_cast<std::uint16_t>(form.fill);
+    for (std::size_t i = 0; i < form.bytes; i += 2) std::memcpy(memory + i, &fill, 2);
+  } else {
+    std::memset(memory, form.fill & 0xff, form.bytes);
+  }
+  return memory;
+}
+
+// The executor.
+
 namespace {
 
 constexpr std::size_t kNoBlock = static_cast<std::size_t>(-1);
@@ -57,17 +173,10 @@ struct Executor::Impl {
 
   Impl(const Program& program, SimdLevel level)
       : kernels(kernels_of(level)),
-        values(program.tensors.size()),
-        types(program.tensors.size()),
-        sizes(program.tensors.size()) {
-    for (std::size_t i = 0; i < program.tensors.size(); ++i) {
-      types[i] = program.tensors[i].type;
-      sizes[i] = program.tensors[i].storage_bytes();
-    }
-    for (const TensorIndex input : program.inputs)
-      inputs.push_back({input, program.tensors[input].storage_bytes()});
-    for (const TensorIndex output : program.outputs)
-      outputs.push_back({output, program.tensors[output].storage_bytes()});
+        tensors(program.tensors),
+        inputs(program.inputs),
+        outputs(program.outputs),
+        values(program.tensors.size()) {
     plan(program);
   }
 
@@ -133,7 +242,7 @@ struct Executor::Impl {
   // Converts a result from its form to natural storage, for observers.
   std::vector<std::byte> natural(const Result& result) const {
     const Form& form = result.form;
-    const std::size_t width = types[result.tensor].storage_bytes();
+    const std::size_t width = tensors[result.tensor].type.storage_bytes();
     std::vector<std::byte> bytes(std::size_t{form.height} * form.width * form.channels * width);
     std::size_t at = 0;
     for (std::uint32_t y = 0; y < form.height; ++y) {
@@ -152,17 +261,11 @@ struct Executor::Impl {
     return bytes;
   }
 
-  struct Port {
-    TensorIndex tensor;
-    std::size_t bytes;
-  };
-
   const Kernels& kernels;
   Arena arena;
+  std::vector<Tensor> tensors;
+  std::vector<TensorIndex> inputs, outputs;
   std::vector<const std::byte*> values;  // natural storage by tensor; null where there is none
-  std::vector<ElementType> types;
-  std::vector<std::size_t> sizes;
-  std::vector<Port> inputs, outputs;
   std::vector<Step> steps;
   std::vector<Result> results;  // of each step
 };
@@ -174,10 +277,10 @@ Executor& Executor::operator=(Executor&&) noexcept = default;
 
 void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept {
   Impl& impl = *impl_;
-  for (std::size_t i = 0; i < impl.inputs.size(); ++i) impl.values[impl.inputs[i].tensor] = inputs[i];
+  for (std::size_t i = 0; i < impl.inputs.size(); ++i) impl.values[impl.inputs[i]] = inputs[i];
   for (const auto& step : impl.steps) step(impl.values.data());
   for (std::size_t i = 0; i < impl.outputs.size(); ++i)
-    std::memcpy(outputs[i], impl.values[impl.outputs[i].tensor], impl.outputs[i].bytes);
+    std::memcpy(outputs[i], impl.values[impl.outputs[i]], impl.tensors[impl.outputs[i]].storage_bytes());
 }
 
 void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
@@ -185,12 +288,15 @@ void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte
   Impl& impl = *impl_;
   run(inputs, outputs);
   // Every tensor has memory of its own, so all tensors are still there after the run.
-  for (const Impl::Port& input : impl.inputs) observe(input.tensor, {impl.values[input.tensor], input.bytes});
+  const auto observe_natural = [&](TensorIndex tensor) {
+    observe(tensor, {impl.values[tensor], impl.tensors[tensor].storage_bytes()});
+  };
+  for (const TensorIndex input : impl.inputs) observe_natural(input);
   for (const Impl::Result& result : impl.results) {
     if (result.in_form != nullptr) {
       observe(result.tensor, impl.natural(result));
     } else {
-      observe(result.tensor, {impl.values[result.tensor], impl.sizes[result.tensor]});
+      observe_natural(result.tensor);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Level avx2. Compiled for AVX2; level.cpp selects it only on CPUs that have it.
+// Level avx2. Compiled for AVX2; kernels_of() selects it only on CPUs that have it.
 #include <immintrin.h>
 
 #include "kernels/fast/kernels_body.hpp"

@@ -1,4 +1,4 @@
-// Level avx512vnni: AVX-512 F, BW, DQ, VL and VNNI. Compiled for these; level.cpp selects it only on CPUs
+// Level avx512vnni: AVX-512 F, BW, DQ, VL and VNNI. Compiled for these; kernels_of() selects it only on CPUs
 // that have them all.
 #include <immintrin.h>
 

@@ -297,95 +297,54 @@ Step plan(const Planning& planning, Plain p, const Concat&) {
   };
 }
 
-class PermuteStep : Plain {
- public:
-  PermuteStep(const Planning& planning, Plain plain, const Permute& op)
-      : Plain(std::move(plain)), kernels_(&planning.kernels) {
-    std::vector<std::size_t> stride(op.dims.size(), 1);
-    for (std::size_t axis = op.dims.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
-    // Drop axes of length 1 and merge axes that stay neighbours: fewer and longer axes give the same move.
-    for (const std::uint32_t axis : op.perm) {
-      if (op.dims[axis] == 1) continue;
-      if (!axes_.empty() && axes_.back().stride == stride[axis] * op.dims[axis]) {
-        axes_.back() = {axes_.back().extent * op.dims[axis], stride[axis]};
-      } else {
-        axes_.push_back({op.dims[axis], stride[axis]});
-      }
-    }
-    is_copy_ = axes_.empty() || (axes_.size() == 1 && axes_[0].stride == 1);
-    while (axes_.size() < 2) axes_.insert(axes_.begin(), {1, 0});
-    at_.resize(axes_.size());
-  }
-
-  void operator()(Values values) {
-    const std::byte* from = values[sources[0]];
-    switch (result.type.storage_bytes()) {
-      case 1:
-        return move<std::uint8_t>(from);
-      case 2:
-        return move<std::uint16_t>(from);
-      default:
-        return move<std::uint32_t>(from);
+/// For each element of a permutation's output, the input element that it is.
+std::vector<std::uint32_t> sources_of(const Permute& op, std::size_t elements) {
+  const std::size_t axes = op.perm.size();
+  std::vector<std::size_t> stride(axes, 1);  // of the input's axes
+  for (std::size_t axis = axes; axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
+  std::vector<std::uint32_t> from(elements), at(axes, 0);  // `at`: the position along the output's axes
+  std::size_t source = 0;
+  for (auto& one : from) {
+    one = static_cast<std::uint32_t>(source);
+    for (std::size_t axis = axes; axis-- > 0;) {
+      source += stride[op.perm[axis]];
+      if (++at[axis] < op.dims[op.perm[axis]]) break;
+      source -= at[axis] * stride[op.perm[axis]];
+      at[axis] = 0;
     }
   }
-
- private:
-  struct Axis {
-    std::size_t extent, stride;
-  };
-
-  template <class T>
-  void move(const std::byte* from) {
-    if (is_copy_) {
-      std::memcpy(out, from, elements * sizeof(T));
-      return;
-    }
-    const Axis inner = axes_[axes_.size() - 1], middle = axes_[axes_.size() - 2];
-    if (sizeof(T) == 1 && axes_.size() == 2 && middle.stride == 1 && inner.extent >= 2 &&
-        inner.extent <= 4) {  // an image: from planes to pixels
-      kernels_->interleave({reinterpret_cast<const std::uint8_t*>(from), out_bytes(), middle.extent,
-                            inner.stride, static_cast<std::uint32_t>(inner.extent)});
-      return;
-    }
-    std::size_t to = 0;
-    std::fill(at_.begin(), at_.end(), 0U);
-    while (to < elements) {
-      std::size_t base = 0;
-      for (std::size_t axis = 0; axis + 2 < axes_.size(); ++axis) base += at_[axis] * axes_[axis].stride;
-      to = move_plane<T>(from + base * sizeof(T), to, middle, inner);
-      for (std::size_t axis = axes_.size() - 2; axis-- > 0;) {
-        if (++at_[axis] < axes_[axis].extent) break;
-        at_[axis] = 0;
-      }
-    }
-  }
-
-  template <class T>
-  std::size_t move_plane(const std::byte* from, std::size_t to, Axis middle, Axis inner) {
-    if (inner.extent < middle.extent) {  // make the longer loop the inner one
-      for (std::size_t j = 0; j < inner.extent; ++j) {
-        const std::byte* column = from + j * inner.stride * sizeof(T);
-        for (std::size_t i = 0; i < middle.extent; ++i)
-          store_as<T>(out, to + i * inner.extent + j, load_as<T>(column, i * middle.stride));
-      }
-    } else {
-      for (std::size_t i = 0; i < middle.extent; ++i) {
-        const std::byte* row = from + i * middle.stride * sizeof(T);
-        for (std::size_t j = 0; j < inner.extent; ++j)
-          store_as<T>(out, to + i * inner.extent + j, load_as<T>(row, j * inner.stride));
-      }
-    }
-    return to + middle.extent * inner.extent;
-  }
-
-  const Kernels* kernels_;
-  std::vector<Axis> axes_;  // of the output, outermost first
-  std::vector<std::size_t> at_;
-  bool is_copy_ = false;
-};
+  return from;
+}
 
 Step plan(const Planning& planning, Plain p, const Permute& op) {
-  return PermuteStep(planning, std::move(p), op);
+  const auto width = static_cast<std::uint32_t>(p.result.type.storage_bytes());
+  std::vector<std::uint32_t> from;
+  if (!op.perm.empty()) from = sources_of(op, p.elements);
+  bool copies = true;
+  for (std::size_t i = 0; i < from.size(); ++i) copies = copies && from[i] == i;
+  if (copies)
+    return [p = std::move(p), width](Values values) {
+      std::memcpy(p.out, values[p.sources[0]], p.elements * width);
+    };
+  // An image of bytes, from planes to pixels: the kernels have code for it.
+  for (std::uint32_t planes = 2; width == 1 && planes <= 4; ++planes) {
+    const std::size_t size = p.elements / planes;
+    bool interleaves = size * planes == p.elements;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      interleaves = interleaves && from[i] == i % planes * size + i / planes;
+    if (interleaves)
+      return [p = std::move(p), size, planes, &kernels = planning.kernels](Values values) {
+        kernels.interleave(
+            {reinterpret_cast<const std::uint8_t*>(values[p.sources[0]]), p.out_bytes(), size, size, planes});
+      };
+  }
+  return [p = std::move(p), from = std::move(from)](Values values) {
+    with_storage(p.result.type, [&](auto storage) {
+      using Element = decltype(storage);
+      for (std::size_t i = 0; i < p.elements; ++i)
+        store_as<Element>(p.out, i, load_as<Element>(values[p.sources[0]], from[i]));
+    });
+  };
 }
 
 Step plan(const Planning& planning, Plain p, const Quantise& op) {
