@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/fast/executor.hpp"
@@ -62,6 +63,28 @@ std::uint8_t* make_buffer(Arena& arena, const Form& form);
 struct AccumulatorRange {
   std::int64_t lowest = 0, highest = 0;
 };
+
+/// A float32 scale that gives the same results as a table of thresholds:
+///   count = round_half_even(clamp(float32(acc) * scale + bias, least, most)) + add
+///
+/// The usual requantisation of a quantised net is clamp(round_half_even(float32(acc) * scale) + zero point). A
+/// program holds it as a table of thresholds if no integer multiply-shift equals it. A few vector instructions
+/// compute the float32 form.
+struct LinearFit {
+  float scale = 0, bias = 0, least = 0, most = 0;
+  std::int32_t add = 0;
+  std::int32_t count(std::int32_t acc) const;
+};
+
+/// `thresholds` ascend; an accumulator reaches those that are at most its value. Returns a fit (with bias 0)
+/// whose count(acc) is the number of thresholds reached, for every acc of `range`, or nothing if none was found.
+/// `lowest` is the output for a count of 0.
+std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
+                                     std::int32_t lowest);
+
+/// As above, but the number of thresholds reached is count(acc) or count(acc) + 1. `add` is 0.
+std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds, AccumulatorRange range);
+
 /// The finish of channels [first, first + ranges.size()) for accumulators within `ranges`, one per channel.
 Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first,
                    const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes);

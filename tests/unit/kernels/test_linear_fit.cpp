@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/fast/linear_fit.hpp"
+#include "kernels/fast/plan.hpp"
 #include "random_program.hpp"
 
 namespace millrace::tests {
