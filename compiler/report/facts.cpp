@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "compiler/report/facts.hpp"
+#include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
-#include "compiler/report/sentences.hpp"
 #include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
 
@@ -57,16 +56,16 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
       const auto& block = plan.program().blocks[i];
       json::object made{{"name", block.name}, {"operation", kernels::operation_name(block.operation)}};
       if (plan.unpredicted().empty()) {
-        const auto& way = way_of(plan, i);
+        const auto& built = implementation_of(plan, i);
         made["region"] = card_of(plan, place).regions[plan.solution.region[i]].name;
-        made["implementation"] = way.name;
-        made["interval_cycles"] = way.interval_cycles;
-        made["resources"] = amounts(way.amounts, false);
+        made["implementation"] = built.name;
+        made["interval_cycles"] = built.interval_cycles;
+        made["resources"] = amounts(built.amounts, false);
         made["input_bytes"] = bytes_of(plan, plan.problem().operations[i].inputs);
         made["output_bytes"] = bytes_of(plan, plan.problem().operations[i].outputs);
         if (const auto placement = placement_of(plan, i); placement != kernels::Placement::kBaked)
           made["weights"] = kernels::to_string(placement);
-        made["memory_bytes"] = way.amounts[explore::kMemoryBytes];
+        made["memory_bytes"] = built.amounts[explore::kMemoryBytes];
       }
       out.push_back(std::move(made));
     }
@@ -187,14 +186,14 @@ void add_analysis(const Plan& plan, const Alternatives& alternatives, json::obje
                         {"last_us", work.last * 1e6}};
   });
   out["energy"] = energy(plan);
-  out["alternatives"] = list(alternatives.found, [](const Alternative& way) {
-    return json::object{{"cards", way.cards},
-                        {"replicas", way.replicas},
-                        {"objective", explore::objective_name(way.objective)},
-                        {"frames_per_second", way.frames_per_second()},
-                        {"latency_us", way.latency_seconds * 1e6},
-                        {"resources", amounts(way.used, false)},
-                        {"exact", way.exact}};
+  out["alternatives"] = list(alternatives.found, [](const Alternative& alternative) {
+    return json::object{{"cards", alternative.cards},
+                        {"replicas", alternative.replicas},
+                        {"objective", explore::objective_name(alternative.objective)},
+                        {"frames_per_second", alternative.frames_per_second()},
+                        {"latency_us", alternative.latency_seconds * 1e6},
+                        {"resources", amounts(alternative.used, false)},
+                        {"exact", alternative.exact}};
   });
   out["alternatives_left_out"] = optional(alternatives.left_out);
   out["lifts"] = list(plan.analysis.lifts, [](const std::string& lift) { return json::value(lift); });

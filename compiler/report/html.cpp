@@ -3,11 +3,9 @@
 #include <boost/json.hpp>
 #include <cmath>
 
-#include "compiler/report/drawings.hpp"
-#include "compiler/report/facts.hpp"
 #include "compiler/report/figures.hpp"
+#include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
-#include "compiler/report/sentences.hpp"
 
 namespace millrace::compiler::report {
 
@@ -160,15 +158,15 @@ void draw_alternatives(const Plan& plan, const Alternatives& alternatives, json:
   const auto cards = static_cast<double>(plan.cards());
   std::vector<ChartPoint> rates, latencies;
   for (std::size_t i = 0; i < alternatives.found.size(); ++i) {
-    const auto& way = alternatives.found[i];
-    rates.push_back({static_cast<double>(way.cards), way.frames_per_second()});
-    latencies.push_back({static_cast<double>(way.cards), way.latency_seconds});
-    const bool chosen = way.cards == plan.cards() && way.replicas == plan.replicas() &&
-                        way.interval_seconds == plan.solution.interval_seconds &&
-                        way.latency_seconds == plan.solution.latency_seconds;
+    const auto& alternative = alternatives.found[i];
+    rates.push_back({static_cast<double>(alternative.cards), alternative.frames_per_second()});
+    latencies.push_back({static_cast<double>(alternative.cards), alternative.latency_seconds});
+    const bool chosen = alternative.cards == plan.cards() && alternative.replicas == plan.replicas() &&
+                        alternative.interval_seconds == plan.solution.interval_seconds &&
+                        alternative.latency_seconds == plan.solution.latency_seconds;
     auto& row = page["alternatives"].at(i).as_object();
     row["look"] = chosen ? "chosen" : "other";
-    row["as_replicas"] = way.replicas > 1;
+    row["as_replicas"] = alternative.replicas > 1;
   }
   const double rate = static_cast<double>(plan.replicas()) / plan.solution.interval_seconds;
   page["charts"] = {chart("Frames a second against cards", rates, {cards, rate}, true, short_number),

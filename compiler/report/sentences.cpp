@@ -1,5 +1,3 @@
-#include "compiler/report/sentences.hpp"
-
 #include <cmath>
 #include <map>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "compiler/passes/passes.hpp"
 #include "compiler/report/figures.hpp"
+#include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
 
 namespace millrace::compiler::report {

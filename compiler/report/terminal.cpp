@@ -1,9 +1,8 @@
 #include <algorithm>
 
-#include "compiler/report/facts.hpp"
 #include "compiler/report/figures.hpp"
+#include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
-#include "compiler/report/sentences.hpp"
 
 namespace millrace::compiler::report {
 namespace {
@@ -122,11 +121,11 @@ class Page {
     for (const auto& part : plan_.solution.parts) {
       if (part.host) continue;
       for (const auto i : part.operations) {
-        const auto& way = way_of(plan_, i);
+        const auto& built = implementation_of(plan_, i);
         out_ +=
-            wrapped(way.name,
+            wrapped(built.name,
                     "  " + left(plan_.program().blocks[i].name, 20) + " " + left(card(part.place).name, 8) +
-                        right(with_commas(static_cast<double>(way.interval_cycles)), 12) + "  ",
+                        right(with_commas(static_cast<double>(built.interval_cycles)), 12) + "  ",
                     std::string(45, ' '));
       }
     }
@@ -162,11 +161,12 @@ class Page {
   void alternatives() {
     if (!alternatives_.found.empty()) {
       out_ += "\n" + bold("  cards   replicas   best for       frames/s     latency") + "\n";
-      for (const auto& way : alternatives_.found)
-        out_ += "  " + right(std::to_string(way.cards), 5) + right(std::to_string(way.replicas), 11) + "   " +
-                left(explore::objective_name(way.objective), 10) +
-                right(with_commas(way.frames_per_second()), 13) + right(duration(way.latency_seconds), 12) +
-                "\n";
+      for (const auto& alternative : alternatives_.found)
+        out_ += "  " + right(std::to_string(alternative.cards), 5) +
+                right(std::to_string(alternative.replicas), 11) + "   " +
+                left(explore::objective_name(alternative.objective), 10) +
+                right(with_commas(alternative.frames_per_second()), 13) +
+                right(duration(alternative.latency_seconds), 12) + "\n";
       out_ += "  added up from blocks, not played\n";
     }
     if (!alternatives_.left_out.empty())
