@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "http_server_fixture.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -105,7 +106,7 @@ TEST_F(HttpServer, KeepsAQueuedRequestWhenItsClientSendsTheNext) {
   to.send(post(kInferTarget, kJsonInput));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
   to.send(get("/v2/health/live"));
-  std::this_thread::sleep_for(20ms);
+  std::this_thread::sleep_for(20ms);  // time in which the server could take the second request for the end
   pipeline->release();
   EXPECT_EQ(to.receive().status, 200);
   EXPECT_EQ(to.receive().body, R"({"live":true})");
@@ -149,7 +150,7 @@ TEST_F(HttpServer, ReadTimeoutsDoNotEndALongInference) {
   RawClient to = client();
   to.send(post(kInferTarget, kJsonInput));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  std::this_thread::sleep_for(1000ms);
+  std::this_thread::sleep_for(1000ms);  // longer than every timeout
   pipeline->release();
   EXPECT_EQ(to.receive().status, 200);
 }
@@ -166,12 +167,7 @@ TEST_F(HttpServer, RefusesConnectionsOverTheLimitUntilOthersClose) {
   EXPECT_TRUE(third.closed_by_server());
   first.close();
   third.close();
-  Answer answer;
-  for (int tries = 0; tries < 1000 && answer.status != 200; ++tries) {
-    answer = client().exchange(get("/v2"));
-    std::this_thread::sleep_for(2ms);
-  }
-  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(tests::wait_until([&] { return client().exchange(get("/v2")).status == 200; }));
 }
 
 TEST_F(HttpServer, ScrapesDoNotWaitForDocumentsWhoseQueueIsBounded) {
@@ -179,15 +175,15 @@ TEST_F(HttpServer, ScrapesDoNotWaitForDocumentsWhoseQueueIsBounded) {
   std::atomic<bool> hanging{true};
   std::atomic<int> asked{0};
   pipeline->on_status = [&] {
-    if (asked++ == 0)
-      while (hanging) std::this_thread::sleep_for(1ms);
+    if (asked++ == 0) hanging.wait(true);
   };
   RawClient first = client(), probe = client();
   ASSERT_TRUE(first.send(get("/v2/millrace/status")));
   while (asked == 0) std::this_thread::yield();
   std::jthread in_the_end([&](const std::stop_token& stop) {  // a scrape that waits must not wait for ever
-    for (int i = 0; i < 1000 && !stop.stop_requested(); ++i) std::this_thread::sleep_for(10ms);
+    for (int i = 0; i < 1000 && !stop.stop_requested(); ++i) std::this_thread::sleep_for(10ms);  // a bound
     hanging = false;
+    hanging.notify_all();
   });
   EXPECT_EQ(probe.exchange(get("/metrics")).status, 200);
   EXPECT_TRUE(hanging) << "the scrape came first";
@@ -216,7 +212,7 @@ TEST_F(HttpServer, AnswersHealthWhileAHangingCardDelaysAScrape) {
   std::atomic<int> asked{0};
   pipeline->on_status = [&] {
     ++asked;
-    while (hanging) std::this_thread::sleep_for(1ms);
+    hanging.wait(true);
   };
   RawClient scraper = client();
   scraper.send(get("/metrics"));
@@ -230,6 +226,7 @@ TEST_F(HttpServer, AnswersHealthWhileAHangingCardDelaysAScrape) {
   EXPECT_EQ(probe.exchange(get("/v2/models/small/ready")).status, 200);
   EXPECT_EQ(asked, 1);
   hanging = false;
+  hanging.notify_all();
   EXPECT_EQ(scraper.receive().status, 200);
 }
 

@@ -4,11 +4,11 @@
 #include <malloc.h>
 
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "http_server_fixture.hpp"
 #include "server/http/connection/coding.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -183,16 +183,15 @@ TEST_F(HttpServer, BoundsTheBodiesOfAllConnectionsTogether) {
   const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n";
   RawClient holder = client();
   ASSERT_TRUE(holder.send(head + std::string(59'999, ' ')));
-  RawClient announced = client();  // refused before its body was sent
+  RawClient announced = client();
   Answer answer;
-  for (int tries = 0; tries < 1000 && answer.status != 503; ++tries) {
+  ASSERT_TRUE(tests::wait_until([&] {
     announced = client();
-    announced.send(head);
+    announced.send(head);  // refused before its body is sent
     announced.shutdown_send();
     answer = announced.receive();
-    std::this_thread::sleep_for(2ms);
-  }
-  ASSERT_EQ(answer.status, 503) << "the first body is read and counted";
+    return answer.status == 503;
+  })) << "the first body is read and counted";
   EXPECT_EQ(answer.headers.at("retry-after"), "1");
   EXPECT_TRUE(announced.closed_by_server());
   RawClient chunked = client();  // says nothing of its length
@@ -209,11 +208,9 @@ TEST_F(HttpServer, BoundsTheBodiesOfAllConnectionsTogether) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(client().send(head + std::string(50'000, ' '))) << "given up half way";
   }
-  for (int tries = 0; tries < 1000 && answer.status != 400; ++tries) {
-    answer = client().exchange(head + std::string(60'000, ' '));
-    std::this_thread::sleep_for(2ms);
-  }
-  EXPECT_EQ(answer.status, 400) << "what clients gave up is given back";
+  EXPECT_TRUE(tests::wait_until([&] {
+    return client().exchange(head + std::string(60'000, ' ')).status == 400;
+  })) << "what clients gave up is given back";
 }
 
 TEST_F(HttpServer, CountsTheBodyOfAHeadRequest) {
@@ -230,15 +227,12 @@ TEST_F(HttpServer, CountsTheBodyOfAHeadRequest) {
   RawClient holder = client();
   ASSERT_TRUE(holder.send(head(60'000) + std::string(59'999, ' ')));
   const std::string other = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n";
-  Answer answer;
-  for (int tries = 0; tries < 1000 && answer.status != 503; ++tries) {
+  EXPECT_TRUE(tests::wait_until([&] {
     RawClient announced = client();
     announced.send(other);
     announced.shutdown_send();
-    answer = announced.receive();
-    std::this_thread::sleep_for(2ms);  // between two tries: the server reads the first body meanwhile
-  }
-  EXPECT_EQ(answer.status, 503) << "the body is read and counted";
+    return announced.receive().status == 503;
+  })) << "the body is read and counted";
   ASSERT_TRUE(holder.send(" "));
   EXPECT_EQ(holder.receive_head()->status, 200);
   EXPECT_EQ(client().exchange(other + std::string(60'000, ' ')).status, 400) << "it is given back";
@@ -268,12 +262,11 @@ TEST_F(HttpServer, RefusesLargeAnswersOverTheBoundOnHeldBytes) {
   ASSERT_TRUE(holder.send("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 499000\r\n\r\n" +
                           body.substr(1)));
   Answer answer;
-  for (int tries = 0; tries < 1000 && answer.status != 503; ++tries) {
+  ASSERT_TRUE(tests::wait_until([&] {
     reader = client();
     answer = reader.exchange(get("/v2/millrace/trace", "X-Request-Id: abc-1\r\n"));
-    std::this_thread::sleep_for(2ms);
-  }
-  ASSERT_EQ(answer.status, 503) << "the body is read and counted";
+    return answer.status == 503;
+  })) << "the body is read and counted";
   EXPECT_EQ(answer.headers["retry-after"], "1");
   EXPECT_EQ(answer.headers["x-request-id"], "abc-1");
   EXPECT_TRUE(reader.closed_by_server());

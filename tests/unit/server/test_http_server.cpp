@@ -12,6 +12,7 @@
 #include "http_server_fixture.hpp"
 #include "runtime/base/log.hpp"
 #include "server/http/connection/response_head.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -390,7 +391,7 @@ TEST_F(HttpServer, Answers504WhenATimeoutPassesInTheQueue) {
   RawClient to = client();
   to.send(post(kInferTarget, R"({"parameters":{"timeout":1000},)" + kJsonInput.substr(1)));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  std::this_thread::sleep_for(5ms);
+  std::this_thread::sleep_for(5ms);  // longer than the timeout of 1 ms
   pipeline->release();
   const Answer answer = to.receive();
   EXPECT_EQ(answer.status, 504);
@@ -416,11 +417,7 @@ TEST_F(HttpServer, BeatFailsWhileAnIoThreadHangs) {
   ServerOptions options;
   options.io_threads = 3;
   start(options);
-  const auto beats = [&] {
-    const auto end = std::chrono::steady_clock::now() + 30s;
-    while (!server->beat() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
-    return std::chrono::steady_clock::now() < end;
-  };
+  const auto beats = [&] { return tests::wait_until([&] { return server->beat(); }); };
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(beats());
   std::promise<void> hangs, go;
   pipeline->on_submit = [&] {
@@ -432,9 +429,9 @@ TEST_F(HttpServer, BeatFailsWhileAnIoThreadHangs) {
   asking.send(post(kInferTarget, kJsonInput));
   hangs.get_future().wait();
   EXPECT_TRUE(beats()) << "of the time before";
-  std::this_thread::sleep_for(50ms);
+  std::this_thread::sleep_for(50ms);  // time in which the threads that do not hang answer
   EXPECT_FALSE(server->beat());
-  EXPECT_FALSE(server->beat()) << "it still owes the first";
+  EXPECT_FALSE(server->beat()) << "the hanging thread has not answered the first call yet";
   go.set_value();
   EXPECT_EQ(asking.receive().status, 200);
   EXPECT_TRUE(beats());

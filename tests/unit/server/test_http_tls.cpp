@@ -123,7 +123,7 @@ TEST_F(Tls, KeepsARequestThatArrivesDuringAnother) {
   ASSERT_TRUE(pipeline->wait_for_queued(1));
   std::this_thread::sleep_for(1100ms);  // deadlines were looked at, and the connection watched, meanwhile
   boost::asio::write(to.stream, boost::asio::buffer(get("/v2/health/live")));
-  std::this_thread::sleep_for(20ms);
+  std::this_thread::sleep_for(20ms);  // the server reads it meanwhile
   pipeline->release();
   EXPECT_TRUE(to.receive().starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(to.receive().ends_with(R"({"live":true})"));
@@ -182,9 +182,9 @@ TEST_F(Tls, KeepsPipelinedRequestsApartBehindALongInference) {
   const std::string next = raw_request(2);
   to.send(raw_request(1) + next.substr(0, 50));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  std::this_thread::sleep_for(100ms);
+  std::this_thread::sleep_for(100ms);  // the server reads the part of the next request meanwhile
   to.send(next.substr(50) + raw_request(3));
-  std::this_thread::sleep_for(100ms);
+  std::this_thread::sleep_for(100ms);  // and the rest
   pipeline->release();
   for (int number = 1; number <= 3; ++number)
     EXPECT_TRUE(to.receive().ends_with(raw_answer(number))) << number;
