@@ -142,12 +142,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
  private:
   Detached linger(Open open);
 
-  /// Waits for another thread: `start` sees to it that come_back() is called once, or returns false.
-  template <class Start>
-  UntilResumed<Start> until_back(Start start) {
-    return UntilResumed<Start>(waiting_, start);
-  }
-
   /// Counts what the connection holds against the bound of all; false if they are over it.
   bool hold(std::uint64_t bytes) {
     held_ += bytes;
@@ -232,7 +226,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return std::nullopt;
   }
 
-  // Each starts the work on a request and returns true, or sets the response and returns false.
+  // Each sets the response and returns false, or starts the work on a request and returns true; then come_back() is
+  // called once.
 
   bool start(Response& response) {
     exchange_->response = std::move(response);
@@ -286,12 +281,13 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return true;
   }
 
-  /// Resumes run() on the connection's thread. On any thread; the connection may be gone when it returns.
+  /// Resumes run() on the connection's thread, where it has suspended itself by then. On any thread; the connection
+  /// may be gone when this returns.
   void come_back() {
     handler_memory_.release();
     net::post(thread_.context->get_executor(),
               net::bind_allocator(std::pmr::polymorphic_allocator<>(&handler_memory_),
-                                  [waiting = std::move(waiting_)]() mutable { waiting.resume(); }));
+                                  [this] { waiting_.resume(); }));
   }
 
   // The client may go away meanwhile.
@@ -444,8 +440,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
   std::string head_;
   std::vector<net::const_buffer> buffers_;
 
-  Suspended waiting_;           // run(), for come_back() or a read ahead
-  std::exception_ptr failure_;  // of a control job
+  std::coroutine_handle<> waiting_;  // run(), for come_back() or a read ahead
+  std::exception_ptr failure_;       // of a control job
   // So that a warm server allocates nothing for the way back to the connection's thread.
   std::array<std::byte, 256> handler_bytes_;
   std::pmr::monotonic_buffer_resource handler_memory_{handler_bytes_.data(), handler_bytes_.size()};
@@ -477,7 +473,8 @@ Detached HttpConnection::run(Open open) {
         }
         IoResult read;
         if (reading_ahead_) {
-          co_await until_back([&] { return waits_for_ahead_ = true; });
+          waits_for_ahead_ = true;
+          co_await UntilResumed{waiting_};
           waits_for_ahead_ = false;
           read.error = ahead_error_;
         } else {
@@ -498,10 +495,10 @@ Detached HttpConnection::run(Open open) {
         exchange_->response = std::move(*refused);
       } else {
         Outcome outcome = handle();
-        const bool worked =
-            co_await until_back([&] { return std::visit([&](auto& what) { return start(what); }, outcome); });
+        const bool works = std::visit([&](auto& what) { return start(what); }, outcome);
+        if (works) co_await UntilResumed{waiting_};
         if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-        if (worked && exchange_->inference) exchange_->response = exchange_->inference->finish();
+        if (works && exchange_->inference) exchange_->response = exchange_->inference->finish();
       }
       compress();
       hold_answer();

@@ -29,24 +29,17 @@ struct Detached {
   };
 };
 
-/// A coroutine that waits. Either resume() is called, or the coroutine is destroyed with this object: an I/O
-/// context that ends destroys the handlers that have not run.
+/// A coroutine that waits for an operation. Either resume() is called, or the coroutine is destroyed with this
+/// object: an I/O context that ends destroys the handlers that have not run.
 class Suspended {
  public:
-  Suspended() = default;
   explicit Suspended(std::coroutine_handle<> coroutine) : coroutine_(coroutine) {}
   Suspended(Suspended&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
-  Suspended& operator=(Suspended&& other) noexcept {
-    std::swap(coroutine_, other.coroutine_);
-    return *this;
-  }
   ~Suspended() {
     if (coroutine_) coroutine_.destroy();
   }
 
   void resume() { std::exchange(coroutine_, nullptr).resume(); }
-  /// The coroutine goes on by itself.
-  void release() { coroutine_ = nullptr; }
 
  private:
   std::coroutine_handle<> coroutine_;
@@ -78,31 +71,13 @@ class Operation {
   IoResult result_;
 };
 
-/// co_await on it puts the coroutine into `waiting`, calls `start`, and gives the result. If that is false, the
-/// coroutine goes on at once, otherwise when somebody resumes `waiting`.
-template <class Start>
-class UntilResumed {
- public:
-  UntilResumed(Suspended& waiting, Start start) : waiting_(waiting), start_(start) {}
+/// co_await on it suspends the coroutine until somebody resumes `waiting`.
+struct UntilResumed {
+  std::coroutine_handle<>& waiting;
 
   bool await_ready() const noexcept { return false; }
-  bool await_suspend(std::coroutine_handle<> coroutine) {
-    waiting_ = Suspended(coroutine);
-    try {
-      started_ = start_();
-    } catch (...) {
-      waiting_.release();
-      throw;
-    }
-    if (!started_) waiting_.release();
-    return started_;
-  }
-  bool await_resume() const noexcept { return started_; }
-
- private:
-  Suspended& waiting_;
-  Start start_;
-  bool started_ = false;
+  void await_suspend(std::coroutine_handle<> coroutine) const noexcept { waiting = coroutine; }
+  void await_resume() const noexcept {}
 };
 
 using Socket = boost::asio::generic::stream_protocol::socket;

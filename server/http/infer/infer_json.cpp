@@ -29,38 +29,39 @@ enum class Context {
   kSkipped
 };
 
-enum class Kind { kText, kObject, kArray };
+using Text = std::optional<std::pmr::string> TensorDocument::*;
 using Count = std::optional<std::uint64_t> Parameters::*;
 using Switch = std::optional<bool> Parameters::*;
 
 struct Key {
   Context context;
   std::string_view name;
-  std::variant<Kind, Count, Switch> value;  // what it must be; for a parameter, where it goes
-
-  bool is(Kind kind) const {
-    const auto* wanted = std::get_if<Kind>(&value);
-    return wanted != nullptr && *wanted == kind;
-  }
+  // Where the value goes; for an object or an array, what the parser is in then. monostate: the request's id.
+  std::variant<std::monostate, Context, Text, Count, Switch> value;
 };
+
+bool is_array(Context context) {
+  return context == Context::kInputs || context == Context::kOutputs || context == Context::kShape ||
+         context == Context::kData;
+}
 
 /// The keys that are known; all others are skipped.
 constexpr Key kKeys[] = {
-    {Context::kRoot, "id", Kind::kText},
-    {Context::kRoot, "parameters", Kind::kObject},
-    {Context::kRoot, "inputs", Kind::kArray},
-    {Context::kRoot, "outputs", Kind::kArray},
+    {Context::kRoot, "id", {}},
+    {Context::kRoot, "parameters", Context::kParameters},
+    {Context::kRoot, "inputs", Context::kInputs},
+    {Context::kRoot, "outputs", Context::kOutputs},
     {Context::kParameters, "timeout", &Parameters::timeout},
     {Context::kParameters, "priority", &Parameters::priority},
     {Context::kParameters, "binary_data_output", &Parameters::binary_data_output},
-    {Context::kInput, "name", Kind::kText},
-    {Context::kInput, "datatype", Kind::kText},
-    {Context::kInput, "shape", Kind::kArray},
-    {Context::kInput, "parameters", Kind::kObject},
-    {Context::kInput, "data", Kind::kArray},
+    {Context::kInput, "name", &TensorDocument::name},
+    {Context::kInput, "datatype", &TensorDocument::datatype},
+    {Context::kInput, "shape", Context::kShape},
+    {Context::kInput, "parameters", Context::kInputParameters},
+    {Context::kInput, "data", Context::kData},
     {Context::kInputParameters, "binary_data_size", &Parameters::binary_data_size},
-    {Context::kOutput, "name", Kind::kText},
-    {Context::kOutput, "parameters", Kind::kObject},
+    {Context::kOutput, "name", &TensorDocument::name},
+    {Context::kOutput, "parameters", Context::kOutputParameters},
     {Context::kOutputParameters, "binary_data", &Parameters::binary_data},
     {Context::kOutputParameters, "classification", &Parameters::classification},
 };
@@ -70,6 +71,7 @@ using Scalar = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, d
 
 constexpr std::size_t kMaxShownName = 64;
 constexpr std::size_t kUsualDepth = 8;
+constexpr std::size_t kMostValues = 10'000;  // outside tensor data
 
 std::string_view kind_of(const Scalar& value) {
   static constexpr std::string_view kKinds[] = {"null",     "a boolean", "a number",
@@ -86,8 +88,13 @@ class DocumentReader {
   static constexpr std::size_t max_key_size = 1U << 16U;
   static constexpr std::size_t max_string_size = 1U << 20U;
 
-  DocumentReader(const InferLimits& limits, Memory* memory)
-      : document(memory), limits_(limits), memory_(memory), nesting_(memory), key_(memory), text_(memory) {
+  DocumentReader(std::uint64_t most_elements, Memory* memory)
+      : document(memory),
+        most_elements_(most_elements),
+        memory_(memory),
+        nesting_(memory),
+        key_(memory),
+        text_(memory) {
     nesting_.reserve(kUsualDepth);
     nesting_.push_back({Context::kDocument, 0});
   }
@@ -98,8 +105,8 @@ class DocumentReader {
   bool on_document_begin(json::error_code&) { return true; }
   bool on_document_end(json::error_code&) { return true; }
 
-  bool on_object_begin(json::error_code& code) { return begin(Kind::kObject, code); }
-  bool on_array_begin(json::error_code& code) { return begin(Kind::kArray, code); }
+  bool on_object_begin(json::error_code& code) { return begin(true, code); }
+  bool on_array_begin(json::error_code& code) { return begin(false, code); }
   bool on_object_end(std::size_t, json::error_code&) { return leave(); }
 
   bool on_array_end(std::size_t size, json::error_code& code) {
@@ -207,20 +214,18 @@ class DocumentReader {
       return fail(code, here() + "." + name + " must be a whole number of at least 0");
     if (std::holds_alternative<Switch>(known_->value))
       return fail(code, here() + "." + name + " must be true or false");
-    const std::string wanted = known_->is(Kind::kObject)  ? "an object"
-                               : known_->is(Kind::kArray) ? "an array"
-                                                          : "a string";
+    const auto* next = std::get_if<Context>(&known_->value);
+    const std::string wanted = next == nullptr ? "a string" : is_array(*next) ? "an array" : "an object";
     return fail(code, "'" + name + "' in " + here() + " is " + std::string(found) + "; it must be " + wanted);
   }
   bool count(json::error_code& code) {
-    if (context() != Context::kData && ++values_ > limits_.values)
-      return fail(code, "more than " + std::to_string(limits_.values) + " JSON values outside tensor data");
+    if (context() != Context::kData && ++values_ > kMostValues)
+      return fail(code, "more than " + std::to_string(kMostValues) + " JSON values outside tensor data");
     return true;
   }
 
-  bool begin(Kind kind, json::error_code& code) {
+  bool begin(bool object, json::error_code& code) {
     if (!count(code)) return false;
-    const bool object = kind == Kind::kObject;
     const std::string_view what = object ? "an object" : "an array";
     switch (context()) {
       case Context::kDocument:
@@ -236,13 +241,12 @@ class DocumentReader {
         return object ? fail(code, here() + " holds an object; it takes numbers") : begin_data(code);
       case Context::kSkipped:
         return enter(Context::kSkipped);
-      default:
+      default: {
         if (known_ == nullptr) return enter(Context::kSkipped);
-        if (!known_->is(kind)) return wrong_kind(code, what);
-        if (!object) return begin_known_array(code);
-        return enter(context() == Context::kInput    ? Context::kInputParameters
-                     : context() == Context::kOutput ? Context::kOutputParameters
-                                                     : Context::kParameters);
+        const auto* next = std::get_if<Context>(&known_->value);
+        if (next == nullptr || is_array(*next) == object) return wrong_kind(code, what);
+        return begin_known(*next, code);
+      }
     }
   }
 
@@ -255,34 +259,25 @@ class DocumentReader {
 
   /// The current object or array, for messages.
   std::string here() const {
+    // In the order of Context.
+    static constexpr std::string_view kNames[] = {
+        "", "", "parameters", "inputs", "", ".parameters", "outputs", "", ".parameters", ".shape", ".data"};
     std::string out;
     for (const Nesting& level : nesting_) {
-      if (level.context == Context::kInputs) out = "inputs";
-      if (level.context == Context::kOutputs) out = "outputs";
+      if (level.context == Context::kSkipped) break;
       if (level.context == Context::kInput) out += "[" + std::to_string(document.inputs->size() - 1) + "]";
       if (level.context == Context::kOutput) out += "[" + std::to_string(document.outputs->size() - 1) + "]";
-      if (level.context == Context::kParameters) out = "parameters";
-      if (level.context == Context::kInputParameters || level.context == Context::kOutputParameters)
-        out += ".parameters";
-      if (level.context == Context::kShape) out += ".shape";
-      if (level.context == Context::kData && !out.ends_with(".data")) out += ".data";
+      if (out.ends_with(".data")) break;  // nested arrays of data have one name
+      out += kNames[static_cast<std::size_t>(level.context)];
     }
     return out.empty() ? "the request" : out;
   }
 
-  bool begin_known_array(json::error_code& code) {
-    if (known_->name == "inputs") {
-      document.inputs.emplace(memory_);
-      return enter(Context::kInputs);
-    }
-    if (known_->name == "outputs") {
-      document.outputs.emplace(memory_);
-      return enter(Context::kOutputs);
-    }
-    if (known_->name == "shape") {
-      tensor().shape.emplace(memory_);
-      return enter(Context::kShape);
-    }
+  bool begin_known(Context next, json::error_code& code) {
+    if (next == Context::kInputs) document.inputs.emplace(memory_);
+    if (next == Context::kOutputs) document.outputs.emplace(memory_);
+    if (next == Context::kShape) tensor().shape.emplace(memory_);
+    if (next != Context::kData) return enter(next);
     tensor().data.emplace();
     leaf_depth_.reset();
     data_depth_ = 0;
@@ -301,8 +296,8 @@ class DocumentReader {
     auto& data = *tensor().data;
     if (!leaf_depth_) leaf_depth_ = data.nesting.size();
     if (data_depth_ != *leaf_depth_) return fail(code, here() + " is ragged: numbers beside arrays");
-    if (++numbers_ > limits_.data_elements)
-      return fail(code, here() + ": the tensors hold more than " + std::to_string(limits_.data_elements) +
+    if (++numbers_ > most_elements_)
+      return fail(code, here() + ": the tensors hold more than " + std::to_string(most_elements_) +
                             " elements, all that the model takes");
     const auto take = [&](auto element) {
       if constexpr (std::is_constructible_v<Number, decltype(element)>) data.numbers.emplace_back(element);
@@ -347,11 +342,9 @@ class DocumentReader {
       return given != nullptr;
     }
     const auto* text = std::get_if<std::string_view>(&value);
-    if (text == nullptr || !known_->is(Kind::kText)) return false;
-    std::pmr::string& to = context() == Context::kRoot ? document.id
-                           : known_->name == "name"    ? tensor().name.emplace(memory_)
-                                                       : tensor().datatype.emplace(memory_);
-    to = *text;
+    if (text == nullptr || std::holds_alternative<Context>(known_->value)) return false;
+    const auto* to = std::get_if<Text>(&known_->value);
+    (to == nullptr ? document.id : (tensor().**to).emplace(memory_)) = *text;
     return true;
   }
 
@@ -372,7 +365,7 @@ class DocumentReader {
     return true;
   }
 
-  const InferLimits limits_;
+  const std::uint64_t most_elements_;
   Memory* const memory_;
   std::pmr::vector<Nesting> nesting_;
   std::pmr::string key_;        // the last key of the innermost object
@@ -385,8 +378,8 @@ class DocumentReader {
 
 }  // namespace
 
-Result<InferDocument> parse_infer_json(std::string_view text, const InferLimits& limits, Memory* memory) {
-  json::basic_parser<DocumentReader> parser(json::parse_options{}, limits, memory);
+Result<InferDocument> parse_infer_json(std::string_view text, std::uint64_t most_elements, Memory* memory) {
+  json::basic_parser<DocumentReader> parser(json::parse_options{}, most_elements, memory);
   json::error_code code;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), code);
   if (parser.handler().error) return *parser.handler().error;

@@ -47,14 +47,10 @@ struct InferDocument {
   std::optional<std::pmr::vector<TensorDocument>> inputs, outputs;
 };
 
-struct InferLimits {
-  std::size_t data_elements = 0;  // numbers in the data of all tensors
-  std::size_t values = 10'000;    // JSON values outside tensor data
-};
-
 /// Unknown keys are skipped, because clients may send more than we know. kInvalidInput, naming the field, if a known
 /// key or parameter occurs twice or has a value of the wrong kind; kUnsupported for parameters of sequences and of
-/// shared memory. `memory` must outlive the document.
-Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits, Memory* memory);
+/// shared memory. The tensors may hold `most_elements` numbers together; beside them there may be 10,000 JSON values.
+/// `memory` must outlive the document.
+Result<InferDocument> parse_infer_json(std::string_view json, std::uint64_t most_elements, Memory* memory);
 
 }  // namespace millrace::server::http

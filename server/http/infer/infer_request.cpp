@@ -274,12 +274,12 @@ Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> bo
     if (json_bytes == 0) return reader.read_raw(body);
   }
 
-  InferLimits limits;
-  for (const auto& signature : model.inputs) limits.data_elements += elements_of(signature);
+  std::uint64_t elements = 0;
+  for (const auto& signature : model.inputs) elements += elements_of(signature);
   const std::string_view json(reinterpret_cast<const char*>(body.data()), json_bytes);
   std::array<std::byte, kStackBytes> stack;
   std::pmr::monotonic_buffer_resource memory(stack.data(), stack.size());
-  auto parsed = parse_infer_json(json, limits, &memory);
+  auto parsed = parse_infer_json(json, elements, &memory);
   if (parsed) return reader.read(*parsed, body.subspan(json_bytes));
   const Error& error = parsed.error();
   return Error(error.code(), error.message() + std::string(header_length ? "" : binary_hint(json)));

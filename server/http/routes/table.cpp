@@ -229,7 +229,8 @@ Outcome not_offered(const Call& call) {
 
 // The console.
 
-Response console_response(std::string_view name) {
+Outcome console_file(const Call& call) {
+  const std::string_view name = call.names.file.empty() ? "index.html" : call.names.file;
   const auto file = console::find(name);
   if (!file) return error_response(404, "no such route: /console/" + std::string(name.substr(0, 200)));
   Response response;
@@ -240,14 +241,6 @@ Response console_response(std::string_view name) {
       "X-Content-Type-Options: nosniff\r\n";
   response.binary.push_back(std::as_bytes(std::span(file->bytes)));
   return response;
-}
-
-Outcome console_page(const Call&) {
-  return console_response("index.html");
-}
-
-Outcome console_file(const Call& call) {
-  return console_response(call.names.file);
 }
 
 }  // namespace
@@ -282,7 +275,7 @@ std::span<const Route> routes() {
        model_document<model_description>},
       {kGet, "/metrics", Scope::kRead, metrics_page},
       // The page itself needs no token. The routes that it asks have scopes of their own.
-      {kGet, "/", Scope::kNone, console_page},
+      {kGet, "/", Scope::kNone, console_file},
       {kGet, "/console/{file}", Scope::kNone, console_file},
   };
   return kRoutes;
