@@ -240,8 +240,8 @@ const Setting* setting_meant_by(const std::string& name) {
   return nearest;
 }
 
-/// Refuses variables that begin like a section, and warns of others that resemble a setting's. They are not
-/// refused, since other programs may use names that begin with MILLRACE_.
+/// Refuses unknown variables that begin like a section. Warns of other unknown ones that resemble a setting's, but
+/// does not refuse them, since other programs may use names that begin with MILLRACE_.
 Status check_names(const std::map<std::string, std::string>& environment,
                    std::vector<std::string>& warnings) {
   for (const auto& [name, value] : environment) {

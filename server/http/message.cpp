@@ -59,7 +59,7 @@ unsigned retry_seconds(std::chrono::milliseconds wait) {
 
 Response error_response(const Error& error, std::chrono::milliseconds retry_after) {
   Response response = error_response(status_of(error.code()), error.message());
-  // A full queue, a lost card and a drain pass by themselves; a deadline that passed does not come back.
+  // A retry may succeed after a full queue, a lost card or a drain, but not after a passed deadline.
   if (error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kUnavailable)
     response.retry_after_seconds = retry_seconds(retry_after);
   return response;

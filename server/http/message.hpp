@@ -17,7 +17,7 @@ namespace millrace::server::http {
 
 enum class Method { kGet, kPost, kOptions, kOther };
 
-/// The headers of a request beside those in Request. They are looked up when they are wanted.
+/// The headers of a request that have no member in Request. They are looked up on demand.
 class Headers {
  public:
   /// Empty if there is none. The case of names does not matter.
@@ -69,10 +69,10 @@ std::uint64_t body_bytes(const Response& response);
 /// The HTTP status of an error: README.md, "Status codes".
 unsigned status_of(ErrorCode code);
 
-/// A wait as Retry-After says it: whole seconds, rounded up, 1 to 60.
+/// The value of Retry-After for this wait: whole seconds, rounded up, 1 to 60.
 unsigned retry_seconds(std::chrono::milliseconds wait);
 
-/// {"error":"<message>"} with the error's status, and with Retry-After if the condition passes by itself.
+/// {"error":"<message>"} with the error's status. It has Retry-After if the same request may succeed later.
 Response error_response(const Error& error, std::chrono::milliseconds retry_after = std::chrono::seconds(1));
 Response error_response(unsigned status, std::string_view message);
 

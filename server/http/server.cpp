@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kCloseBound{1'000};
 
-/// How often deadlines are checked: often enough that the shortest is kept to within a quarter.
+/// The interval between two checks of deadlines: a quarter of the shortest deadline.
 milliseconds tick_of(const ServerOptions& options) {
   const milliseconds shortest = std::min({options.idle_timeout, options.header_timeout, options.body_timeout,
                                           options.write_timeout, options.linger});
@@ -70,7 +70,7 @@ class IoThread {
   void stop() {
     context_.stop();
     if (thread_.joinable()) thread_.join();
-    // What pipelines completed last: a connection lives until it has seen that.
+    // Run the handlers that pipelines posted last: each connection exists until its handler has run.
     context_.restart();
     context_.poll();
   }
@@ -165,7 +165,7 @@ class BeastServer final : public Server {
     begin_drain();
     const auto end = Clock::now() + bound;
     while (!idle() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
-    // Every accepted frame completes in here, so every waiting connection gets something to answer.
+    // This completes every accepted frame, so that each connection that waits has an answer to send.
     registry_.stop(milliseconds(0));
     net::post(accepting(), [this] {
       for (auto& listener : listeners_) listener->close();

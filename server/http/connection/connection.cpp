@@ -30,10 +30,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kFirstChunk = Incoming::kFirstChunk;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What the connection does. run() alone decides what comes next; the I/O thread reads it to keep deadlines.
+/// What the connection does at the moment. The I/O thread reads it to enforce deadlines.
 enum class Phase {
   kHandshake,  // of TLS
-  kReading,    // waits for a request, or is in the middle of one
+  kReading,    // waits for a request, or has received a part of one
   kWorking,    // a pipeline or another thread works on the request
   kWriting,
   kLingering,  // nothing more is answered; the client's bytes are read, so that it is not reset
@@ -172,7 +172,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     if (body_bytes > held_ && !hold(body_bytes - held_)) return held_too_much();
     if (incoming_.done() || !incoming_.take_header()) return std::nullopt;
     deadline_ = Clock::now() + server_.options.body_timeout;
-    // What will be refused anyway is refused before its body is sent.
+    // Refuse what the body cannot change before the client sends the body.
     if (auto no = server_.api.refusal(incoming_.request(access_), thread_.workspace)) return no;
     if (incoming_.announced() > body_bytes + room_to_hold()) return held_too_much();
     return std::nullopt;
@@ -345,8 +345,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
   BufferView prepare_answer() {
     phase_ = Phase::kWriting;
     deadline_ = Clock::now() + server_.options.write_timeout;
-    // A client that is told to close sends its next request elsewhere instead of on a connection that is cut.
-    // Probes of this server's own sockets keep their connection, to see that it is not ready.
+    // Tell the client to close, so that it sends its next request elsewhere and not on a connection that is cut.
+    // GETs on the server's own sockets keep their connection: health probes should see that it is not ready.
     if (server_.api.leaving() && (passed_ || incoming_.is(verb::post))) exchange_->keep_alive = false;
     const Response& response = exchange_->response;
     if (incoming_.has_header())
@@ -386,7 +386,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     drop_body();
   }
 
-  /// Returns the id for the answer; good until the parser goes.
+  /// Returns the id for the answer. It is valid until the request ends.
   std::string_view log_request() {
     Asked about{"a request", "that was not read", {}, exchange_->admin, peer_.data(), {}, exchange_->arrival};
     if (exchange_->inference) about.version = exchange_->inference->served().version();

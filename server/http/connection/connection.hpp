@@ -78,7 +78,7 @@ struct ThreadState {
   bool closing = false;
 };
 
-/// What the listener says of a connection that it accepted.
+/// A connection that a listener accepted, without its socket.
 struct Accepted {
   Access access;
   std::shared_ptr<boost::asio::ssl::context> tls;  // null: no TLS

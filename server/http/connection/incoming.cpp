@@ -96,7 +96,7 @@ std::optional<Response> Incoming::framing_fault() const {
   if (first != end && (std::next(first) != end || !boost::beast::iequals(first->value(), "chunked")))
     return error_response(501, "Transfer-Encoding '" + std::string(view_of(first->value()).substr(0, 64)) +
                                    "' is not offered; 'chunked' alone is");
-  // A proxy may have found another end of the body (RFC 9112, 6.1).
+  // A proxy may have seen the end of the body elsewhere (RFC 9112, 6.1).
   if (first != end && http_1_0())
     return error_response(400, "malformed HTTP: HTTP/1.0 knows no Transfer-Encoding");
   if (!parser_->is_done() && buffer_.size() > options_.max_header_bytes)

@@ -24,7 +24,7 @@ class Incoming final : public Headers {
 
   explicit Incoming(const ServerOptions& options) : options_(options) {}
 
-  /// For the next request. Bytes that are buffered stay, as its beginning.
+  /// Prepares for the next request. Buffered bytes stay: they are its beginning.
   void begin();
   /// The request was answered: its header and body go.
   void end();

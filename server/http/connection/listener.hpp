@@ -45,7 +45,7 @@ class Listener {
   bool passed() const { return std::holds_alternative<Passed>(wanted_.at); }
 
   Server::Address address() const;
-  /// What is the same for all connections of this listener.
+  /// The properties that all connections of this listener share.
   Accepted accepted() const;
 
  private:
@@ -68,8 +68,8 @@ class Listener {
   Access access_;
   std::string address_;
   std::string unlink_;          // the file of our Unix socket
-  bool listening_ = false;      // since before it was passed to us
-  bool cannot_accept_ = false;  // and the log says so
+  bool listening_ = false;      // the service manager passed a socket that listens already
+  bool cannot_accept_ = false;  // the last accept failed, and the log says so
 };
 
 }  // namespace millrace::server::http

@@ -36,7 +36,7 @@ using Switch = std::optional<bool> Parameters::*;
 struct Key {
   Context context;
   std::string_view name;
-  // Where the value goes; for an object or an array, what the parser is in then. monostate: the request's id.
+  // Where the value is stored. Context: an object or an array, which the parser enters. monostate: the request's id.
   std::variant<std::monostate, Context, Text, Count, Switch> value;
 };
 
@@ -368,9 +368,10 @@ class DocumentReader {
   const std::uint64_t most_elements_;
   Memory* const memory_;
   std::pmr::vector<Nesting> nesting_;
-  std::pmr::string key_;        // the last key of the innermost object
-  const Key* known_ = nullptr;  // the same among kKeys; null: it is skipped
-  std::pmr::string text_;       // a string, key or number that arrives in parts
+  std::pmr::string key_;  // the last key of the innermost object
+  const Key* known_ =
+      nullptr;             // the row of kKeys for key_; null: the key is unknown, and its value is skipped
+  std::pmr::string text_;  // a string, key or number that arrives in parts
   std::size_t values_ = 0, numbers_ = 0;
   std::size_t data_depth_ = 0;             // arrays open inside the current data
   std::optional<std::size_t> leaf_depth_;  // depth at which the current data's numbers stand

@@ -22,7 +22,7 @@ struct NumberList {
   std::vector<std::size_t> nesting;  // length of the arrays at each level: {n} for a flat list
 };
 
-/// Those that are known, of the request, of an input or of an output: README.md says which belong to which.
+/// The known parameters of a request, of an input and of an output. README.md says which belong to which.
 struct Parameters {
   std::optional<std::uint64_t> timeout, priority, binary_data_size, classification;
   std::optional<bool> binary_data_output, binary_data;

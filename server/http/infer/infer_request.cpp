@@ -56,7 +56,7 @@ class RequestReader {
     const auto& [timeout, priority, size, classes, binary_outputs, binary_output] = document.parameters;
     if (timeout.value_or(0) > 0)
       request_.timeout = std::chrono::microseconds(std::min(*timeout, kLongestTimeout));
-    // 0: the usual one (Triton's clients send it where none is wanted); beyond the last: the last.
+    // Triton's clients send 0 if they want none: the usual priority. A number beyond the last means the last.
     if (priority.value_or(0) > 0)
       request_.priority =
           static_cast<std::uint8_t>(std::min<std::uint64_t>(*priority, runtime::pipeline::kLastPriority));
@@ -64,7 +64,7 @@ class RequestReader {
     return take_outputs(document, binary_outputs.value_or(false));
   }
 
-  /// The body is the only input. All outputs are binary.
+  /// Raw mode: the whole body is the model's only input, and all outputs are binary.
   Status read_raw(Bytes body) {
     if (model_.inputs.size() != 1)
       return bad("Inference-Header-Content-Length: 0 (raw mode) needs a model of one input; this one has " +
@@ -94,7 +94,7 @@ class RequestReader {
     std::optional<std::string_view> name;
   };
 
-  /// "inputs[0] 'x'" and what is wrong with it.
+  /// An error about the current tensor: "inputs[0] 'x'", then `what`.
   Error fault(const std::string& what) const {
     return bad(std::string(where_.list) + "[" + std::to_string(where_.index) + "]" +
                (where_.name ? " " + shown(*where_.name) : "") + what);
@@ -104,7 +104,7 @@ class RequestReader {
     return index < quantised_.size() && quantised_[index] ? &*quantised_[index] : nullptr;
   }
 
-  /// Finds the tensor in the model by its name, which must occur once.
+  /// The index in the model of the tensor with this name. An error if the request has the name twice.
   Result<std::size_t> find(std::string_view list, const Tensors& tensors, std::size_t at,
                            const std::vector<TensorSignature>& signatures) {
     where_ = {list, at, {}};

@@ -86,7 +86,7 @@ class InferencePool {
   Lease take();
 
  private:
-  // More than this is freed, so that the memory of a burst is not kept for ever.
+  // Inferences beyond these limits are freed, so that the memory of a burst is not kept for ever.
   static constexpr std::size_t kMost = 64;
   static constexpr std::size_t kMostBytes = 16U << 20U;
 

@@ -125,8 +125,8 @@ class Api {
   /// The lines that let a page of the request's origin read the answer; empty if none may.
   std::string cors_headers(const Request& request) const;
 
-  /// Records a request that failed by no fault of its client, or because there was too much to do. The last 64 are
-  /// kept. Any thread.
+  /// Records a request that failed although its client did nothing wrong, or because the server was overloaded. The
+  /// last 64 are kept. Any thread.
   void note_failure(std::string_view target, const Response& response);
   /// The recorded failures, oldest first. Any thread.
   std::vector<Failure> failures() const;

@@ -22,10 +22,10 @@ std::string model_description(const models::Model& model);
 
 // Not for I/O threads: some of these read card registers, others are long.
 
-/// Every model's pipeline, its cards and links, and the latest latencies.
+/// The pipelines of all models with their cards, their links and the latest latencies.
 std::string pipeline_status(const models::Snapshot& snapshot);
 
-/// Each partition's nodes, its place, and what its card does.
+/// The partitions of every model: their nodes, the card of each, and how busy that card is.
 std::string partition_status(const models::Snapshot& snapshot);
 
 /// The plan of every model: endpoints, images, partitions, channels.

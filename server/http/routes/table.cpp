@@ -96,7 +96,7 @@ bool match(std::string_view pattern, Path path, RouteNames& names) {
   return false;
 }
 
-/// The answer about a model that is not there: not yet, or not at all.
+/// The answer to a request for a model that is still being loaded, or that does not exist.
 Response not_served(const Call& call) {
   const auto& [model, version, file] = call.names;
   const std::string name = "model '" + std::string(model) + "'";
@@ -274,7 +274,7 @@ std::span<const Route> routes() {
       {kGet, "/v2/millrace/models/{model}[/versions/{version}]", Scope::kRead,
        model_document<model_description>},
       {kGet, "/metrics", Scope::kRead, metrics_page},
-      // The page itself needs no token. The routes that it asks have scopes of their own.
+      // The page itself needs no token. The routes that it calls have scopes of their own.
       {kGet, "/", Scope::kNone, console_file},
       {kGet, "/console/{file}", Scope::kNone, console_file},
   };
