@@ -19,136 +19,214 @@ std::uint64_t packets(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
   return (frame_bytes + packet_bytes - 1) / packet_bytes;
 }
 
-class Planner {
- public:
-  explicit Planner(Deployment& deployment) : d_(deployment) {
-    for (const auto& tensor : d_.model.inputs) producer_[tensor.name] = {"", tensor.name};
-    for (const auto& partition : d_.partitions) {
-      for (const auto& port : partition.outputs) {
-        producer_[port.tensor] = {partition.name, port.name};
-        port_[port.tensor] = &port;
+/// Who makes a tensor. A model's input has no port.
+struct Producer {
+  PortRef end;
+  const Port* port = nullptr;
+};
+
+std::map<std::string, Producer> producers_of(const Deployment& d) {
+  std::map<std::string, Producer> producers;
+  for (const auto& tensor : d.model.inputs) producers[tensor.name] = {{"", tensor.name}, nullptr};
+  for (const auto& partition : d.partitions)
+    for (const auto& port : partition.outputs) producers[port.tensor] = {{partition.name, port.name}, &port};
+  return producers;
+}
+
+std::string label(const PortRef& end) {
+  return (end.partition.empty() ? "model" : end.partition) + "." + end.port;
+}
+
+bool on_host(const Deployment& d, const PortRef& end) {
+  const Partition* partition = d.find_partition(end.partition);
+  return partition == nullptr || partition->kind == PartitionKind::kHost;
+}
+
+void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer, const Port& port) {
+  Channel channel;
+  channel.id = static_cast<std::uint32_t>(d.channels.size());
+  channel.producer = producer;
+  channel.consumer = consumer;
+  channel.name = label(producer) + ">" + label(consumer);
+  channel.type = port.type;
+  channel.slice = {0, port.elements(), 1, 1};
+  if (on_host(d, producer) || on_host(d, consumer)) {
+    channel.transport = Transport::kHost;
+    channel.frame_bytes = port.storage_bytes();
+  } else {
+    channel.transport = Transport::kAurora;
+    channel.frame_bytes = kernels::packed_bytes(port.type, port.elements());
+    channel.packet_bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(channel.frame_bytes, kPacketBytes));
+  }
+  d.channels.push_back(std::move(channel));
+}
+
+Status add_channels(Deployment& d) {
+  const auto producers = producers_of(d);
+  for (const auto& partition : d.partitions)
+    for (const auto& port : partition.inputs) {
+      const auto made = producers.find(port.tensor);
+      if (made == producers.end())
+        return Error(ErrorCode::kInternal, "nothing makes tensor '" + port.tensor + "'");
+      add_channel(d, made->second.end, {partition.name, port.name}, port);
+    }
+  for (const auto& tensor : d.model.outputs) {
+    const auto made = producers.find(tensor.name);
+    if (made == producers.end() || made->second.port == nullptr)
+      return Error(ErrorCode::kUnsupported,
+                   "model output '" + tensor.name + "' is not computed: it is an input or a constant");
+    add_channel(d, made->second.end, {"", tensor.name}, *made->second.port);
+  }
+  return {};
+}
+
+/// Credits for two frames let one arrive while the other is read: a packet's credit returns once all of it
+/// is read, and packets need not be equal. Where branches meet again, the shorter one must also hold the
+/// frames that the longer one still computes: one for each partition it is shorter by, and one more.
+void set_credits(Deployment& d) {
+  std::map<std::string, std::uint32_t> depth;  // longest way from the model's inputs, in partitions
+  for (const auto& partition : d.partitions) {
+    std::uint32_t& mine = depth[partition.name];
+    for (const auto& channel : d.channels)
+      if (channel.consumer.partition == partition.name && !channel.producer.partition.empty())
+        mine = std::max(mine, depth[channel.producer.partition] + 1);
+  }
+  for (auto& channel : d.channels) {
+    if (channel.transport == Transport::kHost) continue;
+    const std::uint64_t frame = packets(channel.frame_bytes, channel.packet_bytes);
+    const auto joined = std::count_if(d.channels.begin(), d.channels.end(), [&](const Channel& other) {
+      return other.consumer.partition == channel.consumer.partition;
+    });
+    const std::uint32_t apart = depth[channel.consumer.partition] - depth[channel.producer.partition];
+    const std::uint64_t wanted =
+        joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(2 * frame, kUsualCredits);
+    channel.credits = static_cast<std::uint32_t>(std::min(wanted, kMostCredits));
+  }
+}
+
+void add_port_plan(Deployment& d, const Partition& partition, const Port& port, Action action) {
+  PortPlan plan{partition.endpoint, partition.name, port.name, {}};
+  const PortRef self{partition.name, port.name};
+  for (const auto& channel : d.channels)
+    if ((action == Action::kSend ? channel.producer : channel.consumer) == self)
+      plan.steps.push_back({action, channel.id, channel.frame_bytes});
+  d.communication.push_back(std::move(plan));
+}
+
+// The check for cyclic waits runs the plan with counts of packets. If three frames pass under the worst behaviour
+// (see find_cyclic_wait()), any number passes: a fourth frame meets the same state as the second one.
+
+constexpr std::uint32_t kFrames = 3;
+
+struct Wire {
+  const Channel* channel = nullptr;
+  std::uint64_t sent = 0, taken = 0;  // packets
+  bool has_room() const { return channel->credits == 0 || sent - taken < channel->credits; }
+};
+
+/// The packets of a frame at a port, in order.
+struct PortState {
+  std::vector<Wire*> packets;
+  std::size_t moved = 0;  // of the current frame
+  Wire& next() const { return *packets[moved]; }
+};
+
+struct Node {
+  const Partition* partition = nullptr;
+  std::vector<PortState> inputs, outputs;
+  std::uint64_t ticks = 0;  // lock-steps in which a frame's inputs are taken
+  std::uint64_t tick = 0;
+  std::uint32_t frame = 0;
+
+  /// The packets taken when the next tick is done.
+  std::size_t due(const PortState& port) const {
+    return ((tick + 1) * port.packets.size() + ticks - 1) / ticks;
+  }
+
+  bool can_take(const PortState& port) const {
+    std::map<const Wire*, std::uint64_t> needed;
+    for (std::size_t moved = port.moved; moved < due(port); ++moved) ++needed[port.packets[moved]];
+    return std::all_of(needed.begin(), needed.end(),
+                       [](const auto& need) { return need.first->sent - need.first->taken >= need.second; });
+  }
+
+  bool advance() {
+    if (frame == kFrames) return false;
+    if (tick < ticks) {
+      if (!std::all_of(inputs.begin(), inputs.end(), [&](const auto& port) { return can_take(port); }))
+        return false;
+      for (auto& port : inputs)
+        for (const std::size_t until = due(port); port.moved < until; ++port.moved) ++port.next().taken;
+      ++tick;
+      return true;
+    }
+    bool moved = false, done = true;
+    for (auto& port : outputs) {
+      if (port.moved < port.packets.size() && port.next().has_room()) {
+        ++port.next().sent;
+        ++port.moved;
+        moved = true;
       }
+      done = done && port.moved == port.packets.size();
     }
+    if (!done) return moved;
+    for (auto* ports : {&inputs, &outputs})
+      for (auto& port : *ports) port.moved = 0;
+    tick = 0;
+    ++frame;
+    return true;
   }
 
-  Status plan() {
-    for (const auto& partition : d_.partitions)
-      for (const auto& port : partition.inputs)
-        MILLRACE_TRY(add(port.tensor, {partition.name, port.name}, port));
-    for (const auto& tensor : d_.model.outputs) {
-      const auto found = port_.find(tensor.name);
-      if (found == port_.end())
-        return Error(ErrorCode::kUnsupported,
-                     "model output '" + tensor.name + "' is not computed: it is an input or a constant");
-      MILLRACE_TRY(add(tensor.name, {"", tensor.name}, *found->second));
-    }
-    set_credits();
-    for (const auto& partition : d_.partitions) {
-      for (const auto& port : partition.inputs) add_port_plan(partition, port, Action::kReceive);
-      for (const auto& port : partition.outputs) add_port_plan(partition, port, Action::kSend);
-    }
-    return {};
+  std::string waiting() const {
+    const std::string who = "partition '" + partition->name + "' waits ";
+    for (const auto& port : inputs)
+      if (tick < ticks && !can_take(port))
+        return who + "for data of channel '" + port.next().channel->name + "'";
+    for (const auto& port : outputs)
+      if (port.moved < port.packets.size() && !port.next().has_room()) {
+        const Channel& channel = *port.next().channel;
+        return who + "for credits of channel '" + channel.name + "' (" + std::to_string(channel.credits) +
+               " packets)";
+      }
+    return who + "for another partition";
   }
-
- private:
-  bool on_host(const PortRef& end) const {
-    const Partition* partition = d_.find_partition(end.partition);
-    return partition == nullptr || partition->kind == PartitionKind::kHost;
-  }
-
-  Status add(const std::string& tensor, const PortRef& consumer, const Port& port) {
-    const auto made = producer_.find(tensor);
-    if (made == producer_.end()) return Error(ErrorCode::kInternal, "nothing makes tensor '" + tensor + "'");
-    Channel channel;
-    channel.id = static_cast<std::uint32_t>(d_.channels.size());
-    channel.producer = made->second;
-    channel.consumer = consumer;
-    channel.name = label(channel.producer) + ">" + label(channel.consumer);
-    channel.type = port.type;
-    channel.slice = {0, port.elements(), 1, 1};
-    if (on_host(channel.producer) || on_host(channel.consumer)) {
-      channel.transport = Transport::kHost;
-      channel.frame_bytes = port.storage_bytes();
-    } else {
-      channel.transport = Transport::kAurora;
-      channel.frame_bytes = kernels::packed_bytes(port.type, port.elements());
-      channel.packet_bytes =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(channel.frame_bytes, kPacketBytes));
-    }
-    d_.channels.push_back(std::move(channel));
-    return {};
-  }
-
-  static std::string label(const PortRef& end) {
-    return (end.partition.empty() ? "model" : end.partition) + "." + end.port;
-  }
-
-  /// Credits for two frames let one arrive while the other is read: a packet's credit returns once all of it
-  /// is read, and packets need not be equal. Where branches meet again, the shorter one must also hold the
-  /// frames that the longer one still computes: one for each partition it is shorter by, and one more.
-  void set_credits() {
-    std::map<std::string, std::uint32_t> depth;  // longest way from the model's inputs, in partitions
-    for (const auto& partition : d_.partitions) {
-      std::uint32_t& mine = depth[partition.name];
-      for (const auto& channel : d_.channels)
-        if (channel.consumer.partition == partition.name && !channel.producer.partition.empty())
-          mine = std::max(mine, depth[channel.producer.partition] + 1);
-    }
-    for (auto& channel : d_.channels) {
-      if (channel.transport == Transport::kHost) continue;
-      const std::uint64_t frame = packets(channel.frame_bytes, channel.packet_bytes);
-      const auto joined = std::count_if(d_.channels.begin(), d_.channels.end(), [&](const Channel& other) {
-        return other.consumer.partition == channel.consumer.partition;
-      });
-      const std::uint32_t apart = depth[channel.consumer.partition] - depth[channel.producer.partition];
-      const std::uint64_t wanted =
-          joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(2 * frame, kUsualCredits);
-      channel.credits = static_cast<std::uint32_t>(std::min(wanted, kMostCredits));
-    }
-  }
-
-  void add_port_plan(const Partition& partition, const Port& port, Action action) {
-    PortPlan plan{partition.endpoint, partition.name, port.name, {}};
-    const PortRef self{partition.name, port.name};
-    for (const auto& channel : d_.channels)
-      if ((action == Action::kSend ? channel.producer : channel.consumer) == self)
-        plan.steps.push_back({action, channel.id, channel.frame_bytes});
-    d_.communication.push_back(std::move(plan));
-  }
-
-  Deployment& d_;
-  std::map<std::string, PortRef> producer_;
-  std::map<std::string, const Port*> port_;
 };
 
-/// The load of the cables between two cards, in one direction.
-struct Way {
-  std::uint64_t channels = 0;
-  std::vector<std::uint64_t> loads;  // of its channels, bytes a frame on the wire
-};
+std::uint64_t packets_of(const Channel& channel) {
+  const std::uint64_t packet =
+      std::max<std::uint64_t>(channel.packet_bytes == 0 ? channel.frame_bytes : channel.packet_bytes, 1);
+  return std::max<std::uint64_t>(packets(channel.frame_bytes, packet), 1);
+}
 
 }  // namespace
 
 Status plan_communication(Deployment& deployment) {
   deployment.channels.clear();
   deployment.communication.clear();
-  return Planner(deployment).plan();
+  MILLRACE_TRY(add_channels(deployment));
+  set_credits(deployment);
+  for (const auto& partition : deployment.partitions) {
+    for (const auto& port : partition.inputs) add_port_plan(deployment, partition, port, Action::kReceive);
+    for (const auto& port : partition.outputs) add_port_plan(deployment, partition, port, Action::kSend);
+  }
+  return {};
 }
 
 Status check_communication(const Deployment& deployment, const Cluster& cluster, const Binding& binding,
                            std::optional<double> frames_per_second) {
-  std::map<std::pair<std::string, std::string>, Way> ways;
+  // For each pair of cards, in one direction: the bytes of a frame on the wire, channel by channel.
+  std::map<std::pair<std::string, std::string>, std::vector<std::uint64_t>> loads_between;
   for (const auto& channel : deployment.channels) {
     if (channel.transport == Transport::kHost) continue;
     const auto card = [&](const PortRef& end) {
       const auto found = binding.find(deployment.find_partition(end.partition)->endpoint);
       return found == binding.end() ? std::string() : found->second;
     };
-    Way& way = ways[{card(channel.producer), card(channel.consumer)}];
-    ++way.channels;
-    way.loads.push_back(frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes));
+    loads_between[{card(channel.producer), card(channel.consumer)}].push_back(
+        frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes));
   }
-  for (const auto& [cards, way] : ways) {
+  for (const auto& [cards, loads] : loads_between) {
     std::uint64_t cables = 0;
     double slowest = std::numeric_limits<double>::infinity();
     for (const auto& cable : cluster.cables) {
@@ -161,14 +239,14 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
     if (cables == 0)
       return Error(ErrorCode::kDoesNotFit,
                    "cluster '" + cluster.name + "' has no cable " + between + ", and the plan needs one");
-    if (way.channels > cables * abi::kMaxTags)
-      return Error(ErrorCode::kDoesNotFit, std::to_string(way.channels) + " channels " + between + ", but " +
+    if (loads.size() > cables * abi::kMaxTags)
+      return Error(ErrorCode::kDoesNotFit, std::to_string(loads.size()) + " channels " + between + ", but " +
                                                std::to_string(cables) + " cable(s) carry " +
                                                std::to_string(cables * abi::kMaxTags) +
                                                " each way; cut elsewhere (--partitions) or add a cable");
     // A channel takes the cable with the least load so far.
     std::vector<std::uint64_t> carried(cables, 0);
-    for (const auto load : way.loads) *std::min_element(carried.begin(), carried.end()) += load;
+    for (const auto load : loads) *std::min_element(carried.begin(), carried.end()) += load;
     const double needed = frames_per_second.value_or(0) * 8e-9 *
                           static_cast<double>(*std::max_element(carried.begin(), carried.end()));
     // If a cable limits the frame rate, its load equals its capacity but for rounding.
@@ -183,6 +261,40 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
     return Error(ErrorCode::kDoesNotFit,
                  "the communication plan stands still: " + wait + "; more credits or another cut are needed");
   return {};
+}
+
+std::string find_cyclic_wait(const Deployment& deployment) {
+  std::map<std::uint32_t, Wire> wires;
+  for (const auto& channel : deployment.channels) {
+    const bool from_client = channel.producer.partition.empty();  // a client sends at once
+    wires[channel.id] = {&channel, from_client ? packets_of(channel) * kFrames : 0, 0};
+  }
+  std::vector<Node> nodes;
+  for (const auto& partition : deployment.partitions) {
+    Node& node = nodes.emplace_back();
+    node.partition = &partition;
+    for (const auto& plan : deployment.communication) {
+      if (plan.partition != partition.name) continue;
+      PortState port;
+      for (const auto& step : plan.steps) {
+        Wire& wire = wires[step.channel];
+        port.packets.insert(port.packets.end(), packets_of(*wire.channel), &wire);
+      }
+      const bool sends = !plan.steps.empty() && plan.steps[0].action == Action::kSend;
+      (sends ? node.outputs : node.inputs).push_back(std::move(port));
+    }
+    for (const auto& port : node.inputs)
+      node.ticks = std::max<std::uint64_t>(node.ticks, port.packets.size());
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& node : nodes)
+      while (node.advance()) moved = true;
+  }
+  std::string waits;
+  for (const auto& node : nodes)
+    if (node.frame < kFrames) waits += (waits.empty() ? "" : "; ") + node.waiting();
+  return waits;
 }
 
 }  // namespace millrace::compiler::emit
