@@ -122,11 +122,6 @@ std::uint64_t steps_of(const Requantise& r) {
   return static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
 }
 
-template <class T>
-T entry(const std::vector<T>& values, std::size_t channel) {
-  return values[values.size() == 1 ? 0 : channel];
-}
-
 /// A multiply-shift of one channel.
 struct Scaling {
   Scaling(const Requantise& r, std::size_t channel)

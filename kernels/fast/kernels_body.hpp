@@ -77,15 +77,6 @@ inline typename Isa::Vector broadcast_word(const std::uint8_t* from) {
   return load<std::int32_t>(from) - typename Isa::Vector{};
 }
 
-template <class Isa, bool kWords>
-inline typename Isa::Vector dot(typename Isa::Vector acc, typename Isa::Vector x, typename Isa::Vector w) {
-  if constexpr (kWords) {
-    return Isa::dot_words(acc, x, w);
-  } else {
-    return Isa::dot_bytes(acc, x, w);
-  }
-}
-
 // Computes P positions by Q blocks of channels with all accumulators in registers. If there are few
 // accumulators, each is split into U partial sums to hide the instruction's latency.
 template <class Isa, bool kWords, std::uint32_t P, std::uint32_t Q, std::uint32_t U>
@@ -120,7 +111,13 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
     for (std::uint32_t p = 0; p < P; ++p) {
       const Vector x = broadcast_word<Isa>(in[p] + offset);
       MILLRACE_UNROLL
-      for (std::uint32_t q = 0; q < Q; ++q) acc[u][p][q] = dot<Isa, kWords>(acc[u][p][q], x, w[q]);
+      for (std::uint32_t q = 0; q < Q; ++q) {
+        if constexpr (kWords) {
+          acc[u][p][q] = Isa::dot_words(acc[u][p][q], x, w[q]);
+        } else {
+          acc[u][p][q] = Isa::dot_bytes(acc[u][p][q], x, w[q]);
+        }
+      }
     }
   };
   std::uint32_t t = 0;

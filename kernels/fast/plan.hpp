@@ -18,6 +18,12 @@ namespace millrace::kernels::fast {
 /// The kernels of `level` if this CPU can run them, otherwise the baseline kernels.
 const Kernels& kernels_of(SimdLevel level);
 
+/// The value of a channel in a vector with one entry for all channels, or one for each.
+template <class T>
+T entry(const std::vector<T>& values, std::size_t channel) {
+  return values[values.size() == 1 ? 0 : channel];
+}
+
 /// Zeroed memory, aligned to cache lines, with slack behind each piece. It lives as long as its executor.
 class Arena {
  public:

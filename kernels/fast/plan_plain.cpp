@@ -48,11 +48,6 @@ void store_any(ElementType type, std::byte* to, std::size_t index, std::int64_t 
   std::memcpy(to + index * width, &value, width);  // little-endian: the low bytes
 }
 
-template <class T>
-T entry(const std::vector<T>& values, std::size_t channel) {
-  return values[values.size() == 1 ? 0 : channel];
-}
-
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
   if (r.form != Requantise::Form::kThresholds) {
     // Unsigned, because out-of-range input bytes may overflow; valid inputs never do.

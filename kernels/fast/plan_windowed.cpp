@@ -83,12 +83,6 @@ std::int32_t* out_offsets(Arena& arena, const Tensor& result, const Form* form) 
   return offsets;
 }
 
-void set_target(Finish& finish, const Tensor& result, const Form* form) {
-  finish.out_bytes =
-      static_cast<std::uint8_t>(form != nullptr ? form->element_bytes() : result.type.storage_bytes());
-  finish.out_offset = form != nullptr ? form->offset : 0;
-}
-
 AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t channel) {
   const std::size_t taps = c.weights.size() / c.out_channels;
   AccumulatorRange range;
@@ -159,6 +153,35 @@ struct Shapes {
   Target target;
 };
 
+// Sets what belongs to `count` output channels from `first` on: bias, finish and destination.
+template <class Args>
+void set_channels(const Planning& planning, const Convolution& c, std::uint32_t first, std::uint32_t count,
+                  const Shapes& s, Args& args) {
+  const std::uint32_t lanes = planning.kernels.lanes;
+  auto* bias = planning.arena.make<std::int32_t>(std::size_t{count + lanes - 1} / lanes * lanes);
+  std::vector<AccumulatorRange> ranges;
+  for (std::uint32_t o = 0; o < count; ++o) {
+    ranges.push_back(range_of(c, s.in.type, first + o));
+    bias[o] = bias_for(c, s.form, first + o);
+  }
+  const Form* form = s.target.form;
+  args.channels = count;
+  args.bias = bias;
+  args.finish = make_finish(planning.arena, c.requantise ? &*c.requantise : nullptr, first, ranges, lanes);
+  args.finish.out_bytes =
+      static_cast<std::uint8_t>(form != nullptr ? form->element_bytes() : s.result.type.storage_bytes());
+  args.finish.out_offset = form != nullptr ? form->offset : 0;
+  args.out = s.target.memory + std::size_t{first} * args.finish.out_bytes;
+}
+
+template <class Args, class Taps>
+void set_taps(Arena& arena, const Taps& taps, Args& args) {
+  auto* offsets = arena.make<std::int32_t>(taps.size());
+  for (std::size_t t = 0; t < taps.size(); ++t) offsets[t] = static_cast<std::int32_t>(taps[t].offset_bytes);
+  args.taps = static_cast<std::uint32_t>(taps.size());
+  args.tap_offsets = offsets;
+}
+
 DenseArgs plan_group(const Planning& planning, const Convolution& c, std::uint32_t group, const Shapes& s) {
   Arena& arena = planning.arena;
   const std::uint32_t lanes = planning.kernels.lanes;
@@ -167,24 +190,15 @@ DenseArgs plan_group(const Planning& planning, const Convolution& c, std::uint32
   const std::size_t per_channel = c.weights.size() / c.out_channels;
   const std::vector<Word> words =
       words_of(taps_of(c.window, s.form, group * group_in, group_in), s.form.element_bytes());
-  const std::size_t blocks = (count + lanes - 1) / lanes;
 
   DenseArgs args;
-  args.taps = static_cast<std::uint32_t>(words.size());
-  args.channels = count;
-  auto* tap_offsets = arena.make<std::int32_t>(words.size());
-  for (std::size_t t = 0; t < words.size(); ++t)
-    tap_offsets[t] = static_cast<std::int32_t>(words[t].offset_bytes);
-  args.tap_offsets = tap_offsets;
-
+  set_channels(planning, c, first, count, s, args);
+  set_taps(arena, words, args);
   const std::size_t a_word = s.form.words ? 2 : 4;
-  auto* weights8 = s.form.words ? nullptr : arena.make<std::int8_t>(blocks * words.size() * lanes * a_word);
-  auto* weights16 = s.form.words ? arena.make<std::int16_t>(blocks * words.size() * lanes * a_word) : nullptr;
-  auto* bias = arena.make<std::int32_t>(blocks * lanes);
-  std::vector<AccumulatorRange> ranges;
+  const std::size_t size = (count + lanes - 1) / lanes * words.size() * lanes * a_word;
+  auto* weights8 = s.form.words ? nullptr : arena.make<std::int8_t>(size);
+  auto* weights16 = s.form.words ? arena.make<std::int16_t>(size) : nullptr;
   for (std::uint32_t o = 0; o < count; ++o) {
-    ranges.push_back(range_of(c, s.in.type, first + o));
-    bias[o] = bias_for(c, s.form, first + o);
     for (std::size_t t = 0; t < words.size(); ++t) {
       const std::size_t at = ((o / lanes * words.size() + t) * lanes + o % lanes) * a_word;
       for (std::uint32_t i = 0; i < words[t].count; ++i) {
@@ -199,10 +213,6 @@ DenseArgs plan_group(const Planning& planning, const Convolution& c, std::uint32
   }
   args.weights8 = weights8;
   args.weights16 = weights16;
-  args.bias = bias;
-  args.finish = make_finish(arena, c.requantise ? &*c.requantise : nullptr, first, ranges, lanes);
-  set_target(args.finish, s.result, s.target.form);
-  args.out = s.target.memory + std::size_t{first} * args.finish.out_bytes;
   return args;
 }
 
@@ -243,32 +253,18 @@ void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes
   const std::vector<Tap> taps = taps_of(c.window, s.form, 0, 1);
 
   DepthwiseArgs args;
+  set_channels(planning, c, 0, c.out_channels, s, args);
+  set_taps(arena, taps, args);
   args.in = buffer;
   args.words = s.form.words;
-  args.taps = static_cast<std::uint32_t>(taps.size());
   args.pixels = s.result.shape[0] * s.result.shape[1];
-  args.channels = c.out_channels;
   args.pixel_offsets = pixel_offsets(arena, c.window, s.form, s.result.shape[0], s.result.shape[1], nullptr);
   args.out_offsets = out_offsets(arena, s.result, s.target.form);
-  auto* tap_offsets = arena.make<std::int32_t>(taps.size());
   auto* weights = arena.make<std::int32_t>(taps.size() * padded);
-  auto* bias = arena.make<std::int32_t>(padded);
-  std::vector<AccumulatorRange> ranges;
-  for (std::size_t t = 0; t < taps.size(); ++t) {
-    tap_offsets[t] = static_cast<std::int32_t>(taps[t].offset_bytes);
+  for (std::size_t t = 0; t < taps.size(); ++t)
     for (std::size_t o = 0; o < c.out_channels; ++o)
       weights[t * padded + o] = static_cast<std::uint16_t>(c.weights[o * taps.size() + t]);
-  }
-  for (std::size_t o = 0; o < c.out_channels; ++o) {
-    ranges.push_back(range_of(c, s.in.type, o));
-    bias[o] = bias_for(c, s.form, o);
-  }
-  args.tap_offsets = tap_offsets;
   args.weights = weights;
-  args.bias = bias;
-  args.finish = make_finish(arena, c.requantise ? &*c.requantise : nullptr, 0, ranges, lanes);
-  set_target(args.finish, s.result, s.target.form);
-  args.out = s.target.memory;
   step.depthwise.push_back(args);
 }
 
