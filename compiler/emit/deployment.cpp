@@ -70,11 +70,6 @@ class DeploymentWriter {
   }
 
  private:
-  /// The parts of a parameter file for generated hardware.
-  struct Constants {
-    std::vector<std::byte> load, streamed;
-  };
-
   const Device& device(std::size_t place) const {
     return cluster_.device_of(cluster_.cards[solution_.card[place]]);
   }
@@ -126,8 +121,8 @@ class DeploymentWriter {
   }
 
   /// The parameters that are not in the partition's image, as a file.
-  void add_parameters(const kernels::Program& program, const Constants& constants, Partition& partition) {
-    std::vector<std::byte> bytes = encode_parameters(program, constants.load, constants.streamed);
+  void add_parameters(const kernels::Program& program, const Rtl& rtl, Partition& partition) {
+    std::vector<std::byte> bytes = encode_parameters(program, rtl.load, rtl.streamed);
     const std::string sha256 = sha256_hex(bytes);
     partition.parameters = ParameterFile{parameter_file_name(sha256), sha256, bytes.size()};
     out_.files[partition.parameters->file] = std::move(bytes);
@@ -216,38 +211,34 @@ class DeploymentWriter {
     return placed;
   }
 
+  void add_files(const std::string& folder, const std::map<std::string, std::string>& files) {
+    for (const auto& [path, content] : files) {
+      const auto bytes = std::as_bytes(std::span(content));
+      out_.files[folder + path].assign(bytes.begin(), bytes.end());
+    }
+  }
+
   /// Writes a partition's SystemVerilog and its entry in the image's record.
-  Status add_rtl(const generators::Design& design, const kernels::Program& program, std::size_t place,
-                 ImagePartition& made, Constants& constants) {
+  Result<Rtl> add_rtl(const generators::Design& design, const kernels::Program& program, std::size_t place,
+                      ImagePartition& made) {
     const Device& device = this->device(place);
     RtlOptions options;
-    options.clock_mhz = device.clock_mhz;
-    options.device = device.name;
+    options.device = device;
     options.generator = kGenerator;
-    options.family = device.family;
     const auto& regions = design.regions;
     const std::size_t used = regions.empty() ? 1 : *std::max_element(regions.begin(), regions.end()) + 1;
     options.available =
         available_in(device, used, cables_of(place), design.loader.resources(), design.shell.resources());
-    options.whole_regions.assign(
-        device.regions.begin(),
-        device.regions.begin() + static_cast<std::ptrdiff_t>(std::min(used, device.regions.size())));
-    for (const auto& region : device.regions) options.regions.push_back(region.name);
-    options.connectors = std::max(1U, device.connectors);
     options.links = rooms_;
     if (const auto passage = passages_.find(made.name); passage != passages_.end())
       options.passage_cycles = passage->second;
-    MILLRACE_ASSIGN(const Rtl rtl, emit_rtl(design, program, made.ports, options));
+    MILLRACE_ASSIGN(Rtl rtl, emit_rtl(design, program, made.ports, options));
     made.interval_cycles = design.interval_cycles;
     made.latency_cycles = design.latency_cycles;
     made.rtl_digest = rtl.digest;
     tops_[made.name] = rtl.top;
-    constants = {rtl.load, rtl.streamed};
-    for (const auto& [path, content] : rtl.files) {
-      const auto bytes = std::as_bytes(std::span(content));
-      out_.files["rtl/" + made.name + "/" + path].assign(bytes.begin(), bytes.end());
-    }
-    return {};
+    add_files("rtl/" + made.name + "/", rtl.files);
+    return rtl;
   }
 
   Status add_image(std::size_t place) {
@@ -276,10 +267,11 @@ class DeploymentWriter {
       for (const auto& port : partition.inputs) add_ports(partition, port, true, links, made);
       for (const auto& port : partition.outputs) add_ports(partition, port, false, links, made);
       data.programs.push_back(kernels::topology_of(program));
-      Constants constants;
-      if (const auto design = designs_.find(partition.name); design != designs_.end())
-        MILLRACE_TRY(add_rtl(design->second, program, place, made, constants));
-      if (kernels::has_parameters(program)) add_parameters(program, constants, partition);
+      Rtl rtl;
+      if (const auto design = designs_.find(partition.name); design != designs_.end()) {
+        MILLRACE_ASSIGN(rtl, add_rtl(design->second, program, place, made));
+      }
+      if (kernels::has_parameters(program)) add_parameters(program, rtl, partition);
     }
     if (links > abi::kMaxLinkPorts)
       return Error(ErrorCode::kDoesNotFit,
@@ -312,10 +304,7 @@ class DeploymentWriter {
       images.push_back(std::move(made));
     }
     MILLRACE_ASSIGN(const auto files, emit_vitis(images));
-    for (const auto& [path, content] : files) {
-      const auto bytes = std::as_bytes(std::span(content));
-      out_.files[path].assign(bytes.begin(), bytes.end());
-    }
+    add_files("", files);
     return {};
   }
 

@@ -44,10 +44,10 @@ compiler::emit::Rtl written(Design design, const kernels::Program& program, bool
   std::vector<ImagePort> ports = {port(in, PortKind::kIngress), port(out, PortKind::kEgress)};
   if (sends) ports.push_back(port(out, PortKind::kLinkSend));
   compiler::emit::RtlOptions options;
-  options.clock_mhz = 156.25;
-  options.device = "ku060";
+  options.device.clock_mhz = 156.25;
+  options.device.name = "ku060";
   options.generator = "millrace";
-  if (sends) options.whole_regions = {{"all", {111360, 56160, 222720, 1080, 360, 0}, {}, ""}};
+  if (sends) options.device.regions = {{"all", {111360, 56160, 222720, 1080, 360, 0}, {}, ""}};
   auto rtl = compiler::emit::emit_rtl(design, program, ports, options);
   if (!rtl.ok()) ADD_FAILURE() << rtl.error().message();
   return rtl.ok() ? *rtl : compiler::emit::Rtl{};

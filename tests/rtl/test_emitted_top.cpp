@@ -249,10 +249,10 @@ class EmittedTop : public testing::Test {
     add(design->inputs, links == Links::kInput ? PortKind::kLinkReceive : PortKind::kIngress);
     add(design->outputs, links == Links::kOutput ? PortKind::kLinkSend : PortKind::kEgress);
     compiler::emit::RtlOptions options;
-    options.clock_mhz = 156.25;
-    options.device = "none";
+    options.device.clock_mhz = 156.25;
+    options.device.name = "none";
     options.generator = "a test";
-    options.connectors = 2;
+    options.device.connectors = 2;
     options.links[0] = {64, 16};  // the most that the bench binds
     const auto rtl = compiler::emit::emit_rtl(*design, program, ports, options);
     ASSERT_TRUE(rtl.ok()) << rtl.error().message();

@@ -433,8 +433,8 @@ void write(const Design& design, const Program& program, const std::filesystem::
   add(design.inputs, runtime::plan::PortKind::kIngress);
   add(design.outputs, runtime::plan::PortKind::kEgress);
   compiler::emit::RtlOptions options;
-  options.clock_mhz = 156.25;
-  options.device = "none";
+  options.device.clock_mhz = 156.25;
+  options.device.name = "none";
   options.generator = "a test";
   const auto rtl = compiler::emit::emit_rtl(design, program, ports, options);
   ASSERT_TRUE(rtl.ok()) << rtl.error().message();

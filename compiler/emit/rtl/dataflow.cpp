@@ -35,7 +35,7 @@ class Dataflow {
   std::string text() {
     const std::uint64_t words = generators::load_words(netlist_);
     json::object values = {{"partition", design_.partition},
-                           {"device", clocked(options_.device, options_.clock_mhz)},
+                           {"device", clocked(options_.device)},
                            {"generator", options_.generator},
                            {"interval", design_.interval_cycles},
                            {"latency", design_.latency_cycles},

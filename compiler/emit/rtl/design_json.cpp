@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
 
@@ -109,14 +110,14 @@ json::array blocks_json(const Design& design, const kernels::Program& program) {
   return made;
 }
 
-json::array instances_json(const Design& design, const std::vector<std::string>& regions) {
+json::array instances_json(const Design& design, const std::vector<runtime::plan::Region>& regions) {
   json::array made;
   const auto add = [&](const generators::Instance& instance, const std::string& source, std::int32_t block,
                        std::size_t region) {
     json::object one = {{"name", instance.name}, {"module", instance.module}};
     if (!source.empty()) one["source"] = source;
     one["block"] = block < 0 ? "" : design.blocks[static_cast<std::size_t>(block)].block;
-    if (!design.regions.empty() && region < regions.size()) one["region"] = regions[region];
+    if (!design.regions.empty() && region < regions.size()) one["region"] = regions[region].name;
     auto& parameters = one["parameters"].emplace_object();
     for (const auto& [key, value] : instance.parameters) parameters[key] = value;
     made.push_back(std::move(one));
@@ -148,14 +149,16 @@ std::string design_json(const Design& design, const kernels::Program& program, c
                        {"partition", design.partition},
                        {"dataflow", design.partition + "_dataflow"},
                        {"top", design.partition + "_top"},
-                       {"device", options.device},
-                       {"clock_mhz", options.clock_mhz},
-                       {"family", options.family},
+                       {"device", options.device.name},
+                       {"clock_mhz", options.device.clock_mhz},
+                       {"family", options.device.family},
                        {"available", resources_json({}, options.available)}};
-  for (const auto& region : options.whole_regions) {
-    if (!made.contains("regions")) made["regions"].emplace_array();
-    made["regions"].as_array().push_back(resources_json({{"name", region.name}}, region.resources));
-  }
+  const auto& used = design.regions;
+  const std::size_t last = used.empty() ? 0 : *std::max_element(used.begin(), used.end());
+  json::array regions;
+  for (const auto& region : options.device.regions)
+    if (regions.size() <= last) regions.push_back(resources_json({{"name", region.name}}, region.resources));
+  if (!regions.empty()) made["regions"] = std::move(regions);
   made["digest"] = digest;
   made["files"] = json::value_from(files);
   made["inputs"] = ports_json(design, design.inputs);
@@ -169,7 +172,7 @@ std::string design_json(const Design& design, const kernels::Program& program, c
   }
   made["streams"] = fifos_json(design);
   made["blocks"] = blocks_json(design, program);
-  made["instances"] = instances_json(design, options.regions);
+  made["instances"] = instances_json(design, options.device.regions);
   json::object predicted = {{"interval_cycles", design.interval_cycles},
                             {"latency_cycles", design.latency_cycles},
                             {"first_output_cycles", design.first_output_cycles}};

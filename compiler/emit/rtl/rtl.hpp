@@ -22,16 +22,10 @@ struct LinkRoom {
 };
 
 struct RtlOptions {
-  double clock_mhz = 0;   // of the device: written into headers, and the shell's counters
-  std::string device;     // kind: written into headers
+  runtime::plan::Device device;
   std::string generator;  // "millrace 0.1.0"
-  std::string family;     // of the device, as configs/devices has it; empty: not known
   // The resources of the used regions without the shell's share; all zero: unknown.
   runtime::plan::Resources available;
-  // The used regions, with all their resources; empty: unknown.
-  std::vector<runtime::plan::Region> whole_regions;
-  std::vector<std::string> regions;         // of the device, in its order
-  std::uint32_t connectors = 1;             // for cables, of the device
   std::map<std::uint32_t, LinkRoom> links;  // ImagePort::link_index -> its channel's figures
   // Predicted cycles of this partition's clock from a frame's first beat into any card to this partition's
   // last output beat; 0: unknown, or there is only one card.

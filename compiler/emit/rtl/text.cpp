@@ -135,10 +135,10 @@ std::string parameter_list(const generators::Unit& unit) {
   return text + line + "\n  ) ";
 }
 
-std::string clocked(const std::string& device, double clock_mhz) {
+std::string clocked(const runtime::plan::Device& device) {
   char clock[32];
-  std::snprintf(clock, sizeof clock, "%.10g", clock_mhz);
-  return printable(device) + " at " + clock + " MHz";
+  std::snprintf(clock, sizeof clock, "%.10g", device.clock_mhz);
+  return printable(device.name) + " at " + clock + " MHz";
 }
 
 std::string broken_lines(const std::string& text) {

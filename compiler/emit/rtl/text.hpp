@@ -11,6 +11,7 @@
 
 #include "compiler/emit/rtl/interfaces.hpp"
 #include "compiler/generators/netlist.hpp"
+#include "runtime/plan/cluster.hpp"
 
 namespace millrace::compiler::emit {
 
@@ -51,7 +52,7 @@ std::string bus_connections(const std::string& port, const std::string& name,
                             std::span<const Signal> signals);
 
 /// The device and its clock, for a comment: "ku060 at 156.25 MHz".
-std::string clocked(const std::string& device, double clock_mhz);
+std::string clocked(const runtime::plan::Device& device);
 
 /// The same SystemVerilog with lines of at most 140 characters. A line stays longer if it has no blank to
 /// break at outside of strings and directives.

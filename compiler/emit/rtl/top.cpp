@@ -47,9 +47,9 @@ class Top {
     for (std::uint32_t k = 0; k < interface.connectors; ++k)
       header += bus_ports("link" + number(k), kConnector);
     json::object values = {{"partition", design_.partition},
-                           {"device", clocked(options_.device, options_.clock_mhz)},
+                           {"device", clocked(options_.device)},
                            {"generator", options_.generator},
-                           {"clock", std::llround(options_.clock_mhz)},
+                           {"clock", std::llround(options_.device.clock_mhz)},
                            {"ports", header},
                            {"loads", loads()},
                            {"streams", streams()},
@@ -110,7 +110,7 @@ class Top {
       if (!end.link) out.units.push_back({end.name, true, true, Master::kRead});
     for (const auto& end : outputs_)
       if (!end.link) out.units.push_back({end.name, true, true, Master::kWrite});
-    if (rows_ != 0) out.connectors = options_.connectors;
+    if (rows_ != 0) out.connectors = connectors();
     return out;
   }
 
@@ -120,6 +120,7 @@ class Top {
     return bus_connections(port, name + "_" + port, signals);
   }
 
+  std::uint32_t connectors() const { return std::max(1U, options_.device.connectors); }
   bool loads() const { return !design_.netlist.loads.empty(); }
   bool streams() const { return !design_.netlist.readers.empty(); }
 
@@ -170,9 +171,9 @@ class Top {
     values["rows16"] = rows_ * 16;
     values["rows_word"] = rows_ * kLinkBytes * 8;
     values["rows256"] = rows_ * 256;
-    values["connectors"] = options_.connectors;
+    values["connectors"] = connectors();
     std::vector<std::string> links;
-    for (std::uint32_t k = 0; k < options_.connectors; ++k) links.push_back("link" + number(k));
+    for (std::uint32_t k = 0; k < connectors(); ++k) links.push_back("link" + number(k));
     for (const Signal& signal : kConnector)
       values[signal.name] = concatenation(links, (std::string("_") + signal.name).c_str());
     json::array idle;
