@@ -17,11 +17,6 @@ constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 // A cluster in which this many tries do not find a binding is answered like one that has none.
 constexpr std::uint64_t kMostTries = 1'000'000;
 
-// A link channel between two endpoints, by their places in Binding::cards.
-struct Edge {
-  std::uint32_t channel = 0, producer = 0, consumer = 0;
-};
-
 std::string quoted(const std::string& text) {
   return "'" + text + "'";
 }
@@ -41,32 +36,33 @@ class Binder {
       if (!deployment_.endpoints[index].host) binding_.cards.push_back({index, kNone, {}});
     }
     MILLRACE_TRY(collect_edges());
-    places_ = static_cast<std::uint32_t>(binding_.cards.size());
-    const std::vector<Edge> own = edges_;
+    positions_ = static_cast<std::uint32_t>(binding_.cards.size());
+    const std::vector<BoundChannel> own = edges_;
     for (std::uint32_t copy = 1; copy < copies_; ++copy) {
-      for (std::uint32_t place = 0; place < places_; ++place)
-        binding_.cards.push_back({binding_.cards[place].endpoint, kNone, {}});
-      for (const Edge& edge : own)
-        edges_.push_back({edge.channel, edge.producer + copy * places_, edge.consumer + copy * places_});
+      for (std::uint32_t position = 0; position < positions_; ++position)
+        binding_.cards.push_back({binding_.cards[position].endpoint, kNone, {}});
+      for (const BoundChannel& edge : own)
+        edges_.push_back(
+            {edge.channel, edge.producer + copy * positions_, 0, edge.consumer + copy * positions_, 0});
     }
     MILLRACE_TRY(check_kinds());
-    for (std::uint32_t place = 0; place < places_; ++place) order_.push_back(order_of(place));
+    for (std::uint32_t position = 0; position < positions_; ++position) order_.push_back(order_of(position));
     if (!assign(0)) return no_binding();
-    binding_.cards.resize(places_);
-    for (const Edge& edge : own) MILLRACE_TRY(wire(edge));
+    binding_.cards.resize(positions_);
+    for (const BoundChannel& edge : own) MILLRACE_TRY(wire(edge));
     return std::move(binding_);
   }
 
  private:
-  const plan::Endpoint& endpoint(std::uint32_t place) const {
-    return deployment_.endpoints[binding_.cards[place].endpoint];
+  const plan::Endpoint& endpoint(std::uint32_t position) const {
+    return deployment_.endpoints[binding_.cards[position].endpoint];
   }
 
-  std::uint32_t place_of(const std::string& partition) const {
+  std::uint32_t position_of(const std::string& partition) const {
     const std::string& name = deployment_.find_partition(partition)->endpoint;
-    std::uint32_t place = 0;
-    while (endpoint(place).name != name) ++place;
-    return place;
+    std::uint32_t position = 0;
+    while (endpoint(position).name != name) ++position;
+    return position;
   }
 
   Status collect_edges() {
@@ -76,7 +72,8 @@ class Binder {
       if (channel.transport == plan::Transport::kMpi)
         return Error(ErrorCode::kUnsupported,
                      "channel " + quoted(channel.name) + ": transport mpi is not there yet");
-      edges_.push_back({index, place_of(channel.producer.partition), place_of(channel.consumer.partition)});
+      edges_.push_back(
+          {index, position_of(channel.producer.partition), 0, position_of(channel.consumer.partition), 0});
     }
     return {};
   }
@@ -84,8 +81,8 @@ class Binder {
   // The common failure, too few cards of a kind, deserves its own words.
   Status check_kinds() const {
     std::map<std::string, std::uint32_t> needed;
-    for (std::uint32_t place = 0; place < binding_.cards.size(); ++place) {
-      const plan::Endpoint& e = endpoint(place);
+    for (std::uint32_t position = 0; position < binding_.cards.size(); ++position) {
+      const plan::Endpoint& e = endpoint(position);
       const std::uint32_t wanted = ++needed[e.device];
       std::uint32_t present = 0, available = 0;
       for (std::uint32_t card = 0; card < cluster_.cards.size(); ++card) {
@@ -115,15 +112,16 @@ class Binder {
 
   // Channels that run between two places, one way.
   std::uint32_t channels_between(std::uint32_t from, std::uint32_t to) const {
-    return static_cast<std::uint32_t>(std::count_if(
-        edges_.begin(), edges_.end(), [&](const Edge& e) { return e.producer == from && e.consumer == to; }));
+    return static_cast<std::uint32_t>(std::count_if(edges_.begin(), edges_.end(), [&](const BoundChannel& e) {
+      return e.producer == from && e.consumer == to;
+    }));
   }
 
   // The first channel that the cables of `card` cannot carry to the places assigned so far.
-  std::optional<std::uint32_t> uncabled(std::uint32_t place, std::uint32_t card) const {
-    for (const Edge& edge : edges_) {
-      if (edge.producer != place && edge.consumer != place) continue;
-      const std::uint32_t peer = edge.producer == place ? edge.consumer : edge.producer;
+  std::optional<std::uint32_t> uncabled(std::uint32_t position, std::uint32_t card) const {
+    for (const BoundChannel& edge : edges_) {
+      if (edge.producer != position && edge.consumer != position) continue;
+      const std::uint32_t peer = edge.producer == position ? edge.consumer : edge.producer;
       const std::uint32_t peer_card = binding_.cards[peer].card;
       if (peer_card == kNone) continue;
       const std::uint32_t room = cables_between(card, peer_card) * abi::kMaxTags;
@@ -133,8 +131,8 @@ class Binder {
   }
 
   // The order in which cards are tried for an endpoint: those it need not program first.
-  std::vector<std::uint32_t> order_of(std::uint32_t place) const {
-    const plan::Image* const image = deployment_.find_image(endpoint(place).image);
+  std::vector<std::uint32_t> order_of(std::uint32_t position) const {
+    const plan::Image* const image = deployment_.find_image(endpoint(position).image);
     std::vector<std::uint32_t> order;
     for (std::uint32_t card = 0; card < cluster_.cards.size(); ++card) order.push_back(card);
     std::stable_partition(order.begin(), order.end(), [&](std::uint32_t card) {
@@ -143,28 +141,28 @@ class Binder {
     return order;
   }
 
-  bool assign(std::uint32_t place) {
-    if (place == binding_.cards.size()) return true;
-    const std::vector<std::uint32_t>& order = order_[place % places_];
+  bool assign(std::uint32_t position) {
+    if (position == binding_.cards.size()) return true;
+    const std::vector<std::uint32_t>& order = order_[position % positions_];
     auto from = order.begin();
     // Copies are alike: the first card of one comes after that of the one before.
-    if (place >= places_ && place % places_ == 0)
-      from = std::find(order.begin(), order.end(), binding_.cards[place - places_].card);
+    if (position >= positions_ && position % positions_ == 0)
+      from = std::find(order.begin(), order.end(), binding_.cards[position - positions_].card);
     for (; from != order.end(); ++from) {
       const std::uint32_t card = *from;
-      if (!free_[card] || cluster_.cards[card].device != endpoint(place).device) continue;
+      if (!free_[card] || cluster_.cards[card].device != endpoint(position).device) continue;
       if (++tries_ > kMostTries) return false;
-      if (const auto channel = uncabled(place, card)) {
-        if (place >= deepest_) {
-          deepest_ = place;
+      if (const auto channel = uncabled(position, card)) {
+        if (position >= deepest_) {
+          deepest_ = position;
           deepest_channel_ = channel;
         }
         continue;
       }
       free_[card] = false;
-      binding_.cards[place].card = card;
-      if (assign(place + 1)) return true;
-      binding_.cards[place].card = kNone;
+      binding_.cards[position].card = card;
+      if (assign(position + 1)) return true;
+      binding_.cards[position].card = kNone;
       free_[card] = true;
     }
     return false;
@@ -188,7 +186,7 @@ class Binder {
 
   // Row of the link table at one end of a channel. A port that feeds several channels has a row for each, in
   // the order of the channels.
-  Result<std::uint32_t> row_of(std::uint32_t place, const plan::PortRef& ref, plan::PortKind kind,
+  Result<std::uint32_t> row_of(std::uint32_t position, const plan::PortRef& ref, plan::PortKind kind,
                                std::uint32_t channel) const {
     const bool sends = kind == plan::PortKind::kLinkSend;
     std::uint32_t skip = 0;
@@ -196,26 +194,25 @@ class Binder {
       const plan::Channel& c = deployment_.channels[earlier];
       if (is_link(c) && (sends ? c.producer : c.consumer) == ref) ++skip;
     }
-    for (const plan::ImagePartition& partition : records_.at(endpoint(place).image).partitions) {
+    for (const plan::ImagePartition& partition : records_.at(endpoint(position).image).partitions) {
       if (partition.name != ref.partition) continue;
       for (const plan::ImagePort& port : partition.ports)
         if (port.name == ref.port && port.kind == kind && skip-- == 0) return port.link_index;
     }
     return Error(ErrorCode::kInvalidInput, "channel " + quoted(deployment_.channels[channel].name) +
-                                               ": image " + quoted(endpoint(place).image) +
+                                               ": image " + quoted(endpoint(position).image) +
                                                " has no link port " + quoted(ref.partition + "." + ref.port) +
                                                " for it; compile the deployment again");
   }
 
-  Status wire(const Edge& edge) {
-    const plan::Channel& channel = deployment_.channels[edge.channel];
-    BoundChannel bound{edge.channel, edge.producer, 0, edge.consumer, 0};
+  Status wire(BoundChannel bound) {
+    const plan::Channel& channel = deployment_.channels[bound.channel];
     MILLRACE_ASSIGN(bound.producer_row,
-                    row_of(edge.producer, channel.producer, plan::PortKind::kLinkSend, edge.channel));
+                    row_of(bound.producer, channel.producer, plan::PortKind::kLinkSend, bound.channel));
     MILLRACE_ASSIGN(bound.consumer_row,
-                    row_of(edge.consumer, channel.consumer, plan::PortKind::kLinkReceive, edge.channel));
-    const std::string& from = cluster_.cards[binding_.cards[edge.producer].card].name;
-    const std::string& to = cluster_.cards[binding_.cards[edge.consumer].card].name;
+                    row_of(bound.consumer, channel.consumer, plan::PortKind::kLinkReceive, bound.channel));
+    const std::string& from = cluster_.cards[binding_.cards[bound.producer].card].name;
+    const std::string& to = cluster_.cards[binding_.cards[bound.consumer].card].name;
 
     // Of several cables, the one that carries least this way so far.
     std::uint32_t best = kNone;
@@ -237,9 +234,9 @@ class Binder {
     ++load.channels;
     load.bytes += channel.frame_bytes;
     row.connector = (best_forward ? cable.a : cable.b).connector;
-    binding_.cards[edge.producer].links.push_back({bound.producer_row, row});
+    binding_.cards[bound.producer].links.push_back({bound.producer_row, row});
     row.connector = (best_forward ? cable.b : cable.a).connector;
-    binding_.cards[edge.consumer].links.push_back({bound.consumer_row, row});
+    binding_.cards[bound.consumer].links.push_back({bound.consumer_row, row});
     binding_.channels.push_back(bound);
     return {};
   }
@@ -254,10 +251,10 @@ class Binder {
   const plan::Cluster& cluster_;
   const std::uint32_t copies_;
   const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds_;
-  std::uint32_t places_ = 0;  // of one copy; those of the others follow
+  std::uint32_t positions_ = 0;  // of one copy; those of the others follow
   std::vector<bool> free_;
-  std::vector<std::vector<std::uint32_t>> order_;  // by place of one copy
-  std::vector<Edge> edges_;
+  std::vector<std::vector<std::uint32_t>> order_;         // by position of one copy
+  std::vector<BoundChannel> edges_;                       // without their rows
   std::map<std::pair<std::uint32_t, bool>, Load> loads_;  // (cable, from a to b)
   std::uint64_t tries_ = 0;
   std::uint32_t deepest_ = 0;

@@ -28,9 +28,9 @@ std::string fault_text(const abi::FaultReport& report) {
 
 }  // namespace
 
-void Engine::card_loop(std::uint32_t place) {
-  CardThread& card_thread = card_threads_[place];
-  const bool has_egress = !fleet_.egresses_of(place).empty();
+void Engine::card_loop(std::uint32_t position) {
+  CardThread& card_thread = card_threads_[position];
+  const bool has_egress = !fleet_.egresses_of(position).empty();
   std::uint64_t served = 0;
   while (!ending()) {
     if (card_thread.lost.load()) {
@@ -49,7 +49,7 @@ void Engine::card_loop(std::uint32_t place) {
         const std::uint64_t first = session_first_;
         const std::uint32_t epoch = epoch_.load();
         lock.unlock();
-        serve_results(place, first, epoch);
+        serve_results(position, first, epoch);
         lock.lock();
         card_thread.in_session = false;
         recovery_wake_.notify_all();
@@ -59,25 +59,25 @@ void Engine::card_loop(std::uint32_t place) {
     // A thread must wait in XRT between sessions too, or XRT does not report the ends of other runs of the
     // card.
     const card::RunState state =
-        fleet_.card(place).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
+        fleet_.card(position).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;
-    report_loss(place, state == card::RunState::kDone ? read_fault(place) : "it is lost");
+    report_loss(position, state == card::RunState::kDone ? read_fault(position) : "it is lost");
   }
 }
 
 // `epoch` is the one that the session began with. If a flush raises it meanwhile, runs started here belong to
 // the old epoch and are flushed too.
-void Engine::serve_results(std::uint32_t place, std::uint64_t first, std::uint32_t epoch) {
+void Engine::serve_results(std::uint32_t position, std::uint64_t first, std::uint32_t epoch) {
   const auto serve = [&](std::uint64_t sequence) {
-    for (const std::uint32_t index : fleet_.egresses_of(place))
-      if (!take_result(place, index, sequence, epoch)) return false;
-    return arm(place, sequence + options_.slots, epoch);
+    for (const std::uint32_t index : fleet_.egresses_of(position))
+      if (!take_result(position, index, sequence, epoch)) return false;
+    return arm(position, sequence + options_.slots, epoch);
   };
   for (std::uint64_t sequence = first; serve(sequence); ++sequence) free_slot(sequence);
-  drain_results(place);
+  drain_results(position);
 }
 
-bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence,
+bool Engine::take_result(std::uint32_t position, std::uint32_t index, std::uint64_t sequence,
                          std::uint32_t epoch) {
   card::Egress& egress = fleet_.egress(index);
   const std::uint32_t slot_number = slot_index(sequence);
@@ -85,19 +85,19 @@ bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t
     const card::RunState state = egress.wait(slot_number, kPatience);
     if (state == card::RunState::kDone) break;
     if (state == card::RunState::kFailed) {
-      report_loss(place, "it is lost");
+      report_loss(position, "it is lost");
       return false;
     }
-    if (card_threads_[place].lost.load() || phase_.load() != Phase::kRunning) return false;
-    if (fleet_.card(place).supervisor_ended()) {
-      report_loss(place, read_fault(place));
+    if (card_threads_[position].lost.load() || phase_.load() != Phase::kRunning) return false;
+    if (fleet_.card(position).supervisor_ended()) {
+      report_loss(position, read_fault(position));
       return false;
     }
   }
   const Clock::time_point computed = Clock::now();
   const auto trailer = egress.fetch(slot_number);
   if (!trailer.ok()) {
-    report_loss(place, trailer.error().message());
+    report_loss(position, trailer.error().message());
     return false;
   }
   const Schedule::Egress& plan = schedule_.egresses[index];
@@ -120,21 +120,21 @@ bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t
   return true;
 }
 
-bool Engine::arm(std::uint32_t place, std::uint64_t sequence, std::uint32_t epoch) {
-  for (const std::uint32_t index : fleet_.egresses_of(place)) {
+bool Engine::arm(std::uint32_t position, std::uint64_t sequence, std::uint32_t epoch) {
+  for (const std::uint32_t index : fleet_.egresses_of(position)) {
     const Status started = fleet_.egress(index).start(slot_index(sequence), epoch, sequence);
     if (started.ok()) continue;
-    report_loss(place, started.error().message());
+    report_loss(position, started.error().message());
     return false;
   }
   return true;
 }
 
-void Engine::drain_results(std::uint32_t place) {
+void Engine::drain_results(std::uint32_t position) {
   std::optional<Clock::time_point> until;
-  for (const std::uint32_t index : fleet_.egresses_of(place)) {
+  for (const std::uint32_t index : fleet_.egresses_of(position)) {
     for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
-      while (!card_threads_[place].lost.load() &&
+      while (!card_threads_[position].lost.load() &&
              fleet_.egress(index).wait(slot, kBetweenSessions) == card::RunState::kRunning) {
         if (!ending()) continue;
         if (!until) until = Clock::now() + kDrainAtEnd;
@@ -144,18 +144,18 @@ void Engine::drain_results(std::uint32_t place) {
   }
 }
 
-std::string Engine::read_fault(std::uint32_t place) {
-  const abi::FaultReport report = fleet_.card(place).fault_report();
+std::string Engine::read_fault(std::uint32_t position) {
+  const abi::FaultReport report = fleet_.card(position).fault_report();
   if (report.magic == abi::FaultReport{}.magic &&
       (report.code == abi::FaultCode::kLinkDown || report.code == abi::FaultCode::kProtocol)) {
-    fleet_.count_link_error(place, report.link_index);
+    fleet_.count_link_error(position, report.link_index);
   }
   return fault_text(report);
 }
 
-void Engine::report_loss(std::optional<std::uint32_t> place, const std::string& reason) {
+void Engine::report_loss(std::optional<std::uint32_t> position, const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  note_loss(place, reason);
+  note_loss(position, reason);
 }
 
 }  // namespace millrace::runtime::pipeline

@@ -33,8 +33,8 @@ class Successor {
 /// hand_over() by one at a time. The dispatcher alone uses its replicas.
 class Dispatcher final : public Pipeline, private Watcher {
  public:
-  /// Opens so many replicas over a deployment, bound together so that all get cards. All or none; errors as
-  /// of Pipeline::open().
+  /// Opens `replicas` pipelines over a deployment, each on cards of its own: all of them, or none. Errors as of
+  /// Pipeline::open().
   static Result<std::unique_ptr<Dispatcher>> open(
       const std::shared_ptr<const plan::LoadedDeployment>& deployment, const plan::Cluster& cluster,
       const PipelineOptions& options, std::uint32_t replicas = 1);
@@ -53,7 +53,7 @@ class Dispatcher final : public Pipeline, private Watcher {
 
   std::size_t size() const { return replicas_.size(); }
 
-  /// How many replicas there should be, as whoever adds and retires them says; 1 until then. Any thread.
+  /// The number of replicas that the caller of add() and retire() aims at; 1 until it is set. Any thread.
   void want(std::uint32_t count) { wanted_.store(count); }
   std::uint32_t wanted() const { return wanted_.load(); }
 

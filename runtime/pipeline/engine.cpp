@@ -55,8 +55,8 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
                        std::vector<const std::byte*>(stage.inputs.size()),
                        std::vector<std::byte*>(stage.outputs.size())});
   }
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    if (!fleet_.egresses_of(place).empty()) ++egress_places_;
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
+    if (!fleet_.egresses_of(position).empty()) ++egress_positions_;
   }
 }
 
@@ -131,7 +131,7 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   for (std::size_t task = 0; task < schedule_.tasks.size(); ++task) {
     slot.waits[task].store(schedule_.tasks[task].waits, std::memory_order_relaxed);
   }
-  slot.threads_left.store(egress_places_, std::memory_order_relaxed);
+  slot.threads_left.store(egress_positions_, std::memory_order_relaxed);
   for (const std::uint32_t index : schedule_.early) {
     const Schedule::Task& task = schedule_.tasks[index];
     if (task.kind == Schedule::TaskKind::kStage) {
@@ -150,7 +150,7 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
     if (task.kind != Schedule::TaskKind::kIngress) continue;
     // If the card turns out to be lost, the frame fails with all others in flight.
     if (const Status started = start_ingress(sequence, task.index); !started.ok()) {
-      note_loss(fleet_.place_of_ingress(task.index), started.error().message());
+      note_loss(fleet_.position_of_ingress(task.index), started.error().message());
     }
   }
 }
@@ -209,7 +209,7 @@ void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
       case Schedule::TaskKind::kIngress:
         load_ingress(sequence, task.index);
         if (const Status started = start_ingress(sequence, task.index); !started.ok()) {
-          report_loss(fleet_.place_of_ingress(task.index), started.error().message());
+          report_loss(fleet_.position_of_ingress(task.index), started.error().message());
         }
         break;
       case Schedule::TaskKind::kFinish:

@@ -36,17 +36,6 @@
 
 namespace millrace::runtime::pipeline {
 
-/// The mean time from the end of one frame to the end of the next, over the frames of the last second before
-/// the last frame ended; at least the time since the last frame. Zero if there are too few records.
-inline std::chrono::nanoseconds pace_of(const std::vector<FrameRecord>& records, Clock::time_point now) {
-  if (records.size() < 2) return std::chrono::nanoseconds(0);
-  const Clock::time_point last = records.back().done;
-  std::size_t first = records.size() - 2;
-  while (first > 0 && last - records[first - 1].done <= std::chrono::seconds(1)) --first;
-  const auto frames = static_cast<std::int64_t>(records.size() - 1 - first);
-  return std::max<std::chrono::nanoseconds>((last - records[first].done) / frames, now - last);
-}
-
 /// The timelines of the last frames. Any thread. note() never waits: a frame that ends while the records are read is not recorded.
 class FrameLog {
  public:
@@ -55,6 +44,22 @@ class FrameLog {
     if (!lock.owns_lock()) return;
     records_[count_ % kKept] = record;
     ++count_;
+  }
+
+  /// The mean time from the end of one frame to the end of the next, over the frames of the last second before
+  /// the last frame ended; at least the time since the last frame. Zero if there are too few records.
+  std::chrono::nanoseconds pace(Clock::time_point now) const {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t kept = std::min(count_, kKept);
+    if (kept < 2) return std::chrono::nanoseconds(0);
+    const auto done = [&](std::uint64_t before_last) {
+      return records_[(count_ - 1 - before_last) % kKept].done;
+    };
+    const Clock::time_point last = done(0);
+    std::uint64_t frames = 1;
+    while (frames + 1 < kept && last - done(frames + 1) <= std::chrono::seconds(1)) ++frames;
+    return std::max<std::chrono::nanoseconds>((last - done(frames)) / static_cast<std::int64_t>(frames),
+                                              now - last);
   }
 
   /// Oldest first.
@@ -94,7 +99,7 @@ class Engine final : public Pipeline {
   Error why_unavailable() const override;
   bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
   std::chrono::milliseconds retry_after() override;
-  std::chrono::nanoseconds pace() override;
+  std::chrono::nanoseconds pace() override { return frame_log_.pace(Clock::now()); }
   PipelineStatus status() override;
   std::vector<FrameRecord> recent_frames() override { return frame_log_.read(); }
   Result<std::unique_ptr<Pipeline>> open_again() const override {
@@ -156,14 +161,14 @@ class Engine final : public Pipeline {
   }
 
   // card_thread.cpp: what a card's thread does.
-  void card_loop(std::uint32_t place);
-  void serve_results(std::uint32_t place, std::uint64_t first, std::uint32_t epoch);
-  bool take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
-  void drain_results(std::uint32_t place);
-  bool arm(std::uint32_t place, std::uint64_t sequence, std::uint32_t epoch);
-  std::string read_fault(std::uint32_t place);  // after its supervisor's run ended
-  void report_loss(std::optional<std::uint32_t> place, const std::string& reason);
-  void note_loss(std::optional<std::uint32_t> place, const std::string& reason);  // mutex_ is held
+  void card_loop(std::uint32_t position);
+  void serve_results(std::uint32_t position, std::uint64_t first, std::uint32_t epoch);
+  bool take_result(std::uint32_t position, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
+  void drain_results(std::uint32_t position);
+  bool arm(std::uint32_t position, std::uint64_t sequence, std::uint32_t epoch);
+  std::string read_fault(std::uint32_t position);  // after its supervisor's run ended
+  void report_loss(std::optional<std::uint32_t> position, const std::string& reason);
+  void note_loss(std::optional<std::uint32_t> position, const std::string& reason);  // mutex_ is held
 
   // recovery.cpp: deadlines, recovery, stop.
   void run_recovery();
@@ -175,7 +180,7 @@ class Engine final : public Pipeline {
   void flush();
   void at_all_cards(const std::function<void(std::uint32_t)>& action);
   void wait_until_quiet();
-  void wait_for_runs(std::uint32_t place);
+  void wait_for_runs(std::uint32_t position);
   bool back_off();
   std::chrono::milliseconds longer_backoff() const;
   bool bring_back();
@@ -191,14 +196,14 @@ class Engine final : public Pipeline {
   const plan::Cluster cluster_;
   const PipelineOptions options_;
   const Schedule schedule_;
-  CardSource source_;                // from start() on
-  std::uint32_t egress_places_ = 0;  // cards with an egress unit
+  CardSource source_;                   // from start() on
+  std::uint32_t egress_positions_ = 0;  // cards with an egress unit
   Fleet fleet_;
 
   std::vector<Slot> slots_;
   FrameLog frame_log_;
   std::vector<Stage> stages_;
-  std::vector<CardThread> card_threads_;  // by place
+  std::vector<CardThread> card_threads_;  // by position
   std::thread recovery_thread_;
 
   std::atomic<Phase> phase_{Phase::kStarting};  // written under mutex_
@@ -207,8 +212,6 @@ class Engine final : public Pipeline {
   std::atomic<std::uint64_t> done_{0};          // frames whose slot is free again
   std::atomic<std::uint64_t> completed_{0}, failed_{0};
   std::atomic<Clock::time_point> next_try_{};    // to bring lost cards back
-  std::atomic<Clock::time_point> pace_taken_{};  // from the log
-  std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds(0)};
   std::atomic<bool> stopping_{false};            // submit() refuses
   std::atomic<std::uint64_t> next_sequence_{0};  // written under mutex_
   std::atomic<Watcher*> watcher_{nullptr};

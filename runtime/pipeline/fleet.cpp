@@ -32,18 +32,18 @@ Fleet::Fleet(const plan::LoadedDeployment& deployment, const plan::Cluster& clus
       link_errors_(binding_.channels.size()),
       ingresses_(schedule.ingresses.size()),
       egresses_(schedule.egresses.size()) {
-  const auto place_of = [this](std::uint32_t endpoint) {
+  const auto position_of = [this](std::uint32_t endpoint) {
     const auto found = std::find_if(binding_.cards.begin(), binding_.cards.end(),
                                     [&](const BoundCard& bound) { return bound.endpoint == endpoint; });
     assert(found != binding_.cards.end());
     return static_cast<std::uint32_t>(found - binding_.cards.begin());
   };
   for (std::uint32_t index = 0; index < schedule.ingresses.size(); ++index) {
-    ingress_places_.push_back(place_of(schedule.ingresses[index].endpoint));
-    cards_[ingress_places_.back()].ingresses.push_back(index);
+    ingress_positions_.push_back(position_of(schedule.ingresses[index].endpoint));
+    cards_[ingress_positions_.back()].ingresses.push_back(index);
   }
   for (std::uint32_t index = 0; index < schedule.egresses.size(); ++index) {
-    cards_[place_of(schedule.egresses[index].endpoint)].egresses.push_back(index);
+    cards_[position_of(schedule.egresses[index].endpoint)].egresses.push_back(index);
   }
 }
 
@@ -52,27 +52,27 @@ Fleet::~Fleet() {
 }
 
 void Fleet::close() {
-  for (std::uint32_t place = 0; place < size(); ++place) {
-    release(place);
-    cards_[place].card.reset();
+  for (std::uint32_t position = 0; position < size(); ++position) {
+    release(position);
+    cards_[position].card.reset();
   }
 }
 
-std::string Fleet::describe(std::uint32_t place) const {
-  return "endpoint '" + endpoint(place).name + "' (card '" + cluster_card(place).name + "')";
+std::string Fleet::describe(std::uint32_t position) const {
+  return "endpoint '" + endpoint(position).name + "' (card '" + cluster_card(position).name + "')";
 }
 
 Status Fleet::open(const CardSource& source) {
-  for (std::uint32_t place = 0; place < size(); ++place) {
-    auto opened = source.open(cluster_card(place), binding_.cards[place].card);
-    if (!opened.ok()) return opened.error().within(describe(place));
-    cards_[place].card = std::move(*opened);
+  for (std::uint32_t position = 0; position < size(); ++position) {
+    auto opened = source.open(cluster_card(position), binding_.cards[position].card);
+    if (!opened.ok()) return opened.error().within(describe(position));
+    cards_[position].card = std::move(*opened);
   }
   return {};
 }
 
-Status Fleet::make_units(std::uint32_t place) {
-  OpenCard& open_card = cards_[place];
+Status Fleet::make_units(std::uint32_t position) {
+  OpenCard& open_card = cards_[position];
   for (const std::uint32_t index : open_card.ingresses) {
     const Schedule::Ingress& wanted = schedule_.ingresses[index];
     MILLRACE_ASSIGN(ingresses_[index],
@@ -86,9 +86,9 @@ Status Fleet::make_units(std::uint32_t place) {
 }
 
 /// Also if the image was on the card already: its parameters may be those of another deployment.
-Status Fleet::give_parameters(std::uint32_t place) {
-  OpenCard& open_card = cards_[place];
-  for (const plan::ImagePartition& partition : deployment_.records.at(endpoint(place).image).partitions) {
+Status Fleet::give_parameters(std::uint32_t position) {
+  OpenCard& open_card = cards_[position];
+  for (const plan::ImagePartition& partition : deployment_.records.at(endpoint(position).image).partitions) {
     if (partition.parameters_unit.empty()) continue;
     MILLRACE_TRY(open_card.card->give_parameters(partition.parameters_unit,
                                                  deployment_.parameters.at(partition.name)));
@@ -97,44 +97,44 @@ Status Fleet::give_parameters(std::uint32_t place) {
   return {};
 }
 
-Status Fleet::load(std::uint32_t place) {
-  OpenCard& open_card = cards_[place];
-  const auto changed = open_card.card->load(deployment_.images.at(endpoint(place).image));
-  if (!changed.ok()) return released_unless_ok(place, changed.error());
+Status Fleet::load(std::uint32_t position) {
+  OpenCard& open_card = cards_[position];
+  const auto changed = open_card.card->load(deployment_.images.at(endpoint(position).image));
+  if (!changed.ok()) return released_unless_ok(position, changed.error());
   // If this fleet loads a card a second time, the card was lost in between.
   if (*changed || open_card.loaded_before) {
     open_card.programmed.fetch_add(1);
-    if (options_.on_programmed) options_.on_programmed(cluster_card(place).name);
+    if (options_.on_programmed) options_.on_programmed(cluster_card(position).name);
   }
   open_card.loaded_before = true;
   return {};
 }
 
-Status Fleet::set_up(std::uint32_t place) {
+Status Fleet::set_up(std::uint32_t position) {
   const auto all = [&]() -> Status {
-    MILLRACE_TRY(make_units(place));
-    MILLRACE_TRY(give_parameters(place));
-    MILLRACE_TRY(write_links(place));
-    return cards_[place].card->start_supervisor();
+    MILLRACE_TRY(make_units(position));
+    MILLRACE_TRY(give_parameters(position));
+    MILLRACE_TRY(write_links(position));
+    return cards_[position].card->start_supervisor();
   };
-  return released_unless_ok(place, all());
+  return released_unless_ok(position, all());
 }
 
-Status Fleet::released_unless_ok(std::uint32_t place, Status status) {
+Status Fleet::released_unless_ok(std::uint32_t position, Status status) {
   if (status.ok()) return status;
-  release(place);
-  return status.error().within(describe(place) + ", image '" + endpoint(place).image + "'");
+  release(position);
+  return status.error().within(describe(position) + ", image '" + endpoint(position).image + "'");
 }
 
-void Fleet::release(std::uint32_t place) {
-  OpenCard& open_card = cards_[place];
+void Fleet::release(std::uint32_t position) {
+  OpenCard& open_card = cards_[position];
   for (const std::uint32_t index : open_card.ingresses) ingresses_[index].reset();
   for (const std::uint32_t index : open_card.egresses) egresses_[index].reset();
   if (open_card.card) open_card.card->unload();
 }
 
-void Fleet::stop_supervisor(std::uint32_t place) {
-  card::Card& card = *cards_[place].card;
+void Fleet::stop_supervisor(std::uint32_t position) {
+  card::Card& card = *cards_[position].card;
   if (card.write(abi::kRegSupervisorStop, 1).ok()) {
     static_cast<void>(card.wait_supervisor(std::chrono::milliseconds(100)));
   }
@@ -142,47 +142,47 @@ void Fleet::stop_supervisor(std::uint32_t place) {
 
 Result<std::uint32_t> Fleet::largest_epoch() {
   std::uint32_t largest = 0;
-  for (std::uint32_t place = 0; place < size(); ++place) {
-    auto epoch = cards_[place].card->read(abi::kRegEpoch);
-    if (!epoch.ok()) return epoch.error().within(describe(place));
+  for (std::uint32_t position = 0; position < size(); ++position) {
+    auto epoch = cards_[position].card->read(abi::kRegEpoch);
+    if (!epoch.ok()) return epoch.error().within(describe(position));
     largest = std::max(largest, *epoch);
   }
   return largest;
 }
 
-Status Fleet::write_epoch(std::uint32_t place, std::uint32_t epoch) {
-  Status written = cards_[place].card->write(abi::kRegEpoch, epoch);
-  return written.ok() ? written : Status(written.error().within(describe(place)));
+Status Fleet::write_epoch(std::uint32_t position, std::uint32_t epoch) {
+  Status written = cards_[position].card->write(abi::kRegEpoch, epoch);
+  return written.ok() ? written : Status(written.error().within(describe(position)));
 }
 
-Status Fleet::write_links(std::uint32_t place) {
-  for (const BoundLinkPort& link : binding_.cards[place].links) {
-    MILLRACE_TRY(card::write_link_row(*cards_[place].card, link.row_index, link.row));
+Status Fleet::write_links(std::uint32_t position) {
+  for (const BoundLinkPort& link : binding_.cards[position].links) {
+    MILLRACE_TRY(card::write_link_row(*cards_[position].card, link.row_index, link.row));
   }
   return {};
 }
 
-Status Fleet::enable_links(std::uint32_t place) {
-  for (const BoundLinkPort& link : binding_.cards[place].links) {
-    Status enabled = card::enable_link(*cards_[place].card, link.row_index, true);
-    if (!enabled.ok()) return enabled.error().within(describe(place));
+Status Fleet::enable_links(std::uint32_t position) {
+  for (const BoundLinkPort& link : binding_.cards[position].links) {
+    Status enabled = card::enable_link(*cards_[position].card, link.row_index, true);
+    if (!enabled.ok()) return enabled.error().within(describe(position));
   }
   return {};
 }
 
-CardStatus Fleet::describe_card(std::uint32_t place) const {
+CardStatus Fleet::describe_card(std::uint32_t position) const {
   CardStatus status;
-  status.endpoint = endpoint(place).name;
-  status.card = cluster_card(place).name;
-  status.image = endpoint(place).image;
-  status.programmed = cards_[place].programmed.load();
-  status.parameters = cards_[place].parameters.load();
+  status.endpoint = endpoint(position).name;
+  status.card = cluster_card(position).name;
+  status.image = endpoint(position).image;
+  status.programmed = cards_[position].programmed.load();
+  status.parameters = cards_[position].parameters.load();
   return status;
 }
 
-CardStatus Fleet::card_status(std::uint32_t place) {
-  CardStatus status = describe_card(place);
-  card::Card& card = *cards_[place].card;
+CardStatus Fleet::card_status(std::uint32_t position) {
+  CardStatus status = describe_card(position);
+  card::Card& card = *cards_[position].card;
   if (const auto frames = read_counter(card, abi::kRegFramesLow, abi::kRegFramesHigh); frames.ok()) {
     status.frames = *frames;
   }
@@ -193,11 +193,11 @@ CardStatus Fleet::card_status(std::uint32_t place) {
   return status;
 }
 
-void Fleet::count_link_error(std::uint32_t place, std::uint32_t row) {
+void Fleet::count_link_error(std::uint32_t position, std::uint32_t row) {
   for (std::size_t i = 0; i < binding_.channels.size(); ++i) {
     const BoundChannel& bound = binding_.channels[i];
-    if ((bound.producer == place && bound.producer_row == row) ||
-        (bound.consumer == place && bound.consumer_row == row)) {
+    if ((bound.producer == position && bound.producer_row == row) ||
+        (bound.consumer == position && bound.consumer_row == row)) {
       link_errors_[i].fetch_add(1);
     }
   }
@@ -227,8 +227,8 @@ LinkStatus Fleet::link_status(std::uint32_t link) {
 }
 
 Observer::Observer(Fleet& fleet) : fleet_(fleet) {
-  for (std::uint32_t place = 0; place < fleet.size(); ++place)
-    last_.cards.push_back(fleet.describe_card(place));
+  for (std::uint32_t position = 0; position < fleet.size(); ++position)
+    last_.cards.push_back(fleet.describe_card(position));
   for (std::uint32_t link = 0; link < fleet.links(); ++link) last_.links.push_back(fleet.describe_link(link));
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -251,8 +251,8 @@ Observer::Figures Observer::read(std::chrono::milliseconds bound) {
   Figures figures = last_;
   if (done_ >= mine) return figures;
   // The number of times a card was programmed needs no access to the card.
-  for (std::uint32_t place = 0; place < figures.cards.size(); ++place) {
-    figures.cards[place].programmed = fleet_.describe_card(place).programmed;
+  for (std::uint32_t position = 0; position < figures.cards.size(); ++position) {
+    figures.cards[position].programmed = fleet_.describe_card(position).programmed;
   }
   return figures;
 }
@@ -281,14 +281,14 @@ void Observer::run(const std::stop_token& stop) {
 }
 
 void Observer::observe(const std::stop_token& stop) {
-  for (std::uint32_t place = 0; place < fleet_.size() && !stop.stop_requested(); ++place) {
+  for (std::uint32_t position = 0; position < fleet_.size() && !stop.stop_requested(); ++position) {
     {
       const std::lock_guard lock(mutex_);
-      last_.cards[place].answers = false;  // until it has answered
+      last_.cards[position].answers = false;  // until it has answered
     }
-    CardStatus card = fleet_.card_status(place);
+    CardStatus card = fleet_.card_status(position);
     const std::lock_guard lock(mutex_);
-    last_.cards[place] = std::move(card);
+    last_.cards[position] = std::move(card);
   }
   for (std::uint32_t link = 0; link < fleet_.links() && !stop.stop_requested(); ++link) {
     LinkStatus status = fleet_.link_status(link);

@@ -1,5 +1,5 @@
 // The cards of one pipeline: opened as the binding says, loaded, wired and, after a loss, loaded again; and the
-// thread that reads what they count. A `place` is the index of a card in Binding::cards.
+// thread that reads what they count. A `position` is the index of a card in Binding::cards.
 #pragma once
 
 #include <atomic>
@@ -36,53 +36,55 @@ class Fleet {
   Status open(const CardSource& source);
 
   /// Puts the image on the card. Different cards may be loaded at once. If this fails, the card is released.
-  Status load(std::uint32_t place);
+  Status load(std::uint32_t position);
 
   /// Makes the units, writes the partitions' parameters and the link table (not yet in service), and starts
   /// the supervisor. One card at a time. If this fails, the card is released.
-  Status set_up(std::uint32_t place);
+  Status set_up(std::uint32_t position);
 
   /// Releases units and image, so that load() can follow. No thread may be using them.
-  void release(std::uint32_t place);
+  void release(std::uint32_t position);
 
   /// Releases and closes all cards. card_status() and link_status() must not be called afterwards.
   void close();
 
   /// Ends the supervisor's run, before the card is closed.
-  void stop_supervisor(std::uint32_t place);
+  void stop_supervisor(std::uint32_t position);
 
   /// The largest epoch of all cards.
   Result<std::uint32_t> largest_epoch();
-  Status write_epoch(std::uint32_t place, std::uint32_t epoch);
+  Status write_epoch(std::uint32_t position, std::uint32_t epoch);
 
   /// Takes the card's links out of service and writes their rows; enable_links() puts them in service.
-  Status write_links(std::uint32_t place);
-  Status enable_links(std::uint32_t place);
+  Status write_links(std::uint32_t position);
+  Status enable_links(std::uint32_t position);
 
   // Units, by their index in the schedule. They must not be used while their card is released.
   card::Ingress& ingress(std::uint32_t index) { return *ingresses_[index]; }
   card::Egress& egress(std::uint32_t index) { return *egresses_[index]; }
-  std::uint32_t place_of_ingress(std::uint32_t index) const { return ingress_places_[index]; }
-  const std::vector<std::uint32_t>& ingresses_of(std::uint32_t place) const {
-    return cards_[place].ingresses;
+  std::uint32_t position_of_ingress(std::uint32_t index) const { return ingress_positions_[index]; }
+  const std::vector<std::uint32_t>& ingresses_of(std::uint32_t position) const {
+    return cards_[position].ingresses;
   }
-  const std::vector<std::uint32_t>& egresses_of(std::uint32_t place) const { return cards_[place].egresses; }
+  const std::vector<std::uint32_t>& egresses_of(std::uint32_t position) const {
+    return cards_[position].egresses;
+  }
 
-  card::Card& card(std::uint32_t place) { return *cards_[place].card; }
+  card::Card& card(std::uint32_t position) { return *cards_[position].card; }
   /// "endpoint 'card1' (card 'fpga1')", for messages.
-  std::string describe(std::uint32_t place) const;
+  std::string describe(std::uint32_t position) const;
 
   /// The part of the status that needs no access to the card. Any thread, also after close().
-  CardStatus describe_card(std::uint32_t place) const;
+  CardStatus describe_card(std::uint32_t position) const;
   LinkStatus describe_link(std::uint32_t link) const;
   std::uint32_t links() const { return static_cast<std::uint32_t>(binding_.channels.size()); }
 
   /// The whole status. Reads registers, and waits for a card that hangs. Any thread, after open().
-  CardStatus card_status(std::uint32_t place);
+  CardStatus card_status(std::uint32_t position);
   LinkStatus link_status(std::uint32_t link);
 
   /// A card reported a fault of this row of its link table. Any thread.
-  void count_link_error(std::uint32_t place, std::uint32_t row);
+  void count_link_error(std::uint32_t position, std::uint32_t row);
 
  private:
   struct OpenCard {
@@ -92,15 +94,15 @@ class Fleet {
     bool loaded_before = false;  // by this fleet
   };
 
-  const plan::ClusterCard& cluster_card(std::uint32_t place) const {
-    return cluster_.cards[binding_.cards[place].card];
+  const plan::ClusterCard& cluster_card(std::uint32_t position) const {
+    return cluster_.cards[binding_.cards[position].card];
   }
-  const plan::Endpoint& endpoint(std::uint32_t place) const {
-    return deployment_.plan.endpoints[binding_.cards[place].endpoint];
+  const plan::Endpoint& endpoint(std::uint32_t position) const {
+    return deployment_.plan.endpoints[binding_.cards[position].endpoint];
   }
-  Status make_units(std::uint32_t place);
-  Status give_parameters(std::uint32_t place);
-  Status released_unless_ok(std::uint32_t place, Status status);
+  Status make_units(std::uint32_t position);
+  Status give_parameters(std::uint32_t position);
+  Status released_unless_ok(std::uint32_t position, Status status);
 
   const plan::LoadedDeployment& deployment_;
   const plan::Cluster& cluster_;
@@ -109,7 +111,7 @@ class Fleet {
   const PipelineOptions& options_;
   std::vector<OpenCard> cards_;
   std::vector<std::atomic<std::uint64_t>> link_errors_;  // by channel of the binding
-  std::vector<std::uint32_t> ingress_places_;
+  std::vector<std::uint32_t> ingress_positions_;
   std::vector<std::unique_ptr<card::Ingress>> ingresses_;
   std::vector<std::unique_ptr<card::Egress>> egresses_;
 };
@@ -118,7 +120,7 @@ class Fleet {
 class Observer {
  public:
   struct Figures {
-    std::vector<CardStatus> cards;  // by place
+    std::vector<CardStatus> cards;  // by position
     std::vector<LinkStatus> links;  // by channel of the binding
   };
 

@@ -152,8 +152,8 @@ class Pipeline {
   /// the link tables and starts. Prefers cards that hold their image already, and does not program these. The
   /// backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
   ///
-  /// `copies`: so many pipelines are to be opened, this one first; cards are chosen so that the others get
-  /// some too. Errors name the endpoint and what it needs: kDoesNotFit if no binding exists (cards of other
+  /// `copies`: how many pipelines the caller opens over this deployment, this one first. Cards are chosen so
+  /// that the others find cards too. Errors name the endpoint and what it needs: kDoesNotFit if no binding exists (cards of other
   /// pipelines of this process are not free), kEnvironment if XRT fails, kInvalidInput for options out of
   /// range (slots 1..1024, queue at most 2^20, back-off and stuck_* at least 1 ms).
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
@@ -162,7 +162,7 @@ class Pipeline {
                                                 const CardSource& source = xrt_cards());
   virtual ~Pipeline() = default;  // as stop(0)
 
-  /// Whether open() would find a schedule and free cards for so many copies; the same errors. Cards named in
+  /// Whether open() would find a schedule, and free cards for all copies; the same errors. Cards named in
   /// `also_free` count as free although they are in use. Accesses no card.
   static Status check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
                       const PipelineOptions& options, const std::vector<std::string>& also_free,

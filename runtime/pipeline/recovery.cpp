@@ -15,7 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
 constexpr std::chrono::milliseconds kStatusBound{250};  // how long status() waits for the cards
-constexpr std::chrono::milliseconds kPaceAge{100};      // how long pace() repeats its answer
 constexpr std::chrono::seconds kRepeatAfter{30};        // before the same loss is logged again
 constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
 
@@ -30,19 +29,19 @@ Status Engine::start(const CardSource& source) {
   MILLRACE_TRY(fleet_.open(source));
   // Programming takes a real card seconds, so all cards are programmed at once.
   std::vector<Status> loaded(fleet_.size());
-  at_all_cards([&](std::uint32_t place) { loaded[place] = fleet_.load(place); });
+  at_all_cards([&](std::uint32_t position) { loaded[position] = fleet_.load(position); });
   for (const Status& status : loaded) MILLRACE_TRY(status);
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    MILLRACE_TRY(fleet_.set_up(place));
-    card_threads_[place].lost.store(false);
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
+    MILLRACE_TRY(fleet_.set_up(position));
+    card_threads_[position].lost.store(false);
   }
   MILLRACE_ASSIGN(const std::uint32_t epoch, fleet_.largest_epoch());
   epoch_.store(epoch + 1);
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place)
-    MILLRACE_TRY(fleet_.write_epoch(place, epoch + 1));
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position)
+    MILLRACE_TRY(fleet_.write_epoch(position, epoch + 1));
   if (!resume()) return Error(ErrorCode::kEnvironment, lost_reason_);
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    card_threads_[place].thread = std::thread([this, place] { card_loop(place); });
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
+    card_threads_[position].thread = std::thread([this, position] { card_loop(position); });
   }
   recovery_thread_ = std::thread([this] { run_recovery(); });
   observer_.emplace(fleet_);
@@ -111,14 +110,14 @@ void Engine::watch_oldest() {
                               std::to_string(waited.count()) + " ms");
   // No frame came back since the last flush either, and that flush found no card that hangs.
   if (std::exchange(stuck_before_, true) && oldest == session_first_) {
-    for (std::uint32_t place = 0; place < fleet_.size(); ++place)
-      note_loss(place, "it is loaded again, as no frame comes through after a flush");
+    for (std::uint32_t position = 0; position < fleet_.size(); ++position)
+      note_loss(position, "it is loaded again, as no frame comes through after a flush");
   }
 }
 
-void Engine::note_loss(std::optional<std::uint32_t> place, const std::string& reason) {
-  const std::string text = place ? fleet_.describe(*place) + ": " + reason : reason;
-  if (!place || !card_threads_[*place].lost.exchange(true)) unlogged_losses_.push_back(text);
+void Engine::note_loss(std::optional<std::uint32_t> position, const std::string& reason) {
+  const std::string text = position ? fleet_.describe(*position) + ": " + reason : reason;
+  if (!position || !card_threads_[*position].lost.exchange(true)) unlogged_losses_.push_back(text);
   if (phase_.load() == Phase::kRunning || phase_.load() == Phase::kStarting) lost_reason_ = text;
   if (phase_.load() == Phase::kRunning) phase_.store(Phase::kFlushing);
   recovery_wake_.notify_all();
@@ -199,7 +198,8 @@ std::chrono::milliseconds Engine::longer_backoff() const {
 // All at once, because a card that hangs takes seconds to answer.
 void Engine::at_all_cards(const std::function<void(std::uint32_t)>& action) {
   std::vector<std::future<void>> others;
-  for (std::uint32_t place = 1; place < fleet_.size(); ++place) others.push_back(std::async(action, place));
+  for (std::uint32_t position = 1; position < fleet_.size(); ++position)
+    others.push_back(std::async(action, position));
   action(0);
   for (std::future<void>& other : others) other.get();
 }
@@ -207,14 +207,14 @@ void Engine::at_all_cards(const std::function<void(std::uint32_t)>& action) {
 void Engine::flush() {
   const std::uint32_t epoch = epoch_.load() + 1;
   epoch_.store(epoch);
-  at_all_cards([&](std::uint32_t place) {
+  at_all_cards([&](std::uint32_t position) {
     // A card that reported a fault still lives. It gets the epoch too, but need not answer.
-    const bool was_lost = card_threads_[place].lost.load();
-    const Status written = fleet_.write_epoch(place, epoch);
-    if (!written.ok() && !was_lost) report_loss(place, written.error().message());
+    const bool was_lost = card_threads_[position].lost.load();
+    const Status written = fleet_.write_epoch(position, epoch);
+    if (!written.ok() && !was_lost) report_loss(position, written.error().message());
   });
   wait_until_quiet();
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) wait_for_runs(place);
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position) wait_for_runs(position);
 }
 
 void Engine::wait_until_quiet() {
@@ -226,8 +226,9 @@ void Engine::wait_until_quiet() {
     return ending() || each([](const CardThread& k) { return !k.in_session; });
   };
   if (!recovery_wake_.wait_until(lock, Clock::now() + kFlushBound, out_of_session)) {
-    for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-      if (card_threads_[place].in_session) note_loss(place, "it does not give its runs back after a flush");
+    for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
+      if (card_threads_[position].in_session)
+        note_loss(position, "it does not give its runs back after a flush");
     }
   }
   recovery_wake_.wait(lock, [&] {
@@ -237,21 +238,21 @@ void Engine::wait_until_quiet() {
 }
 
 // A living card must have ended all runs before its slots are used again.
-void Engine::wait_for_runs(std::uint32_t place) {
+void Engine::wait_for_runs(std::uint32_t position) {
   const Clock::time_point until = Clock::now() + kFlushBound;
   for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
-    for (const std::uint32_t index : fleet_.egresses_of(place)) {
-      while (!ending() && !card_threads_[place].lost.load() &&
+    for (const std::uint32_t index : fleet_.egresses_of(position)) {
+      while (!ending() && !card_threads_[position].lost.load() &&
              fleet_.egress(index).wait(slot, kPoll) == card::RunState::kRunning) {
         if (Clock::now() > until)
-          report_loss(place, "egress unit " + schedule_.egresses[index].unit + " does not flush");
+          report_loss(position, "egress unit " + schedule_.egresses[index].unit + " does not flush");
       }
     }
-    for (const std::uint32_t index : fleet_.ingresses_of(place)) {
-      while (!ending() && !card_threads_[place].lost.load() &&
+    for (const std::uint32_t index : fleet_.ingresses_of(position)) {
+      while (!ending() && !card_threads_[position].lost.load() &&
              fleet_.ingress(index).state(slot) == card::RunState::kRunning) {
         if (Clock::now() > until)
-          report_loss(place, "ingress unit " + schedule_.ingresses[index].unit + " does not flush");
+          report_loss(position, "ingress unit " + schedule_.ingresses[index].unit + " does not flush");
         std::this_thread::sleep_for(kPoll);
       }
     }
@@ -271,13 +272,13 @@ bool Engine::back_off() {
 
 bool Engine::bring_back() {
   bool all = true;
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    CardThread& card_thread = card_threads_[place];
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
+    CardThread& card_thread = card_threads_[position];
     if (!card_thread.lost.load()) continue;
-    fleet_.release(place);
-    Status loaded = fleet_.load(place);
-    if (loaded.ok()) loaded = fleet_.set_up(place);
-    if (loaded.ok()) loaded = fleet_.write_epoch(place, epoch_.load());
+    fleet_.release(position);
+    Status loaded = fleet_.load(position);
+    if (loaded.ok()) loaded = fleet_.set_up(position);
+    if (loaded.ok()) loaded = fleet_.write_epoch(position, epoch_.load());
     if (!loaded.ok()) {
       if (is_new(loaded.error().message())) {
         log::warning("pipeline", with_model(loaded.error().message() + "; next try in " +
@@ -297,18 +298,18 @@ bool Engine::bring_back() {
 // Call it when all cards have the epoch. Puts the links in service, starts the egress runs, lets frames in.
 bool Engine::resume() {
   const auto at_each_card = [&](auto action) {
-    for (std::uint32_t place = 0; place < fleet_.size(); ++place)
-      if (const Status done = action(place); !done.ok()) {
-        report_loss(place, done.error().message());
+    for (std::uint32_t position = 0; position < fleet_.size(); ++position)
+      if (const Status done = action(position); !done.ok()) {
+        report_loss(position, done.error().message());
         return false;
       }
     return true;
   };
-  if (!at_each_card([&](std::uint32_t place) { return fleet_.write_links(place); })) return false;
-  if (!at_each_card([&](std::uint32_t place) { return fleet_.enable_links(place); })) return false;
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+  if (!at_each_card([&](std::uint32_t position) { return fleet_.write_links(position); })) return false;
+  if (!at_each_card([&](std::uint32_t position) { return fleet_.enable_links(position); })) return false;
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
     for (std::uint64_t ahead = 0; ahead < options_.slots; ++ahead) {
-      if (!arm(place, next_sequence_ + ahead, epoch_.load())) return false;
+      if (!arm(position, next_sequence_ + ahead, epoch_.load())) return false;
     }
   }
   const std::lock_guard lock(mutex_);
@@ -331,15 +332,6 @@ std::chrono::milliseconds Engine::retry_after() {
   return std::max(std::chrono::ceil<milliseconds>(next_try_.load() - now), milliseconds(0));
 }
 
-std::chrono::nanoseconds Engine::pace() {
-  const Clock::time_point now = Clock::now();
-  // Under overload many threads ask. One of them reads the log; the others repeat its answer.
-  Clock::time_point taken = pace_taken_.load();
-  if (now - taken >= kPaceAge && pace_taken_.compare_exchange_strong(taken, now))
-    pace_.store(pace_of(frame_log_.read(), now));
-  return pace_.load();
-}
-
 PipelineStatus Engine::status() {
   PipelineStatus status;
   if (!ending()) {
@@ -355,9 +347,9 @@ PipelineStatus Engine::status() {
   status.ready = ready();
   status.replicas_ready = status.ready ? 1 : 0;
   status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
-  for (std::uint32_t place = 0; place < status.cards.size(); ++place) {
-    status.cards[place].restarts = card_threads_[place].restarts;
-    status.cards[place].state = card_threads_[place].lost.load() ? CardState::kLost : CardState::kUp;
+  for (std::uint32_t position = 0; position < status.cards.size(); ++position) {
+    status.cards[position].restarts = card_threads_[position].restarts;
+    status.cards[position].state = card_threads_[position].lost.load() ? CardState::kLost : CardState::kUp;
   }
   return status;
 }
@@ -389,16 +381,16 @@ void Engine::end_threads() {
   if (recovery_thread_.joinable()) recovery_thread_.join();
   fail_all(stopped);
   // A run that never ends would keep the card open in XRT. The driver gives up a card that hangs.
-  at_all_cards([&](std::uint32_t place) {
-    if (card_threads_[place].lost.load()) return;
-    const Status written = fleet_.write_epoch(place, epoch_.load() + 1);
-    if (!written.ok()) report_loss(place, written.error().message());
+  at_all_cards([&](std::uint32_t position) {
+    if (card_threads_[position].lost.load()) return;
+    const Status written = fleet_.write_epoch(position, epoch_.load() + 1);
+    if (!written.ok()) report_loss(position, written.error().message());
   });
   for (CardThread& card_thread : card_threads_) {
     if (card_thread.thread.joinable()) card_thread.thread.join();
   }
-  at_all_cards([&](std::uint32_t place) {
-    if (!card_threads_[place].lost.load()) fleet_.stop_supervisor(place);
+  at_all_cards([&](std::uint32_t position) {
+    if (!card_threads_[position].lost.load()) fleet_.stop_supervisor(position);
   });
 }
 
