@@ -127,7 +127,7 @@ struct Endpoint {
 
 enum class Transport { kHost, kAurora, kUdp, kMpi };
 
-/// One end of a channel. An empty partition stands for the model's own inputs or outputs (port = the tensor's
+/// One end of a channel. An empty partition means the model's own inputs or outputs (port = the tensor's
 /// name).
 struct PortRef {
   std::string partition;
@@ -234,7 +234,7 @@ Status check_no_variants(const std::filesystem::path& directory);
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
 
-/// An emulated cluster for so many replicas of a deployment, for commands without a cluster file. Each replica
+/// An emulated cluster for some replicas of a deployment, for commands without a cluster file. Each replica
 /// has one card for each endpoint that is not a host, in the plan's order and named after it; the second
 /// replica's names end in "-2", and so on. Cables join cards as their channels need; one cable carries at most
 /// abi::kMaxTags channels each way. Devices have as much memory as the banks of their images together. kCorrupt

@@ -194,15 +194,4 @@ Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes) {
   return out;
 }
 
-std::string uuid_from_digest(const std::string& content_digest) {
-  std::string hex = content_digest.substr(0, 32);
-  hex.resize(32, '0');
-  hex[12] = '8';  // version
-  const char variant = hex[16];
-  const int nibble = variant >= 'a' ? variant - 'a' + 10 : variant - '0';
-  hex[16] = "89ab"[nibble & 3];
-  return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" +
-         hex.substr(20, 12);
-}
-
 }  // namespace millrace::runtime::plan

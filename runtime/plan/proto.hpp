@@ -32,13 +32,13 @@ namespace millrace::runtime::plan {
 namespace proto = ::millrace::plan;
 
 void to_proto(const kernels::Program& program, proto::ProgramFile& out);
-/// Indices, enumerations, narrow fields and blobs are checked here; the meaning is kernels::validate()'s,
-/// called last.
+/// Checks indices, enumerations, narrow fields and blobs, and calls kernels::validate() last, which checks the
+/// meaning.
 Result<kernels::Program> from_proto(const proto::ProgramFile& in);
 
 /// Field numbers ascending, no maps: equal messages give equal bytes.
 std::vector<std::byte> to_bytes(const google::protobuf::Message& message);
-/// False where the bytes are not such a message. Silent: protobuf's own log is not ours.
+/// False if the bytes are not such a message. protobuf logs nothing.
 bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& message);
 
 /// Every field printed under its .proto name, two spaces a level, a line end after the last. Throws

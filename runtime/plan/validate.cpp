@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
@@ -292,39 +293,35 @@ class ChannelChecker {
   std::set<std::pair<std::string, std::string>> sent_;
 };
 
-/// Checks that every channel has one send and one receive, but none at the model's own ends.
+/// Checks that the steps of all ports are the ends of all channels, without the model's own ends.
 Status check_communication(const Deployment& d) {
-  std::set<std::pair<std::string, std::string>> planned;
-  std::set<std::pair<std::uint32_t, bool>> done;  // channel, is send
-  std::map<std::uint32_t, const Channel*> channels;
-  for (const auto& channel : d.channels) channels[channel.id] = &channel;
+  // by partition, port, channel and whether it is a send
+  std::map<std::tuple<std::string, std::string, std::uint32_t, bool>, const Channel*> missing;
+  for (const auto& channel : d.channels)
+    for (const bool send : {true, false}) {
+      const PortRef& end = send ? channel.producer : channel.consumer;
+      if (!end.partition.empty()) missing[{end.partition, end.port, channel.id, send}] = &channel;
+    }
   for (const auto& plan : d.communication) {
     const std::string where = "communication of " + plan.partition + "." + plan.port;
     const Partition* partition = d.find_partition(plan.partition);
     if (partition == nullptr || partition->endpoint != plan.endpoint)
       return bad(where, "no such partition on endpoint '" + plan.endpoint + "'");
-    if (!planned.insert({plan.partition, plan.port}).second) return bad(where, "is used twice");
     for (const auto& step : plan.steps) {
-      const auto found = channels.find(step.channel);
-      const std::string id = "channel " + std::to_string(step.channel);
-      if (found == channels.end()) return bad(where, id + " does not exist");
       const bool send = step.action == Action::kSend;
-      const PortRef& side = send ? found->second->producer : found->second->consumer;
-      if (side != PortRef{plan.partition, plan.port})
-        return bad(where, id + (send ? " is not sent here" : " is not received here"));
-      if (!done.insert({step.channel, send}).second)
-        return bad(where, id + (send ? " is sent twice" : " is received twice"));
+      const std::string id = "channel " + std::to_string(step.channel), done = send ? "sent" : "received";
+      const auto found = missing.find({plan.partition, plan.port, step.channel, send});
+      if (found == missing.end())
+        return bad(where, id + " is not " + done + " here, or is " + done + " twice");
       if (step.bytes != found->second->frame_bytes)
         return bad(where, id + ": bytes differ from the channel's frame_bytes");
+      missing.erase(found);
     }
   }
-  for (const auto& channel : d.channels)
-    for (const bool send : {true, false}) {
-      const PortRef& side = send ? channel.producer : channel.consumer;
-      if (!side.partition.empty() && !done.contains({channel.id, send}))
-        return bad("channel '" + channel.name + "'", send ? "no port sends it" : "no port receives it");
-    }
-  return {};
+  if (missing.empty()) return {};
+  const auto& [end, channel] = *missing.begin();
+  return bad("channel '" + channel->name + "'",
+             std::get<bool>(end) ? "no port sends it" : "no port receives it");
 }
 
 }  // namespace

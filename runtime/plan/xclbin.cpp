@@ -68,8 +68,8 @@ Result<bool> check_key_block(std::span<const std::byte> bytes) {
   return true;
 }
 
-std::string uuid_text(std::span<const std::byte> bytes) {
-  const std::string hex = to_hex(bytes);
+/// 32 hexadecimal digits as the text of a uuid.
+std::string uuid_text(const std::string& hex) {
   return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" +
          hex.substr(20);
 }
@@ -101,7 +101,7 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
     return corrupt("damaged: its section table does not fit in it");
   XclbinView view;
   view.has_checksum = has_checksum;
-  view.uuid = uuid_text(bytes.subspan(kUuid, 16));
+  view.uuid = uuid_text(to_hex(bytes.subspan(kUuid, 16)));
   view.platform = text_at(bytes, kPlatform, kPlatformBytes);
   view.sections.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -151,6 +151,16 @@ void seal_xclbin(std::span<std::byte> container) {
   std::memcpy(container.data() + kKeyBlock, kMark, kMarkBytes);
   const auto digest = checksum(container);
   std::copy(digest.begin(), digest.end(), container.begin() + kDigest);
+}
+
+std::string uuid_from_digest(const std::string& content_digest) {
+  std::string hex = content_digest.substr(0, 32);
+  hex.resize(32, '0');
+  hex[12] = '8';  // version
+  const char variant = hex[16];
+  const int nibble = variant >= 'a' ? variant - 'a' + 10 : variant - '0';
+  hex[16] = "89ab"[nibble & 3];
+  return uuid_text(hex);
 }
 
 }  // namespace millrace::runtime::plan

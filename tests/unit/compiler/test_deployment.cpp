@@ -403,7 +403,8 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedWithTheInconsistency) {
   expect(refusal([](auto& p) { p.communication[0].steps.clear(); }), "no port receives it");
   expect(refusal([](auto& p) { p.communication[0].steps[0].action = Action::kSend; }), "not sent here");
   expect(refusal([](auto& p) { p.communication[0].steps[0].bytes -= 1; }), "bytes differ");
-  expect(refusal([](auto& p) { p.communication[0].steps[0].channel = 99; }), "channel 99 does not exist");
+  expect(refusal([](auto& p) { p.communication[0].steps[0].channel = 99; }),
+         "channel 99 is not received here");
   expect(refusal([](auto& p) { p.communication[0].steps.push_back(p.communication[0].steps[0]); }),
          "received twice");
   expect(refusal([](auto& p) { p.communication[0].endpoint = "card0"; }), "endpoint 'card0'");
