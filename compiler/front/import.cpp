@@ -74,6 +74,7 @@ class Importer {
     MILLRACE_TRY(read_inputs());
     MILLRACE_TRY(read_nodes());
     MILLRACE_TRY(check_operators());
+    MILLRACE_TRY(expand_qoperators());
     if (const Node* node = graph::sort_nodes(graph_))
       return invalid("the graph has a cycle: " + operation_name(node->operation) + " '" + node->name +
                      "' depends on its own output");
@@ -168,7 +169,6 @@ class Importer {
   }
 
   Status read_nodes() {
-    graph::Names names;
     // All outputs are declared first, so that nodes may be in any order.
     std::vector<const onnx::NodeProto*> rest;
     for (const auto& node : proto_.node()) {
@@ -186,7 +186,7 @@ class Importer {
       }
     }
     for (const onnx::NodeProto* node : rest) {
-      MILLRACE_TRY(read_node(*node, names));
+      MILLRACE_TRY(read_node(*node));
     }
     return {};
   }
@@ -224,9 +224,9 @@ class Importer {
     return {};
   }
 
-  Status read_node(const onnx::NodeProto& proto, graph::Names& names) {
+  Status read_node(const onnx::NodeProto& proto) {
     Node node;
-    node.name = names.unique(label(proto));
+    node.name = names_.unique(label(proto));
     const std::string here = proto.op_type() + " '" + node.name + "'";
     OnnxOperator op;
     op.domain = normal_domain(proto.domain());
@@ -327,6 +327,16 @@ class Importer {
     return {};
   }
 
+  Status expand_qoperators() {
+    std::vector<Node> nodes;
+    for (Node& n : graph_.nodes)
+      if (const std::string why = operators::expand(graph_, n, names_, nodes); !why.empty())
+        refuse(graph_, n, why);
+    if (!graph_.refusals.empty()) return refusal_error(graph_);
+    graph_.nodes = std::move(nodes);
+    return {};
+  }
+
   /// Lists all nodes whose shape cannot be inferred in one error. Skips nodes that depend on them.
   Status infer_shapes() {
     std::vector<bool> shapeless(graph_.values.size(), false);
@@ -413,6 +423,7 @@ class Importer {
   std::filesystem::path directory_;
   FloatModel float_model_;
   Graph graph_;
+  graph::Names names_;  // of nodes
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
 };

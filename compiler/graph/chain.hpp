@@ -58,6 +58,7 @@ struct Step {
   /// follows (Relu and Clip may stand between), the two are computed as QLinearConv does: x * (floats / scale),
   /// not (x * floats) / scale.
   bool accumulator = false;
+  bool qlinear = false;  // a quantiser or dequantiser inside a QLinear operator
   bool operator==(const Step&) const = default;
 
   using Floats = std::vector<float>;

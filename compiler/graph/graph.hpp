@@ -93,6 +93,7 @@ struct OnnxOperator {
   std::string type;
   std::int64_t opset = 0;
   std::map<std::string, Attribute> attributes;
+  bool qlinear = false;  // part of a QLinear operator, which ONNX Runtime computes as a whole
 
   bool has(const std::string& name) const { return attributes.contains(name); }
   /// An attribute, or `otherwise` if the operator does not have it with this type.

@@ -1,7 +1,6 @@
 // Functions of one element, and Softmax.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "compiler/operators/rules.hpp"
@@ -54,11 +53,9 @@ constexpr Activation kActivations[] = {
          [](float x_low, float, float, float) { return x_low >= 0 ? Trend::kRising : Trend::kUnproved; }},
      .fusion = Fusion::kNever}};
 
-/// The function of an operator, whose type may begin with "QLinear".
 Step step_of(const OnnxOperator& op) {
-  const std::string type = op.type.starts_with("QLinear") ? op.type.substr(std::strlen("QLinear")) : op.type;
   const auto row = std::find_if(std::begin(kActivations), std::end(kActivations),
-                                [&](const Activation& a) { return type == a.function.onnx; });
+                                [&](const Activation& a) { return op.type == a.function.onnx; });
   const auto constant = [&op](const char* attribute, float otherwise) {
     return attribute == nullptr ? 0 : op.real(attribute, otherwise);
   };
@@ -72,12 +69,6 @@ Outcome give_step(Site& site, Step step) {
 
 Outcome lower_activation(Site& site) {
   return give_step(site, step_of(site.op));
-}
-
-Outcome lower_qlinear_activation(Site& site) {
-  Parameters read(site);
-  const Chain chain{{read.dequantise(1), step_of(site.op), read.quantise(3)}};
-  return read.error().empty() ? site.give(Elementwise{chain, -1}, {site.node.inputs[0]}) : read.error();
 }
 
 Outcome lower_relu(Site& site) {
@@ -131,30 +122,19 @@ Outcome lower_softmax(Site& site) {
   return site.give(graph::Softmax{}, {site.node.inputs[0]});
 }
 
-std::string infer_qlinear_activation(Inference& c) {
-  return infer_qlinear(c, same);
-}
-
 std::vector<Operator> make_rows() {
-  std::vector<Operator> rows = {{.type = "Relu",
-                                 .infer = same,
-                                 .lower_elementwise = lower_relu,
-                                 .computes = true,
-                                 .fusion = Fusion::kAlways},
-                                {.type = "Clip",
-                                 .infer = infer_clip,
-                                 .lower_elementwise = lower_clip,
-                                 .computes = true,
-                                 .fusion = Fusion::kAlways},
-                                {.type = "Softmax", .infer = same_floats, .lower_elementwise = lower_softmax},
-                                {.type = "QLinearSigmoid",
-                                 .domain = kMicrosoft,
-                                 .infer = infer_qlinear_activation,
-                                 .lower_qoperator = lower_qlinear_activation},
-                                {.type = "QLinearLeakyRelu",
-                                 .domain = kMicrosoft,
-                                 .infer = infer_qlinear_activation,
-                                 .lower_qoperator = lower_qlinear_activation}};
+  std::vector<Operator> rows = {
+      {.type = "Relu",
+       .infer = same,
+       .lower_elementwise = lower_relu,
+       .computes = true,
+       .fusion = Fusion::kAlways},
+      {.type = "Clip",
+       .infer = infer_clip,
+       .lower_elementwise = lower_clip,
+       .computes = true,
+       .fusion = Fusion::kAlways},
+      {.type = "Softmax", .infer = same_floats, .lower_elementwise = lower_softmax}};
   for (const Activation& a : kActivations)
     rows.push_back({.type = a.function.onnx,
                     .infer = same_floats,

@@ -95,6 +95,7 @@ std::vector<T> negated(std::vector<T> values) {
 }
 
 Outcome lower_with_constant(Site& site) {
+  if (site.op.qlinear) return Outcome::later();
   std::string why;
   const auto known = known_operand(site, why);
   if (!known) return why.empty() ? Outcome::later() : why;
@@ -156,58 +157,41 @@ Outcome combine(Site& site, Combine::Kind kind) {
   return {};
 }
 
+/// QLinearAdd of a tensor and constants, element by element, from the tensor's integers to those of its quantiser. The
+/// kernel rounds once where this chain rounds product and sum. Unless scales are powers of two, a result between two
+/// steps may therefore differ.
+Outcome add_constants(Site& site, std::size_t side, const Dequantised& known) {
+  std::string why;
+  const auto data = activation(site, 1 - side, why);
+  if (!data) return why;
+  const Shape& shape = site.in(1 - side).shape;
+  const auto along = along_axis(site.graph.value(known.q), shape);
+  if (!along || shape != site.result().shape) return "its constant operand does not run along one axis";
+  const FusedQuantiser quantiser = *fused_quantiser(site, {});
+  const Step& quantise = quantiser.quantise;
+  const float factor = known.scale[0] / quantise.floats[0];
+  const float fixed = qlinear_add_of_zeros(Step::dequantise(data->scale, data->zero[0]),
+                                           Step::dequantise(known.scale, known.zero[0]), quantise);
+  std::vector<float> addend;
+  for (const std::int64_t q : along->integers)
+    addend.push_back(std::fma(static_cast<float>(q), factor, fixed));
+  const Chain chain{{Step::to_float(), Step::multiply({data->scale[0] / quantise.floats[0]}),
+                     Step::add(std::move(addend)),
+                     Step::quantise({1.0F}, 0, quantise.lowest, quantise.highest)}};
+  absorb(site, quantiser);
+  site.emit(Elementwise{chain, along->axis}, {data->q}, quantiser.result);
+  return {};
+}
+
 Outcome lower_add(Site& site) {
+  for (const std::size_t side : {0U, 1U})
+    if (const auto known = site.op.qlinear ? constant_operand(site, side) : std::nullopt)
+      return add_constants(site, side, *known);
   return combine(site, Combine::Kind::kAdd);
 }
 
 Outcome lower_multiply(Site& site) {
   return combine(site, Combine::Kind::kMultiply);
-}
-
-/// (a, scale, zero, b, scale, zero, result scale, result zero).
-std::string infer_qlinear_add(Inference& c) {
-  if (std::string why = need(c, 7); !why.empty()) return why;
-  const auto shape = broadcast(c.shape_of(0), c.shape_of(3));
-  if (!shape) return "has operands that do not broadcast";
-  if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer()) return "takes integers";
-  c.type = c.has(7) ? c.in(7).type : c.in(0).type;
-  c.shape = *shape;
-  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, 1), check_result(c, 6, 7)});
-}
-
-/// QLinearAdd of a tensor and the constants `known`, element by element, from the tensor's integers to those of
-/// `quantise`. The kernel rounds once where this chain rounds product and sum. Unless scales are powers of two, a
-/// result between two steps may therefore differ.
-Chain add_constants(const Step& data, const Step& constant, const std::vector<std::int64_t>& known,
-                    const Step& quantise) {
-  const float factor = constant.floats[0] / quantise.floats[0];
-  const float fixed = qlinear_add_of_zeros(data, constant, quantise);
-  std::vector<float> addend;
-  for (const std::int64_t q : known) addend.push_back(std::fma(static_cast<float>(q), factor, fixed));
-  return {{Step::to_float(), Step::multiply({data.floats[0] / quantise.floats[0]}),
-           Step::add(std::move(addend)), Step::quantise({1.0F}, 0, quantise.lowest, quantise.highest)}};
-}
-
-Outcome lower_qlinear_add(Site& site) {
-  Parameters read(site);
-  Combine c;
-  c.arithmetic = Combine::Arithmetic::kQLinear;
-  c.a = {{read.dequantise(1)}};
-  c.b = {{read.dequantise(4)}};
-  c.tail = {{read.quantise(6)}};
-  if (!read.error().empty()) return read.error();
-  for (const std::size_t side : {0U, 3U}) {
-    const Value& known = site.in(side);
-    const Shape& data = site.in(3 - side).shape;
-    if (known.constant == nullptr) continue;
-    const auto along = along_axis(known, data);
-    if (!along || data != site.result().shape) return "its constant operand does not run along one axis";
-    const Step &a = c.a.steps[0], &b = c.b.steps[0];
-    const Chain chain = add_constants(side == 0 ? b : a, side == 0 ? a : b, along->integers, c.tail.steps[0]);
-    return site.give(Elementwise{chain, along->axis}, {site.node.inputs[3 - side]});
-  }
-  if (site.in(0).shape != site.in(3).shape) return "its operands have different shapes";
-  return site.give(std::move(c), {site.node.inputs[0], site.node.inputs[3]});
 }
 
 std::string infer_cast(Inference& c) {
@@ -291,10 +275,6 @@ constexpr Operator kArithmetic[] = {
     with_constant("Sub", nullptr),
     with_constant("Mul", lower_multiply),
     with_constant("Div", nullptr),
-    {.type = "QLinearAdd",
-     .domain = kMicrosoft,
-     .infer = infer_qlinear_add,
-     .lower_qoperator = lower_qlinear_add},
     {.type = "Cast", .infer = infer_cast, .fold = fold_cast, .lower_elementwise = lower_cast},
     {.type = "BatchNormalization",
      .infer = infer_batch_normalisation,

@@ -154,13 +154,11 @@ Outcome lower_transpose(Site& site) {
 
 // Concat.
 
-/// The inputs `first`, `first` + `step`, … joined.
-std::string infer_join(Inference& c, std::size_t first, std::size_t step) {
-  c.type = c.in(first).type;
-  c.shape = c.shape_of(first);
+std::string infer_concat(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
   const auto axis = axis_in(c.op.integer("axis", 1), c.shape.size());
   if (!axis) return "has an axis outside its inputs";
-  for (std::size_t i = first + step; i < c.count(); i += step) {
+  for (std::size_t i = 1; i < c.count(); ++i) {
     if (!c.has(i)) return "leaves out an input";
     Shape other = c.shape_of(i);
     if (other.size() != c.shape.size() || c.in(i).type != c.type) return "joins different types or ranks";
@@ -170,11 +168,6 @@ std::string infer_join(Inference& c, std::size_t first, std::size_t step) {
     c.shape[*axis] += extent;
   }
   return {};
-}
-
-std::string infer_concat(Inference& c) {
-  if (std::string why = need(c, 1); !why.empty()) return why;
-  return infer_join(c, 0, 1);
 }
 
 std::optional<Constant> fold_concat(const OnnxOperator& op, const Inputs& in, const Value& output) {
@@ -194,42 +187,12 @@ std::optional<Constant> fold_concat(const OnnxOperator& op, const Inputs& in, co
   return c;
 }
 
-std::int64_t concat_axis(const Site& site) {
-  const std::int64_t axis = site.op.integer("axis", 1);
-  return axis < 0 ? axis + static_cast<std::int64_t>(site.result().shape.size()) : axis;
-}
-
 Outcome lower_concat(Site& site) {
   for (const ValueId v : site.node.inputs)
     if (site.graph.value(v).constant != nullptr) return "joins a constant, which is not supported";
-  return site.give(graph::Concat{concat_axis(site)}, site.node.inputs);
-}
-
-/// Inputs: output scale, output zero point, then (x, scale, zero point) for each part.
-std::string infer_qlinear_concat(Inference& c) {
-  if (c.count() < 5 || (c.count() - 2) % 3 != 0) return "has the wrong number of inputs";
-  if (std::string why = need(c, c.count()); !why.empty()) return why;
-  if (std::string why = infer_join(c, 2, 3); !why.empty()) return why;
-  for (std::size_t i = 2; i < c.count(); i += 3) {
-    if (!c.in(i).type.is_integer()) return "takes integers";
-    if (std::string why = check_parameters(c, i, i + 1, i + 2, 1); !why.empty()) return why;
-  }
-  c.type = c.in(1).type;
-  return check_result(c, 0, 1);
-}
-
-Outcome lower_qlinear_concat(Site& site) {
-  Parameters read(site);
-  const Step quantise = read.quantise(0);
-  const Value result = site.result();
-  std::vector<ValueId> parts;
-  for (std::size_t i = 2; i + 2 < site.node.inputs.size(); i += 3) {
-    const ValueId part = site.graph.add_value(result.name + ".part", result.type, site.in(i).shape);
-    site.emit(Elementwise{{{read.dequantise(i + 1), quantise}}, -1}, {site.node.inputs[i]}, part,
-              ".part" + std::to_string(parts.size()));
-    parts.push_back(part);
-  }
-  return read.error().empty() ? site.give(graph::Concat{concat_axis(site)}, parts) : read.error();
+  std::int64_t axis = site.op.integer("axis", 1);
+  if (axis < 0) axis += static_cast<std::int64_t>(site.result().shape.size());
+  return site.give(graph::Concat{axis}, site.node.inputs);
 }
 
 // Shape, Gather and Slice: in graphs that compute shapes. They are only folded.
@@ -331,10 +294,6 @@ constexpr Operator kMoves[] = {
      .fold = fold_concat,
      .lower_elementwise = lower_concat,
      .computes = true},
-    {.type = "QLinearConcat",
-     .domain = kMicrosoft,
-     .infer = infer_qlinear_concat,
-     .lower_qoperator = lower_qlinear_concat},
     {.type = "Shape", .infer = infer_shape, .fold = fold_shape},
     {.type = "Gather", .infer = infer_gather, .fold = fold_gather},
     {.type = "Slice", .infer = infer_slice, .fold = fold_slice}};

@@ -13,7 +13,7 @@ namespace {
 const std::multimap<std::string, const Operator*>& table() {
   static const auto kTable = [] {
     std::multimap<std::string, const Operator*> rows;
-    for (const auto family : {activations, arithmetic, moves, pools, products, quantisers})
+    for (const auto family : {activations, arithmetic, moves, pools, products, qoperators, quantisers})
       for (const Operator& row : family()) rows.emplace(row.type, &row);
     return rows;
   }();
@@ -138,7 +138,7 @@ std::optional<Type> type_of(std::int64_t onnx_number) {
 std::string infer(graph::Graph& graph, const Node& node) {
   const auto& op = std::get<OnnxOperator>(node.operation);
   const Operator* row = find(op);
-  if (row == nullptr) return "has no shape rule";
+  if (row == nullptr || row->infer == nullptr) return "has no shape rule";
   Inference c{graph, node, op, {}, {}};
   if (std::string why = row->infer(c); !why.empty()) return why;
   std::int64_t total = 1;

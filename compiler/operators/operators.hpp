@@ -37,6 +37,18 @@ inline constexpr const char* kMicrosoft = "com.microsoft";
 /// Whether an operator can be computed together with the one before it, without a quantiser between them.
 enum class Fusion : std::uint8_t { kNever, kAlways, kWithConstant };
 
+/// How the inputs of an operator in QOperator form are laid out. Each operand is followed by its scale and its zero
+/// point.
+struct Expansion {
+  const char* type =
+      nullptr;            // the float operator that is meant: "Conv"; null if the operator has no such form
+  std::size_t first = 0;  // input: the first operand
+  std::size_t operands = 1;  // 0: all inputs from the first on
+  bool has_weights = false;  // the second operand may have one scale per output channel
+  std::size_t result = 0;    // input: the scale of the result, followed by its zero point
+  std::size_t bias = 0;      // input: the bias; 0 if there is none
+};
+
 struct Operator {
   const char* type;  // "Conv"
   const char* domain = kOnnx;
@@ -46,13 +58,14 @@ struct Operator {
   std::optional<graph::Constant> (*fold)(const graph::OnnxOperator&, const Inputs&,
                                          const graph::Value& output) = nullptr;
   // The passes of these names call the lowerings, in this order. Shape, Gather and Slice have none, because they
-  // are only folded. Other passes replace Identity, Dropout and BatchNormalization.
-  Lowering lower_qoperator = nullptr;    // an operator on integers, with its scales as inputs
+  // are only folded. The pass remove_dead removes Identity and Dropout.
   Lowering lower_elementwise = nullptr;  // one element at a time, or moves elements
   Lowering lower_qdq = nullptr;          // sums of floats that were dequantised
   // For passes::assume_quantised().
   bool computes = false;  // a quantising tool quantises its result
   Fusion fusion = Fusion::kNever;
+  Expansion expansion =
+      {};  // if it has a type, the operator is replaced on import and needs nothing of the above
 };
 
 /// The operator's row; null if it is not supported.
@@ -73,6 +86,11 @@ bool is_quantiser(const graph::OnnxOperator& op);
 
 /// The type of an ONNX data type number (TensorProto.DataType); empty if it is not supported.
 std::optional<graph::Type> type_of(std::int64_t onnx_number);
+
+/// Appends the node to `out`. In place of a node in QOperator form, appends the nodes between quantisers that it means.
+/// Returns what is wrong with such a node, or an empty text.
+std::string expand(graph::Graph& graph, const graph::Node& node, graph::Names& names,
+                   std::vector<graph::Node>& out);
 
 /// Sets type and shape of the node's first output. Types and shapes of its inputs must be known, and the values
 /// of those inputs that decide shapes. Returns what is wrong with the node, or an empty text.

@@ -146,40 +146,20 @@ Outcome lower_average(Site& site, bool global) {
   return {};
 }
 
-Outcome lower_qlinear_average(Site& site, bool global) {
-  Parameters read(site);
-  std::string why;
-  const auto window = averaged(site, global, why);
-  if (!window) return why;
-  SumPool sum{*window, read.zero(2), {}};
-  const float scale = read.scale(1);
-  sum.chain = average_chain(site, *window, global, scale, read.quantise(3), false);
-  return read.error().empty() ? site.give(std::move(sum), {site.node.inputs[0]}) : read.error();
-}
-
-constexpr Operator kPools[] = {
-    {.type = "MaxPool",
-     .infer = infer_pool,
-     .lower_elementwise = [](Site& site) { return lower_max(site, false); }},
-    {.type = "GlobalMaxPool",
-     .infer = infer_global_pool,
-     .lower_elementwise = [](Site& site) { return lower_max(site, true); }},
-    {.type = "AveragePool",
-     .infer = infer_pool,
-     .lower_qdq = [](Site& site) { return lower_average(site, false); },
-     .computes = true},
-    {.type = "GlobalAveragePool",
-     .infer = infer_global_pool,
-     .lower_qdq = [](Site& site) { return lower_average(site, true); },
-     .computes = true},
-    {.type = "QLinearAveragePool",
-     .domain = kMicrosoft,
-     .infer = [](Inference& c) { return infer_qlinear(c, infer_pool); },
-     .lower_qoperator = [](Site& site) { return lower_qlinear_average(site, false); }},
-    {.type = "QLinearGlobalAveragePool",
-     .domain = kMicrosoft,
-     .infer = [](Inference& c) { return infer_qlinear(c, infer_global_pool); },
-     .lower_qoperator = [](Site& site) { return lower_qlinear_average(site, true); }}};
+constexpr Operator kPools[] = {{.type = "MaxPool",
+                                .infer = infer_pool,
+                                .lower_elementwise = [](Site& site) { return lower_max(site, false); }},
+                               {.type = "GlobalMaxPool",
+                                .infer = infer_global_pool,
+                                .lower_elementwise = [](Site& site) { return lower_max(site, true); }},
+                               {.type = "AveragePool",
+                                .infer = infer_pool,
+                                .lower_qdq = [](Site& site) { return lower_average(site, false); },
+                                .computes = true},
+                               {.type = "GlobalAveragePool",
+                                .infer = infer_global_pool,
+                                .lower_qdq = [](Site& site) { return lower_average(site, true); },
+                                .computes = true}};
 
 }  // namespace
 

@@ -82,18 +82,14 @@ std::string infer_integer(Inference& c, ProductShape shape, std::int64_t (*chann
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(1).type.is_integer()) return "takes integers";
   c.type = Type::integer(32);
-  return first_of({check_parameters(c, 0, {}, 2, 1), check_parameters(c, 1, {}, 3, channels(c.shape_of(1))),
-                   shape(c, 0, 1)});
-}
-
-/// (x, scale, zero, w, scale, zero, result scale, result zero).
-std::string infer_qlinear_product(Inference& c, ProductShape shape, std::int64_t (*channels)(const Shape&)) {
-  if (std::string why = need(c, 8); !why.empty()) return why;
-  if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer() || !c.in(7).type.is_integer())
-    return "takes integers";
-  c.type = c.in(7).type;
-  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, channels(c.shape_of(3))),
-                   check_result(c, 6, 7), shape(c, 0, 3)});
+  for (const std::size_t i : {0U, 1U}) {
+    if (!c.has(i + 2)) continue;
+    const std::int64_t zeros = elements(c.shape_of(i + 2));
+    if (c.in(i + 2).type != c.in(i).type) return "has a zero point of another type than its input";
+    if (zeros != 1 && (i == 0 || zeros != channels(c.shape_of(1))))
+      return "has " + std::to_string(zeros) + " zero points for its input " + std::to_string(i + 1);
+  }
+  return shape(c, 0, 1);
 }
 
 std::string infer_conv(Inference& c) {
@@ -108,16 +104,6 @@ std::string infer_gemm(Inference& c) {
   if (!c.has(2)) return {};
   if (c.in(2).type != c.type) return "takes floats";
   return broadcast(c.shape_of(2), c.shape) == c.shape ? "" : "has a C that does not broadcast to its result";
-}
-
-std::string infer_qgemm(Inference& c) {
-  if (std::string why = need(c, 6); !why.empty()) return why;
-  if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer()) return "takes integers";
-  c.type = c.has(8) ? c.in(8).type : Type::float32();
-  if (c.has(7) != c.has(8)) return "has an output scale without a zero point, or the other way round";
-  if (std::string why = multiply_gemm(c, 0, 3); !why.empty()) return why;
-  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, c.shape[1]),
-                   c.has(7) ? check_result(c, 7, 8) : ""});
 }
 
 // Lowering.
@@ -245,23 +231,23 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   return emit(site, std::move(a), p, turned, {1, channels, 1, rows}, {0, 2, 3, 1});
 }
 
-/// Inputs 0 and 1 in QDQ form, without the bias. The product of their scales goes to `scale`.
-std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, std::vector<float>& scale,
-                                    std::string& why) {
+/// Inputs 0 and 1 in QDQ form, without the bias. `alpha` times the product of their scales goes to `scale`.
+std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float alpha,
+                                    std::vector<float>& scale, std::string& why) {
   const auto x = activation(site, 0, why);
   if (!x) return std::nullopt;
   const auto w = weights(site, 1, channel_axis, why);
   if (!w) return std::nullopt;
-  for (const float s : w->scale) scale.push_back(x->scale[0] * s);
+  for (const float s : w->scale) scale.push_back(alpha * x->scale[0] * s);
   Step dequantise = Step::dequantise(scale, 0);
-  dequantise.accumulator = true;
+  dequantise.accumulator = !site.op.qlinear;
   return Product{x->q, x->zero[0], w->q, w->zero, {}, {{std::move(dequantise)}}};
 }
 
 Outcome lower_conv(Site& site) {
   std::string why;
   std::vector<float> scale;
-  auto p = qdq_operands(site, 0, scale, why);
+  auto p = qdq_operands(site, 0, 1.0F, scale, why);
   if (!p) return why;
   auto b = bias(site, 2, scale, convolution_channels(site.graph.value(p->weights)), why);
   if (!b) return why;
@@ -272,7 +258,7 @@ Outcome lower_conv(Site& site) {
 Outcome lower_matmul(Site& site) {
   std::string why;
   std::vector<float> scale;
-  const auto p = qdq_operands(site, static_cast<std::int64_t>(site.in(1).shape.size()) - 1, scale, why);
+  const auto p = qdq_operands(site, static_cast<std::int64_t>(site.in(1).shape.size()) - 1, 1.0F, scale, why);
   if (!p) return why;
   return emit_matrix_product(site, false, *p);
 }
@@ -280,11 +266,12 @@ Outcome lower_matmul(Site& site) {
 Outcome lower_gemm(Site& site) {
   const bool transposed = site.op.integer("transB", 0) != 0;
   if (site.op.integer("transA", 0) != 0) return "transA is not supported";
-  if (site.op.real("alpha", 1.0F) != 1.0F || (site.has(2) && site.op.real("beta", 1.0F) != 1.0F))
-    return "alpha and beta other than 1 are not supported";
+  const float alpha = site.op.real("alpha", 1.0F);
+  if (!(alpha > 0)) return "its alpha must be above 0";
+  if (site.has(2) && site.op.real("beta", 1.0F) != 1.0F) return "beta other than 1 is not supported";
   std::string why;
   std::vector<float> scale;
-  auto p = qdq_operands(site, transposed ? 0 : 1, scale, why);
+  auto p = qdq_operands(site, transposed ? 0 : 1, alpha, scale, why);
   if (!p) return why;
   auto b = bias(site, 2, scale, matrix_channels(site.graph.value(p->weights), transposed), why);
   if (!b) return why;
@@ -292,92 +279,43 @@ Outcome lower_gemm(Site& site) {
   return emit_matrix_product(site, transposed, *p);
 }
 
-/// The operands of a product on integers. The arguments say which inputs hold weights and zero points.
-Product integer_operands(Site& site, Parameters& read, std::size_t weights, std::size_t input_zero,
-                         std::size_t weight_zero) {
-  return {site.node.inputs[0], read.zero(input_zero), site.node.inputs[weights], read.zeros(weight_zero)};
-}
-
-/// The result `quantise` of an accumulator: rne(float32(acc) * (sx * sw / sy)) + zy. Product and quotient are
-/// float32 in this order.
-Chain rescaled(std::vector<float> scale, const Step& quantise) {
-  for (float& s : scale) s = s / quantise.floats[0];
-  return {{Step::to_float(), Step::multiply(std::move(scale)),
-           Step::quantise({1.0F}, quantise.integers[0], quantise.lowest, quantise.highest)}};
-}
-
-Product qlinear_operands(Site& site, Parameters& read) {
-  Product p = integer_operands(site, read, 3, 2, 5);
-  const float sx = read.scale(1);
-  std::vector<float> scale = read.scales(4);
-  for (float& s : scale) s = sx * s;
-  p.chain = rescaled(std::move(scale), read.quantise(6));
+/// The operands of a product on integers: (x, w, zero of x, zero of w).
+std::optional<Product> integer_operands(const Site& site, std::string& why) {
+  Product p{site.node.inputs[0], 0, site.node.inputs[1], {0}};
+  for (const std::size_t i : {2U, 3U})
+    if (site.has(i) && site.constant(i) == nullptr)
+      why = "its zero point (input " + std::to_string(i + 1) + ") is not constant";
+  if (!why.empty()) return std::nullopt;
+  if (site.has(2)) p.input_zero = site.constant(2)->integers[0];
+  if (site.has(3)) p.weight_zero = site.constant(3)->integers;
   return p;
 }
 
-Outcome lower_qlinear_conv(Site& site) {
-  Parameters read(site);
-  Product p = qlinear_operands(site, read);
-  p.bias = read.bias(8);
-  return read.error().empty() ? emit_convolution(site, p) : read.error();
-}
-
-Outcome lower_qlinear_matmul(Site& site) {
-  Parameters read(site);
-  const Product p = qlinear_operands(site, read);
-  return read.error().empty() ? emit_matrix_product(site, false, p) : read.error();
-}
-
 Outcome lower_conv_integer(Site& site) {
-  Parameters read(site);
-  const Product p = integer_operands(site, read, 1, 2, 3);
-  return read.error().empty() ? emit_convolution(site, p) : read.error();
+  std::string why;
+  const auto p = integer_operands(site, why);
+  return p ? emit_convolution(site, *p) : why;
 }
 
 Outcome lower_matmul_integer(Site& site) {
-  Parameters read(site);
-  const Product p = integer_operands(site, read, 1, 2, 3);
-  return read.error().empty() ? emit_matrix_product(site, false, p) : read.error();
-}
-
-/// alpha * sa * sb is one product in float32. Without an output scale the result stays float.
-Outcome lower_qgemm(Site& site) {
-  Parameters read(site);
-  Product p = integer_operands(site, read, 3, 2, 5);
-  p.bias = read.bias(6);
-  if (site.op.integer("transA", 0) != 0) return "transA is not supported";
-  const bool transposed = site.op.integer("transB", 0) != 0;
-  const auto channels = static_cast<std::size_t>(matrix_channels(site.graph.value(p.weights), transposed));
-  if (p.bias.size() == 1) p.bias.assign(channels, p.bias[0]);
-  const float alpha = site.op.real("alpha", 1.0F) * read.scale(1);
-  if (!(alpha > 0)) return "its alpha must be above 0";
-  std::vector<float> scale = read.scales(4);
-  for (float& s : scale) s = alpha * s;
-  p.chain = site.has(7) ? rescaled(std::move(scale), read.quantise(7))
-                        : Chain{{Step::dequantise(std::move(scale), 0)}};
-  return read.error().empty() ? emit_matrix_product(site, transposed, p) : read.error();
+  std::string why;
+  const auto p = integer_operands(site, why);
+  return p ? emit_matrix_product(site, false, *p) : why;
 }
 
 constexpr Operator kProducts[] = {
     {.type = "Conv", .infer = infer_conv, .lower_qdq = lower_conv, .computes = true},
     {.type = "ConvInteger",
      .infer = [](Inference& c) { return infer_integer(c, convolve, first_extent); },
-     .lower_qoperator = lower_conv_integer},
-    {.type = "QLinearConv",
-     .infer = [](Inference& c) { return infer_qlinear_product(c, convolve, first_extent); },
-     .lower_qoperator = lower_qlinear_conv},
+     .lower_elementwise = lower_conv_integer},
     {.type = "Gemm", .infer = infer_gemm, .lower_qdq = lower_gemm, .computes = true},
-    {.type = "QGemm", .domain = kMicrosoft, .infer = infer_qgemm, .lower_qoperator = lower_qgemm},
     {.type = "MatMul",
      .infer = [](Inference& c) { return infer_float(c, multiply_matrices); },
      .lower_qdq = lower_matmul,
      .computes = true},
     {.type = "MatMulInteger",
      .infer = [](Inference& c) { return infer_integer(c, multiply_matrices, last_extent); },
-     .lower_qoperator = lower_matmul_integer},
-    {.type = "QLinearMatMul",
-     .infer = [](Inference& c) { return infer_qlinear_product(c, multiply_matrices, last_extent); },
-     .lower_qoperator = lower_qlinear_matmul}};
+     .lower_elementwise = lower_matmul_integer}};
 
 }  // namespace
 

@@ -27,10 +27,10 @@ bool is_between_a_pair(const Site& site, ValueId q) {
     first = producer(first)->inputs[0];
   const Node* reader = only_reader(site, q);
   while (is_move_or_max(reader)) reader = only_reader(site, reader->outputs[0]);
-  return only_reader(site, first) != nullptr &&
-         only_step(producer(first), Step::Kind::kQuantise) != nullptr &&
-         only_step(reader, Step::Kind::kDequantise) != nullptr &&
-         site.uses.readers[reader->outputs[0]].size() <= 1;
+  const Step* quantise = only_step(producer(first), Step::Kind::kQuantise);
+  const Step* dequantise = only_step(reader, Step::Kind::kDequantise);
+  return only_reader(site, first) != nullptr && quantise != nullptr && !quantise->qlinear &&
+         dequantise != nullptr && !dequantise->qlinear && site.uses.readers[reader->outputs[0]].size() <= 1;
 }
 
 /// The DequantizeLinear of a constant that gives input `i`; null if that is something else.
@@ -109,6 +109,15 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
   return w;
 }
 
+std::optional<Dequantised> constant_operand(const Site& site, std::size_t i) {
+  const Node* n = constant_dequantiser(site, i);
+  const Constant* scale = n == nullptr ? nullptr : constant_input(site.graph, *n, 1);
+  const Constant* zero = n == nullptr ? nullptr : constant_input(site.graph, *n, 2);
+  if (scale == nullptr || scale->size() != 1 || (has_input(*n, 2) && zero == nullptr)) return std::nullopt;
+  return Dequantised{n->inputs[0], scale->floats,
+                     zero == nullptr ? std::vector<std::int64_t>{0} : zero->integers};
+}
+
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
                                               std::int64_t channels, std::string& why) {
   if (!site.has(i)) return std::vector<std::int64_t>{};
@@ -168,6 +177,7 @@ std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vecto
     found.result = reader->outputs[0];
   }
   found.quantise = *quantise;
+  if (site.op.qlinear) return found;
   // ONNX Runtime removes clamps that change nothing after quantising, and so do we.
   for (const Step& clamp : clamps)
     if (!changes_nothing(clamp, *quantise)) return std::nullopt;

@@ -24,6 +24,9 @@ std::optional<Dequantised> activation(const Site& site, std::size_t i, std::stri
 std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
                                    std::string& why);
 
+/// Input `i` if it is a constant that is dequantised by one scale; empty if it is not.
+std::optional<Dequantised> constant_operand(const Site& site, std::size_t i);
+
 /// The bias at input `i` in units of the accumulator. A bias in other units is rounded, with a note.
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
                                               std::int64_t channels, std::string& why);

@@ -80,6 +80,7 @@ Outcome lower(Site& site, bool dequantises) {
   Step step = dequantises ? Step::dequantise(scale->floats, 0)
                           : Step::quantise(scale->floats, 0, type.lowest(), type.highest());
   if (zero != nullptr) step.integers = zero->integers;
+  step.qlinear = site.op.qlinear;
   const Shape& shape = site.in(0).shape;
   const auto axis = axis_in(site.op.integer("axis", 1), shape.size());
   const std::size_t scales = scale->floats.size();

@@ -37,6 +37,7 @@ std::span<const Operator> arithmetic();   // Add to Div, Cast, BatchNormalizatio
 std::span<const Operator> moves();        // operators that move, join or select elements
 std::span<const Operator> pools();
 std::span<const Operator> products();  // convolutions and matrix products
+std::span<const Operator> qoperators();
 std::span<const Operator> quantisers();
 
 // Types and shapes.
@@ -72,20 +73,6 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 std::optional<std::vector<std::int64_t>> integers_of(const Inference& c, std::size_t input,
                                                      const char* attribute);
 
-/// Checks the scale and zero point of the integer operand `data`: one number, or one per channel if there are
-/// `channels`.
-std::string check_parameters(const Inference& c, std::size_t data, std::optional<std::size_t> scale,
-                             std::size_t zero, std::int64_t channels);
-
-/// Checks the scale and zero point of the result, whose type is that of its zero point.
-std::string check_result(const Inference& c, std::size_t scale, std::size_t zero);
-
-/// For com.microsoft operators (x, scale, zero, result scale, result zero) whose shape follows `shape_rule`.
-std::string infer_qlinear(Inference& c, std::string (*shape_rule)(Inference&));
-
-/// The first text that is not empty.
-std::string first_of(std::initializer_list<std::string> reasons);
-
 // Lowering.
 
 /// The ONNX node that is being lowered. The replacing nodes go to `out`. All old nodes stay in `graph`
@@ -111,30 +98,6 @@ struct Site {
   Outcome give(graph::Operation operation, std::vector<ValueId> inputs);
   /// Appends a Move of `x` to a new value, named after `x` with `suffix`.
   ValueId move(ValueId x, std::vector<std::int64_t> perm, Shape shape, const char* suffix);
-};
-
-/// Reads the constants of a node in QOperator form. It remembers the first error.
-class Parameters {
- public:
-  explicit Parameters(const Site& site) : site_(site) {}
-
-  float scale(std::size_t i);
-  std::vector<float> scales(std::size_t i);
-  /// 0 if the input is left out.
-  std::int64_t zero(std::size_t i);
-  std::vector<std::int64_t> zeros(std::size_t i);
-  std::vector<std::int64_t> bias(std::size_t i);
-  /// The dequantisation by scale `i` and zero point `i` + 1.
-  Step dequantise(std::size_t i) { return Step::dequantise({scale(i)}, zero(i + 1)); }
-  /// The quantisation to the node's result by scale `i` and zero point `i` + 1.
-  Step quantise(std::size_t i);
-  /// Empty if nothing was wrong.
-  const std::string& error() const { return error_; }
-
- private:
-  void fail(std::size_t input, const char* what, const char* why);
-  const Site& site_;
-  std::string error_;
 };
 
 /// What ONNX Runtime's QLinearAdd gives, before it rounds, for the operands 0 and 0, to whose integers `shift` has been

@@ -41,14 +41,8 @@ void skip_dependents(Graph& graph) {
 
 }  // namespace
 
-/// Operators on integers with their scales as inputs (QLinearConv, MatMulInteger, com.microsoft QLinear…) become
-/// integer arithmetic with the float32 chain that ONNX Runtime's kernel evaluates.
-Result<Graph> lower_qoperators(Graph graph) {
-  return lower_operators(std::move(graph), &operators::Operator::lower_qoperator);
-}
-
 /// Lowers ONNX operators that work on one element at a time, move elements or take a maximum: quantisers, Relu,
-/// arithmetic with constants, Reshape, MaxPool, Concat, Softmax. Sums stay for lower_qdq.
+/// arithmetic with constants, Reshape, MaxPool, Concat, Softmax; and sums of integers. Sums of floats stay for lower_qdq.
 Result<Graph> lower_elementwise(Graph graph) {
   return lower_operators(std::move(graph), &operators::Operator::lower_elementwise);
 }

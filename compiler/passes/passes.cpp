@@ -18,10 +18,9 @@ void make_node_names_unique(Graph& graph) {
 }  // namespace
 
 std::span<const Pass> standard_passes() {
-  static constexpr std::array<Pass, 9> kPasses = {{
+  static constexpr std::array<Pass, 8> kPasses = {{
       {"fold_constants", fold_constants, Level::kImported},
       {"remove_dead", remove_dead, Level::kImported},
-      {"lower_qoperators", lower_qoperators, Level::kMixed},
       {"lower_elementwise", lower_elementwise, Level::kMixed},
       {"sink_dequantise", sink_dequantise, Level::kMixed},
       {"lower_qdq", lower_qdq, Level::kInteger},

@@ -28,7 +28,6 @@ using graph::ValueId;
 // The passes.
 Result<Graph> fold_constants(Graph graph);
 Result<Graph> remove_dead(Graph graph);
-Result<Graph> lower_qoperators(Graph graph);
 Result<Graph> lower_elementwise(Graph graph);
 Result<Graph> sink_dequantise(Graph graph);
 Result<Graph> lower_qdq(Graph graph);

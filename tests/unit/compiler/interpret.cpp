@@ -151,21 +151,6 @@ class Interpreter {
     return y;
   }
 
-  /// (sx * sw) / sy as ONNX Runtime has it, a channel of `channels` with `inner` elements each.
-  Array requantise(Array y, std::int64_t inner) const {
-    const Array& sw = in(4);
-    for (std::size_t i = 0; i < y.data.size(); ++i) {
-      const std::size_t c =
-          sw.data.size() == 1
-              ? 0
-              : static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner) % sw.data.size();
-      const float factor = static_cast<float>(in(1).data[0]) * static_cast<float>(sw.data[c]) /
-                           static_cast<float>(in(6).data[0]);
-      y.data[i] = quantise(static_cast<double>(static_cast<float>(y.data[i]) * factor), 1, in(7).data[0]);
-    }
-    return y;
-  }
-
   Array pool(bool largest, bool global) const {
     const Array& x = in(0);
     std::string why;
@@ -276,15 +261,10 @@ class Interpreter {
     if (t == "Div") return binary([](double a, double b) { return a / b; });
     if (t == "Conv") return convolve(in(0), in(1), 0, 99, has(2) ? &in(2) : nullptr);
     if (t == "ConvInteger") return convolve(in(0), in(1), zero(2), 3, nullptr);
-    if (t == "QLinearConv") {
-      const Array y = convolve(in(0), in(3), in(2).data[0], 5, has(8) ? &in(8) : nullptr);
-      return requantise(y, static_cast<std::int64_t>(y.data.size()) / in(3).dim(0));
-    }
     if (t == "Gemm")
       return multiply(in(0), in(1), op_->integer("transB", 0) != 0, 0, 99, has(2) ? &in(2) : nullptr);
     if (t == "MatMul") return multiply(in(0), in(1), false, 0, 99, nullptr);
     if (t == "MatMulInteger") return multiply(in(0), in(1), false, zero(2), 3, nullptr);
-    if (t == "QLinearMatMul") return requantise(multiply(in(0), in(3), false, in(2).data[0], 5, nullptr), 1);
     if (t == "MaxPool") return pool(true, false);
     if (t == "GlobalMaxPool") return pool(true, true);
     if (t == "AveragePool") return pool(false, false);

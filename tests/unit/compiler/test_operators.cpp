@@ -391,7 +391,7 @@ TEST(Operators, RefusesANonMonotonicFunctionOfASum) {
   quantised.node("HardSwish", {"between"}, "bent");
   quantised.pair("bent", 0.5F, 0, "y");
   quantised.output("y");
-  expect_refused(quantised, {"'conv'", "a further quantiser between them changes nothing",
+  expect_refused(quantised, {"'conv'", "even with a further quantiser between them",
                              "Replace HardSwish " + remedy});
   OnnxModel mean = with_image(3);
   mean.node("GlobalAveragePool", {"xq"}, "mean");
