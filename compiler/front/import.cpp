@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "compiler/front/tensor.hpp"
-#include "compiler/graph/nodes.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/graph/verify.hpp"
 #include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
@@ -122,13 +122,9 @@ class Importer {
   }
 
   Status set_constant(ValueId id, const onnx::TensorProto& tensor) {
-    Result<TensorData> data = read_tensor(tensor, directory_);
     graph::Value& value = graph_.value(id);
-    if (!data.ok()) return data.error().within("'" + value.name + "'");
-    value.type = data->type;
-    value.shape = std::move(data->shape);
-    value.constant = std::make_shared<const graph::Constant>(std::move(data->constant));
-    return {};
+    const Status status = read_tensor(tensor, directory_, value);
+    return status.ok() ? status : Status(status.error().within("'" + value.name + "'"));
   }
 
   Status read_inputs() {
@@ -318,6 +314,8 @@ class Importer {
       return unsupported(refusal_error(graph_).message() +
                          "\nSupported operators: " + operators::supported_operators());
     if (!wrong.empty()) return invalid(wrong);
+    if (quantised && float_model_ == FloatModel::kRequired)
+      return invalid("is quantised already, and --assume is for float models: leave it out");
     if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
           "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "

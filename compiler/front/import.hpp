@@ -17,8 +17,9 @@ namespace millrace::compiler {
 /// weights missing), kUnsupported (dynamic shapes, unsupported operators, no quantisers).
 Result<graph::Graph> import_onnx(const std::filesystem::path& path);
 
-/// Whether a model without quantisers is accepted. Accept it only if passes::assume_quantised() follows.
-enum class FloatModel { kRefused, kAccepted };
+/// Whether the model must have quantisers or must have none. In the latter case, passes::assume_quantised() must
+/// follow.
+enum class FloatModel { kRefused, kRequired };
 
 /// The same from the bytes of a file. External weights are read from `directory`.
 Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "compiler/front/import.hpp"
 #include "compiler/front/model_file.hpp"
-#include "compiler/graph/print.hpp"
-#include "compiler/operators/operators.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/passes/passes.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
@@ -47,13 +47,6 @@ Status check_names(const kernels::Program& program, const ModelInfo& model) {
   return {};
 }
 
-bool is_quantised(const graph::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
-    const auto* op = std::get_if<graph::OnnxOperator>(&node.operation);
-    return op != nullptr && operators::is_quantiser(*op);
-  });
-}
-
 Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model) {
   // The file is read once, so that the digest is of the bytes that are compiled.
   MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
@@ -65,12 +58,9 @@ Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model)
                      "for scales that are powers of two");
   model.source_digest = sha256_hex(bytes);
   auto imported = import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
-                              types ? FloatModel::kAccepted : FloatModel::kRefused);
+                              types ? FloatModel::kRequired : FloatModel::kRefused);
   if (!imported.ok()) return imported.error().within(options.model.string());
   graph::Graph graph = std::move(*imported);
-  if (types && is_quantised(graph))
-    return Error(ErrorCode::kInvalidInput, options.model.string() + " is quantised already: --assume " +
-                                               options.assume + " is for float models; leave it out");
   const auto describe = [](const std::vector<graph::Signature>& from,
                            std::vector<runtime::plan::TensorSignature>& to) {
     for (const auto& signature : from)
@@ -85,21 +75,16 @@ Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model)
 
 /// One line per message: the name of the first node that has it, and how many more nodes have it.
 std::vector<std::string> notes_of(const std::vector<graph::Diagnostic>& diagnostics) {
-  std::vector<std::string> messages, notes;
-  std::vector<std::size_t> nodes;
-  for (const auto& diagnostic : diagnostics) {
-    const auto at = static_cast<std::size_t>(std::find(messages.begin(), messages.end(), diagnostic.message) -
-                                             messages.begin());
-    if (at < messages.size()) {
-      ++nodes[at];
-      continue;
-    }
-    messages.push_back(diagnostic.message);
-    notes.push_back(diagnostic.node);
-    nodes.push_back(0);
+  std::vector<std::string> notes;
+  std::set<std::string> seen;
+  for (const auto& first : diagnostics) {
+    if (!seen.insert(first.message).second) continue;
+    const auto more = std::count_if(diagnostics.begin(), diagnostics.end(),
+                                    [&](const auto& d) { return d.message == first.message; }) -
+                      1;
+    notes.push_back(first.node + (more > 0 ? " and " + std::to_string(more) + " more: " : ": ") +
+                    first.message);
   }
-  for (std::size_t i = 0; i < notes.size(); ++i)
-    notes[i] += (nodes[i] > 0 ? " and " + std::to_string(nodes[i]) + " more: " : ": ") + messages[i];
   return notes;
 }
 

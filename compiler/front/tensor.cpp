@@ -130,31 +130,33 @@ Result<Type> element_type(std::int32_t onnx_type) {
                    "; Millrace takes float32, bool and integers of 4, 8, 16, 32 and 64 bits");
 }
 
-Result<TensorData> read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory) {
-  TensorData result;
-  MILLRACE_ASSIGN(result.type, element_type(tensor.data_type()));
+Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
+                   graph::Value& value) {
+  Constant constant;
+  MILLRACE_ASSIGN(value.type, element_type(tensor.data_type()));
   if (tensor.has_segment()) return Error(ErrorCode::kUnsupported, "is stored in segments");
   std::int64_t count = 1;
   for (const std::int64_t d : tensor.dims()) {
     if (d < 0 || d > kMostElements) return invalid("has the impossible dimension " + std::to_string(d));
     count *= d;
     if (count > kMostElements) return invalid("has more than 2^29 elements");
-    result.shape.push_back(d);
+    value.shape.push_back(d);
   }
   const auto n = static_cast<std::uint64_t>(count);
-  const std::uint64_t bytes = result.type.bits == 4 ? (n + 1) / 2 : n * (result.type.bits / 8U);
+  const std::uint64_t bytes = value.type.bits == 4 ? (n + 1) / 2 : n * (value.type.bits / 8U);
   if (tensor.has_data_location() && tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     MILLRACE_ASSIGN(const std::string raw, read_external(tensor, directory, bytes));
-    from_raw(raw, result.type, n, result.constant);
+    from_raw(raw, value.type, n, constant);
   } else if (tensor.has_raw_data()) {
     if (tensor.raw_data().size() != bytes)
       return invalid("has " + std::to_string(tensor.raw_data().size()) + " bytes of data, its shape needs " +
                      std::to_string(bytes));
-    from_raw(tensor.raw_data(), result.type, n, result.constant);
+    from_raw(tensor.raw_data(), value.type, n, constant);
   } else {
-    MILLRACE_TRY(from_fields(tensor, result.type, n, result.constant));
+    MILLRACE_TRY(from_fields(tensor, value.type, n, constant));
   }
-  return result;
+  value.constant = std::make_shared<const Constant>(std::move(constant));
+  return {};
 }
 
 }  // namespace millrace::compiler

@@ -10,16 +10,11 @@
 
 namespace millrace::compiler {
 
-struct TensorData {
-  graph::Type type;
-  graph::Shape shape;
-  graph::Constant constant;
-};
-
 /// The Type of an ONNX data type number. kUnsupported, with the type's name, if there is none.
 Result<graph::Type> element_type(std::int32_t onnx_type);
 
-/// Errors do not name the tensor, so the caller must.
-Result<TensorData> read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory);
+/// Reads type, shape and elements of `tensor` into `value`. Errors do not name the tensor, so the caller must.
+Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
+                   graph::Value& value);
 
 }  // namespace millrace::compiler

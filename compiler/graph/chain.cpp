@@ -10,11 +10,6 @@
 namespace millrace::compiler::graph {
 namespace {
 
-template <class T>
-T pick(const std::vector<T>& values, std::size_t channel) {
-  return values.size() == 1 ? values[0] : values[channel];
-}
-
 std::int64_t quantise_one(float x, float scale, std::int64_t zero_point, std::int64_t lowest,
                           std::int64_t highest) {
   const float scaled = x / scale;

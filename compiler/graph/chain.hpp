@@ -33,6 +33,12 @@ struct Function {
   Trend (*trend)(float x_low, float x_high, float low, float high);
 };
 
+/// The constant of a channel: values has one entry for all channels or one per channel.
+template <class T>
+T pick(const std::vector<T>& values, std::size_t channel) {
+  return values.size() == 1 ? values[0] : values[channel];
+}
+
 struct Step {
   enum class Kind : std::uint8_t {
     kAddInteger,    // integer -> integer: x + integers[c]

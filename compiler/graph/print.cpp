@@ -1,4 +1,4 @@
-#include "compiler/graph/print.hpp"
+#include "compiler/graph/graph.hpp"
 
 #include <sstream>
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "compiler/graph/nodes.hpp"
+#include "compiler/graph/graph.hpp"
 
 namespace millrace::compiler::graph {
 namespace {

@@ -45,7 +45,7 @@ const char* describe(AttributeKind kind) {
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
-/// No integer stands for NaN or infinity. Only Clip may have an infinite bound, which bounds nothing.
+/// No integer represents NaN or infinity. Only Clip may have an infinite bound, which bounds nothing.
 bool is_sound(const OnnxOperator& op, const std::string& attribute, float number) {
   if (std::isfinite(number)) return true;
   if (op.type != "Clip" || std::isnan(number)) return false;

@@ -118,24 +118,15 @@ struct Product {
   Chain chain{};  // on the accumulator, with constants along the output channels; may be empty
 };
 
-std::string check(const Site& site, const Product& p, std::int64_t channels) {
+std::string check(const Site& site, const Product& p) {
   const Value& w = site.graph.value(p.weights);
   const Value& x = site.graph.value(p.x);
+  if (w.constant == nullptr) return "its weights are not constant";
   if (x.constant != nullptr) return "its data input is a constant";
   if (!x.type.is_integer() || x.type.bits > 16)
     return "its input is " + to_string(x.type) + "; at most 16 bits are supported";
   if (!w.type.is_integer() || w.type.bits > 16)
     return "its weights are " + to_string(w.type) + "; at most 16 bits are supported";
-  const auto one_or_all = [channels](std::size_t n) {
-    return n == 1 || static_cast<std::int64_t>(n) == channels;
-  };
-  const auto wrong_count = [channels](std::size_t count, const char* what) {
-    return "it has " + std::to_string(count) + what + std::to_string(channels) + " channels";
-  };
-  if (!one_or_all(p.weight_zero.size())) return wrong_count(p.weight_zero.size(), " weight zero points for ");
-  if (!p.bias.empty() && static_cast<std::int64_t>(p.bias.size()) != channels)
-    return "its bias has the wrong size";
-  if (!one_or_all(p.chain.channels())) return wrong_count(p.chain.channels(), " scales for ");
   return {};
 }
 
@@ -169,10 +160,6 @@ Outcome emit(Site& site, graph::Accumulate a, const Product& p, ValueId x, const
   return {};
 }
 
-std::int64_t convolution_channels(const Value& weights) {
-  return first_extent(weights.shape);
-}
-
 std::int64_t matrix_channels(const Value& weights, bool transposed) {
   return weights.shape.size() < 2 ? 0 : weights.shape[weights.shape.size() - (transposed ? 2 : 1)];
 }
@@ -180,9 +167,8 @@ std::int64_t matrix_channels(const Value& weights, bool transposed) {
 /// A window over one or two spatial axes.
 Outcome emit_convolution(Site& site, const Product& p) {
   const Value w = site.graph.value(p.weights);
-  if (w.constant == nullptr) return "its weights are not constant";
-  const std::int64_t channels = convolution_channels(w);
-  if (std::string why = check(site, p, channels); !why.empty()) return why;
+  if (std::string why = check(site, p); !why.empty()) return why;
+  const std::int64_t channels = first_extent(w.shape);
   const Shape x_shape = site.graph.value(p.x).shape;
   std::string why;
   const auto window = graph::resolve_window(site.op, x_shape, {w.shape.begin() + 2, w.shape.end()}, why);
@@ -210,11 +196,10 @@ std::shared_ptr<const Constant> transpose_weights(const Constant& weights, std::
 /// x [.., T, K] times weights [K, N]; [N, K] if `transposed`.
 Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   const Value w = site.graph.value(p.weights);
-  if (w.constant == nullptr) return "its weights are not constant";
+  if (std::string why = check(site, p); !why.empty()) return why;
   if (w.shape.size() < 2 || elements({w.shape.begin(), w.shape.end() - 2}) != 1)
     return "its weights are not a matrix";
   const std::int64_t channels = matrix_channels(w, transposed);
-  if (std::string why = check(site, p, channels); !why.empty()) return why;
   const std::int64_t k = elements(w.shape) / channels;
   const Shape x_shape = site.graph.value(p.x).shape;
   const std::int64_t rows = elements(x_shape) / k;
@@ -249,7 +234,7 @@ Outcome lower_conv(Site& site) {
   std::vector<float> scale;
   auto p = qdq_operands(site, 0, 1.0F, scale, why);
   if (!p) return why;
-  auto b = bias(site, 2, scale, convolution_channels(site.graph.value(p->weights)), why);
+  auto b = bias(site, 2, scale, first_extent(site.graph.value(p->weights).shape), why);
   if (!b) return why;
   p->bias = std::move(*b);
   return emit_convolution(site, *p);

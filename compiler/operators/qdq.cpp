@@ -92,13 +92,6 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
       w.zero = zero->integers;
   }
   const Shape& shape = site.in(i).shape;
-  const std::int64_t channels = shape[static_cast<std::size_t>(channel_axis)];
-  const auto fits = [channels](std::size_t count) {
-    return count == 1 || static_cast<std::int64_t>(count) == channels;
-  };
-  if (!fits(w.scale.size()) || !fits(w.zero.size()))
-    why = "its weights have " + std::to_string(w.scale.size()) + " scales for " + std::to_string(channels) +
-          " output channels";
   if (w.scale.size() > 1) {
     std::int64_t axis = onnx_of(*n)->integer("axis", 1);
     if (axis < 0) axis += static_cast<std::int64_t>(shape.size());

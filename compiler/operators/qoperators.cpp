@@ -57,9 +57,9 @@ class Expander {
     need_scale(e.result + 1, false);
     const ValueId result = graph_.add_value(node_.name + ".result", {}, {});
     out_.push_back(make_node(node_.name, std::move(op), operands, result, node_.sources));
-    out_.push_back(
-        make_node(names_.unique(node_.name + ".quantise"), OnnxOperator{"", "QuantizeLinear", kOpset, {}, true},
-                  {result, input(e.result), input(e.result + 1)}, node_.outputs[0], node_.sources));
+    out_.push_back(make_node(
+        names_.unique(node_.name + ".quantise"), OnnxOperator{"", "QuantizeLinear", kOpset, {}, true},
+        {result, input(e.result), input(e.result + 1)}, node_.outputs[0], node_.sources));
     return error_;
   }
 
@@ -84,8 +84,8 @@ class Expander {
               std::vector<ValueId> inputs, const std::string& suffix) {
     const std::string name = names_.unique(node_.name + suffix);
     const ValueId v = graph_.add_value(name, {}, {});
-    out_.push_back(make_node(name, OnnxOperator{"", type, kOpset, std::move(attributes), true}, std::move(inputs),
-                             v, node_.sources));
+    out_.push_back(make_node(name, OnnxOperator{"", type, kOpset, std::move(attributes), true},
+                             std::move(inputs), v, node_.sources));
     return v;
   }
 

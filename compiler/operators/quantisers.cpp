@@ -83,9 +83,6 @@ Outcome lower(Site& site, bool dequantises) {
   step.qlinear = site.op.qlinear;
   const Shape& shape = site.in(0).shape;
   const auto axis = axis_in(site.op.integer("axis", 1), shape.size());
-  const std::size_t scales = scale->floats.size();
-  if (scales > 1 && (!axis || static_cast<std::size_t>(shape[*axis]) != scales))
-    return "its scales do not run along its axis";
   if (type.bits <= 16)
     note_meaning(site.graph.value(dequantises ? site.node.inputs[0] : site.node.outputs[0]), step.floats,
                  step.integers);

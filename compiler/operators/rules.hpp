@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/graph/nodes.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/operators/operators.hpp"
 
 namespace millrace::compiler::operators {

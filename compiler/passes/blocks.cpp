@@ -10,6 +10,7 @@ namespace millrace::compiler::passes {
 namespace {
 
 using graph::Chain;
+using graph::pick;
 using graph::Step;
 using graph::Trend;
 using graph::Type;
@@ -22,11 +23,6 @@ constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;
 
 Error unsupported(std::string message) {
   return Error(ErrorCode::kUnsupported, std::move(message));
-}
-
-template <class T>
-T pick(const std::vector<T>& values, std::size_t i) {
-  return values[values.size() == 1 ? 0 : i];
 }
 
 std::int64_t saturate32(std::int64_t x) {
@@ -77,12 +73,11 @@ Result<Trend> prove_trend(const Chain& chain, Range range, std::size_t channel) 
     if (is_sorted(chain, range, channel, std::greater_equal<>())) return Trend::kFalling;
   }
   const std::string step = graph::operator_name(chain.steps[found.step]);
-  return unsupported(
-      step +
-      " is not supported between a sum and its quantiser, and a further quantiser between them changes "
-      "nothing: thresholds on the sum stand for both, so the result must only rise, or only fall, "
-      "as the sum grows. Replace " +
-      step + " by a function that only rises, such as Relu");
+  return unsupported(step +
+                     " is not supported between a sum and its quantiser, even with a further quantiser "
+                     "between them: the result "
+                     "must only rise, or only fall, as the sum grows. Replace " +
+                     step + " by a function that only rises, such as Relu");
 }
 
 Range hull(const std::vector<Range>& ranges) {
@@ -91,10 +86,10 @@ Range hull(const std::vector<Range>& ranges) {
   return all;
 }
 
-/// Which channels fall. `joint`: one rising function for all channels, proved over the hull of their ranges.
+/// How the results of each channel change as its sum grows.
 struct Trends {
-  std::vector<bool> falling;
-  bool joint = false;
+  std::vector<bool> falling;  // per channel; false: rising
+  bool is_shared = false;     // all channels have one function, which rises over the hull of their ranges
 };
 
 Result<Trends> prove_trends(const Chain& chain, const std::vector<Range>& ranges) {
@@ -112,7 +107,9 @@ Result<Trends> prove_trends(const Chain& chain, const std::vector<Range>& ranges
 }
 
 /// Solves the problem, then proves the solution with a checker that shares nothing with the solver.
-Result<Requantise> solve_and_prove(const RequantiseProblem& problem) {
+Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accumulators, Type output) {
+  const RequantiseProblem problem{std::move(reference), std::move(accumulators), output.lowest(),
+                                  output.highest()};
   if (problem.highest - problem.lowest > 65535)
     return unsupported("its result has more than 16 bits: put a quantiser there");
   MILLRACE_ASSIGN(Requantise r, solve(problem));
@@ -123,15 +120,19 @@ Result<Requantise> solve_and_prove(const RequantiseProblem& problem) {
   return r;
 }
 
-RequantiseProblem make_problem(Reference reference, std::vector<Range> ranges, bool per_channel,
-                               Type output) {
-  RequantiseProblem p;
-  p.reference = std::move(reference);
-  p.accumulators = std::move(ranges);
-  if (!per_channel) p.accumulators = {hull(p.accumulators)};
-  p.lowest = output.lowest();
-  p.highest = output.highest();
-  return p;
+/// The requantisation that equals the chain for all accumulators of the range.
+Result<Requantise> requantise(const Chain& chain, Range range, Type output) {
+  const Reference reference = [&chain](std::int64_t acc, std::size_t channel) {
+    return chain.evaluate(acc, channel);
+  };
+  return solve_and_prove(reference, std::vector<Range>(chain.channels(), range), output);
+}
+
+Status prove_trends(const Chain& chain, Range range) {
+  for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
+    MILLRACE_TRY(prove_trend(chain, range, channel));
+  }
+  return {};
 }
 
 /// Weights and bias with zero points folded, one channel after another.
@@ -239,8 +240,10 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const 
   const Reference reference = [&chain, &trends, one_chain](std::int64_t acc, std::size_t channel) {
     return chain.evaluate(trends.falling[channel] ? -acc : acc, one_chain ? 0 : channel);
   };
-  MILLRACE_ASSIGN(c.requantise,
-                  solve_and_prove(make_problem(reference, sums.results, !trends.joint, output)));
+  MILLRACE_ASSIGN(
+      c.requantise,
+      solve_and_prove(reference, trends.is_shared ? std::vector<Range>{hull(sums.results)} : sums.results,
+                      output));
   return c;
 }
 
@@ -255,22 +258,15 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, ElementType inpu
   if (accumulator.bits > 32)
     return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are supported");
   p.accumulator = element_type(accumulator);
-  const Chain chain = s.chain.contracted();
   const std::int64_t zeros = taps * s.zero;
-  if (chain.steps.empty()) {
+  if (s.chain.steps.empty()) {
     p.requantise = clamp_only({}, output);
     p.requantise.offset = {-zeros};
     return p;
   }
-  for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
-    MILLRACE_TRY(prove_trend(chain, {range.lowest - zeros, range.highest - zeros}, channel));
-  }
-  const Reference reference = [&chain, zeros](std::int64_t acc, std::size_t channel) {
-    return chain.evaluate(acc - zeros, channel);
-  };
-  MILLRACE_ASSIGN(p.requantise,
-                  solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range),
-                                               chain.channels() > 1, output)));
+  const Chain chain = Chain{{Step::add_integer({-zeros})}}.then(s.chain.contracted());
+  MILLRACE_TRY(prove_trends(chain, range));
+  MILLRACE_ASSIGN(p.requantise, requantise(chain, range, output));
   return p;
 }
 
@@ -279,19 +275,13 @@ Result<kernels::Operation> make_rescale(const Chain& written, ElementType input,
   if (input.bits > 32) return unsupported("works on " + to_string(input));
   if (only_clamps(chain)) return kernels::Operation(kernels::Rescale{clamp_only(chain, output)});
   const Range range{input.lowest(), input.highest()};
-  const Reference reference = [&chain](std::int64_t acc, std::size_t channel) {
-    return chain.evaluate(acc, channel);
-  };
   // If the type has few values, all are compared. A table of them is right even if the trend is unproved.
   const bool small = input.bits <= 8 && chain.channels() == 1;
   if (!small) {
-    for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
-      MILLRACE_TRY(prove_trend(chain, range, channel));
-    }
+    MILLRACE_TRY(prove_trends(chain, range));
   }
   if (!small || is_sorted(chain, range, 0, std::less_equal<>())) {
-    auto r = solve_and_prove(
-        make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output));
+    auto r = requantise(chain, range, output);
     if (r.ok() && (r->form != Requantise::Form::kThresholds || !small))
       return kernels::Operation(kernels::Rescale{std::move(*r)});
     if (!small) return r.error();

@@ -10,12 +10,8 @@ namespace {
 using graph::Accumulate;
 using graph::Combine;
 using graph::Elementwise;
+using graph::pick;
 using graph::SumPool;
-
-template <class T>
-T pick(const std::vector<T>& values, std::size_t i) {
-  return values[values.size() == 1 ? 0 : i];
-}
 
 /// Moves integer addends at the start of the chain to the bias.
 void take_integer_bias(Accumulate& a, Chain& chain) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/graph/nodes.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/operators/operators.hpp"
 #include "compiler/passes/passes.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "compiler/graph/print.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/passes/passes.hpp"
 #include "interpret.hpp"
 #include "kernels/reference/reference.hpp"

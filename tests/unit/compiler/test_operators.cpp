@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "compiler/graph/print.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/passes/passes.hpp"
 #include "interpret.hpp"
 #include "operator_case.hpp"
@@ -391,8 +391,8 @@ TEST(Operators, RefusesANonMonotonicFunctionOfASum) {
   quantised.node("HardSwish", {"between"}, "bent");
   quantised.pair("bent", 0.5F, 0, "y");
   quantised.output("y");
-  expect_refused(quantised, {"'conv'", "even with a further quantiser between them",
-                             "Replace HardSwish " + remedy});
+  expect_refused(quantised,
+                 {"'conv'", "even with a further quantiser between them", "Replace HardSwish " + remedy});
   OnnxModel mean = with_image(3);
   mean.node("GlobalAveragePool", {"xq"}, "mean");
   mean.node("HardSwish", {"mean"}, "bent");
