@@ -11,7 +11,6 @@
 
 #include "compiler/front/tensor.hpp"
 #include "compiler/graph/graph.hpp"
-#include "compiler/graph/verify.hpp"
 #include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
@@ -99,8 +98,15 @@ class Importer {
 
   static std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
+  /// JSON and protobuf can hold names only in UTF-8.
+  static Status check_name(const std::string& name, const std::string& what) {
+    if (is_utf8(name)) return {};
+    return invalid("the model holds a " + what + " name that is not UTF-8; rename it");
+  }
+
   Result<ValueId> declare(const std::string& name, const char* what) {
     if (name.empty()) return invalid(std::string(what) + " without a name");
+    MILLRACE_TRY(check_name(name, "tensor"));
     const auto [it, fresh] = ids_.emplace(name, static_cast<ValueId>(graph_.values.size()));
     if (!fresh) return invalid("two things are named '" + name + "' (the second is " + what + ")");
     graph::Value value;
@@ -222,6 +228,7 @@ class Importer {
 
   Status read_node(const onnx::NodeProto& proto) {
     Node node;
+    MILLRACE_TRY(check_name(proto.name(), "node"));
     node.name = names_.unique(label(proto));
     const std::string here = proto.op_type() + " '" + node.name + "'";
     OnnxOperator op;

@@ -31,22 +31,6 @@ std::string name_of(const ModelOptions& options) {
   return options.name.empty() ? options.model.stem().string() : options.name;
 }
 
-/// JSON and protobuf can hold names only in UTF-8.
-Status check_names(const kernels::Program& program, const ModelInfo& model) {
-  const auto bad = [](const char* what) {
-    return Error(ErrorCode::kInvalidInput,
-                 std::string("the model holds a ") + what + " name that is not UTF-8; rename it");
-  };
-  for (const auto* signatures : {&model.inputs, &model.outputs})
-    for (const auto& signature : *signatures)
-      if (!is_utf8(signature.name)) return bad("tensor");
-  for (const auto& tensor : program.tensors)
-    if (!is_utf8(tensor.name)) return bad("tensor");
-  for (const auto& block : program.blocks)
-    if (!std::all_of(block.nodes.begin(), block.nodes.end(), is_utf8)) return bad("node");
-  return {};
-}
-
 Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model) {
   // The file is read once, so that the digest is of the bytes that are compiled.
   MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
@@ -136,7 +120,6 @@ Result<Model> read_model(const ModelOptions& options, Steps& steps) {
   MILLRACE_ASSIGN(model.program,
                   steps.run("build_program", [&] { return passes::build_program(std::move(graph)); }));
   model.program.name = model.info.name;
-  MILLRACE_TRY(check_names(model.program, model.info));
   return model;
 }
 

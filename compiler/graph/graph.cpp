@@ -237,15 +237,8 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const Uses& u
   const Constant* scale = constant_input(graph, *n, 1);
   const Constant* zero = constant_input(graph, *n, 2);
   if (q == nullptr || scale == nullptr || (has_input(*n, 2) && zero == nullptr)) return std::nullopt;
-  const std::size_t scales = scale->floats.size();
-  if (scales == 0 || (zero != nullptr && zero->integers.size() != 1 && zero->integers.size() != scales))
-    return std::nullopt;
-  AlongAxis channel;
-  if (scales > 1) {
-    const auto axis = axis_in(onnx_of(*n)->integer("axis", 1), v.shape.size());
-    if (!axis || static_cast<std::size_t>(v.shape[*axis]) != scales) return std::nullopt;
-    channel = AlongAxis(v.shape, *axis);
-  }
+  AlongAxis channel;  // import has checked that the scales run along the axis
+  if (scale->size() > 1) channel = {v.shape, *axis_in(onnx_of(*n)->integer("axis", 1), v.shape.size())};
   std::vector<float> result;
   for (std::size_t i = 0; i < q->integers.size(); ++i) {
     const std::size_t c = channel.index(i);

@@ -1,6 +1,6 @@
 // The compiler's intermediate representation: values joined by nodes, plain C++.
 //
-// A graph passes through levels (verify.hpp). At first its nodes are ONNX operators. At last they are integer
+// A graph passes through levels (enum Level). At first its nodes are ONNX operators. At last they are integer
 // arithmetic with the model's float32 chains as exact references, from which compiler/passes makes a program.
 #pragma once
 
@@ -288,5 +288,31 @@ void note_rounded_bias(Graph& graph, const Node& node, double accumulator_steps)
 
 /// The graph as text, for --dump-after: one line per node, in order, with types and shapes.
 std::string print(const Graph& graph);
+
+/// The window of an ONNX Conv or pooling operator.
+struct ResolvedWindow {
+  kernels::Window window;  // one-dimensional windows have kernel_h = 1
+  std::int64_t out_h = 0, out_w = 0;
+  bool padded = false;  // some window reads outside the input
+};
+
+/// `input` is [N, C, W] or [N, C, H, W]. `kernel` has one extent per spatial axis. If the window is not valid,
+/// the result is empty and `why` says why.
+std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
+                                             const std::vector<std::int64_t>& kernel, std::string& why);
+
+/// What a graph may hold. The rules of a level are checked after every pass, so a failure is a bug of the compiler
+/// (kInternal) in the pass before.
+enum class Level : std::uint8_t {
+  kImported,  // ONNX operators only
+  kMixed,     // ONNX operators and integer arithmetic
+  kInteger,   // integer arithmetic only
+};
+
+const char* to_string(Level level);
+
+/// Checks the structure (ids, names, order, one producer per value), that the level allows each operation, and
+/// each operation's inputs, types, shapes and constants.
+Status verify(const Graph& graph, Level level);
 
 }  // namespace millrace::compiler::graph

@@ -1,9 +1,7 @@
-#include "compiler/graph/verify.hpp"
+#include "compiler/graph/graph.hpp"
 
 #include <string>
 #include <unordered_set>
-
-#include "compiler/graph/graph.hpp"
 
 namespace millrace::compiler::graph {
 namespace {

@@ -1,4 +1,4 @@
-#include "compiler/graph/window.hpp"
+#include "compiler/graph/graph.hpp"
 
 #include <algorithm>
 

@@ -20,29 +20,24 @@ const std::multimap<std::string, const Operator*>& table() {
   return kTable;
 }
 
-enum class AttributeKind { kInteger, kReal, kText, kIntegers, kReals };  // in the order of graph::Attribute
+/// The attributes of one type. An attribute's type is the same in every operator that has it.
+struct AttributeNames {
+  const char* type;
+  std::set<std::string> names;
+};
 
-/// An attribute's type is the same in every operator that has it.
-std::optional<AttributeKind> attribute_kind(const std::string& name) {
-  using K = AttributeKind;
-  static const std::map<K, std::set<std::string>> kNames = {
-      {K::kInteger,
+/// In the order of graph::Attribute.
+const std::vector<AttributeNames>& known_attributes() {
+  static const std::vector<AttributeNames> kNames = {
+      {"an integer",
        {"allowzero", "axis", "block_size", "ceil_mode", "channels_last", "count_include_pad", "end", "group",
         "output_dtype", "precision", "saturate", "seed", "spatial", "start", "storage_order", "to",
         "training_mode", "transA", "transB"}},
-      {K::kReal, {"alpha", "beta", "epsilon", "max", "min", "momentum", "ratio"}},
-      {K::kText, {"auto_pad"}},
-      {K::kIntegers,
+      {"a float", {"alpha", "beta", "epsilon", "max", "min", "momentum", "ratio"}},
+      {"a string", {"auto_pad"}},
+      {"a list of integers",
        {"axes", "dilations", "ends", "kernel_shape", "pads", "perm", "shape", "starts", "strides"}}};
-  for (const auto& [kind, names] : kNames)
-    if (names.contains(name)) return kind;
-  return std::nullopt;
-}
-
-const char* describe(AttributeKind kind) {
-  static constexpr const char* kTexts[] = {"an integer", "a float", "a string", "a list of integers",
-                                           "a list of floats"};
-  return kTexts[static_cast<std::size_t>(kind)];
+  return kNames;
 }
 
 /// No integer represents NaN or infinity. Only Clip may have an infinite bound, which bounds nothing.
@@ -104,17 +99,15 @@ std::string supported_operators() {
 
 std::string check_attributes(const OnnxOperator& op) {
   for (const auto& [name, value] : op.attributes) {
-    const auto kind = attribute_kind(name);
-    if (!kind) return "attribute '" + name + "' is not known";
-    if (value.index() != static_cast<std::size_t>(*kind))
-      return "attribute '" + name + "' must be " + describe(*kind);
-    std::vector<float> numbers;
-    if (const auto* number = std::get_if<float>(&value)) numbers = {*number};
-    if (const auto* list = std::get_if<std::vector<float>>(&value)) numbers = *list;
-    for (const float number : numbers)
-      if (!is_sound(op, name, number))
-        return "attribute '" + name + "' is " + (std::isnan(number) ? "NaN" : "infinite") +
-               "; export the model with finite numbers";
+    const auto& known = known_attributes();
+    const auto kind =
+        std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.names.contains(name); });
+    if (kind == known.end()) return "attribute '" + name + "' is not known";
+    if (value.index() != static_cast<std::size_t>(kind - known.begin()))
+      return "attribute '" + name + "' must be " + kind->type;
+    if (const auto* number = std::get_if<float>(&value); number != nullptr && !is_sound(op, name, *number))
+      return "attribute '" + name + "' is " + (std::isnan(*number) ? "NaN" : "infinite") +
+             "; export the model with finite numbers";
   }
   return {};
 }

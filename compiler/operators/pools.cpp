@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/graph/window.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {

@@ -1,6 +1,6 @@
 // Convolutions and matrix products: in float32 between quantisers (QDQ), on integers (Integer), and with
 // their scales as inputs (QLinear).
-#include "compiler/graph/window.hpp"
+#include "compiler/graph/graph.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
@@ -108,14 +108,12 @@ std::string infer_gemm(Inference& c) {
 
 // Lowering.
 
-/// A sum of products and the steps behind it, in ONNX's terms.
+/// A sum of products of `x` and the constant `weights`, and the steps behind it.
 struct Product {
   ValueId x = graph::kNoValue;
-  std::int64_t input_zero = 0;
-  ValueId weights = graph::kNoValue;      // a constant
-  std::vector<std::int64_t> weight_zero;  // one, or one per output channel
-  std::vector<std::int64_t> bias{};       // empty, or one per output channel
-  Chain chain{};  // on the accumulator, with constants along the output channels; may be empty
+  ValueId weights = graph::kNoValue;
+  graph::Accumulate sum{};  // without window, groups, output channels and weights
+  Chain chain{};            // on the accumulator, with constants along the output channels; may be empty
 };
 
 std::string check(const Site& site, const Product& p) {
@@ -130,14 +128,12 @@ std::string check(const Site& site, const Product& p) {
   return {};
 }
 
-graph::Accumulate accumulate(const Site& site, const Product& p, std::int64_t channels) {
-  graph::Accumulate a;
+/// The sum with its weights as they are in the file.
+graph::Accumulate with_weights(const Site& site, const Product& p, std::int64_t channels) {
+  graph::Accumulate a = p.sum;
   a.out_channels = channels;
   a.weight_type = site.graph.value(p.weights).type;
   a.weights = site.graph.value(p.weights).constant;
-  a.weight_zero = p.weight_zero;
-  a.input_zero = p.input_zero;
-  a.bias = p.bias;
   return a;
 }
 
@@ -174,7 +170,7 @@ Outcome emit_convolution(Site& site, const Product& p) {
   const auto window = graph::resolve_window(site.op, x_shape, {w.shape.begin() + 2, w.shape.end()}, why);
   if (!window) return why;
   if (x_shape[0] != 1) return "its batch is " + std::to_string(x_shape[0]) + ", not 1";
-  graph::Accumulate a = accumulate(site, p, channels);
+  graph::Accumulate a = with_weights(site, p, channels);
   a.window = window->window;
   a.groups = site.op.integer("group", 1);
   const ValueId x = x_shape.size() == 3 ? site.move(p.x, {}, {1, x_shape[1], 1, x_shape[2]}, ".plane") : p.x;
@@ -203,7 +199,7 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   const std::int64_t k = elements(w.shape) / channels;
   const Shape x_shape = site.graph.value(p.x).shape;
   const std::int64_t rows = elements(x_shape) / k;
-  graph::Accumulate a = accumulate(site, p, channels);
+  graph::Accumulate a = with_weights(site, p, channels);
   a.dense = rows == 1;
   if (!transposed) a.weights = transpose_weights(*w.constant, k, channels);
   if (a.dense) {
@@ -226,7 +222,10 @@ std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float
   for (const float s : w->scale) scale.push_back(alpha * x->scale[0] * s);
   Step dequantise = Step::dequantise(scale, 0);
   dequantise.accumulator = !site.op.qlinear;
-  return Product{x->q, x->zero[0], w->q, w->zero, {}, {{std::move(dequantise)}}};
+  graph::Accumulate sum;
+  sum.weight_zero = w->zero;
+  sum.input_zero = x->zero[0];
+  return Product{x->q, w->q, std::move(sum), {{std::move(dequantise)}}};
 }
 
 Outcome lower_conv(Site& site) {
@@ -236,7 +235,7 @@ Outcome lower_conv(Site& site) {
   if (!p) return why;
   auto b = bias(site, 2, scale, first_extent(site.graph.value(p->weights).shape), why);
   if (!b) return why;
-  p->bias = std::move(*b);
+  p->sum.bias = std::move(*b);
   return emit_convolution(site, *p);
 }
 
@@ -260,19 +259,19 @@ Outcome lower_gemm(Site& site) {
   if (!p) return why;
   auto b = bias(site, 2, scale, matrix_channels(site.graph.value(p->weights), transposed), why);
   if (!b) return why;
-  p->bias = std::move(*b);
+  p->sum.bias = std::move(*b);
   return emit_matrix_product(site, transposed, *p);
 }
 
 /// The operands of a product on integers: (x, w, zero of x, zero of w).
 std::optional<Product> integer_operands(const Site& site, std::string& why) {
-  Product p{site.node.inputs[0], 0, site.node.inputs[1], {0}};
+  Product p{site.node.inputs[0], site.node.inputs[1]};
   for (const std::size_t i : {2U, 3U})
     if (site.has(i) && site.constant(i) == nullptr)
       why = "its zero point (input " + std::to_string(i + 1) + ") is not constant";
   if (!why.empty()) return std::nullopt;
-  if (site.has(2)) p.input_zero = site.constant(2)->integers[0];
-  if (site.has(3)) p.weight_zero = site.constant(3)->integers;
+  p.sum.weight_zero = site.has(3) ? site.constant(3)->integers : std::vector<std::int64_t>{0};
+  if (site.has(2)) p.sum.input_zero = site.constant(2)->integers[0];
   return p;
 }
 

@@ -33,14 +33,6 @@ bool is_between_a_pair(const Site& site, ValueId q) {
          dequantise != nullptr && !dequantise->qlinear && site.uses.readers[reader->outputs[0]].size() <= 1;
 }
 
-/// The DequantizeLinear of a constant that gives input `i`; null if that is something else.
-const Node* constant_dequantiser(const Site& site, std::size_t i) {
-  const Node* n = site.producer(i);
-  const bool found =
-      n != nullptr && is_onnx(*n, "DequantizeLinear") && constant_input(site.graph, *n, 0) != nullptr;
-  return found ? n : nullptr;
-}
-
 /// Whether quantised results are the same with and without the clamp.
 bool changes_nothing(const Step& clamp, const Step& quantise) {
   const Chain with{{clamp, quantise}}, without{{quantise}};
@@ -73,42 +65,31 @@ std::optional<Dequantised> activation(const Site& site, std::size_t i, std::stri
   return std::nullopt;
 }
 
-std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
-                                   std::string& why) {
-  const Node* n = constant_dequantiser(site, i);
-  const Constant* scale = n == nullptr ? nullptr : constant_input(site.graph, *n, 1);
-  if (scale == nullptr) {
-    why = "its weights '" + site.in(i).name + "' are not integers with a DequantizeLinear";
-    return std::nullopt;
-  }
-  for (const float s : scale->floats)
-    if (!(s > 0) || !std::isfinite(s)) why = "its weights' scale must be finite and above 0";
-  Dequantised w{n->inputs[0], scale->floats, {0}};
-  if (has_input(*n, 2)) {
-    const Constant* zero = constant_input(site.graph, *n, 2);
-    if (zero == nullptr)
-      why = "its weights' zero point must be constant";
-    else
-      w.zero = zero->integers;
-  }
-  const Shape& shape = site.in(i).shape;
-  if (w.scale.size() > 1) {
-    std::int64_t axis = onnx_of(*n)->integer("axis", 1);
-    if (axis < 0) axis += static_cast<std::int64_t>(shape.size());
-    if (axis != channel_axis)
-      why = "its weights have scales along axis " + std::to_string(axis) + ", not along the output channels";
-  }
-  if (!why.empty()) return std::nullopt;
-  return w;
-}
-
 std::optional<Dequantised> constant_operand(const Site& site, std::size_t i) {
-  const Node* n = constant_dequantiser(site, i);
-  const Constant* scale = n == nullptr ? nullptr : constant_input(site.graph, *n, 1);
-  const Constant* zero = n == nullptr ? nullptr : constant_input(site.graph, *n, 2);
-  if (scale == nullptr || scale->size() != 1 || (has_input(*n, 2) && zero == nullptr)) return std::nullopt;
+  const Node* n = site.producer(i);
+  if (n == nullptr || !is_onnx(*n, "DequantizeLinear")) return std::nullopt;
+  const Constant* scale = constant_input(site.graph, *n, 1);
+  const Constant* zero = constant_input(site.graph, *n, 2);
+  if (constant_input(site.graph, *n, 0) == nullptr || scale == nullptr ||
+      (has_input(*n, 2) && zero == nullptr))
+    return std::nullopt;
   return Dequantised{n->inputs[0], scale->floats,
                      zero == nullptr ? std::vector<std::int64_t>{0} : zero->integers};
+}
+
+std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
+                                   std::string& why) {
+  const auto w = constant_operand(site, i);
+  if (!w) {
+    why = "its weights '" + site.in(i).name + "' are not integers with a DequantizeLinear, all constant";
+    return std::nullopt;
+  }
+  for (const float s : w->scale)
+    if (!(s > 0) || !std::isfinite(s)) why = "its weights' scale must be finite and above 0";
+  const auto axis = axis_in(onnx_of(*site.producer(i))->integer("axis", 1), site.in(i).shape.size());
+  if (w->scale.size() > 1 && axis != static_cast<std::size_t>(channel_axis))
+    why = "its weights have scales along an axis that is not that of the output channels";
+  return why.empty() ? w : std::nullopt;
 }
 
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
@@ -127,19 +108,16 @@ std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const s
   }
   // Integers dequantised by the accumulator's own scale are used as they are, however float32 rounds their
   // product with the scale.
-  const Node* n = constant_dequantiser(site, i);
-  const Constant* q = n == nullptr ? nullptr : constant_input(site.graph, *n, 0);
-  const Constant* own = n == nullptr ? nullptr : constant_input(site.graph, *n, 1);
-  const Constant* zero = n == nullptr ? nullptr : constant_input(site.graph, *n, 2);
-  const bool zero_free = zero == nullptr || std::all_of(zero->integers.begin(), zero->integers.end(),
-                                                        [](std::int64_t z) { return z == 0; });
+  const auto own = constant_operand(site, i);
+  const bool zero_free =
+      own && std::all_of(own->zero.begin(), own->zero.end(), [](std::int64_t z) { return z == 0; });
   std::vector<std::int64_t> result;
   double worst = 0;
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
     const auto pick = [c](const auto& values) { return values[values.size() == 1 ? 0 : c]; };
     const float unit = pick(scale);
-    if (own != nullptr && zero_free && std::abs(pick(own->floats) - unit) <= 1e-5F * unit) {
-      result.push_back(pick(q->integers));
+    if (zero_free && std::abs(pick(own->scale) - unit) <= 1e-5F * unit) {
+      result.push_back(pick(site.graph.value(own->q).constant->integers));
       continue;
     }
     const double exact = static_cast<double>(pick(*known)) / static_cast<double>(unit);

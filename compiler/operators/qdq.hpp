@@ -24,7 +24,7 @@ std::optional<Dequantised> activation(const Site& site, std::size_t i, std::stri
 std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
                                    std::string& why);
 
-/// Input `i` if it is a constant that is dequantised by one scale; empty if it is not.
+/// Input `i` if it is a constant that is dequantised by constants; empty if it is not.
 std::optional<Dequantised> constant_operand(const Site& site, std::size_t i);
 
 /// The bias at input `i` in units of the accumulator. A bias in other units is rounded, with a note.

@@ -52,13 +52,8 @@ std::optional<Constant> fold_quantise(const OnnxOperator& op, const Inputs& in, 
   const std::vector<float>& scale = in[1]->constant->floats;
   const std::vector<std::int64_t> zero =
       in.size() < 3 || in[2] == nullptr ? std::vector<std::int64_t>{0} : in[2]->constant->integers;
-  if (scale.empty() || (zero.size() != 1 && zero.size() != scale.size())) return std::nullopt;
-  graph::AlongAxis channel;
-  if (scale.size() > 1) {
-    const auto axis = axis_in(op.integer("axis", 1), x.shape.size());
-    if (!axis || static_cast<std::size_t>(x.shape[*axis]) != scale.size()) return std::nullopt;
-    channel = graph::AlongAxis(x.shape, *axis);
-  }
+  graph::AlongAxis channel;  // infer_quantise() has checked that the scales run along the axis
+  if (scale.size() > 1) channel = {x.shape, *axis_in(op.integer("axis", 1), x.shape.size())};
   Constant c;
   for (std::size_t i = 0; i < x.constant->floats.size(); ++i) {
     const std::size_t at = channel.index(i);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "compiler/passes/blocks.hpp"
-#include "compiler/passes/layout.hpp"
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -342,7 +341,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Adds no block: only the order of the elements is another.
+  /// Adds no block. Only the order of the elements changes.
   Status lower(const Node& n, const graph::Move& m) {
     const ValueId from = n.inputs[0], to = n.outputs[0];
     const IndexMap becomes = inverse(move_map(m, shape_of(from)));

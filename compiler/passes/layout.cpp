@@ -1,4 +1,4 @@
-#include "compiler/passes/layout.hpp"
+#include "compiler/passes/blocks.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "compiler/graph/graph.hpp"
-#include "compiler/graph/verify.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 

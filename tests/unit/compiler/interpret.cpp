@@ -5,7 +5,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "compiler/graph/window.hpp"
+#include "compiler/graph/graph.hpp"
 
 namespace millrace::tests {
 namespace {

@@ -446,6 +446,15 @@ TEST(Import, EscapesControlCharactersInNames) {
   EXPECT_EQ(g.error().message().find('\x1b'), std::string::npos);
 }
 
+TEST(Import, RefusesNamesThatAreNotUtf8) {
+  OnnxModel tensor = small_model();
+  tensor.node("Relu", {"y"}, "caf\xe9");
+  expect_refused(import_model(tensor), ErrorCode::kInvalidInput, {"tensor name that is not UTF-8"});
+  OnnxModel node = small_model();
+  node.proto().mutable_graph()->mutable_node(0)->set_name("caf\xe9");
+  expect_refused(import_model(node), ErrorCode::kInvalidInput, {"node name that is not UTF-8"});
+}
+
 TEST(Import, RefusesAnOutputWhoseBatchAxisMoved) {
   OnnxModel m;
   m.input("x", {1, 2, 6, 6});
