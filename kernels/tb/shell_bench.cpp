@@ -117,6 +117,8 @@ class ShellRow {
   std::size_t out_at(const Run& run) const { return kSlots * in_stride_ + run.slot * out_stride_; }
 
   void begin_script();
+  void run_script();
+  void read_counters();
   void advance();
   void start(RegisterMaster& unit, const Run& run, bool ingress);
   void poll(RegisterMaster& unit, bool ingress);
@@ -362,6 +364,50 @@ void ShellRow::sample() {
   advance();
 }
 
+/// Starts the script's next runs. At the end of the script, or in the middle of it, begins the next epoch.
+void ShellRow::run_script() {
+  if (!feeding_ && !to_feed_.empty() && ingress_.idle()) {
+    feeding_ = true;
+    if (to_feed_.front().epoch == epoch_) fed_.push_back(to_feed_.front().sequence);
+    start(ingress_, to_feed_.front(), true);
+  }
+  if (!fetching_ && !to_fetch_.empty() && egress_.idle() && cycle_ >= fetch_from_) {
+    fetching_ = true;
+    start(egress_, to_fetch_.front(), false);
+  }
+  const bool done = to_feed_.empty() && to_fetch_.empty();
+  if (done || (script_disturbed_ && cycle_ >= change_at_)) {
+    stage_ = Stage::kNewEpoch;
+    control_.write(abi::kRegEpoch, epoch_ + 2);
+    if (!done) {  // runs that the script has not started are cancelled
+      while (to_feed_.size() > (feeding_ ? 1u : 0u)) to_feed_.pop_back();
+      while (to_fetch_.size() > (fetching_ ? 1u : 0u)) to_fetch_.pop_back();
+    }
+  }
+}
+
+/// Compares the control registers with what the scripts have done.
+void ShellRow::read_counters() {
+  stage_ = Stage::kCounters;
+  const auto expect = [this](std::uint32_t address, std::uint32_t want, const char* what) {
+    control_.read(address, [this, want, what](std::uint32_t got) {
+      if (got != want)
+        fail(std::string(what) + ": register says " + std::to_string(got) + ", expected " +
+             std::to_string(want));
+    });
+  };
+  expect(abi::kRegAbiVersion, abi::kAbiVersion, "ABI version");
+  expect(abi::kRegEpoch, epoch_, "epoch");
+  expect(abi::kRegLinkPorts, 0, "link ports");
+  expect(abi::kRegFramesLow, delivered_, "frames");
+  expect(abi::kRegFramesHigh, 0, "frames, high");
+  expect(0x7fc, 0, "no register");
+  control_.read(abi::kRegBusyLow, [this](std::uint32_t got) {
+    if (delivered_ > 0 && (got == 0 || got > cycle_ / 10))
+      fail("busy: register says " + std::to_string(got) + " us");
+  });
+}
+
 void ShellRow::advance() {
   if (++quiet_ > 200'000) {
     fail("deadlock: a run does not complete");
@@ -369,24 +415,7 @@ void ShellRow::advance() {
     return print();
   }
   if (stage_ == Stage::kRunning) {
-    if (!feeding_ && !to_feed_.empty() && ingress_.idle()) {
-      feeding_ = true;
-      if (to_feed_.front().epoch == epoch_) fed_.push_back(to_feed_.front().sequence);
-      start(ingress_, to_feed_.front(), true);
-    }
-    if (!fetching_ && !to_fetch_.empty() && egress_.idle() && cycle_ >= fetch_from_) {
-      fetching_ = true;
-      start(egress_, to_fetch_.front(), false);
-    }
-    const bool done = to_feed_.empty() && to_fetch_.empty();
-    if (done || (script_disturbed_ && cycle_ >= change_at_)) {
-      stage_ = Stage::kNewEpoch;
-      control_.write(abi::kRegEpoch, epoch_ + 2);
-      if (!done) {  // runs that the script has not started are cancelled
-        while (to_feed_.size() > (feeding_ ? 1u : 0u)) to_feed_.pop_back();
-        while (to_fetch_.size() > (fetching_ ? 1u : 0u)) to_fetch_.pop_back();
-      }
-    }
+    run_script();
   } else if (stage_ == Stage::kNewEpoch && control_.idle() && to_feed_.empty() && to_fetch_.empty()) {
     epoch_ += 2;
     fed_.clear();
@@ -397,24 +426,7 @@ void ShellRow::advance() {
       stage_ = Stage::kRunning;
       begin_script();
     } else {
-      stage_ = Stage::kCounters;
-      const auto expect = [this](std::uint32_t address, std::uint32_t want, const char* what) {
-        control_.read(address, [this, want, what](std::uint32_t got) {
-          if (got != want)
-            fail(std::string(what) + ": register says " + std::to_string(got) + ", expected " +
-                 std::to_string(want));
-        });
-      };
-      expect(abi::kRegAbiVersion, abi::kAbiVersion, "ABI version");
-      expect(abi::kRegEpoch, epoch_, "epoch");
-      expect(abi::kRegLinkPorts, 0, "link ports");
-      expect(abi::kRegFramesLow, delivered_, "frames");
-      expect(abi::kRegFramesHigh, 0, "frames, high");
-      expect(0x7fc, 0, "no register");
-      control_.read(abi::kRegBusyLow, [this](std::uint32_t got) {
-        if (delivered_ > 0 && (got == 0 || got > cycle_ / 10))
-          fail("busy: register says " + std::to_string(got) + " us");
-      });
+      read_counters();
     }
   } else if (stage_ == Stage::kCounters && control_.idle()) {
     if (ports_.at("error").get() != 0) fail("error raised");

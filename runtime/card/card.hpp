@@ -8,7 +8,6 @@
 // runs. For each card, only one thread at a time may be inside Egress::wait() or Card::wait_supervisor(): XRT
 // 2.13 admits one waiter to the driver and blocks the others behind it. Any thread may call read(), write()
 // and info() at any time.
-// may be called by any thread at any time.
 #pragma once
 
 #include <chrono>
@@ -132,19 +131,22 @@ class Card {
   virtual Sensors sensors() { return {}; }
 };
 
-/// Opens the card with this XRT index or PCIe address. A process can open a card once. kResourceExhausted:
-/// another Card of this process holds it. kNotFound: XRT has no such device. kEnvironment: XRT has the device
-/// but cannot open it, or XRT has no devices at all.
-Result<std::unique_ptr<Card>> open(std::uint32_t index);
-Result<std::unique_ptr<Card>> open(const std::string& bdf);
+/// Names a device to the functions below: by its PCIe address, or by XRT's index if `bdf` is empty.
+struct Address {
+  std::uint32_t index = 0;
+  std::string bdf;
+};
+
+/// Opens the card. A process can open a card once. kResourceExhausted: another Card of this process holds it.
+/// kNotFound: XRT has no such device. kInvalidInput: `bdf` is no PCIe address. kEnvironment: XRT has the
+/// device but cannot open it, or XRT has no devices at all.
+Result<std::unique_ptr<Card>> open(const Address& address);
 
 /// Whether a Card of this process holds the device.
-bool is_open(std::uint32_t index);
-bool is_open(const std::string& bdf);
+bool is_open(const Address& address);
 
 /// UUID of the device's image, whoever holds the device. Empty if there is no image or no such device.
-std::string image_uuid(std::uint32_t index);
-std::string image_uuid(const std::string& bdf);
+std::string image_uuid(const Address& address);
 
 /// Every device that XRT lists, in the order of XRT's indices. Opens each for a moment.
 Result<std::vector<CardInfo>> enumerate();

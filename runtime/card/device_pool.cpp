@@ -5,8 +5,6 @@
 #include <experimental/xrt_system.h>
 #include <xrt/xrt_kernel.h>
 
-#include "runtime/card/card.hpp"
-
 namespace millrace::runtime::card {
 
 namespace {
@@ -22,39 +20,37 @@ void enter(const xrt::device& device) {
   }
 }
 
-template <class Query>
-std::string ask(Query query) {
+}  // namespace
+
+std::string image_uuid_of(const xrt::device& device) {
   try {
-    return query();
+    const xrt::uuid uuid = device.get_xclbin_uuid();
+    return uuid ? uuid.to_string() : std::string();
   } catch (const std::exception&) {
     return "";
   }
 }
 
-}  // namespace
-
-std::string bdf_of(const xrt::device& device) {
-  return ask([&] { return device.get_info<xrt::info::device::bdf>(); });
-}
-std::string name_of(const xrt::device& device) {
-  return ask([&] { return device.get_info<xrt::info::device::name>(); });
-}
-std::string thermal_of(const xrt::device& device) {
-  return ask([&] { return device.get_info<xrt::info::device::thermal>(); });
-}
-std::string electrical_of(const xrt::device& device) {
-  return ask([&] { return device.get_info<xrt::info::device::electrical>(); });
-}
-std::string image_uuid_of(const xrt::device& device) {
-  return ask([&] {
-    const xrt::uuid uuid = device.get_xclbin_uuid();
-    return uuid ? uuid.to_string() : std::string();
-  });
+CardInfo info_of(unsigned index, const xrt::device& device) {
+  return {index, info_of<xrt::info::device::bdf>(device), info_of<xrt::info::device::name>(device),
+          image_uuid_of(device)};
 }
 
 DevicePool& DevicePool::instance() {
   static auto* const pool = new DevicePool();  // never destroyed: XRT's own statics may be destroyed earlier
   return *pool;
+}
+
+/// `problem` tells whether it worked.
+void DevicePool::Known::open(unsigned index) {
+  try {
+    device = xrt::device(index);
+    enter(device);
+    bdf = info_of<xrt::info::device::bdf>(device);
+    problem.clear();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
 }
 
 void DevicePool::open_all() {
@@ -69,16 +65,10 @@ void DevicePool::open_all() {
   // Some system classes do not implement the report. If XRT reports no devices, count those that open.
   for (unsigned index = 0; index < kMostDevices && (reported == 0 || index < reported); ++index) {
     Known known;
-    try {
-      known.device = xrt::device(index);
-      enter(known.device);
-      known.bdf = bdf_of(known.device);
-    } catch (const std::exception& problem) {
-      if (reported == 0) {
-        if (index == 0) why_none_ = problem.what();
-        break;
-      }
-      known.problem = problem.what();
+    known.open(index);
+    if (reported == 0 && !known.problem.empty()) {
+      if (index == 0) why_none_ = known.problem;
+      break;
     }
     devices_.push_back(std::move(known));
   }
@@ -89,32 +79,27 @@ Result<xrt::device> DevicePool::find(unsigned index) {
   const std::string name = "device " + std::to_string(index);
   if (devices_.empty())
     return Error(ErrorCode::kEnvironment, "XRT opens no device: " + why_none_ + "; see 'millrace devices'");
-  if (index >= devices_.size()) {
+  if (index >= devices_.size())
     return Error(ErrorCode::kNotFound, "XRT has no " + name + " (it has " + std::to_string(devices_.size()) +
                                            "); see 'millrace devices'");
-  }
   Known& known = devices_[index];
-  if (!known.problem.empty()) {
-    try {
-      known.device = xrt::device(index);
-      enter(known.device);
-      known.bdf = bdf_of(known.device);
-      known.problem.clear();
-    } catch (const std::exception& problem) {
-      return Error(ErrorCode::kEnvironment, "XRT does not open " + name + ": " + problem.what());
-    }
-  }
+  if (!known.problem.empty()) known.open(index);
+  if (!known.problem.empty())
+    return Error(ErrorCode::kEnvironment, "XRT does not open " + name + ": " + known.problem);
   return known.device;
 }
 
-Result<unsigned> DevicePool::index_of(const std::string& bdf) {
+Result<unsigned> DevicePool::index_of(const Address& address) {
+  if (address.bdf.empty()) return address.index;
+  if (address.bdf.find(':') == std::string::npos)
+    return Error(ErrorCode::kInvalidInput,
+                 "'" + address.bdf + "' is not a PCIe address such as 0000:03:00.1");
   const std::lock_guard lock(mutex_);
   open_all();
-  for (unsigned index = 0; index < devices_.size(); ++index) {
-    if (devices_[index].bdf == bdf) return index;
-  }
+  for (unsigned index = 0; index < devices_.size(); ++index)
+    if (devices_[index].bdf == address.bdf) return index;
   return Error(ErrorCode::kNotFound,
-               "XRT has no device with PCIe address " + bdf + "; see 'millrace devices'");
+               "XRT has no device with PCIe address " + address.bdf + "; see 'millrace devices'");
 }
 
 Result<xrt::device> DevicePool::acquire(unsigned index) {
@@ -151,21 +136,16 @@ unsigned DevicePool::count() {
   return static_cast<unsigned>(devices_.size());
 }
 
-bool is_open(std::uint32_t index) {
-  return DevicePool::instance().is_held(index);
-}
-bool is_open(const std::string& bdf) {
-  const auto index = DevicePool::instance().index_of(bdf);
+bool is_open(const Address& address) {
+  const auto index = DevicePool::instance().index_of(address);
   return index.ok() && DevicePool::instance().is_held(*index);
 }
 
-std::string image_uuid(std::uint32_t index) {
-  const auto device = DevicePool::instance().peek(index);
+std::string image_uuid(const Address& address) {
+  const auto index = DevicePool::instance().index_of(address);
+  if (!index.ok()) return "";
+  const auto device = DevicePool::instance().peek(*index);
   return device.ok() ? image_uuid_of(*device) : std::string();
-}
-std::string image_uuid(const std::string& bdf) {
-  const auto index = DevicePool::instance().index_of(bdf);
-  return index.ok() ? image_uuid(*index) : std::string();
 }
 
 Result<std::vector<CardInfo>> enumerate() {
@@ -173,14 +153,8 @@ Result<std::vector<CardInfo>> enumerate() {
   std::vector<CardInfo> cards;
   const unsigned count = pool.count();
   for (unsigned index = 0; index < count; ++index) {
-    CardInfo info;
-    info.index = index;
-    if (const auto device = pool.peek(index); device.ok()) {
-      info.bdf = bdf_of(*device);
-      info.name = name_of(*device);
-      info.image_uuid = image_uuid_of(*device);
-    }
-    cards.push_back(std::move(info));
+    const auto device = pool.peek(index);
+    cards.push_back(device.ok() ? info_of(index, *device) : CardInfo{index, "", "", ""});
   }
   return cards;
 }

@@ -1,6 +1,7 @@
 // Private to this folder: the process's xrt::device objects, one per device, and which of them are held.
 #pragma once
 
+#include <exception>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <xrt/xrt_device.h>
 
 #include "runtime/base/result.hpp"
+#include "runtime/card/card.hpp"
 
 namespace millrace::runtime::card {
 
@@ -19,8 +21,8 @@ class DevicePool {
  public:
   static DevicePool& instance();
 
-  /// XRT's index for a PCIe address. kNotFound: XRT lists no such device.
-  Result<unsigned> index_of(const std::string& bdf);
+  /// XRT's index for an address. kInvalidInput: it is no PCIe address. kNotFound: XRT lists no such device.
+  Result<unsigned> index_of(const Address& address);
 
   /// kResourceExhausted: the device is held. kNotFound: XRT has no such device. kEnvironment: XRT cannot open
   /// it.
@@ -36,6 +38,8 @@ class DevicePool {
 
  private:
   struct Known {
+    void open(unsigned index);
+
     xrt::device device;
     std::string bdf;      // empty if XRT does not report it
     std::string problem;  // why XRT could not open it
@@ -52,11 +56,18 @@ class DevicePool {
   std::string why_none_;        // if XRT has no device: its error for the first one
 };
 
-/// Facts that XRT reports about a device. These do not throw; they return an empty string if XRT cannot tell.
-std::string bdf_of(const xrt::device& device);
-std::string name_of(const xrt::device& device);
+/// A fact that XRT reports about a device; an empty string if XRT cannot tell.
+template <xrt::info::device fact>
+std::string info_of(const xrt::device& device) {
+  try {
+    return device.get_info<fact>();
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+/// The UUID of the device's image, likewise.
 std::string image_uuid_of(const xrt::device& device);
-std::string thermal_of(const xrt::device& device);     // JSON
-std::string electrical_of(const xrt::device& device);  // JSON
+/// All that XRT reports about a device.
+CardInfo info_of(unsigned index, const xrt::device& device);
 
 }  // namespace millrace::runtime::card

@@ -82,16 +82,20 @@ struct Slot {
 static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
               +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
 
-class Unit {
+/// A unit of either kind. Its owner sees one of the two interfaces.
+class Unit final : public Ingress, public Egress {
  public:
-  Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name,
-       std::uint64_t payload_bytes, std::uint64_t buffer_bytes, std::uint32_t slots)
-      : kernel_(device, image, name), payload_bytes_(payload_bytes), buffer_bytes_(buffer_bytes) {
+  Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, bool feeds,
+       std::uint64_t payload_bytes, std::uint32_t slots)
+      : feeds_(feeds),
+        payload_bytes_(payload_bytes),
+        buffer_bytes_(feeds ? payload_bytes : abi::egress_buffer_bytes(payload_bytes)),
+        kernel_(device, image, name) {
     for (std::uint32_t index = 0; index < slots; ++index) {
       Slot slot;
-      slot.buffer = xrt::bo(device, whole_pages(buffer_bytes), bank(kernel_.group_id(abi::kIngressBuffer)));
+      slot.buffer = xrt::bo(device, whole_pages(buffer_bytes_), bank(kernel_.group_id(abi::kIngressBuffer)));
       slot.mapped = slot.buffer.map<std::byte*>();
-      std::memset(slot.mapped, 0, buffer_bytes);
+      std::memset(slot.mapped, 0, buffer_bytes_);
       slot.run = xrt::run(kernel_);
       slot.run.set_arg(abi::kIngressBuffer, slot.buffer);
       slot.run.set_arg(abi::kIngressBytes, static_cast<std::uint32_t>(payload_bytes));
@@ -99,85 +103,50 @@ class Unit {
     }
   }
 
-  void start(Slot& slot, std::uint32_t epoch, std::uint64_t sequence) {
-    slot.run.set_arg(abi::kIngressEpoch, epoch);
-    slot.run.set_arg(abi::kIngressSequence, sequence);
-    slot.run.start();
-    slot.started = true;
-  }
-
-  // Runs and buffers are destroyed before the kernel, because XRT refuses a new image while they exist.
-  xrt::kernel kernel_;
-  std::uint64_t payload_bytes_ = 0, buffer_bytes_ = 0;
-  std::vector<Slot> slots_;
-};
-
-class XrtIngress final : public Ingress {
- public:
-  XrtIngress(const xrt::device& device, const xrt::uuid& image, const std::string& name, std::uint64_t bytes,
-             std::uint32_t slots)
-      : unit_(device, image, name, bytes, bytes, slots) {}
-
-  std::span<std::byte> buffer(std::uint32_t slot) override {
-    return {unit_.slots_[slot].mapped, unit_.payload_bytes_};
-  }
-
   Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) override {
-    try {
-      Slot& s = unit_.slots_[slot];
-      s.buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE, unit_.buffer_bytes_, 0);
-      unit_.start(s, epoch, sequence);
+    return guarded(ErrorCode::kUnavailable, feeds_ ? "ingress" : "egress", [&]() -> Status {
+      Slot& s = slots_[slot];
+      if (feeds_) s.buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE, buffer_bytes_, 0);
+      s.run.set_arg(abi::kIngressEpoch, epoch);
+      s.run.set_arg(abi::kIngressSequence, sequence);
+      s.run.start();
+      s.started = true;
       return {};
-    } catch (const std::exception& problem) {
-      return Error(ErrorCode::kUnavailable, std::string("ingress: ") + problem.what());
-    }
+    });
   }
+
+  std::span<std::byte> buffer(std::uint32_t slot) override { return {slots_[slot].mapped, payload_bytes_}; }
 
   RunState state(std::uint32_t slot) override {
-    const Slot& s = unit_.slots_[slot];
+    const Slot& s = slots_[slot];
     return s.started ? state_of(s.run) : RunState::kDone;
   }
 
- private:
-  Unit unit_;
-};
-
-class XrtEgress final : public Egress {
- public:
-  XrtEgress(const xrt::device& device, const xrt::uuid& image, const std::string& name, std::uint64_t bytes,
-            std::uint32_t slots)
-      : unit_(device, image, name, bytes, abi::egress_buffer_bytes(bytes), slots) {}
-
-  Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) override {
-    try {
-      unit_.start(unit_.slots_[slot], epoch, sequence);
-      return {};
-    } catch (const std::exception& problem) {
-      return Error(ErrorCode::kUnavailable, std::string("egress: ") + problem.what());
-    }
-  }
-
   RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) override {
-    const Slot& s = unit_.slots_[slot];
+    const Slot& s = slots_[slot];
     return s.started ? wait_for(s.run, bound) : RunState::kDone;
   }
 
   Result<abi::StatusTrailer> fetch(std::uint32_t slot) override {
     return guarded(ErrorCode::kUnavailable, "egress", [&]() -> Result<abi::StatusTrailer> {
-      Slot& s = unit_.slots_[slot];
-      s.buffer.sync(XCL_BO_SYNC_BO_FROM_DEVICE, unit_.buffer_bytes_, 0);
+      Slot& s = slots_[slot];
+      s.buffer.sync(XCL_BO_SYNC_BO_FROM_DEVICE, buffer_bytes_, 0);
       abi::StatusTrailer trailer;
-      std::memcpy(&trailer, s.mapped + abi::trailer_offset(unit_.payload_bytes_), sizeof trailer);
+      std::memcpy(&trailer, s.mapped + abi::trailer_offset(payload_bytes_), sizeof trailer);
       return trailer;
     });
   }
 
   std::span<const std::byte> payload(std::uint32_t slot) const override {
-    return {unit_.slots_[slot].mapped, unit_.payload_bytes_};
+    return {slots_[slot].mapped, payload_bytes_};
   }
 
  private:
-  Unit unit_;
+  const bool feeds_;
+  const std::uint64_t payload_bytes_, buffer_bytes_;
+  // Runs and buffers are destroyed before the kernel, because XRT refuses a new image while they exist.
+  xrt::kernel kernel_;
+  std::vector<Slot> slots_;
 };
 
 class XrtCard final : public Card {
@@ -225,11 +194,11 @@ class XrtCard final : public Card {
 
   Result<std::unique_ptr<Ingress>> make_ingress(const std::string& unit, std::uint64_t bytes,
                                                 std::uint32_t slots) override {
-    return make<Ingress, XrtIngress>(unit, bytes, slots);
+    return make<Ingress>(unit, true, bytes, slots);
   }
   Result<std::unique_ptr<Egress>> make_egress(const std::string& unit, std::uint64_t bytes,
                                               std::uint32_t slots) override {
-    return make<Egress, XrtEgress>(unit, bytes, slots);
+    return make<Egress>(unit, false, bytes, slots);
   }
 
   Status give_parameters(const std::string& unit, std::span<const std::byte> file) override {
@@ -306,35 +275,26 @@ class XrtCard final : public Card {
     return report;
   }
 
-  CardInfo info() override {
-    CardInfo info;
-    info.index = index_;
-    info.bdf = bdf_of(device_);
-    info.name = name_of(device_);
-    info.image_uuid = image_uuid_of(device_);
-    return info;
-  }
+  CardInfo info() override { return info_of(index_, device_); }
 
   Sensors sensors() override {
-    return {hottest_celsius_of(thermal_of(device_)), power_watts_of(electrical_of(device_))};
+    return {hottest_celsius_of(info_of<xrt::info::device::thermal>(device_)),
+            power_watts_of(info_of<xrt::info::device::electrical>(device_))};
   }
 
  private:
   static Error no_image() { return Error(ErrorCode::kUnavailable, "no image is loaded"); }
 
-  template <class Interface, class Implementation>
-  Result<std::unique_ptr<Interface>> make(const std::string& unit, std::uint64_t bytes, std::uint32_t slots) {
-    if (bytes == 0 || bytes > kLargestFrame) {
+  template <class Interface>
+  Result<std::unique_ptr<Interface>> make(const std::string& unit, bool feeds, std::uint64_t bytes,
+                                          std::uint32_t slots) {
+    if (bytes == 0 || bytes > kLargestFrame)
       return Error(ErrorCode::kInvalidInput, unit + ": a frame of " + std::to_string(bytes) +
                                                  " bytes; 1 to " + std::to_string(kLargestFrame) +
                                                  " are possible");
-    }
-    try {
-      return std::unique_ptr<Interface>(
-          std::make_unique<Implementation>(device_, image_, unit, bytes, slots));
-    } catch (const std::exception& problem) {
-      return Error(ErrorCode::kEnvironment, unit + ": " + problem.what());
-    }
+    return guarded(ErrorCode::kEnvironment, unit.c_str(), [&]() -> Result<std::unique_ptr<Interface>> {
+      return std::unique_ptr<Interface>(std::make_unique<Unit>(device_, image_, unit, feeds, bytes, slots));
+    });
   }
 
   static constexpr std::uint64_t kLargestFrame = 1U << 31U;
@@ -362,17 +322,10 @@ class XrtCard final : public Card {
 
 }  // namespace
 
-Result<std::unique_ptr<Card>> open(std::uint32_t index) {
+Result<std::unique_ptr<Card>> open(const Address& address) {
+  MILLRACE_ASSIGN(const unsigned index, DevicePool::instance().index_of(address));
   MILLRACE_ASSIGN(xrt::device device, DevicePool::instance().acquire(index));
   return std::unique_ptr<Card>(std::make_unique<XrtCard>(index, std::move(device)));
-}
-
-Result<std::unique_ptr<Card>> open(const std::string& bdf) {
-  if (bdf.find(':') == std::string::npos) {
-    return Error(ErrorCode::kInvalidInput, "'" + bdf + "' is not a PCIe address such as 0000:03:00.1");
-  }
-  MILLRACE_ASSIGN(const unsigned index, DevicePool::instance().index_of(bdf));
-  return open(index);
 }
 
 }  // namespace millrace::runtime::card

@@ -11,13 +11,13 @@ using card::read_counter;
 
 CardSource xrt_cards() {
   return {[](const plan::ClusterCard& card, std::uint32_t index) {
-            return card.bdf.empty() ? card::open(index) : card::open(card.bdf);
+            return card::open({index, card.bdf});
           },
           [](const plan::ClusterCard& card, std::uint32_t index) {
-            return card.bdf.empty() ? !card::is_open(index) : !card::is_open(card.bdf);
+            return !card::is_open({index, card.bdf});
           },
           [](const plan::ClusterCard& card, std::uint32_t index) {
-            return card.bdf.empty() ? card::image_uuid(index) : card::image_uuid(card.bdf);
+            return card::image_uuid({index, card.bdf});
           }};
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <iterator>
 #include <mutex>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -27,51 +29,26 @@ constexpr char kRuntimeKind[] = "verilator";
 constexpr char kHeader[] = "mr_simulation_print.h";
 constexpr char kRemedy[] = "install it with 'tools/setup test' (Debian packages verilator and g++)";
 
-/// Higher optimisation levels take minutes on wide designs and gain little.
+Words split(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
+}
+
+/// Higher optimisation levels take minutes on wide designs and gain little. -fno-gnu-unique: simulations must
+/// not share statics.
 const Words& compiler_options() {
-  static const Words options = {"-std=c++20",
-                                "-O1",
-                                "-fPIC",
-                                "-fvisibility=hidden",
-                                "-fno-gnu-unique",  // simulations must not share statics
-                                "-w",
-                                "-DVM_COVERAGE=0",
-                                "-DVM_SC=0",
-                                "-DVM_TRACE=0",
-                                "-DVL_USER_STOP",
-                                "-DVL_USER_FINISH",
-                                "-DVL_USER_FATAL",
-                                "-DVL_PRINTF=millrace_simulation_print",
-                                "-include",
-                                kHeader};
+  static const Words options = split(
+      "-std=c++20 -O1 -fPIC -fvisibility=hidden -fno-gnu-unique -w -DVM_COVERAGE=0 -DVM_SC=0 -DVM_TRACE=0 "
+      "-DVL_USER_STOP -DVL_USER_FINISH -DVL_USER_FATAL -DVL_PRINTF=millrace_simulation_print -include " +
+      std::string(kHeader));
   return options;
 }
 
 const Words& verilator_options() {
-  static const Words options = {"--cc",
-                                "-O3",
-                                "--assert",
-                                "--no-timing",
-                                "--x-assign",
-                                "unique",
-                                "--x-initial",
-                                "unique",
-                                "--unroll-count",
-                                "2048",
-                                "--unroll-stmts",
-                                "200000",
-                                "--output-split",
-                                "10000",
-                                "-DSIM_FAST",
-                                "-Wno-fatal",
-                                "--top-module",
-                                kWrapperModule,
-                                "--prefix",
-                                kModelClass,
-                                "-Mdir",
-                                "model",
-                                "-y",
-                                "library"};
+  static const Words options = split(
+      "--cc -O3 --assert --no-timing --x-assign unique --x-initial unique --unroll-count 2048 "
+      "--unroll-stmts 200000 --output-split 10000 -DSIM_FAST -Wno-fatal --top-module " +
+      std::string(kWrapperModule) + " --prefix " + kModelClass + " -Mdir model -y library");
   return options;
 }
 
@@ -88,18 +65,11 @@ std::string first_line(const std::string& text) {
 /// The lines of a tool's output that explain an error, few enough for a message.
 std::string gist(const std::string& output) {
   constexpr std::size_t kLines = 8;
-  std::string out, tail;
-  std::size_t lines = 0;
-  for (std::size_t start = 0; start < output.size();) {
-    const std::size_t end = std::min(output.find('\n', start), output.size());
-    const std::string line = output.substr(start, end - start);
-    start = end + 1;
-    tail = line;
-    if (line.find("rror") == std::string::npos || lines == kLines) continue;
-    out += "\n  " + line;
-    ++lines;
-  }
-  return out.empty() && !tail.empty() ? "\n  " + tail : out;
+  std::string out, line, last;
+  std::size_t kept = 0;
+  for (std::istringstream lines(output); std::getline(lines, line); last = line)
+    if (line.find("rror") != std::string::npos && kept++ < kLines) out += "\n  " + line;
+  return out.empty() && !last.empty() ? "\n  " + last : out;
 }
 
 /// Runs a tool. The error code tells a fault of the machine from a fault of ours.
@@ -120,6 +90,7 @@ Status run_tool(const Words& command, const fs::path& directory, const std::stri
                                          std::to_string(outcome.exit_code) + ")" + gist(outcome.output));
 }
 
+/// The number of cores that this process may use.
 unsigned cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
@@ -147,7 +118,7 @@ Status run_all(const std::vector<Words>& commands, const fs::path& directory, co
                          " files compiled");
     }
   };
-  const std::size_t jobs = std::min<std::size_t>(options.jobs != 0 ? options.jobs : cores(), commands.size());
+  const std::size_t jobs = std::min<std::size_t>(cores(), commands.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 1; i < jobs; ++i) threads.emplace_back(work);
   work();
@@ -360,13 +331,10 @@ Result<fs::path> find_simulation(const Cache& cache, const std::string& content_
   if (!is_name(content_digest)) return none;
   const auto list = read_text_file(cache.root() / "images" / content_digest);
   if (!list.ok()) return none;
-  for (std::size_t start = 0; start < list->size();) {
-    const std::size_t end = std::min(list->find('\n', start), list->size());
-    const std::string line = list->substr(start, end - start);
-    start = end + 1;
-    if (line.size() <= 66 || line.substr(66) != partition || !is_name(line.substr(0, 64))) continue;
-    if (auto entry = cache.find(kSimulationKind, line.substr(0, 64))) return *std::move(entry);
-  }
+  std::istringstream lines(*list);
+  for (std::string key, name; lines >> key >> name;)
+    if (name == partition && is_name(key))
+      if (auto entry = cache.find(kSimulationKind, key)) return *std::move(entry);
   return none;
 }
 

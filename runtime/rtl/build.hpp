@@ -30,7 +30,6 @@ struct Toolchain {
 };
 
 struct BuildOptions {
-  unsigned jobs = 0;  // compilers that run at once; 0: one for each core that this process may use
   std::function<void(const std::string&)> progress;  // gets a line for a person who waits; any thread
 };
 

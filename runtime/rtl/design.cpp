@@ -202,12 +202,6 @@ Result<Design> parse_design(std::string_view text) {
   MILLRACE_ASSIGN(design.dataflow, document.identifier("dataflow"));
   MILLRACE_ASSIGN(design.clock_mhz, document.real("clock_mhz"));
   MILLRACE_ASSIGN(design.digest, document.text("digest"));
-  MILLRACE_ASSIGN(const json::array* const files, document.array("files"));
-  for (const json::value& file : *files) {
-    if (!file.is_string() || !is_inside(std::string(file.as_string())))
-      return bad("files: '" + printable(json::serialize(file)) + "' is no path inside the folder");
-    design.files.emplace_back(file.as_string());
-  }
   MILLRACE_ASSIGN(design.inputs, parse_ports(document, "inputs", "in"));
   MILLRACE_ASSIGN(design.outputs, parse_ports(document, "outputs", "out"));
   MILLRACE_ASSIGN(design.streams, parse_streams(document));
@@ -281,10 +275,6 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
                  where +
                      ": the SystemVerilog was altered, added to or is incomplete: it is not what "
                      "design.json was written with; compile the model again");
-  for (const std::string& path : source.design.files)
-    if (std::none_of(source.files.begin(), source.files.end(),
-                     [&](const SourceFile& file) { return file.path == path; }))
-      return Error(ErrorCode::kCorrupt, where + "/" + kDesignFile + ": names " + path + ", which is missing");
   return source;
 }
 

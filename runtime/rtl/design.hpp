@@ -53,8 +53,7 @@ struct Design {
   std::string partition;
   std::string dataflow;  // module
   double clock_mhz = 0;
-  std::string digest;              // sha256 of all other files of the folder
-  std::vector<std::string> files;  // SystemVerilog, in the order that tools need; paths in the folder
+  std::string digest;  // sha256 of all other files of the folder
   std::vector<Port> inputs, outputs;
   std::vector<Stream> streams;
   std::vector<Layer> layers;  // empty if design.json names no blocks

@@ -31,7 +31,7 @@
 
 #include "../integration/emulated_host.hpp"
 #include "runtime/emulator/backend.hpp"
-#include "runtime/emulator/futex.hpp"
+#include "runtime/emulator/protocol.hpp"
 
 namespace {
 

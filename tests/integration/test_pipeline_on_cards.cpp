@@ -402,13 +402,13 @@ TEST_F(PipelineOnCards, TheCardLayerReturnsTheRightErrorForEachMisuse) {
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), kCards);
   EXPECT_EQ((*found)[1].bdf, "0000:00:01.0");
-  EXPECT_EQ(code_of(card::open(99)), ErrorCode::kNotFound);
-  EXPECT_EQ(code_of(card::open("nonsense")), ErrorCode::kInvalidInput);
-  EXPECT_EQ(code_of(card::open("0000:77:00.0")), ErrorCode::kNotFound);
-  auto held = card::open(0);
+  EXPECT_EQ(code_of(card::open({99, ""})), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of(card::open({0, "nonsense"})), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code_of(card::open({0, "0000:77:00.0"})), ErrorCode::kNotFound);
+  auto held = card::open({0, ""});
   ASSERT_TRUE(held.ok());
-  EXPECT_TRUE(card::is_open(0));
-  EXPECT_EQ(code_of(card::open(0)), ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(card::is_open({0, ""}));
+  EXPECT_EQ(code_of(card::open({0, ""})), ErrorCode::kResourceExhausted);
   EXPECT_EQ(code_of((*held)->read(plan::abi::kRegEpoch)), ErrorCode::kUnavailable);
   const std::vector<std::byte> nonsense(100);
   EXPECT_EQ(code_of((*held)->load(nonsense)), ErrorCode::kCorrupt);
@@ -417,7 +417,7 @@ TEST_F(PipelineOnCards, TheCardLayerReturnsTheRightErrorForEachMisuse) {
   EXPECT_EQ(code_of((*held)->make_ingress("millrace_ingress:{other}", 16, 1)), ErrorCode::kEnvironment);
   EXPECT_EQ(code_of((*held)->make_ingress("millrace_ingress:{a_in0}", 0, 1)), ErrorCode::kInvalidInput);
   held->reset();
-  EXPECT_FALSE(card::is_open(0));
+  EXPECT_FALSE(card::is_open({0, ""}));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::uint64_t memory_of(const plan::Device& device) {
 }
 
 void check(Row& row, const plan::ClusterCard& wanted, std::uint32_t index) {
-  auto opened = wanted.bdf.empty() ? card::open(index) : card::open(wanted.bdf);
+  auto opened = card::open({index, wanted.bdf});
   if (opened.ok()) {
     row.info = (*opened)->info();
     return;

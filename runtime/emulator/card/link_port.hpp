@@ -25,7 +25,6 @@ class LinkPort {
   int write(std::uint32_t offset, std::uint32_t value);
   std::uint32_t read(std::uint32_t offset) const;
 
-  bool sends() const { return sends_; }
   /// Takes the row out of service. The peer sees it.
   void disable();
   /// Whether this row uses the same ring as `other`.

@@ -22,7 +22,7 @@ bool is_packet(std::uint32_t buffer) {
 
 void release(EmulatedCard& card, std::uint32_t handle, const Buffer& buffer) {
   if (is_packet(handle)) return card.free_packet(handle & ~kPacketHandles);
-  card.free(buffer.address);
+  card.memory().free(buffer.address);
   if (buffer.owned) std::free(buffer.host);
 }
 
@@ -58,7 +58,8 @@ int abort_by_command(Handle& device, const std::byte* packet) {
   const auto* const command = reinterpret_cast<const ert_abort_cmd*>(packet);
   const auto aborted = static_cast<std::uint32_t>(command->exec_bo_handle);
   if (!is_packet(aborted) || !device.find(aborted).has_value()) return -EINVAL;
-  return device.card.abort(aborted & ~kPacketHandles);
+  std::uint32_t unused = 0;
+  return device.card.call(Request::kAbort, aborted & ~kPacketHandles, 0, unused);
 }
 
 std::uint32_t allocate_packet(Handle& device, std::size_t bytes, std::uint32_t flags) {
@@ -89,16 +90,17 @@ extern "C" {
 xclBufferHandle xclAllocUserPtrBO(xclDeviceHandle handle, void* host, size_t bytes, unsigned flags) {
   Handle& device = open_device(handle);
   if ((flags & XCL_BO_FLAGS_EXECBUF) != 0) return allocate_packet(device, bytes, flags);
-  const auto address = device.card.allocate(flags & XRT_BO_FLAGS_MEMIDX_MASK, bytes);
+  const auto address = device.card.memory().allocate(flags & XRT_BO_FLAGS_MEMIDX_MASK, bytes);
   if (!address.has_value()) return XRT_NULL_BO;
-  Buffer buffer{bytes, flags, *address, static_cast<std::byte*>(host), device.card.memory(*address), false};
+  Buffer buffer{bytes, flags, *address, static_cast<std::byte*>(host), device.card.memory().at(*address),
+                false};
   if ((flags & XCL_BO_FLAGS_HOST_ONLY) != 0 && host == nullptr) {
     buffer.host = buffer.device;
   } else if ((flags & XCL_BO_FLAGS_DEV_ONLY) == 0 && host == nullptr) {
     const auto size = (bytes + kPage - 1) / kPage * kPage;
     buffer.host = static_cast<std::byte*>(std::aligned_alloc(kPage, size));
     if (buffer.host == nullptr) {
-      device.card.free(*address);
+      device.card.memory().free(*address);
       return XRT_NULL_BO;
     }
     std::memset(buffer.host, 0, size);

@@ -5,6 +5,7 @@
 namespace millrace::runtime::emulator {
 
 bool DeviceMemory::lay_out(std::vector<Bank> banks, std::vector<Group> groups) {
+  const std::lock_guard lock(mutex_);
   if (banks != banks_ && !blocks_.empty()) return false;
   banks_ = std::move(banks);
   groups_ = std::move(groups);
@@ -13,6 +14,7 @@ bool DeviceMemory::lay_out(std::vector<Bank> banks, std::vector<Group> groups) {
 
 std::optional<std::uint64_t> DeviceMemory::allocate(std::uint32_t group, std::uint64_t bytes) {
   constexpr std::uint64_t kPage = 4096;
+  const std::lock_guard lock(mutex_);
   if (group >= groups_.size() || bytes == 0 || bytes > memory_.bytes()) return std::nullopt;
   const auto wanted = (bytes + kPage - 1) / kPage * kPage;
   for (const auto& bank : banks_) {
@@ -33,14 +35,20 @@ std::optional<std::uint64_t> DeviceMemory::allocate(std::uint32_t group, std::ui
 }
 
 void DeviceMemory::free(std::uint64_t address) {
+  const std::lock_guard lock(mutex_);
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return;
   // Discard the content. Otherwise the next owner could read it and not notice that it forgot a sync.
-  memory_.discard(static_cast<std::uint64_t>(at(address) - memory_.data()), block->second);
+  memory_.discard(static_cast<std::uint64_t>(locate(address) - memory_.data()), block->second);
   blocks_.erase(block);
 }
 
 std::byte* DeviceMemory::at(std::uint64_t address) const {
+  const std::lock_guard lock(mutex_);
+  return locate(address);
+}
+
+std::byte* DeviceMemory::locate(std::uint64_t address) const {
   for (const auto& bank : banks_)
     if (address >= bank.address && address - bank.address < bank.bytes)
       return memory_.data() + bank.offset + (address - bank.address);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// Not thread-safe.
+/// Any thread.
 class DeviceMemory {
  public:
   using Bank = ImageHeader::Bank;
@@ -37,7 +38,11 @@ class DeviceMemory {
   std::uint64_t bytes() const { return memory_.bytes(); }
 
  private:
-  SharedMemory memory_;
+  std::byte* locate(std::uint64_t address) const;
+
+  const SharedMemory memory_;
+  mutable std::mutex mutex_;
+  // Protected by mutex_:
   std::vector<Bank> banks_;
   std::vector<Group> groups_;
   std::map<std::uint64_t, std::uint64_t> blocks_;  // address -> bytes

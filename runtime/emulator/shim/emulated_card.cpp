@@ -69,7 +69,6 @@ void EmulatedCard::closed() {
   uuid_ = {};
   loaded_ = false;
   contexts_.clear();
-  const std::lock_guard memory_lock(memory_mutex_);
   memory_.lay_out({}, {});  // no handle and so no buffer is left: the next handle finds no image
 }
 
@@ -94,11 +93,8 @@ void EmulatedCard::load(const axlf* image) {
   if (alive() && has_image(layout->uuid)) return;
   if (busy_with_other(layout->uuid))
     refuse(EBUSY, "compute units of the loaded image are in use; release its kernels first");
-  {
-    const std::lock_guard memory_lock(memory_mutex_);
-    if (!memory_.lay_out(layout->banks, layout->groups))
-      refuse(EBUSY, "buffers are allocated, and the new image has other memory banks; release them first");
-  }
+  if (!memory_.lay_out(layout->banks, layout->groups))
+    refuse(EBUSY, "buffers are allocated, and the new image has other memory banks; release them first");
   {
     const std::lock_guard image_lock(image_mutex_);
     if (uuid_ != layout->uuid) contexts_.assign(layout->units.size(), {});
@@ -155,21 +151,6 @@ int EmulatedCard::open_context(const Uuid& uuid, std::uint32_t unit, bool shared
 void EmulatedCard::close_context(std::uint32_t unit) {
   const std::lock_guard lock(image_mutex_);
   if (unit < contexts_.size() && contexts_[unit].users > 0) --contexts_[unit].users;
-}
-
-std::optional<std::uint64_t> EmulatedCard::allocate(std::uint32_t group, std::uint64_t bytes) {
-  const std::lock_guard lock(memory_mutex_);
-  return memory_.allocate(group, bytes);
-}
-
-void EmulatedCard::free(std::uint64_t address) {
-  const std::lock_guard lock(memory_mutex_);
-  memory_.free(address);
-}
-
-std::byte* EmulatedCard::memory(std::uint64_t address) const {
-  const std::lock_guard lock(memory_mutex_);
-  return memory_.at(address);
 }
 
 std::optional<std::uint32_t> EmulatedCard::allocate_packet() {
@@ -281,19 +262,6 @@ int EmulatedCard::call(Request request, std::uint32_t unit, std::uint32_t offset
   value = c.value;
   if (message != nullptr) message->assign(c.message, strnlen(c.message, sizeof c.message));
   return c.status;
-}
-
-int EmulatedCard::abort(std::uint32_t slot) {
-  std::uint32_t unused = 0;
-  return call(Request::kAbort, slot, 0, unused);
-}
-
-int EmulatedCard::read_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t& value) {
-  return call(Request::kReadRegister, unit, offset, value);
-}
-
-int EmulatedCard::write_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t value) {
-  return call(Request::kWriteRegister, unit, offset, value);
 }
 
 }  // namespace millrace::runtime::emulator

@@ -36,10 +36,7 @@ class EmulatedCard {
   int open_context(const Uuid& uuid, std::uint32_t unit, bool shared);
   void close_context(std::uint32_t unit);
 
-  // Memory.
-  std::optional<std::uint64_t> allocate(std::uint32_t group, std::uint64_t bytes);
-  void free(std::uint64_t address);
-  std::byte* memory(std::uint64_t address) const;
+  DeviceMemory& memory() { return memory_; }
 
   // Commands.
   std::optional<std::uint32_t> allocate_packet();
@@ -51,10 +48,10 @@ class EmulatedCard {
   /// without one.
   int wait(int milliseconds);
 
-  // Calls. A card that does not answer in time is killed (EIO).
-  int abort(std::uint32_t slot);
-  int read_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t& value);
-  int write_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t value);
+  /// Asks the card for something (protocol.hpp). `value` goes there and back. A card that does not answer in
+  /// time is killed (EIO).
+  int call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
+           std::string* message = nullptr);
 
  private:
   struct Context {
@@ -74,8 +71,6 @@ class EmulatedCard {
   bool await_end();
   Status program(const ImageLayout& layout);
   bool busy_with_other(const Uuid& uuid) const;
-  int call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
-           std::string* message = nullptr);
 
   // Constant after construction.
   const std::uint32_t index_;
@@ -95,7 +90,6 @@ class EmulatedCard {
   bool loaded_ = false;            // a living card has that image
   std::vector<Context> contexts_;  // one per compute unit
 
-  mutable std::mutex memory_mutex_;
   DeviceMemory memory_;
 
   std::mutex call_mutex_;

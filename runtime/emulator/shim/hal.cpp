@@ -157,11 +157,11 @@ int xclExecWait(xclDeviceHandle handle, int milliseconds) {
 }
 
 int xclRegRead(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t* value) {
-  return open_device(handle).card.read_register(unit, offset, *value);
+  return open_device(handle).card.call(Request::kReadRegister, unit, offset, *value);
 }
 
 int xclRegWrite(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t value) {
-  return open_device(handle).card.write_register(unit, offset, value);
+  return open_device(handle).card.call(Request::kWriteRegister, unit, offset, value);
 }
 
 // What the other functions do that Debian's device class refers to.
