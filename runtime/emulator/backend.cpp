@@ -22,7 +22,8 @@ std::optional<std::string>& selected() {
   return text;
 }
 
-Result<Topology> topology_of(const plan::Cluster& cluster, Fidelity fidelity) {
+/// The emulated machine as text, as the shim will read it.
+Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity) {
   Topology topology;
   std::map<std::string, std::uint32_t> index;
   for (const auto& card : cluster.cards) {
@@ -42,9 +43,9 @@ Result<Topology> topology_of(const plan::Cluster& cluster, Fidelity fidelity) {
   if (const char* options = std::getenv("MILLRACE_EMULATION_OPTIONS"))
     MILLRACE_TRY(parse_options(options, topology.options));
   if (fidelity == Fidelity::kRtl) topology.options.rtl = true;
-  MILLRACE_ASSIGN(auto checked,
-                  parse_topology(to_text(topology)));  // names and bounds, as the shim will see them
-  return checked;
+  const std::string text = to_text(topology);
+  MILLRACE_TRY(parse_topology(text));  // checks names and bounds
+  return text;
 }
 
 Result<fs::path> program_folder() {
@@ -85,8 +86,7 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
                                                "fidelity");
   std::string text;
   if (cluster.emulated) {
-    MILLRACE_ASSIGN(const auto topology, topology_of(cluster, fidelity));
-    text = to_text(topology);
+    MILLRACE_ASSIGN(text, machine_of(cluster, fidelity));
   }
   if (selected().has_value()) {
     if (*selected() == text) return {};

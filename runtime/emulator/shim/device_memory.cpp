@@ -4,10 +4,10 @@
 
 namespace millrace::runtime::emulator {
 
-bool DeviceMemory::lay_out(std::vector<Bank> banks, std::vector<Group> groups) {
+bool DeviceMemory::lay_out(std::span<const Bank> banks, std::vector<Group> groups) {
   const std::lock_guard lock(mutex_);
-  if (banks != banks_ && !blocks_.empty()) return false;
-  banks_ = std::move(banks);
+  if (!std::equal(banks.begin(), banks.end(), banks_.begin(), banks_.end()) && !blocks_.empty()) return false;
+  banks_.assign(banks.begin(), banks.end());
   groups_ = std::move(groups);
   return true;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/emulator/protocol.hpp"
@@ -25,7 +26,7 @@ class DeviceMemory {
 
   /// Sets the layout. Banks must not overlap and must fit the memory (the image was checked). Returns false
   /// if the layout differs from the present one while blocks are allocated.
-  bool lay_out(std::vector<Bank> banks, std::vector<Group> groups);
+  bool lay_out(std::span<const Bank> banks, std::vector<Group> groups);
 
   /// Allocates whole pages, first fit. Returns nothing if the group does not exist or is full.
   std::optional<std::uint64_t> allocate(std::uint32_t group, std::uint64_t bytes);

@@ -93,11 +93,11 @@ void EmulatedCard::load(const axlf* image) {
   if (alive() && has_image(layout->uuid)) return;
   if (busy_with_other(layout->uuid))
     refuse(EBUSY, "compute units of the loaded image are in use; release its kernels first");
-  if (!memory_.lay_out(layout->banks, layout->groups))
+  if (!memory_.lay_out(layout->banks(), layout->groups))
     refuse(EBUSY, "buffers are allocated, and the new image has other memory banks; release them first");
   {
     const std::lock_guard image_lock(image_mutex_);
-    if (uuid_ != layout->uuid) contexts_.assign(layout->units.size(), {});
+    if (uuid_ != layout->uuid) contexts_.assign(layout->header.units, {});
     uuid_ = layout->uuid;
     loaded_ = false;
   }
@@ -109,17 +109,11 @@ void EmulatedCard::load(const axlf* image) {
 }
 
 Status EmulatedCard::program(const ImageLayout& layout) {
-  ImageHeader header{};
-  header.units = static_cast<std::uint32_t>(layout.units.size());
-  header.banks = static_cast<std::uint32_t>(layout.banks.size());
-  for (std::size_t i = 0; i < layout.units.size(); ++i)
-    layout.units[i].copy(header.unit[i].name, sizeof header.unit[i].name - 1);
-  std::copy(layout.banks.begin(), layout.banks.end(), header.bank);
-
   const int file = image_memory_.descriptor();
   const auto data = layout.emulation_data;
-  const iovec parts[] = {{&header, sizeof header}, {const_cast<std::byte*>(data.data()), data.size()}};
-  const auto bytes = static_cast<off_t>(sizeof header + data.size());
+  const iovec parts[] = {{const_cast<ImageHeader*>(&layout.header), sizeof layout.header},
+                         {const_cast<std::byte*>(data.data()), data.size()}};
+  const auto bytes = static_cast<off_t>(sizeof layout.header + data.size());
   if (ftruncate(file, bytes) != 0 || pwritev(file, parts, 2, 0) != bytes) {
     (void)!ftruncate(file, 0);
     return Error(ErrorCode::kResourceExhausted,

@@ -46,7 +46,7 @@ Result<std::vector<Entry>> entries(Bytes bytes, std::size_t first, const char* n
   return result;
 }
 
-Result<std::vector<std::string>> read_units(Bytes image) {
+Status read_units(Bytes image, ImageHeader& header) {
   MILLRACE_ASSIGN(const auto bytes, section(image, IP_LAYOUT));
   if (!bytes.has_value()) return wrong("has no section IP_LAYOUT");
   MILLRACE_ASSIGN(auto all, entries<ip_data>(*bytes, offsetof(ip_layout, m_ip_data), "IP_LAYOUT"));
@@ -61,12 +61,9 @@ Result<std::vector<std::string>> read_units(Bytes image) {
   std::stable_sort(all.begin(), all.end(), [&](const ip_data& a, const ip_data& b) {
     return by_address ? a.m_base_address < b.m_base_address : interrupt(a) < interrupt(b);
   });
-  std::vector<std::string> names;
-  for (const auto& ip : all) {
-    const auto* name = reinterpret_cast<const char*>(ip.m_name);
-    names.emplace_back(name, strnlen(name, sizeof ip.m_name - 1));
-  }
-  return names;
+  static_assert(sizeof(ImageHeader::Unit) >= sizeof(ip_data::m_name));
+  for (const auto& ip : all) std::memcpy(header.unit[header.units++].name, ip.m_name, sizeof ip.m_name - 1);
+  return {};
 }
 
 bool is_memory(const mem_data& bank) {
@@ -81,6 +78,7 @@ Result<std::vector<mem_data>> read_topology(Bytes image, std::uint32_t kind, con
 }
 
 Status read_memory(Bytes image, std::uint64_t memory_bytes, ImageLayout& layout) {
+  ImageHeader& header = layout.header;
   MILLRACE_ASSIGN(const auto topology, read_topology(image, MEM_TOPOLOGY, "MEM_TOPOLOGY"));
   std::uint64_t used = 0;
   for (const auto& bank : topology) {
@@ -94,12 +92,12 @@ Status read_memory(Bytes image, std::uint64_t memory_bytes, ImageLayout& layout)
                        " bytes does not fit the card's memory of " + std::to_string(memory_bytes) + " bytes");
     if (bank.m_base_address > ~bytes)
       return wrong("MEM_TOPOLOGY: bank '" + tag + "' wraps around the address space");
-    for (const auto& other : layout.banks)
+    for (const auto& other : layout.banks())
       if (bank.m_base_address < other.address + other.bytes && other.address < bank.m_base_address + bytes)
         return wrong("MEM_TOPOLOGY: bank '" + tag + "' overlaps another");
-    if (layout.banks.size() == ImageHeader::kMaxBanks)
+    if (header.banks == ImageHeader::kMaxBanks)
       return wrong("MEM_TOPOLOGY: more than " + std::to_string(ImageHeader::kMaxBanks) + " banks in use");
-    layout.banks.push_back({bank.m_base_address, bytes, used});
+    header.bank[header.banks++] = {bank.m_base_address, bytes, used};
     used += bytes;
   }
   MILLRACE_ASSIGN(auto groups, read_topology(image, ASK_GROUP_TOPOLOGY, "GROUP_TOPOLOGY"));
@@ -128,7 +126,7 @@ Result<ImageLayout> read_layout(const axlf* image, std::uint64_t memory_bytes) {
   ImageLayout layout;
   std::memcpy(layout.uuid.data(), image->m_header.uuid, layout.uuid.size());
   if (layout.uuid == Uuid{}) return wrong("header: the uuid is zero");
-  MILLRACE_ASSIGN(layout.units, read_units(bytes));
+  MILLRACE_TRY(read_units(bytes, layout.header));
   MILLRACE_TRY(read_memory(bytes, memory_bytes, layout));
   MILLRACE_ASSIGN(const auto data, section(bytes, EMULATION_DATA));
   if (data.has_value()) layout.emulation_data = *data;

@@ -19,9 +19,9 @@ using Uuid = std::array<unsigned char, 16>;
 
 struct ImageLayout {
   Uuid uuid{};
-  std::vector<std::string> units;  // "kernel:cu", in the order XRT numbers them
-  std::vector<DeviceMemory::Bank> banks;
+  ImageHeader header{};  // units and banks
   std::vector<DeviceMemory::Group> groups;
+  std::span<const ImageHeader::Bank> banks() const { return {header.bank, header.banks}; }
   std::span<const std::byte> emulation_data;  // points into the image; empty if the section is absent
 };
 
