@@ -81,11 +81,11 @@ Status add_channels(Deployment& d) {
   return {};
 }
 
-/// Credits for two frames let one arrive while the other is read: a packet's credit returns once all of it
-/// is read, and packets need not be equal. Where branches meet again, the shorter one must also hold the
-/// frames that the longer one still computes: one for each partition it is shorter by, and one more.
+/// With credits for two frames, one frame can arrive while the other is read: the credit of a packet returns only
+/// when all of the packet is read. If two branches meet in a partition, the shorter branch must also hold the frames
+/// that the longer branch still computes: one for each partition that it is shorter by, and one more.
 void set_credits(Deployment& d) {
-  std::map<std::string, std::uint32_t> depth;  // longest way from the model's inputs, in partitions
+  std::map<std::string, std::uint32_t> depth;  // partitions on the longest path from the model's inputs
   for (const auto& partition : d.partitions) {
     std::uint32_t& mine = depth[partition.name];
     for (const auto& channel : d.channels)

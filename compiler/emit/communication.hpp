@@ -16,7 +16,7 @@ namespace millrace::compiler::emit {
 using Binding = std::map<std::string, std::string>;
 
 /// Fills `deployment.channels` and `.communication` from its model, endpoints and partitions. An input port
-/// takes the tensor of its name from the partition or model input that makes it. A tensor with several
+/// gets its tensor from the partition or the model input that produces it. A tensor with several
 /// readers has one channel for each, in the order of the readers. Channels between cards have packets of at
 /// most 1,024 bytes, and credits for the frames that branches may be apart, at least two packets. kInternal
 /// if a tensor has no producer.

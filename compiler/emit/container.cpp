@@ -96,7 +96,7 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   return kernels;
 }
 
-/// The shape of most sections: a count, then rows from `rows_at` on.
+/// The bytes of a section that has a count first and rows from `rows_at` on, as most sections do.
 template <class Count, class Row>
 Bytes table(std::size_t rows_at, const std::vector<Row>& rows) {
   const auto count = static_cast<Count>(rows.size());
@@ -134,7 +134,7 @@ Bytes memory_section(const plan::Device& device) {
   return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
 }
 
-/// XRT numbers compute units by interrupt id: ascending with the address, so that both orders agree.
+/// The interrupt id of a unit. XRT numbers units by interrupt id or by address, so both are in the same order.
 std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
   std::uint32_t rank = 0;
   for (const auto& kernel : kernels)
@@ -314,7 +314,8 @@ Result<Bytes> write_container(const plan::EmulationData& data, const plan::Devic
 
 namespace {
 
-/// The rows of a vendor's table of `Count` and rows from `rows_at` on; none where it is cut short.
+/// The rows of a vendor's table, which has a `Count` first and its rows from `rows_at` on. Nothing if the table is
+/// missing or cut short.
 template <class Count, class Row>
 std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std::size_t rows_at) {
   Count count{};
@@ -327,8 +328,8 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
   return rows;
 }
 
-/// Connections of our units to what the vendor connected the masters of its one kernel to: argument n of that
-/// is the buffer of window n + 1. The vendor lists so many `memories`.
+/// Connects our units to memories as the vendor connected its one kernel: argument n of that kernel is the buffer of
+/// window n + 1. `memories` is the number of memories that the vendor lists.
 Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
                                   const std::vector<Kernel>& kernels) {
   const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));

@@ -28,7 +28,7 @@ struct Edge {
   double share = -1;  // of the cables; below 0 if there is none
 };
 
-/// The parts in their order. The host stands before and after them too, if cards read the model's input or make
+/// The parts in their order. The host is also the first or the last node, if a card reads the model's input or makes
 /// its output.
 struct Pipeline {
   std::vector<Node> nodes;
@@ -115,7 +115,8 @@ std::string at(Point p) {
   return fixed(p.x, 1) + " " + fixed(p.y, 1);
 }
 
-/// A pipeline in rows of so many columns. Rows run to and fro, so that the next node is always beside or below.
+/// A pipeline in rows of `columns` nodes. Every second row runs from right to left, so that the next node is always
+/// beside or below.
 class Sheet {
  public:
   Sheet(const Pipeline& pipeline, std::size_t columns)

@@ -14,17 +14,17 @@ namespace millrace::compiler::report {
 std::string terminal(const Plan& plan, bool colour, const Alternatives& alternatives = {});
 
 struct HtmlOptions {
-  bool times = true;  // how long exploring took; without, the same plan gives the same bytes
+  bool times = true;  // show how long exploring took; if false, the same plan gives the same bytes
 };
 
-/// A page that fetches nothing and runs nothing: drawings, bars and tables of the same plan.
+/// The plan as a page with drawings, bars and tables. The page fetches nothing and has no script.
 std::string html(const Plan& plan, const Alternatives& alternatives = {}, const HtmlOptions& options = {});
 
-/// Which terms of the cost model had no measurement behind them in this plan's resources; empty where all
-/// had.
+/// A sentence that names the terms of the cost model that this plan's resources use without a measurement; empty if
+/// all terms are measured.
 std::string extrapolated(const Plan& plan);
 
-/// The same as json() has them under "extrapolated".
+/// The same terms, as json() prints them under "extrapolated".
 boost::json::array extrapolated_json(const Plan& plan);
 
 /// One object, without a line end.

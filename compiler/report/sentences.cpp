@@ -11,7 +11,7 @@
 namespace millrace::compiler::report {
 namespace {
 
-/// The plans among which this one is the best, or nearly.
+/// Describes the plans among which this one is the best, or nearly the best.
 std::string considered(const Plan& plan) {
   std::vector<std::string> given;
   if (plan.lowered->weights_given)
@@ -53,7 +53,7 @@ std::string quality(const Plan& plan) {
                     fixed(kLatencyShortBy * 100, 0) + " % too short");
 }
 
-/// What a plan file gives, compared with what a search finds.
+/// Compares the plan that a plan file gives with the plan that a search finds.
 std::string cost_of_edit(const Plan& plan) {
   const auto signed_percent = [](double ratio) {
     const std::string text = fixed((ratio - 1) * 100, 1);
@@ -70,7 +70,7 @@ std::string cost_of_edit(const Plan& plan) {
          signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
 }
 
-/// What a float model was planned as.
+/// How a float model was assumed to be quantised.
 std::string assumption(const Plan& plan) {
   const bool shifts = assumed_scales(plan) == "power-of-two";
   return "assumed: the model is float, and was planned as if it were " + plan.model.assumed +

@@ -1,6 +1,6 @@
 // The form of elements on a link: `bits` each, the first element in the lowest bits of the first byte, no
 // padding between elements, and zero bits at the end of the last byte. With 8, 16 or 32 bits, packing is a
-// plain copy. The bit 0 stands for the bipolar value -1.
+// plain copy. The bipolar value -1 is the bit 0.
 #pragma once
 
 #include <cstddef>

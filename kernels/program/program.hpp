@@ -204,7 +204,7 @@ enum class Placement : std::uint8_t {
 struct Block {
   std::string name;                // unique in its program, stable between compilations; a valid file name:
                                    // 1 to 128 of A-Z a-z 0-9 _ - . and starting with none of - .
-  std::vector<std::string> nodes;  // the ONNX nodes it stands for
+  std::vector<std::string> nodes;  // the ONNX nodes that it computes
   std::vector<TensorIndex> inputs;
   std::vector<TensorIndex> outputs;
   Operation operation;

@@ -32,8 +32,8 @@ std::size_t comment_begin(std::string_view line) {
   return line.size();
 }
 
-/// The last blank after `from` at which `line` may be broken; npos if there is none. A blank before a port's
-/// connection is better than one inside it.
+/// The last blank after `from` at which `line` may be broken; npos if there is none. Prefers a blank before a port's
+/// connection to one inside the connection.
 std::size_t break_of(std::string_view line, std::size_t from) {
   std::size_t found = std::string_view::npos, port = 0;
   bool quoted = false;

@@ -1,4 +1,5 @@
-// Text from templates, and SystemVerilog that dataflow and top have in common. Private to compiler/emit.
+// Fills templates, and writes the pieces of SystemVerilog that a partition's top and network both need. Private to
+// compiler/emit.
 #pragma once
 
 #include <boost/json/fwd.hpp>
@@ -21,7 +22,7 @@ inline std::string number(std::uint64_t n) {
 
 /// Fills a template (compiler/templates/fill.hpp) whose tags are %name%. Every name must have a value. Formats:
 ///   hex     "0x1f"
-///   range   "[7:0] ": the range of so many bits, before a name
+///   range   8 becomes "[7:0] ", the range of a vector of 8 bits, before its name
 ///   vector  the same, but nothing for one bit
 ///   xml     escaped for XML
 std::string fill(std::string_view text, const boost::json::value& values);
@@ -54,8 +55,8 @@ std::string bus_connections(const std::string& port, const std::string& name,
 /// The device and its clock, for a comment: "ku060 at 156.25 MHz".
 std::string clocked(const runtime::plan::Device& device);
 
-/// The same SystemVerilog with lines of at most 140 characters. A line stays longer if it has no blank to
-/// break at outside of strings and directives.
+/// Breaks the lines of SystemVerilog that are longer than 140 characters. A line stays longer if it has no blank
+/// outside of strings and directives.
 std::string broken_lines(const std::string& text);
 
 }  // namespace millrace::compiler::emit

@@ -69,7 +69,7 @@ struct Constant {
 constexpr Constant kAddressConstants[] = {
     {"size", 3, "3'd6"}, {"burst", 2, "2'b01"}, {"cache", 4, "4'b0011"}, {"prot", 3, "3'b000"}};
 
-/// Whether all windows have the same signal: all but valid and ready do, of those to the windows.
+/// Whether the splitter sends the same signal to all windows. Only valid and ready differ from window to window.
 bool is_shared(const Signal& signal) {
   return signal.input && signal.width > 1;
 }
@@ -86,7 +86,8 @@ std::string connection(const std::string& port, const std::string& wire) {
 
 /// `words` separated by commas, in lines of readable length; all lines but the first begin with `indent`.
 std::string filled(const std::vector<std::string>& words, const std::string& indent = "    ") {
-  constexpr std::size_t kColumns = 100;  // of the words; what stands around them has room up to 140
+  constexpr std::size_t kColumns =
+      100;  // of the words; the text around them fits into the remaining columns up to 140
   std::string text;
   std::size_t column = 0;
   for (const std::string& word : words) {
@@ -183,7 +184,7 @@ void add_kernel(const TopInterface& top, json::object& values) {
 
 // The other files of an image.
 
-/// The bank that a region's ports are connected to, as v++ names it. Of HBM it is the first pseudo channels.
+/// The bank that a region's ports are connected to, as v++ names it. HBM is used through its first pseudo channels.
 std::string memory_tag(const Device& device, const std::string& region) {
   std::string bank = device.memory.front().name;
   for (const auto& one : device.regions)
@@ -191,9 +192,10 @@ std::string memory_tag(const Device& device, const std::string& region) {
   return bank == "HBM" ? "HBM[0:3]" : bank;
 }
 
-/// The units with an AXI4 master, and for each the argument that holds the address of its buffer: the first one
-/// of its own window. Readers of weights have no window, because their weights are in the parameters' buffer. The
-/// linker demands an argument for each port, so they get registers of that window that nothing reads.
+/// The units with an AXI4 master, each with the offset of the argument that holds the address of its buffer: the first
+/// argument in the unit's own window. Readers of weights have no window, because their weights are in the parameters'
+/// buffer. The linker demands an argument for each master, so these get registers in the parameters' window that
+/// nothing reads.
 json::array masters_of(const TopInterface& top) {
   constexpr std::size_t kWindow = 0x1000, kBuffer = 0x10, kUnused = 0x800;
   const auto windows = window_names(top);

@@ -22,16 +22,16 @@ struct PlacedInstances {
 
 struct VitisImage {
   std::string image;      // "image0"
-  std::string partition;  // the one it holds: rtl/<partition>/
+  std::string partition;  // that the image contains: rtl/<partition>/
   std::string region;     // of the device; "all" if it has none
   const runtime::plan::Device* device = nullptr;
   std::optional<TopInterface> top;           // of module <partition>_top; none: no hardware was generated
   std::vector<PlacedInstances> placed = {};  // if it spans regions; empty: it is in `region` only
 };
 
-/// Files below the deployment ("vitis/image0/link.cfg" …). An image with link ports is joined to a kernel
-/// around the vendor's Aurora core, "vitis/aurora_<device>/". What is not handed over `vitis/README.md`
-/// names, with the reason. Empty where no device has a platform.
+/// Files below the deployment ("vitis/image0/link.cfg" …). An image with link ports is linked with a kernel
+/// around the vendor's Aurora core, "vitis/aurora_<device>/". `vitis/README.md` names the images that get no folder,
+/// with the reason. No files if no device has a platform.
 Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images);
 
 }  // namespace millrace::compiler::emit

@@ -123,7 +123,7 @@ TEST(Report, PageShowsHostileNamesAsText) {
   for (auto* program : {&lowered.program, &plan.placed.program})
     for (auto& block : program->blocks) block.name = evil;
   for (auto& operation : lowered.problem.operations)
-    for (auto& way : operation.implementations) way.name = evil;
+    for (auto& implementation : operation.implementations) implementation.name = evil;
   for (const bool predicted : {true, false}) {
     if (!predicted) lowered.candidates.without = {{evil, evil}};
     plan.lowered = std::make_shared<const Lowered>(lowered);
@@ -156,7 +156,8 @@ TEST(Report, JsonHasTheFiguresThatThePageDraws) {
     EXPECT_FALSE(term.at("from").as_string().empty());
   EXPECT_GT(root.at("partitions").at(0).at("blocks").at(0).at("input_bytes").to_number<double>(), 0);
   std::set<std::int64_t> cards;
-  for (const auto& way : root.at("alternatives").as_array()) cards.insert(way.at("cards").as_int64());
+  for (const auto& alternative : root.at("alternatives").as_array())
+    cards.insert(alternative.at("cards").as_int64());
   EXPECT_EQ(cards, (std::set<std::int64_t>{1, 2, 3}));
 }
 
@@ -208,21 +209,22 @@ TEST(Report, AlternativesAreReplicasWhereTheseAreFaster) {
   const Plan plan = planned();
   const Alternatives alternatives = find_alternatives(plan);
   double one = 0;
-  for (const auto& way : alternatives.found)
-    if (way.cards == 1) one = std::max(one, way.frames_per_second());
+  for (const auto& alternative : alternatives.found)
+    if (alternative.cards == 1) one = std::max(one, alternative.frames_per_second());
   std::uint32_t most = 1;
-  for (const auto& way : alternatives.found) {
-    EXPECT_EQ(way.cards % way.replicas, 0U);
-    if (way.objective != explore::Objective::kThroughput) continue;
-    most = std::max(most, way.replicas);
-    EXPECT_GE(way.frames_per_second() * (1 + 1e-9),
-              one * way.cards);  // as many copies are possible
+  for (const auto& alternative : alternatives.found) {
+    EXPECT_EQ(alternative.cards % alternative.replicas, 0U);
+    if (alternative.objective != explore::Objective::kThroughput) continue;
+    most = std::max(most, alternative.replicas);
+    EXPECT_GE(alternative.frames_per_second() * (1 + 1e-9),
+              one * alternative.cards);  // as many copies are possible
   }
   EXPECT_GT(most, 1U);
   const auto root = json::parse(report::json(plan, lenet("three-ku060", 3), alternatives));
   const auto& last = root.at("alternatives").as_array();
-  EXPECT_TRUE(std::any_of(last.begin(), last.end(),
-                          [](const json::value& way) { return way.at("replicas").to_number<int>() > 1; }));
+  EXPECT_TRUE(std::any_of(last.begin(), last.end(), [](const json::value& alternative) {
+    return alternative.at("replicas").to_number<int>() > 1;
+  }));
   EXPECT_EQ(count(report::html(plan, alternatives), " replicas, throughput</th>") > 0, true);
 }
 
