@@ -126,25 +126,14 @@ namespace {
 
 constexpr std::size_t kNoBlock = static_cast<std::size_t>(-1);
 
-// Counts who reads a tensor, for decisions that require a single reader.
-struct Readers {
-  std::size_t count = 0;  // program outputs included
-  std::size_t block = kNoBlock;
-};
-
-std::vector<Readers> readers_of(const Program& program) {
-  std::vector<Readers> readers(program.tensors.size());
-  for (std::size_t i = 0; i < program.blocks.size(); ++i) {
-    for (const TensorIndex input : program.blocks[i].inputs) {
-      ++readers[input].count;
-      readers[input].block = i;
-    }
-  }
-  for (const TensorIndex output : program.outputs) readers[output].count += 1;
-  for (Readers& r : readers) {
-    if (r.count != 1) r.block = kNoBlock;
-  }
-  return readers;
+// For each tensor the only block that reads it, or kNoBlock. Being an output of the program counts as a reader.
+std::vector<std::size_t> only_readers_of(const Program& program) {
+  std::vector<std::size_t> count(program.tensors.size()), reader(program.tensors.size(), kNoBlock);
+  for (std::size_t i = 0; i < program.blocks.size(); ++i)
+    for (const TensorIndex input : program.blocks[i].inputs)
+      reader[input] = ++count[input] == 1 ? i : kNoBlock;
+  for (const TensorIndex output : program.outputs) reader[output] = kNoBlock;
+  return reader;
 }
 
 const Window& window_of(const Block& block) {
@@ -182,7 +171,7 @@ struct Executor::Impl {
 
   void plan(const Program& program) {
     const Planning planning{program, kernels, arena};
-    const std::vector<Readers> readers = readers_of(program);
+    const std::vector<std::size_t> only_reader = only_readers_of(program);
     std::vector<std::uint8_t*> staged(program.blocks.size(), nullptr);  // form buffers that producers fill
     std::vector<bool> done(program.blocks.size(), false);
     for (std::size_t i = 0; i < program.blocks.size(); ++i) {
@@ -191,12 +180,12 @@ struct Executor::Impl {
       const Method method = method_of(planning, block);
       TensorIndex result = block.outputs[0];
       const MaxPool* pool = nullptr;
-      if (method == Method::kDense && readers[result].block != kNoBlock) {
-        const Block& next = program.blocks[readers[result].block];
+      if (method == Method::kDense && only_reader[result] != kNoBlock) {
+        const Block& next = program.blocks[only_reader[result]];
         const auto* candidate = std::get_if<MaxPool>(&next.operation);
         if (candidate != nullptr && tiles(*candidate)) {
           pool = candidate;
-          done[readers[result].block] = true;
+          done[only_reader[result]] = true;
           result = next.outputs[0];
         }
       }
@@ -210,7 +199,7 @@ struct Executor::Impl {
       }
       Result made{result, {}, nullptr};
       Target target;
-      const std::size_t reader = readers[result].block;
+      const std::size_t reader = only_reader[result];
       if (reader != kNoBlock && method_of(planning, program.blocks[reader]) != Method::kPlain) {
         made.form = wanted_form(planning, program.blocks[reader]);
         staged[reader] = make_buffer(arena, made.form);
