@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 
 #include "kernels/fast/plan.hpp"
 
@@ -57,23 +56,7 @@ const Kernels& kernels_of(SimdLevel level) {
   return kBaselineKernels;
 }
 
-// Memory, and the forms in it.
-
-namespace {
-constexpr std::align_val_t kLine{64};
-}
-
-void Arena::Release::operator()(std::byte* memory) const {
-  ::operator delete(memory, kLine);
-}
-
-std::byte* Arena::allocate(std::size_t bytes) {
-  const std::size_t whole = bytes + kFormSlackBytes;
-  pieces_.emplace_back(static_cast<std::byte*>(::operator new(whole, kLine)));
-  std::byte* memory = pieces_.back().get();
-  std::memset(memory, 0, whole);
-  return memory;
-}
+// Forms.
 
 bool Form::is_natural(ElementType type) const {
   return offset == 0 && type.storage_bytes() == element_bytes() &&
@@ -90,8 +73,6 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   form.height = tensor.shape[0];
   form.width = tensor.shape[1];
   form.channels = tensor.shape[2];
-  form.pad_top = window.pad_top;
-  form.pad_left = window.pad_left;
   form.pixel_bytes = form.channels * form.element_bytes();
   const std::uint64_t rows = std::uint64_t{form.height} + window.pad_top + window.pad_bottom;
   const std::uint64_t columns = std::uint64_t{form.width} + window.pad_left + window.pad_right;
@@ -104,7 +85,7 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   if (total > 8 * tensor.elements() * form.element_bytes() + (std::size_t{1} << 20U)) return std::nullopt;
   form.pitch_bytes = columns * form.pixel_bytes;
   form.bytes = total;
-  form.origin_bytes = form.pad_top * form.pitch_bytes + form.pad_left * form.pixel_bytes;
+  form.origin_bytes = window.pad_top * form.pitch_bytes + window.pad_left * form.pixel_bytes;
   form.fill = window.pad_value + form.offset;
   return form;
 }

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,20 +23,21 @@ T entry(const std::vector<T>& values, std::size_t channel) {
   return values[values.size() == 1 ? 0 : channel];
 }
 
-/// Zeroed memory, aligned to cache lines, with slack behind each piece. It lives as long as its executor.
+/// Zeroed memory, aligned to cache lines, with at least kFormSlackBytes behind each piece. It lives as long as its
+/// executor.
 class Arena {
  public:
   template <class T>
   T* make(std::size_t count) {
-    return reinterpret_cast<T*>(allocate(count * sizeof(T)));
+    auto& piece = pieces_.emplace_back((count * sizeof(T) + kFormSlackBytes) / sizeof(Line) + 1);
+    return reinterpret_cast<T*>(piece.data());
   }
 
  private:
-  struct Release {
-    void operator()(std::byte* memory) const;
+  struct alignas(64) Line {
+    std::byte bytes[64];
   };
-  std::byte* allocate(std::size_t bytes);
-  std::vector<std::unique_ptr<std::byte, Release>> pieces_;
+  std::vector<std::vector<Line>> pieces_;
 };
 
 /// How a tensor is stored while a convolution reads it: see "Forms" in kernels.hpp.
@@ -45,15 +45,11 @@ struct Form {
   bool words = false;
   std::int32_t offset = 0;
   std::uint32_t height = 0, width = 0, channels = 0;  // of the tensor, without padding
-  std::uint32_t pad_top = 0, pad_left = 0;
   std::size_t pixel_bytes = 0, pitch_bytes = 0, bytes = 0;
   std::size_t origin_bytes = 0;  // offset of the first element inside the padding
   std::int32_t fill = 0;         // the padding's value, offset included
 
   std::size_t element_bytes() const { return words ? 2 : 1; }
-  std::size_t at(std::uint32_t y, std::uint32_t x) const {
-    return origin_bytes + y * pitch_bytes + x * pixel_bytes;
-  }
   /// Whether the tensor's natural storage already has this form.
   bool is_natural(ElementType type) const;
 };
