@@ -19,7 +19,7 @@ std::uint64_t packets(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
   return (frame_bytes + packet_bytes - 1) / packet_bytes;
 }
 
-/// Who makes a tensor. A model's input has no port.
+/// The port that produces a tensor; `port` is null for an input of the model.
 struct Producer {
   PortRef end;
   const Port* port = nullptr;
@@ -114,8 +114,8 @@ void add_port_plan(Deployment& d, const Partition& partition, const Port& port, 
   d.communication.push_back(std::move(plan));
 }
 
-// The check for cyclic waits runs the plan with counts of packets. If three frames pass under the worst behaviour
-// (see find_cyclic_wait()), any number passes: a fourth frame meets the same state as the second one.
+// The check for cyclic waits counts the packets of a few frames. If three frames pass under the worst behaviour
+// (see find_cyclic_wait()), every later frame passes too, because a fourth frame meets the same state as the second.
 
 constexpr std::uint32_t kFrames = 3;
 
@@ -135,11 +135,11 @@ struct PortState {
 struct Node {
   const Partition* partition = nullptr;
   std::vector<PortState> inputs, outputs;
-  std::uint64_t ticks = 0;  // lock-steps in which a frame's inputs are taken
+  std::uint64_t ticks = 0;  // the lock-steps in which the partition takes a frame's inputs
   std::uint64_t tick = 0;
   std::uint32_t frame = 0;
 
-  /// The packets taken when the next tick is done.
+  /// The number of packets that the port has taken at the end of the next tick.
   std::size_t due(const PortState& port) const {
     return ((tick + 1) * port.packets.size() + ticks - 1) / ticks;
   }
@@ -244,12 +244,12 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
                                                std::to_string(cables) + " cable(s) carry " +
                                                std::to_string(cables * abi::kMaxTags) +
                                                " each way; cut elsewhere (--partitions) or add a cable");
-    // A channel takes the cable with the least load so far.
+    // Each channel uses the cable that has the least load so far.
     std::vector<std::uint64_t> carried(cables, 0);
     for (const auto load : loads) *std::min_element(carried.begin(), carried.end()) += load;
     const double needed = frames_per_second.value_or(0) * 8e-9 *
                           static_cast<double>(*std::max_element(carried.begin(), carried.end()));
-    // If a cable limits the frame rate, its load equals its capacity but for rounding.
+    // If a cable limits the frame rate, its load equals its capacity except for rounding errors.
     if (needed > slowest * (1 + 1e-6))
       return Error(ErrorCode::kDoesNotFit,
                    "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) +

@@ -18,7 +18,7 @@ using Binding = std::map<std::string, std::string>;
 /// Fills `deployment.channels` and `.communication` from its model, endpoints and partitions. An input port
 /// gets its tensor from the partition or the model input that produces it. A tensor with several
 /// readers has one channel for each, in the order of the readers. Channels between cards have packets of at
-/// most 1,024 bytes, and credits for the frames that branches may be apart, at least two packets. kInternal
+/// most 1,024 bytes; README.md says how many credits they have. kInternal
 /// if a tensor has no producer.
 Status plan_communication(runtime::plan::Deployment& deployment);
 
@@ -28,10 +28,10 @@ Status plan_communication(runtime::plan::Deployment& deployment);
 Status check_communication(const runtime::plan::Deployment& deployment, const runtime::plan::Cluster& cluster,
                            const Binding& binding, std::optional<double> frames_per_second = {});
 
-/// Runs three frames through the plan with packets and credits only. Partitions behave as badly as they may:
-/// each takes its inputs in lock-step, sends nothing before it has all of them, and takes nothing of the next
-/// frame before it has sent everything. Empty if all frames arrive; otherwise a text that names the waiting
-/// ports.
+/// Simulates three frames in the plan, counting packets and credits only. Every partition behaves in the worst
+/// allowed manner: it takes its inputs in lock-step, sends nothing before it has all of them, and takes nothing of the next
+/// frame before it has sent everything. Returns an empty text if all frames arrive, otherwise one that names the channels
+/// that partitions wait for.
 std::string find_cyclic_wait(const runtime::plan::Deployment& deployment);
 
 }  // namespace millrace::compiler::emit

@@ -40,8 +40,8 @@ constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
                                          {"bytes", "uint", false, 0x1c, 4},
                                          {"epoch", "uint", false, 0x24, 4},
                                          {"sequence", "ulong", false, 0x2c, 8}};
-// Registers, not arguments of runs; but XRT 2.13 gives a unit without any argument no address range, and
-// xrt::ip then refuses every access.
+// These are registers and not arguments of runs. They are listed because XRT 2.13 gives a unit without arguments no
+// address range, and xrt::ip then refuses every access.
 constexpr Argument kControlArguments[] = {{"epoch", "uint", false, abi::kRegEpoch, 4},
                                           {"supervisor_stop", "uint", false, abi::kRegSupervisorStop, 4}};
 constexpr Argument kParametersArguments[] = {{"buffer", "void*", true, 0x10, 8},
@@ -53,8 +53,7 @@ constexpr Argument kSupervisorArguments[] = {{"report", "void*", true, 0x10, 8}}
 
 struct Unit {
   std::string name;
-  std::uint64_t window =
-      0;  // in the vendor's kernel: the order of the register slaves of the partition's top
+  std::uint64_t window = 0;  // in the vendor's kernel: the unit's number among the top's register slaves
   std::uint32_t memory_bank = 0;
   std::uint64_t base = 0;  // of its registers
 };
@@ -76,7 +75,7 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   Kernel ingress{abi::kIngressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
   Kernel egress{abi::kEgressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
   Kernel parameters{abi::kParametersKernel, AP_CTRL_CHAIN, kParametersArguments, {}};
-  std::uint64_t window = 2;  // behind control and supervisor
+  std::uint64_t window = 2;  // windows 0 and 1 are control and supervisor
   for (const auto& partition : record.partitions) {
     if (!partition.parameters_unit.empty())
       parameters.units.push_back({unit_of(partition.parameters_unit), window++});
@@ -223,7 +222,7 @@ struct Section {
 void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
                       const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
                       Bytes group_connectivity, std::vector<Section>& sections) {
-  // A vendor's kernel has one interrupt for all windows: XRT polls.
+  // A vendor's kernel has one interrupt for all windows, which XRT cannot tell apart, so XRT polls.
   sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, !packed)});
   sections.push_back({CONNECTIVITY, "connectivity", std::move(connectivity)});
   sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", std::move(group_connectivity)});
@@ -383,7 +382,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   for (auto& kernel : kernels)
     for (auto& unit : kernel.units) unit.base = ip->m_base_address + unit.window * kWindowRange;
   const auto index = static_cast<std::int32_t>(ip - ips->begin());
-  // A table of groups has more rows than the memories it groups.
+  // The table of groups lists the memories and then the groups, so it has more rows than the table of memories.
   const auto connectivity_of = [&](axlf_section_kind connections,
                                    axlf_section_kind memories) -> Result<Bytes> {
     const auto listed =

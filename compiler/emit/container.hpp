@@ -27,9 +27,9 @@ Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationDat
                                                std::span<const std::byte> bitstream = {});
 
 /// Makes an image of `vendor`, an xclbin that v++ linked from vitis/<image>/. The result has the vendor's
-/// bitstream, memories, clocks, platform and uuid, the image's compute units as register windows of the
-/// vendor's one, and the record and EMULATION_DATA of `data`. kInvalidInput or kCorrupt if `vendor` is no
-/// xclbin, or that of another image. This has never been tried with output of the vendor's tools.
+/// bitstream, memories, clocks, platform and uuid, and the record and EMULATION_DATA of `data`. The image's compute
+/// units are register windows of the vendor's one unit. kInvalidInput or kCorrupt if `vendor` is no xclbin or belongs
+/// to another image. This has never been tried with output of the vendor's tools.
 Result<std::vector<std::byte>> pack_container(std::span<const std::byte> vendor,
                                               const runtime::plan::EmulationData& data);
 

@@ -23,7 +23,7 @@ using explore::operator+=;
 
 constexpr char kGenerator[] = "millrace " MILLRACE_VERSION;
 constexpr char kHostEndpoint[] = "host";
-constexpr std::uint64_t kMostPlayedCycles = 200'000;  // of a partition's frame
+constexpr std::uint64_t kMostPlayedCycles = 200'000;  // the longest latency that predict_passages() simulates
 
 std::string numbered(const char* stem, std::size_t number) {
   return stem + std::to_string(number);
@@ -144,7 +144,7 @@ class DeploymentWriter {
     return {};
   }
 
-  /// One image port a channel; `links` counts the image's rows of the link table.
+  /// Adds an image port for each channel of a port. `links` counts the rows of the image's link table.
   void add_ports(const Partition& partition, const Port& port, bool input, std::uint32_t& links,
                  ImagePartition& out) {
     std::size_t copy = 0;
@@ -167,7 +167,7 @@ class DeploymentWriter {
     }
   }
 
-  /// The cables between the card of a place and the cards it exchanges messages with.
+  /// The number of cables between the card number `place` and the cards that it exchanges messages with.
   std::uint64_t cables_of(std::size_t place) const {
     const std::string own = numbered("card", place);
     std::set<std::string> others;
@@ -200,7 +200,7 @@ class DeploymentWriter {
     return explore::resources(sum);
   }
 
-  /// The instances of the dataflow in each region; empty if all are in the first.
+  /// The instances of the dataflow in each region; empty if the first region contains all.
   static std::vector<PlacedInstances> placement(const generators::Design& design, const Device& device) {
     std::vector<PlacedInstances> placed;
     if (design.regions.empty()) return placed;

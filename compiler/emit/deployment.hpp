@@ -1,5 +1,5 @@
-// Makes the contents of a deployment, the plan and the images, from a partitioned program. No decisions, no
-// I/O.
+// Makes the contents of a deployment from a partitioned program: the plan and the images. Makes no decisions; only
+// write() does I/O.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ namespace millrace::compiler::emit {
 struct Artifacts {
   runtime::plan::Deployment plan;
   std::map<std::string, std::vector<std::byte>> files;  // path inside the deployment -> content
-  Binding binding;                                      // the cards it was planned for; serve binds anew
+  Binding binding;  // the cards that it was planned for; serving may bind it to others
 };
 
 /// Each part becomes a partition, named as by partition_programs(). The program of a partition on the host is
 /// in the plan. A partition on a card has endpoint "card<place>", image "image<place>" and the device's first
 /// region; if it has a design, its SystemVerilog is below "rtl/<partition>/". `program` names its inputs and
-/// outputs as `model` does. The plan returned is valid and its communication is checked, at the rate of one
+/// outputs as `model` does. The plan returned is valid. Its communication is checked, at the frame rate of one
 /// replica if that is known.
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
                                    const runtime::plan::Cluster& cluster,

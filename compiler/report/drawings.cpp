@@ -25,7 +25,7 @@ struct Node {
 struct Edge {
   std::size_t from = 0, to = 0;  // nodes
   std::uint64_t bytes = 0;
-  double share = -1;  // of the cables; below 0 if there is none
+  double share = -1;  // of the cables' bandwidth; negative if no cable is used
 };
 
 /// The parts in their order. The host is also the first or the last node, if a card reads the model's input or makes
@@ -230,7 +230,7 @@ json::array pipeline_drawings(const Plan& plan) {
 
 namespace {
 
-// As in templates/page.html.in.
+// These must equal the sizes in templates/page.html.in.
 constexpr double kWidth = 360, kHeight = 230, kLeft = 62, kRight = 14, kTop = 12, kBottom = 38;
 
 /// A logarithmic vertical axis.
@@ -242,7 +242,7 @@ struct Axis {
     return kHeight - kBottom - share * (kHeight - kBottom - kTop);
   }
 
-  /// Powers of ten if there are three or more; else 1, 2, 5, 10, …; else round steps.
+  /// Powers of ten if at least three are in the range; otherwise 1, 2, 5, 10, …; otherwise round steps.
   std::vector<double> marks() const {
     std::vector<double> fine, coarse;
     for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= 10)
@@ -267,7 +267,7 @@ double x_of(double cards, double most) {
                    : kLeft + 14 + (cards - 1) / (most - 1) * (kWidth - kRight - kLeft - 28);
 }
 
-/// The best point of each number of cards that beats all smaller numbers.
+/// For each number of cards its best point, if that beats the points of all smaller numbers.
 std::vector<ChartPoint> front(std::vector<ChartPoint> points, bool more_is_better) {
   const auto better = [&](double a, double b) { return more_is_better ? a > b : a < b; };
   std::sort(points.begin(), points.end(), [&](const ChartPoint& a, const ChartPoint& b) {

@@ -24,7 +24,7 @@ json::value optional(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
-/// An array with what `make` makes of each element.
+/// An array of make(element) for each element.
 template <class Elements, class Make>
 json::array list(const Elements& elements, const Make& make) {
   json::array out;
@@ -73,8 +73,8 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
   return out;
 }
 
-/// An order of magnitude of a frame's energy, from published figures: assumed, never measured. Idle cards and
-/// the host are left out.
+/// The order of magnitude of a frame's energy, from published figures. It is assumed and was never measured. Idle
+/// cards and the host are left out.
 json::object energy(const Plan& plan) {
   // Horowitz, "Computing's energy problem", ISSCC 2014, 45 nm: multiply 8 bit 0.2 pJ, add 32 bit 0.1 pJ, read
   // 8 bytes of an 8 KB SRAM 10 pJ, read 8 bytes of DRAM 1.3 to 2.6 nJ. Kuon and Rose, "Measuring the gap
@@ -149,7 +149,7 @@ json::array replica_cards(const Plan& plan) {
   return out;
 }
 
-/// What the plan has in common with the best plan that the gap is measured from.
+/// The properties that the plan shares with the best plan, to which the gap is measured.
 json::array gap_given(const Plan& plan) {
   json::array out;
   if (plan.followed) return out;
@@ -176,7 +176,7 @@ json::object predicted(const Plan& plan) {
           {"exact", plan.solution.exact}};
 }
 
-/// What else a plan has only if it is predicted.
+/// Adds the other facts that only a predicted plan has.
 void add_analysis(const Plan& plan, const Alternatives& alternatives, json::object& out) {
   out["bottleneck"] = plan.analysis.bottleneck;
   out["waterfall"] = list(plan.analysis.works, [&](const explore::Work& work) {

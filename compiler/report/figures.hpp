@@ -13,16 +13,16 @@ namespace millrace::compiler::report {
 std::string with_commas(double value);
 /// "12.50"
 std::string fixed(double value, int digits);
-/// "1,046", "399 k", "10.4 M"; "-" where it is not finite.
+/// "1,046", "399 k", "10.4 M"; "-" if the value is not finite.
 std::string short_number(double value);
 /// "0.3 %", "34 %"
 std::string percent(double share);
 /// "84 B", "1.2 GB", decimal prefixes.
 std::string bytes(double value);
-/// "0.42 us", "1.5 ms"; `micro` is how the unit's prefix is written.
+/// "0.42 us", "1.5 ms"; `micro` is the prefix for a millionth.
 std::string duration(double seconds, std::string_view micro = "u");
 
-/// The first `characters` of a text (UTF-8 or anything), and "…" where there is more.
+/// The first `characters` characters of a text, and "…" if the text is longer. The text may be any bytes.
 std::string shortened(std::string_view text, std::size_t characters);
 
 /// The template `text` (compiler/templates/fill.hpp) with values escaped for HTML. Formats of numbers: commas, short,

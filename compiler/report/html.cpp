@@ -1,4 +1,4 @@
-// The page's template filled with the facts of a plan, and with what can only be drawn: bars and charts.
+// Fills the page's template with the facts of a plan, and with the coordinates of bars and charts.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -15,13 +15,13 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr double kWide = 1000;  // of a bar's own coordinates
+constexpr double kWide = 1000;  // the width of every bar, in its own coordinates
 
 std::string coordinate(double value) {
   return fixed(std::clamp(value, 0.0, kWide), 1);
 }
 
-/// Powers of ten around the values that a bar shows.
+/// The powers of ten between which the values of a bar lie.
 struct Decades {
   int low = 0, high = 1;
   explicit Decades(const std::vector<double>& values) {
@@ -61,7 +61,9 @@ void draw_rooflines(const Plan& plan, json::object& page) {
   const int step = std::max(1, (decades.high - decades.low + 3) / 4);  // at most five marks
   for (int d = decades.low; d <= decades.high; d += step) {
     const double share = decades.share(std::pow(10, d));
-    const char* look = share < 0.02 ? "first" : share > 0.98 ? "last" : "mark";  // the outermost stay inside
+    const char* look = share < 0.02   ? "first"
+                       : share > 0.98 ? "last"
+                                      : "mark";  // marks at the ends stay inside the bar
     axis.push_back(json::object{{"look", look}, {"left", fixed(share * 100, 2)}, {"text", decade_name(d)}});
   }
   page["roofline_axis"] = std::move(axis);
@@ -100,7 +102,7 @@ void draw_waterfall(const Plan& plan, json::object& page) {
                                      [](const auto& h) { return h.between; });
 }
 
-/// Rates and bandwidths of the blocks, against the widest of them.
+/// Adds rates and bandwidths of the blocks. The bars' lengths are relative to the largest bandwidth.
 void draw_blocks(const Plan& plan, json::object& page) {
   constexpr const char* kFlows[][3] = {
       {"a", "in", "input_bytes"}, {"b", "out", "output_bytes"}, {"c", "weights", "memory_bytes"}};

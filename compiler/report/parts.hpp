@@ -22,8 +22,8 @@ inline const explore::Implementation& implementation_of(const Plan& plan, std::u
   return plan.problem().operations[block].implementations[plan.solution.implementation[block]];
 }
 
-/// What a plan says, as values: `plan --json` prints them, and the page fills its template with them. The keys are
-/// in README.md.
+/// The contents of a plan as one JSON object: `plan --json` prints it, and the page fills its template with it.
+/// README.md describes the keys.
 boost::json::object facts(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives);
 
 /// How far the figures of a plan that was not played may be off, as fractions: the rate either way, and the latency,

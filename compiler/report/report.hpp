@@ -1,4 +1,4 @@
-// A plan for people (terminal, a page) and programs (JSON; documented in README.md).
+// Prints a plan: as text for a terminal, as a page, and as JSON (described in README.md).
 #pragma once
 
 #include <boost/json/fwd.hpp>
@@ -10,7 +10,7 @@
 
 namespace millrace::compiler::report {
 
-/// Lines of at most 80 columns; `colour`: with ANSI colours.
+/// The plan as text in lines of at most 80 columns, with ANSI colours if `colour` is set.
 std::string terminal(const Plan& plan, bool colour, const Alternatives& alternatives = {});
 
 struct HtmlOptions {
@@ -27,7 +27,7 @@ std::string extrapolated(const Plan& plan);
 /// The same terms, as json() prints them under "extrapolated".
 boost::json::array extrapolated_json(const Plan& plan);
 
-/// One object, without a line end.
+/// The plan as one JSON object, without a line end.
 std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives = {});
 
 }  // namespace millrace::compiler::report

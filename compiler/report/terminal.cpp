@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 
-/// At most `width` columns of a name that may be of any length.
+/// Shortens a text that is longer than `width` columns.
 std::string fit(const std::string& text, std::size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 2) + "..";
 }

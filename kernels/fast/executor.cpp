@@ -107,7 +107,8 @@ namespace {
 
 constexpr std::size_t kNoBlock = static_cast<std::size_t>(-1);
 
-// For each tensor the only block that reads it, or kNoBlock. Being an output of the program counts as a reader.
+// For each tensor, the only block that reads it. kNoBlock if no block or several blocks read it, or if it is an
+// output of the program.
 std::vector<std::size_t> only_readers_of(const Program& program) {
   std::vector<std::size_t> count(program.tensors.size()), reader(program.tensors.size(), kNoBlock);
   for (std::size_t i = 0; i < program.blocks.size(); ++i)

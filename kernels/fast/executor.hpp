@@ -36,8 +36,8 @@ class Executor {
   /// never fails. Only one thread at a time may use an executor.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept;
 
-  /// As above, and calls `observe` with every tensor that exists here. Tensors inside fused blocks do not
-  /// exist.
+  /// As above, and calls `observe` with every tensor that is computed. A tensor between two fused blocks is never
+  /// computed.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const std::function<void(TensorIndex, std::span<const std::byte>)>& observe);
 

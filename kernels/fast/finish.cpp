@@ -55,7 +55,7 @@ std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, A
                                      std::int32_t lowest) {
   // An accumulator of 0 gives the zero point, unless the clamp hides it.
   const std::int64_t zero = reached(thresholds, 0);  // as a count
-  // float32 holds whole numbers up to 2^24 exactly.
+  // float32 represents whole numbers up to 2^24 exactly, so the counts must stay far below that.
   if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U)) return std::nullopt;
   Interval scales;
   for (std::size_t i = 0; i < thresholds.size(); ++i) {
@@ -115,7 +115,7 @@ constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
 // Up to this number of steps, the kernels compare with each threshold in turn.
 constexpr std::uint32_t kQuickSearch = 16;
 
-// The limit on the steps of all channels together.
+// The largest number of steps of all channels together for which tables are made.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22U;
 
 std::uint64_t steps_of(const Requantise& r) {
@@ -172,7 +172,7 @@ class Maker {
   }
 
  private:
-  // One number a channel, padded to whole vectors.
+  // Lays out one number for each channel, padded to whole vectors.
   template <class T, class Value>
   const T* lay_out(Value value) {
     T* made = arena_.make<T>((ranges_.size() + lanes_ - 1) / lanes_ * lanes_);
@@ -226,8 +226,8 @@ class Maker {
   }
   bool guess() { return set_fits(Finish::Mode::kGuess, fit_from_below); }
 
-  // A threshold below 32 bits becomes the lowest number, which every accumulator reaches. One above becomes the
-  // highest, and `reachable` leaves it out.
+  // A threshold below the 32-bit range becomes the lowest number, which every accumulator reaches. A threshold above
+  // the range becomes the highest number, and `reachable` does not count it.
   void set_thresholds(std::uint32_t steps) {
     finish_.steps = steps;
     finish_.search = std::bit_floor(std::max(steps, 1U));

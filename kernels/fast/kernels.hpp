@@ -1,4 +1,5 @@
-// The inner loops, once per level: plain structures and functions, no library types.
+// The inner loops and their arguments. Each level has its own copy of the loops, so arguments are plain structures
+// without library types.
 //
 // Each level's file is compiled for its own instructions, so this header must not contain inline functions
 // with external linkage: the linker could keep another level's copy.
@@ -133,7 +134,7 @@ struct QuantiseArgs {
 
 struct Kernels {
   std::uint32_t lanes;  // accumulators in a vector
-  bool bytes;           // dense convolutions take the form bytes where the types allow it
+  bool bytes;           // dense convolutions read the form `bytes` if the types allow it
   void (*dense)(const DenseArgs&);
   void (*depthwise)(const DepthwiseArgs&);
   void (*max_pool)(const PoolArgs&);

@@ -321,7 +321,7 @@ Step plan(const Planning& planning, Plain p, const Permute& op) {
     return [p = std::move(p), width](Values values) {
       std::memcpy(p.out, values[p.sources[0]], p.elements * width);
     };
-  // An image of bytes, from planes to pixels: the kernels have code for it.
+  // The kernels have code for an image of bytes that changes from planes to pixels.
   for (std::uint32_t planes = 2; width == 1 && planes <= 4; ++planes) {
     const std::size_t size = p.elements / planes;
     bool interleaves = size * planes == p.elements;

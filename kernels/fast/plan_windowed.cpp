@@ -97,7 +97,7 @@ AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t c
   return range;
 }
 
-// The bias, less what the form's offset adds to the sum. 32 bits that wrap, as the sum does.
+// The bias minus the amount that the form's offset adds to the sum. It wraps at 32 bits, as the sum does.
 std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channel) {
   const std::size_t taps = c.weights.size() / c.out_channels;
   std::uint32_t bias = c.bias.empty() ? 0 : static_cast<std::uint32_t>(c.bias[channel]);
@@ -273,7 +273,7 @@ void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes
 Method method_of(const Planning& planning, const Block& block) {
   const Tensor& in = planning.program.tensors[block.inputs[0]];
   const Tensor& out = planning.program.tensors[block.outputs[0]];
-  // Positions are counted in 32 bits, and the offsets they are written to are signed.
+  // Positions are counted in 32 bits, and the offsets of their results are signed 32-bit numbers.
   if (out.elements() * 4 > 0x7fffffff) return Method::kPlain;
   if (const auto* c = std::get_if<Convolution>(&block.operation)) {
     const bool fits = can_finish(c->requantise ? &*c->requantise : nullptr, c->out_channels);

@@ -130,7 +130,7 @@ class Dataflow {
     values["error"] = joined(names, " || ", "_error");
   }
 
-  /// A comment on the units that follow.
+  /// Writes a comment on the block whose units follow.
   void begin(const Unit& unit) {
     if (unit.block < 0) {
       out_ += "\n  // Between blocks.\n";
@@ -200,7 +200,7 @@ class Dataflow {
     if (long_zero) out_ += "  /* verilator lint_on WIDTHCONCAT */\n";
   }
 
-  static constexpr std::int64_t kLongZero = 8192;  // bits; Verilator warns of a longer '0
+  static constexpr std::int64_t kLongZero = 8192;  // bits; Verilator warns if a '0 is longer
 
   void assigns(const Unit& unit) {
     const Stream &in = stream(unit.inputs.front()), &out = stream(unit.outputs.front());

@@ -13,7 +13,7 @@ using generators::Design;
 using generators::Implementation;
 using generators::PortDesign;
 
-/// Appends a value, two spaces a level, members in the order in which they were added.
+/// Appends a value as JSON, indented by two spaces a level. Members keep the order in which they were added.
 void print(const json::value& value, std::size_t depth, std::string& out) {
   const std::string line = "\n" + std::string(2 * depth, ' ');
   bool first = true;

@@ -10,7 +10,7 @@
 
 namespace millrace::compiler::emit {
 
-/// A signal of a bus; the direction is the top's.
+/// A signal of a bus; `input` is seen from the top.
 struct Signal {
   const char* name;
   bool input;
@@ -63,7 +63,7 @@ struct TopUnit {
 /// All ports of a top except clk, rst and error, in their order.
 struct TopInterface {
   std::vector<TopUnit> units;
-  std::uint32_t connectors = 0;  // link<k>_, behind the units
+  std::uint32_t connectors = 0;  // their ports are link<k>_…, after those of the units
 };
 
 /// The signals of a master; none for kNone.

@@ -14,7 +14,7 @@ namespace millrace::compiler::emit {
 std::string dataflow_text(const generators::Design& design, const kernels::Program& program,
                           const RtlOptions& options);
 
-/// Bytes of all streamed weights; those of each reader follow those of the one before.
+/// The number of bytes of all streamed weights. In memory, the readers' weights follow one another.
 std::uint64_t streamed_bytes(const generators::Netlist& netlist);
 
 /// The library modules that a top may use.

@@ -12,14 +12,14 @@
 namespace millrace::compiler::emit {
 namespace {
 
-/// Identifies the whole folder, constants included.
+/// The digest of all files, including those with constants.
 std::string digest_of(const std::map<std::string, std::string>& files) {
   std::string lines;
   for (const auto& [path, content] : files) lines += sha256_hex(content) + "  " + path + "\n";
   return sha256_hex(lines);
 }
 
-/// Appends the words of one line, the low ones first.
+/// Appends one line of hexadecimal digits as 64-bit words, the lowest word first.
 void append_words(std::string_view digits, std::uint32_t bits, std::vector<std::byte>& out) {
   constexpr std::size_t kDigits = 16;  // of a word
   for (std::uint32_t word = 0; word < (bits + 63) / 64; ++word) {
@@ -46,7 +46,7 @@ std::vector<std::byte> load_stream(const generators::Netlist& netlist) {
   return out;
 }
 
-/// The lines of each reader at their pitch, padded to whole words.
+/// The lines of each reader, one every weight_pitch() bytes, each padded to whole words.
 std::vector<std::byte> streamed_section(const generators::Netlist& netlist) {
   std::vector<std::byte> out;
   for (const auto& reader : netlist.readers) {

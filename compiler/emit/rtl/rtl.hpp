@@ -36,9 +36,9 @@ struct Rtl {
   std::map<std::string, std::string> files;  // path inside rtl/<partition>/ -> content; README.md lists them
   std::string digest;  // sha256 of all files except design.json: the key of a cached simulation
   TopInterface top;    // of module <partition>_top
-  // The words for its loader, 64 bits each, little-endian; empty if nothing is loaded. They are in no file.
+  // What the partition's loader receives: 64-bit words, little-endian. Empty if nothing is loaded. Not in `files`.
   std::vector<std::byte> load;
-  // The memory at weights_addr; empty if no weights are streamed. It is in no file.
+  // The contents of the memory at weights_addr. Empty if no weights are streamed. Not in `files`.
   std::vector<std::byte> streamed;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLineLength = 120;
 
-/// SystemVerilog's plain integers have 32 bits; OFFSET, of mr_add, is declared with 64.
+/// An integer as SystemVerilog writes it. Plain integers have 32 bits, but mr_add declares its OFFSET with 64.
 std::string literal(const std::string& parameter, std::int64_t value) {
   if (parameter != "OFFSET" && value >= INT32_MIN && value <= INT32_MAX) return std::to_string(value);
   if (value == INT64_MIN) return "64'sh8000000000000000";

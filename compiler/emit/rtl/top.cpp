@@ -22,7 +22,7 @@ using generators::kTagBits;
 using generators::kTags;
 constexpr unsigned kPacket = generators::kLinkPacket;
 
-/// A port of the image, and its stream in the dataflow.
+/// A port of the image, and the stream of the network that it belongs to.
 struct End {
   std::string name;  // unique: "out0", "out0_2"
   const PortDesign* port = nullptr;
@@ -131,7 +131,7 @@ class Top {
     return names;
   }
 
-  /// The signals of the whole card, and the unit that receives loaded constants.
+  /// Adds the signals that sum up all ports (quiet, busy, errors), and the unit that receives loaded constants.
   void add_control(json::object& values) const {
     std::vector<std::string> quiet, errors, busy;
     for (const auto* ends : {&inputs_, &outputs_})
@@ -163,7 +163,7 @@ class Top {
     values["parameters_axi"] = connect("axi", "parameters", kAxiRead);
   }
 
-  /// The hub of all ports and connectors. Rows of other partitions have no port here.
+  /// Adds the hub between link ports and connectors. Rows of the link table that belong to other partitions are idle.
   void add_links(json::object& values) const {
     values["rows"] = rows_;
     if (rows_ == 0) return;
@@ -198,7 +198,7 @@ class Top {
             {"r256", bits(256)}};
   }
 
-  /// The network, and the units at its ports.
+  /// Adds the network, and the units at its ports.
   void add_network(json::object& values) const {
     json::array network;
     for (const auto* ports : {&design_.inputs, &design_.outputs})
@@ -246,8 +246,8 @@ class Top {
     return made;
   }
 
-  /// The tag of a frame, on which all inputs must agree, goes to every output. An output with several channels is
-  /// forked.
+  /// Adds the path of tags: all inputs must give a frame the same tag, which goes to every output. Also adds the forks
+  /// of outputs with several channels.
   void add_tags(json::object& values) const {
     std::vector<std::string> differ;
     for (std::size_t i = 1; i < inputs_.size(); ++i)
