@@ -10,7 +10,7 @@ namespace {
 
 using namespace runtime::plan;
 
-/// Cards with a cable between each two of them.
+/// A cluster with a cable between every two cards.
 Cluster meshed(std::uint32_t cards, double gigabits_per_second = 10) {
   Cluster cluster;
   cluster.name = "mesh";
@@ -66,7 +66,7 @@ TEST(Communication, GivesEveryReaderOfATensorItsOwnChannel) {
   EXPECT_EQ(near.transport, Transport::kAurora);
   EXPECT_EQ(far.frame_bytes, 64U);
   EXPECT_GT(far.credits * std::uint64_t{far.packet_bytes},
-            far.frame_bytes);  // holds a frame while part1 computes
+            far.frame_bytes);  // the channel holds a frame while part1 computes
   for (const auto& port : plan.communication) {
     if (port.partition != "part0" || port.port != "out0") continue;
     EXPECT_EQ(port.steps,

@@ -1,4 +1,4 @@
-// What the real libxrt_coreutil reads back from a container of ours. No card, no shim: only xrt::xclbin.
+// Reads our containers back with xrt::xclbin of the real libxrt_coreutil. No card and no shim take part.
 #include <experimental/xrt_xclbin.h>
 #include <gtest/gtest.h>
 #include <xrt/xclbin.h>
@@ -196,9 +196,9 @@ TEST(ContainerLimits, RefusesMoreThan128ComputeUnits) {
   EXPECT_NE(bytes.error().message().find("128"), std::string::npos);
 }
 
-// Packing what a vendor's tools built.
+// pack_container(), which takes an xclbin that the vendor's tools built.
 
-/// One partition with an ingress and an egress, as emit/vitis hands it over.
+/// One partition with an ingress and an egress, as images for the vendor's tools have it.
 plan::EmulationData single() {
   plan::EmulationData data = image();
   data.record.partitions.resize(1);
@@ -282,7 +282,7 @@ TEST(Pack, RefusesAnXclbinOfAnotherKernel) {
   std::vector<std::byte> cut = Vendor().bytes();
   for (std::size_t size = 0; size < cut.size(); size += 97) {
     (void)pack_container(std::span(cut).first(size),
-                         single());  // no reading beyond the end: the sanitizers watch
+                         single());  // sanitizers would report a read beyond the end
   }
 }
 

@@ -1,4 +1,4 @@
-// From a program to a deployment on disk and back; and every way in which that must fail.
+// Writes programs as deployments to disk and reads them back. Damaged and inconsistent deployments must be refused.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-// The N-th write or sync of the process fails as on a full disk; 0: none does.
+// The number of the process's write or sync that fails, as on a full disk; 0: none fails.
 std::atomic<int> fail_at{0};
 std::atomic<int> calls{0};
 
@@ -179,7 +179,7 @@ TEST_F(DeploymentTest, IsCompleteOrAbsentIfAnyWriteFails) {
     fail_at = n;
     const auto status = write(second, target_);
     fail_at = 0;
-    if (status.ok()) {  // a directory's sync came to nothing: the files themselves are whole
+    if (status.ok()) {  // only the sync of a directory failed, and all files are complete
       ASSERT_TRUE(load_deployment(target_).ok()) << "operation " << n;
       fs::remove_all(target_);
       continue;
@@ -190,9 +190,9 @@ TEST_F(DeploymentTest, IsCompleteOrAbsentIfAnyWriteFails) {
     EXPECT_TRUE(names(directory_.path()).empty())
         << "operation " << n << " left " << names(directory_.path())[0];
   }
-  EXPECT_GE(failures, 5);  // a write each for deployment.json, two images and CHECKSUMS; a sync for all
+  EXPECT_GE(failures, 5);  // the writes of deployment.json, two images and CHECKSUMS, and a sync
 
-  for (int n = 1; n <= operations; ++n) {  // over an older deployment: that one stays
+  for (int n = 1; n <= operations; ++n) {  // with an older deployment in place, which must stay
     ASSERT_TRUE(write(first, target_).ok());
     calls = 0;
     fail_at = n;
@@ -213,7 +213,7 @@ class DamagedDeployment : public DeploymentTest {
   void put(const std::string& file, const std::string& content) {
     std::ofstream(target_ / file, std::ios::binary) << content;
   }
-  /// The plan changed by `change`, with digest and CHECKSUMS made to fit: what only validate() can refuse.
+  /// Changes the plan and then corrects its digest and CHECKSUMS, so that only validate() can refuse it.
   template <class Change>
   std::string refusal(Change change) {
     Deployment plan = load_deployment(target_)->plan;
@@ -415,7 +415,7 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedWithTheInconsistency) {
   expect(validate(plan).error().message(), "digest");
 }
 
-/// The cluster made for these artifacts, written to a folder of their own.
+/// Writes a deployment, reads it back, and makes an emulated cluster for it.
 Cluster emulated(const Artifacts& artifacts, std::uint32_t replicas = 1) {
   const TemporaryDirectory directory("millrace-emulated");
   EXPECT_TRUE(write(artifacts, directory.path() / "net").ok());

@@ -172,7 +172,7 @@ TEST(Report, UnknownGapIsNullAndNoPercentage) {
   EXPECT_TRUE(gap().is_null());
   EXPECT_EQ(count(report::terminal(plan, false), "it is not known how far from"), 1U);
   EXPECT_EQ(count(report::terminal(plan, false), "at most"), 0U);
-  plan.solution.gap = 0;  // of a plan file nobody looks at what is better
+  plan.solution.gap = 0;  // the search for a better plan is left out for a plan file
   plan.followed.emplace();
   EXPECT_TRUE(gap().is_null());
 }
@@ -188,7 +188,7 @@ TEST(Report, NamesTermsThatNoMeasurementSupports) {
   catalog.modules.at("mr_egress").ff.coefficients.clear();
   catalog.modules.at("mr_mvu").lut.coefficients.erase("tree");
   catalog.modules.at("mr_mvu").lut.coefficients.erase("counter");
-  catalog.modules.at("mr_concat").lut.coefficients.clear();  // the plan has none
+  catalog.modules.at("mr_concat").lut.coefficients.clear();  // the plan has no such module
   plan.extrapolated = extrapolations(catalog, plan);
   const auto named = [&](const char* module, const char* figure, const char* term) {
     return std::count(plan.extrapolated.begin(), plan.extrapolated.end(),
@@ -217,7 +217,7 @@ TEST(Report, AlternativesAreReplicasWhereTheseAreFaster) {
     if (alternative.objective != explore::Objective::kThroughput) continue;
     most = std::max(most, alternative.replicas);
     EXPECT_GE(alternative.frames_per_second() * (1 + 1e-9),
-              one * alternative.cards);  // as many copies are possible
+              one * alternative.cards);  // that number of replicas fits
   }
   EXPECT_GT(most, 1U);
   const auto root = json::parse(report::json(plan, lenet("three-ku060", 3), alternatives));

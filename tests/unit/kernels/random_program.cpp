@@ -104,7 +104,7 @@ class Builder {
     std::vector<std::int64_t> ladder;
     for (std::int64_t i = 0; i < steps; ++i) {
       std::int64_t low = b.lowest - 1,
-                   high = b.highest + 1;  // the first that passes is above low, and high at most
+                   high = b.highest + 1;  // the first accumulator that passes is in low + 1 .. high
       while (high - low > 1)
         (passes(low + (high - low) / 2, lowest + i + 1) ? high : low) = low + (high - low) / 2;
       ladder.push_back(high);
@@ -112,7 +112,7 @@ class Builder {
     return ladder;
   }
 
-  // Halves are rare among random sums. So steps are often powers of two, as in quantised nets.
+  // Random sums rarely lie halfway between two results. So steps are often powers of two, as in quantised nets.
   void round_half_even(Requantise& r, ElementType out) {
     r.form = Requantise::Form::kMultiplyShiftHalfEven;
     r.zero_point = static_cast<std::int32_t>(chance_.between(out.lowest(), out.highest()));
@@ -123,7 +123,7 @@ class Builder {
     for (std::int64_t& o : r.offset) o = chance_.one_in(2) ? 0 : chance_.between(-40, 40) << bits;
   }
 
-  // A step function that spreads accumulators in `b` over the output's range and clamps some of them.
+  // A step function that maps the accumulators in `b` to the whole range of the output and clamps some of them.
   Requantise requantise(Bounds b, ElementType out, std::uint32_t count) {
     Requantise r;
     r.lowest = static_cast<std::int32_t>(out.lowest());
@@ -141,7 +141,7 @@ class Builder {
         std::vector<std::int64_t> ladder;
         const int kind = static_cast<int>(chance_.between(1, 3));
         if (kind != 1) ladder = scaled_ladder(b, r.lowest, steps);
-        if (kind == 3) {  // nearly
+        if (kind == 3) {  // nearly the thresholds of a scale
           for (std::int64_t& t : ladder) t += chance_.between(-1, 1);
         }
         for (auto i = static_cast<std::int64_t>(ladder.size()); i < steps; ++i) {
@@ -154,13 +154,13 @@ class Builder {
       }
       return r;
     }
-    // The multiplier gets from few bits (32-bit arithmetic is exact) to all bits (64-bit arithmetic is
+    // The multiplier has few bits (32-bit arithmetic is exact), or up to all bits (64-bit arithmetic is
     // needed).
     const std::int64_t wide = chance_.between(1, 30);
     for (std::uint32_t c = one_or(count); c > 0; --c)
       r.multiplier.push_back(static_cast<std::int32_t>(chance_.between(0, std::int64_t{1} << wide)));
     const auto most = *std::max_element(r.multiplier.begin(), r.multiplier.end());
-    std::int64_t fitting = 0;  // the shift that brings the span to about the output's
+    std::int64_t fitting = 0;  // the shift that makes the results about as many as the output's values
     while (fitting < 62 && (span * most >> fitting) > 2 * std::max<std::int64_t>(steps, 1)) ++fitting;
     for (std::uint32_t c = one_or(count); c > 0; --c) {
       const std::int64_t shift = chance_.one_in(12)
@@ -228,7 +228,7 @@ class Builder {
     c.out_channels = c.groups == 1 ? channels() : c.groups * (chance_.one_in(2) ? 1 : extent(3));
     c.weight_type = any_type(chance_.one_in(3) ? 16 : 8);
     if (c.weight_type.kind == Kind::kUnsigned && c.weight_type.bits == 16)
-      c.weight_type.bits = 15;  // what int16 stores
+      c.weight_type.bits = 15;  // the most unsigned bits that int16 stores
     const std::size_t taps = std::size_t{c.window.kernel_h} * c.window.kernel_w * (in.shape[2] / c.groups);
     for (std::size_t i = 0; i < taps * c.out_channels; ++i) {
       const auto low = c.weight_type.lowest(), high = c.weight_type.highest();

@@ -1,4 +1,4 @@
-// Random but valid programs and frames: every block, type, shape and form of requantisation.
+// Random but valid programs and frames, with every kind of block, type, shape and requantisation.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ std::vector<SimdLevel> available_levels() {
 struct Frame {
   explicit Frame(const Program& program, const std::vector<Buffer>& frame) {
     for (const Buffer& buffer :
-         frame) {  // copies of exactly the bytes, at an odd address: sanitizers see every step outside
+         frame) {  // at an odd address and without slack, so that sanitizers see every access outside
       input_bytes.emplace_back(buffer.size() + 1);
       std::memcpy(input_bytes.back().data() + 1, buffer.data(), buffer.size());
     }
@@ -43,7 +43,7 @@ struct Frame {
   std::vector<std::byte*> outputs;
 };
 
-/// A level that this CPU lacks is a skipped case, so that a test run reports which levels it left out.
+/// A test of a level that this CPU lacks is skipped, so that the test run reports the level.
 class FastLevel : public testing::TestWithParam<SimdLevel> {};
 
 TEST_P(FastLevel, EqualsTheReferenceOnRandomPrograms) {
@@ -55,7 +55,8 @@ TEST_P(FastLevel, EqualsTheReferenceOnRandomPrograms) {
     const Program program = random_program(chance, static_cast<int>(chance.between(1, 6)));
     ASSERT_EQ(validate(program), "") << "seed " << seed;
     Executor executor(program, level);
-    for (int repeat = 0; repeat < 2; ++repeat) {  // a second frame finds what the first left behind
+    for (int repeat = 0; repeat < 2;
+         ++repeat) {  // the second frame would show state that the first one left behind
       const std::vector<Buffer> inputs = random_inputs(chance, program);
       std::vector<Buffer> tensors(program.tensors.size());
       const std::vector<Buffer> expected =
@@ -201,18 +202,18 @@ TEST(Fast, ComputesSumsAtBothEndsOf32Bits) {
           r.offset = {12345};
           r.shift = {55};
           break;
-        case 1:  // all but the last are always reached, the last at the end only
+        case 1:  // every accumulator reaches all thresholds but the last, which only the extreme one reaches
           r.thresholds.assign(255, INT64_MIN);
           r.thresholds.back() = up ? end : end + 1;
           break;
-        case 2:  // all reached at the end, and one never
+        case 2:  // the extreme accumulator reaches all thresholds but one, which none reaches
           r.thresholds.assign(255, end);
           r.thresholds.back() = INT64_MAX;
           break;
         case 3:
           r.thresholds.assign(255, end);
           break;
-        case 5:  // the sum is just a half, of the odd and of the even below
+        case 5:  // the quotient is exactly a half, above an odd number (5) or an even number (6)
         case 6:
           r.multiplier = {1};
           r.offset = {-end + (form == 5 ? 4 : 12)};

@@ -396,8 +396,8 @@ TEST(Validate, ChecksAdditions) {
 }
 
 TEST(Validate, SurvivesProgramsBrokenAnywhere) {
-  // Random damage to valid programs must give a message or none, but never a crash. Programs that still pass
-  // must run.
+  // validate() must not crash on a valid program with random damage. If it accepts the damaged program, the
+  // program must run.
   for (const std::uint64_t seed : seeds(3000)) {
     Chance chance(seed);
     Program program = random_program(chance, 3);

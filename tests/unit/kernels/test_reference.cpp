@@ -231,7 +231,7 @@ TEST(Reference, SoftmaxSumsToOneAndDoesNotOverflow) {
   EXPECT_FLOAT_EQ(y[3], 0.75F);
 }
 
-// Computes the convolution in another way: scatters each input element to the results that it contributes to.
+// Computes the convolution differently: adds each input element to all results that it contributes to.
 TEST(Reference, ConvolutionEqualsItsScatteredForm) {
   for (const std::uint64_t seed : seeds(300)) {
     Chance chance(seed);
