@@ -202,7 +202,7 @@ TEST(Directory, AFailedWriteKeepsTheOldDirectoryAndLeavesNoFiles) {
   }
 }
 
-TEST(Directory, AFileInItsPlaceIsNeverReplaced) {
+TEST(Directory, NeverReplacesAFile) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "d", "precious").ok());
   EXPECT_FALSE(write_directory_atomically(dir.path() / "d", [](const fs::path&) { return Status(); }).ok());

@@ -56,7 +56,7 @@ class Interruption : public testing::Test {
   TemporaryDirectory dir_{"millrace-interruption"};
 };
 
-/// Writes files into ever new directories until the process ends.
+/// Writes one directory after the other until the process ends.
 Status write_for_ever(const fs::path& temporary, const std::function<void()>& ready) {
   for (int n = 0;; ++n) {
     const fs::path folder = temporary / std::to_string(n);

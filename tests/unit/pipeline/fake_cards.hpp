@@ -27,7 +27,7 @@ class FakeWorld {
   const Plan& plan() const { return plan_; }
   const runtime::plan::Cluster& cluster() const { return cluster_; }
 
-  /// For each image, its name stands in for its bytes.
+  /// The plan as a loaded deployment. The bytes of each image are its name.
   std::shared_ptr<const runtime::plan::LoadedDeployment> deployment() const;
 
   void kill(std::uint32_t card);
@@ -35,8 +35,8 @@ class FakeWorld {
   void stall(std::uint32_t card, bool stalled);
   /// While `held`, ingress runs of the card stay running although their data are taken in.
   void hold_ingress(std::uint32_t card, bool held);
-  /// Until the card is loaded again, it answers register accesses but takes nothing in, gives nothing out and
-  /// flushes nothing.
+  /// The card hangs: it still answers register accesses, but neither takes nor returns frames and flushes
+  /// nothing, until it is loaded again.
   void hang(std::uint32_t card);
   /// While `hung`, reading a register of the card blocks.
   void hang_registers(std::uint32_t card, bool hung);

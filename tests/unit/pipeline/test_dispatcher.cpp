@@ -1,5 +1,5 @@
-// Tests several pipelines behind one: which replica gets which frame, where frames wait, and what a lost card
-// costs.
+// Tests a dispatcher over several replicas: which replica gets which frame, where frames wait, and which
+// frames fail if a card is lost. Then tests how one dispatcher hands its frames over to another.
 #include "runtime/pipeline/dispatcher.hpp"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST_F(DispatcherTest, AFrameGoesToTheReplicaWithMostFreeSlots) {
   for (int i = 0; i < 3; ++i) submit();
   const std::uint32_t fuller = all_->status().in_flight;
   EXPECT_EQ(fuller, 3U);
-  submit();  // has only one place to go to
+  submit();  // only one slot is free
   EXPECT_TRUE(last_.ok());
   EXPECT_EQ(all_->status().in_flight, 4U);
   EXPECT_EQ(all_->status().queued, 0U);
@@ -134,7 +134,7 @@ TEST_F(DispatcherTest, AReplicaWithMoreFreeSlotsIsPreferredToTheNextInTurn) {
   world_->stall(first_card(1), false);
   EXPECT_TRUE(right(second));
   ASSERT_TRUE(eventually([&] { return all_->status().in_flight == 1; }));
-  TestFrame& third = submit();  // the turn is the first one's, which has one slot free of two
+  TestFrame& third = submit();  // it is the turn of the first replica, which has one free slot of two
   EXPECT_TRUE(right(third));
   EXPECT_EQ(frames_of(1), 2U);
   world_->stall(first_card(0), false);
@@ -210,7 +210,7 @@ TEST_F(DispatcherTest, WaitingFramesExpireAndCanBeCancelled) {
   for (std::uint32_t i = 0; i < 2 * kSlots; ++i) EXPECT_TRUE(right(*frames_[i]));
 }
 
-TEST_F(DispatcherTest, RefuseAFrameOfTheWrongSizeEvenIfItWouldHaveToWait) {
+TEST_F(DispatcherTest, RefusesAFrameOfTheWrongSizeEvenIfItWouldHaveToWait) {
   open(2);
   TestFrame few(0, 1, 1);
   const auto expect_refused = [&] {
@@ -334,7 +334,7 @@ TEST_F(DispatcherTest, TheLastReplicaIsNotRetiredAndFinishCompletesTheWaitingFra
   });
   std::atomic<bool> finished{false};
   std::atomic<int> taken{0};
-  std::thread load([&] {  // must not keep the queue from getting empty
+  std::thread load([&] {  // its frames must not keep the queue from emptying
     do {
       TestFrame frame(1, 1, 1);
       taken.fetch_add(all_->infer(frame.frame).ok() ? 1 : 0);
@@ -368,7 +368,7 @@ TEST_F(DispatcherTest, AnAddedReplicaTakesTheWaitingFrames) {
   world_->stall(first_card(1), false);
 }
 
-TEST_F(DispatcherTest, ARetiredReplicaIsDestroyedEvenTheFirst) {
+TEST_F(DispatcherTest, EveryRetiredReplicaIsDestroyed) {
   open(2);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0}, failed{0};

@@ -125,8 +125,8 @@ TEST_F(PipelineFaults, SubmitNamesTheLostCardWhileItIsDown) {
 TEST_F(PipelineFaults, StatusReturnsWhileACardHangsAndNamesIt) {
   open(chain_of_three());
   ASSERT_TRUE(works());
-  world_->hang_registers(1, true);  // and it stays so for as long as there are questions
-  // A status request that does not reach the card within a quarter of a second knows nothing about it yet.
+  world_->hang_registers(1, true);  // until the end of the test
+  // The first status request may not find out within a quarter of a second that the card hangs.
   ASSERT_TRUE(eventually([&] { return !pipeline_->status().cards[1].answers; }));
   for (int i = 0; i < 3; ++i) {
     const auto status = pipeline_->status();

@@ -61,7 +61,7 @@ TEST(Topology, IgnoresWeightsAndScalesButNothingElse) {
   EXPECT_NE(topology_digest(strided), topology_digest(program));
 }
 
-TEST(Topology, ABlockWithoutParametersMustNotBePlaced) {
+TEST(Topology, RefusesAPlacementForABlockWithoutParameters) {
   Program program = tests::every_operation_program();
   for (auto& block : program.blocks)
     if (std::holds_alternative<kernels::MaxPool>(block.operation)) block.placement = Placement::kLoaded;
