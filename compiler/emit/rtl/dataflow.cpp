@@ -44,17 +44,13 @@ class Dataflow {
                            {"streamed", streamed_bytes(netlist_)}};
     add_ports(values);
     add_readers(values);
+    json::array units;
     std::int32_t block = -2;
     for (const auto& unit : netlist_.units) {
-      if (unit.block != block) begin(unit);
+      units.push_back(values_of(unit, unit.block != block));
       block = unit.block;
-      wires(unit);
-      if (unit.wiring == Wiring::kNone)
-        instance(unit);
-      else
-        assigns(unit);
     }
-    values["units"] = out_;
+    values["units"] = std::move(units);
     values["unused"] = json::value_from(unused_);
     values["any_unused"] = !unused_.empty();
     return fill(text_of("dataflow"), values);
@@ -130,25 +126,28 @@ class Dataflow {
     values["error"] = joined(names, " || ", "_error");
   }
 
-  /// Writes a comment on the block whose units follow.
-  void begin(const Unit& unit) {
-    if (unit.block < 0) {
-      out_ += "\n  // Between blocks.\n";
-      return;
-    }
-    const auto& block = program_.blocks[static_cast<std::size_t>(unit.block)];
-    const auto& design = design_.blocks[static_cast<std::size_t>(unit.block)];
-    out_ += "\n  // " + block.name + ": " + operation_name(block.operation) + ", ";
-    for (const auto t : block.inputs) out_ += shape(program_.tensors[t]) + " ";
-    out_ += "-> " + shape(program_.tensors[block.outputs.front()]) + "; " + to_string(design.folding) + "; " +
-            number(design.interval_cycles) + " of " + number(design_.interval_cycles) + " cycles.\n";
+  /// A comment on the block whose units follow.
+  std::string comment(std::int32_t index) const {
+    if (index < 0) return "Between blocks.";
+    const auto& block = program_.blocks[static_cast<std::size_t>(index)];
+    const auto& design = design_.blocks[static_cast<std::size_t>(index)];
+    std::string text = block.name + ": " + operation_name(block.operation) + ", ";
+    for (const auto t : block.inputs) text += shape(program_.tensors[t]) + " ";
+    return text + "-> " + shape(program_.tensors[block.outputs.front()]) + "; " + to_string(design.folding) +
+           "; " + number(design.interval_cycles) + " of " + number(design_.interval_cycles) + " cycles.";
   }
 
-  void wires(const Unit& unit) {
+  json::object values_of(const Unit& unit, bool begins_block) {
+    json::object made = {{"unit", unit.instance.name}, {"wiring", unit.wiring != Wiring::kNone}};
+    made["comment"] = begins_block ? comment(unit.block) : "";
+    auto& wires = made["wires"].emplace_array();
     for (const auto s : unit.outputs)
-      if (!ports_.contains(s))
-        out_ += fill("  logic %name%_valid, %name%_ready;\n  logic %width|range%%name%_data;\n",
-                     {{"name", stream(s).name}, {"width", stream(s).width()}});
+      if (!ports_.contains(s)) wires.push_back({{"wire", stream(s).name}, {"width", stream(s).width()}});
+    if (unit.wiring == Wiring::kNone)
+      add_instance(unit, made);
+    else
+      add_wiring(unit, made);
+    return made;
   }
 
   static std::string connection(const std::string& port, const std::string& name) {
@@ -163,7 +162,7 @@ class Dataflow {
            concatenation(names, "_ready") + "), ." + port + "_data(" + concatenation(names, "_data") + ")";
   }
 
-  void instance(const Unit& unit) {
+  void add_instance(const Unit& unit, json::object& made) {
     const auto& module = *generators::find_module(unit.instance.module);
     const std::string& name = unit.instance.name;
     std::vector<std::string> ports;
@@ -179,40 +178,33 @@ class Dataflow {
     }
     ports.push_back(module.bundles_outputs ? bundle("m", unit.outputs)
                                            : connection("m", stream(unit.outputs.front()).name));
-    bool long_zero = false;
     if (module.load_bits != nullptr) {
       const std::string ready = name + "_load_ready";
-      out_ += "  logic " + ready + ";\n";
+      made["load_ready"] = ready;
       unused_.push_back(ready);
       const auto table = table_of_.find(name);
       const bool loaded = table != table_of_.end();
       ports.push_back(".l_valid(" + (loaded ? table->second->name + "_valid" : "1'b0") + "), .l_ready(" +
                       ready + "), .l_data(" + (loaded ? table->second->name + "_data)" : "'0)"));
       const auto values = generators::Values::of(module, unit.instance.parameters);
-      long_zero = !loaded && values.ok() && module.load_bits(*values) > kLongZero;
+      made["long_zero"] = !loaded && values.ok() && module.load_bits(*values) > kLongZero;
     }
-    if (long_zero) out_ += "  /* verilator lint_off WIDTHCONCAT */\n";
-    out_ += "  " +
-            (unit.source.empty() ? unit.instance.module + " " + parameter_list(unit) : unit.source + " ") +
-            name + " (.clk, .rst";
-    for (const auto& port : ports) out_ += ",\n    " + port;
-    out_ += ");\n";
-    if (long_zero) out_ += "  /* verilator lint_on WIDTHCONCAT */\n";
+    made["module"] = unit.source.empty() ? unit.instance.module : unit.source;
+    made["parameters"] = unit.source.empty() ? parameter_list(unit) : "";
+    made["connections"] = json::value_from(ports);
   }
 
   static constexpr std::int64_t kLongZero = 8192;  // bits; Verilator warns if a '0 is longer
 
-  void assigns(const Unit& unit) {
+  void add_wiring(const Unit& unit, json::object& made) const {
     const Stream &in = stream(unit.inputs.front()), &out = stream(unit.outputs.front());
-    const char* value = unit.wiring == Wiring::kInterleave
-                            ? "{%lane%, %in%_data[(i+%lanes%)*%in_bits%+:%in_bits%]}"
-                        : unit.wiring == Wiring::kSignExtend ? "%out_bits%'($signed(%lane%))"
-                                                             : "%out_bits%'(%lane%)";
-    json::object names = {{"in", in.name},      {"out", out.name},    {"unit", unit.instance.name},
-                          {"lanes", out.lanes}, {"in_bits", in.bits}, {"out_bits", out.bits}};
-    names["lane"] = fill("%in%_data[i*%in_bits%+:%in_bits%]", names);
-    names["value"] = fill(value, names);
-    out_ += fill(text_of("wiring"), names);
+    made["in"] = in.name;
+    made["out"] = out.name;
+    made["lanes"] = out.lanes;
+    made["in_bits"] = in.bits;
+    made["out_bits"] = out.bits;
+    made["interleaves"] = unit.wiring == Wiring::kInterleave;
+    made["extends_sign"] = unit.wiring == Wiring::kSignExtend;
   }
 
   const Design& design_;
@@ -223,7 +215,6 @@ class Dataflow {
   std::map<std::string, const generators::LoadTable*> table_of_;  // by unit
   std::map<std::string, std::string> reader_of_;                  // by unit
   std::vector<std::string> unused_;
-  std::string out_;
 };
 
 }  // namespace
