@@ -10,7 +10,7 @@
 namespace millrace::kernels::tb {
 namespace {
 
-constexpr std::uint64_t kQuietCycles = 60;  // after the last expected beat, no beat may come for so long
+constexpr std::uint64_t kQuietCycles = 60;        // this long after the last expected beat, none may come
 constexpr std::uint64_t kDeadlockCycles = 40000;  // the longest time without a beat that moves
 
 /// How a phase offers inputs and takes outputs.

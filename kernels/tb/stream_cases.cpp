@@ -173,31 +173,6 @@ class Crop : public Case {
   unsigned width_;
 };
 
-/// Packets of a link (header, payload, CRC word), each with its length on a second stream.
-class Datagrams : public Case {
- public:
-  explicit Datagrams(const Parameters& p) : bytes_(positive(p, "BYTES")) {}
-  Frame frame(Rng& rng) override {
-    Frame frame;
-    const bool data = rng.chance(0.6);
-    const auto payload = static_cast<unsigned>(data ? rng.between(1, 100) : rng.between(0, 1000));
-    const unsigned words = 32 / bytes_ + (data ? (payload + bytes_ - 1) / bytes_ : 0) + 1;
-    Beats beats = random_beats(rng, words, bytes_ * 8 + 1);
-    for (unsigned i = 0; i < words; ++i) beats[i].set(bytes_ * 8, 1, i + 1 == words ? 1 : 0);
-    beats[0].set(0, 8, data ? 1u : static_cast<unsigned>(rng.between(2, 4)));
-    beats[0].set(32, 32, payload);
-    Beat length(16);
-    length.set(0, 16, words * bytes_);
-    frame.inputs["s"] = frame.outputs["m"] = std::move(beats);
-    frame.outputs["mlen"] = {std::move(length)};
-    return frame;
-  }
-  int frames() const override { return 20; }
-
- private:
-  unsigned bytes_;
-};
-
 }  // namespace
 
 void add_stream_cases(Cases& cases) {
@@ -206,7 +181,6 @@ void add_stream_cases(Cases& cases) {
   cases["mr_width_adapter"] = [](const Parameters& p, Rng&) { return std::make_unique<WidthAdapter>(p); };
   cases["mr_fork"] = [](const Parameters& p, Rng&) { return std::make_unique<Fork>(p); };
   cases["mr_split"] = [](const Parameters& p, Rng&) { return std::make_unique<Split>(p); };
-  cases["mr_udp"] = [](const Parameters& p, Rng&) { return std::make_unique<Datagrams>(p); };
   cases["mr_join"] = [](const Parameters& p, Rng&) { return std::make_unique<Join>(p); };
   cases["mr_pad"] = [](const Parameters& p, Rng&) { return std::make_unique<Pad>(p); };
   cases["mr_crop"] = [](const Parameters& p, Rng&) { return std::make_unique<Crop>(p); };

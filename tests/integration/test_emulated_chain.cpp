@@ -141,7 +141,7 @@ TEST(EmulatedChain, DetectsAWrongByteOnEitherLink) {
       }
       seen += sent != wrong ? 1 : 0;
     }
-    EXPECT_GE(seen, 95) << "of 100 wrong bytes behind card " << link << " so many show";
+    EXPECT_GE(seen, 95) << "wrong bytes behind card " << link << " that changed an output, of 100";
   }
 }
 

@@ -186,7 +186,7 @@ module mr_link_receive #(
       end
     end
   end
-  // What the sender is told
+  // Welcomes and acknowledgements to the sender
   localparam logic [3:0] HEAD_WORDS = 4'(HEADER);
   logic [255:0]  note;
   logic [3:0]    note_left;

@@ -29,7 +29,7 @@ module mr_link_send #(
   input  logic [15:0] credits,
   output logic        peer,
   output logic        fault,
-  output logic        packet,  // one cycle: sent, with so many bytes
+  output logic        packet,  // one cycle: a packet was sent; `bytes` is its size
   output logic [15:0] bytes,
   output logic        stall,
 

@@ -75,7 +75,7 @@ module mr_supervisor #(
     .irq, .start, .taken, .done, .go_on, .idle(state == IDLE && !start), .arguments);
 
   logic          word_valid, word_ready, writer_ready, finished, writer_quiet;
-  logic [31:0]   code, link;  // of what is to be told; code 0: nothing
+  logic [31:0]   code, link;  // of the fault that is to be reported; code 0: none
   logic [WW-1:0] left;
   logic [511:0]  report;
   always_ff @(posedge clk)
