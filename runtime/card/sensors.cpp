@@ -10,21 +10,6 @@ namespace {
 
 namespace json = boost::json;
 
-/// XRT writes every value as a string.
-std::optional<double> number_of(const json::value& value) {
-  double out = 0;
-  if (const auto* text = value.if_string()) {
-    const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), out);
-    if (code != std::errc() || end != text->data() + text->size()) return std::nullopt;
-  } else if (value.is_number()) {
-    out = value.to_number<double>();
-  } else {
-    return std::nullopt;
-  }
-  if (!std::isfinite(out)) return std::nullopt;
-  return out;
-}
-
 json::value parsed(std::string_view text) {
   json::error_code code;
   json::value out = json::parse(json::string_view(text.data(), text.size()), code);
@@ -36,17 +21,24 @@ const json::value* find(const json::value& in, const char* key) {
   return object == nullptr ? nullptr : object->if_contains(key);
 }
 
-bool is_present(const json::value& sensor) {
-  const json::value* present = find(sensor, "is_present");
-  return present != nullptr && (*present == "true" || *present == true);
+/// The text of a member; empty if there is none. XRT writes every value as a text.
+std::string_view text_of(const json::value& in, const char* key) {
+  const json::value* member = find(in, key);
+  const auto* text = member == nullptr ? nullptr : member->if_string();
+  return text == nullptr ? std::string_view() : std::string_view(text->data(), text->size());
+}
+
+std::optional<double> number_of(std::string_view text) {
+  double out = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const bool whole = code == std::errc() && end == text.data() + text.size();
+  return whole && std::isfinite(out) ? std::optional(out) : std::nullopt;
 }
 
 }  // namespace
 
 std::optional<double> power_watts_of(std::string_view electrical) {
-  const json::value document = parsed(electrical);
-  const json::value* watts = find(document, "power_consumption_watts");
-  return watts == nullptr ? std::nullopt : number_of(*watts);
+  return number_of(text_of(parsed(electrical), "power_consumption_watts"));
 }
 
 std::optional<double> hottest_celsius_of(std::string_view thermal) {
@@ -55,9 +47,9 @@ std::optional<double> hottest_celsius_of(std::string_view thermal) {
   std::optional<double> hottest;
   if (sensors == nullptr || !sensors->is_array()) return hottest;
   for (const json::value& sensor : sensors->as_array()) {
-    const json::value* text = find(sensor, "temp_C");
-    const auto celsius = text == nullptr || !is_present(sensor) ? std::nullopt : number_of(*text);
-    if (celsius) hottest = std::max(hottest.value_or(*celsius), *celsius);
+    const auto celsius = number_of(text_of(sensor, "temp_C"));
+    if (celsius && text_of(sensor, "is_present") == "true")
+      hottest = std::max(hottest.value_or(*celsius), *celsius);
   }
   return hottest;
 }

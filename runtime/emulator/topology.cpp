@@ -11,8 +11,7 @@ namespace millrace::runtime::emulator {
 
 namespace {
 
-constexpr std::string_view kFirstWord = "millrace-emulation";
-constexpr std::string_view kVersion = "1";
+constexpr char kFirstRecord[] = "millrace-emulation 1";
 
 Error wrong(std::string message) {
   return Error(ErrorCode::kInvalidInput, "MILLRACE_EMULATION: " + message);
@@ -65,7 +64,7 @@ Result<Topology::End> parse_end(std::string_view text, const Topology& topology)
 }  // namespace
 
 std::string to_text(const Topology& topology) {
-  std::string text = std::string(kFirstWord) + " " + std::string(kVersion);
+  std::string text = kFirstRecord;
   for (const auto& card : topology.cards)
     text += ";card " + card.name + " " + card.device + " " + std::to_string(card.memory_bytes);
   const auto end = [](const Topology::End& e) {
@@ -106,9 +105,8 @@ Status parse_options(std::string_view text, Topology::Options& options) {
 Result<Topology> parse_topology(std::string_view text) {
   Topology topology;
   const auto records = split(text, ';');
-  if (records.empty() || records[0] != std::string(kFirstWord) + " " + std::string(kVersion))
-    return wrong("does not begin with '" + std::string(kFirstWord) + " " + std::string(kVersion) +
-                 "'; let millrace write it");
+  if (records.empty() || records[0] != kFirstRecord)
+    return wrong(std::string("does not begin with '") + kFirstRecord + "'; let millrace write it");
   std::set<std::string> names;
   std::set<std::pair<std::uint32_t, std::uint32_t>> used;
   for (std::size_t i = 1; i < records.size(); ++i) {

@@ -159,11 +159,11 @@ Result<fs::path> build_runtime(const Cache& cache, const Toolchain& tools, const
 /// Writes the folder's files and the text around them to `scratch`. Returns the memory files among them.
 Result<Words> lay_out(const Source& source, const fs::path& scratch) {
   Words memories;
-  for (const SourceFile& file : source.files) {
+  for (const auto& [path, content] : source.files) {
     std::error_code code;
-    fs::create_directories((scratch / file.path).parent_path(), code);
-    MILLRACE_TRY(write_scratch_file(scratch / file.path, file.content));
-    if (!file.path.ends_with(".sv") && !file.path.ends_with(".f")) memories.push_back(file.path);
+    fs::create_directories((scratch / path).parent_path(), code);
+    MILLRACE_TRY(write_scratch_file(scratch / path, content));
+    if (!path.ends_with(".sv") && !path.ends_with(".f")) memories.push_back(path);
   }
   MILLRACE_TRY(write_scratch_file(scratch / kHeader, wrapper_header()));
   MILLRACE_TRY(

@@ -3,7 +3,6 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <map>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
@@ -178,9 +177,9 @@ Result<std::vector<Layer>> parse_layers(const Object& document) {
 }
 
 /// The digest as design.json has it: the sha256 of lines "<sha256>  <path>".
-std::string digest_of(const std::vector<SourceFile>& files) {
+std::string digest_of(const std::map<std::string, std::string>& files) {
   std::string lines;
-  for (const SourceFile& file : files) lines += sha256_hex(file.content) + "  " + file.path + "\n";
+  for (const auto& [path, content] : files) lines += sha256_hex(content) + "  " + path + "\n";
   return sha256_hex(lines);
 }
 
@@ -265,11 +264,9 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
       return Error(ErrorCode::kCorrupt, where + ": '" + printable(path) + "' is nothing that compile writes");
     auto content = read_text_file(it->path(), kMaxSourceBytes);
     if (!content.ok()) return content.error();
-    source.files.push_back({path, std::move(*content)});
+    source.files.emplace(path, std::move(*content));
   }
   if (code) return Error(ErrorCode::kEnvironment, folder.string() + ": cannot be listed: " + code.message());
-  std::sort(source.files.begin(), source.files.end(),
-            [](const SourceFile& a, const SourceFile& b) { return a.path < b.path; });
   if (digest_of(source.files) != source.design.digest)
     return Error(ErrorCode::kCorrupt,
                  where +

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,17 +71,11 @@ struct Design {
 /// key. kUnsupported: another schema.
 Result<Design> parse_design(std::string_view json);
 
-/// A file of the folder, as it was when the folder was read.
-struct SourceFile {
-  std::string path;  // in the folder
-  std::string content;
-};
-
 /// A partition's folder, read as a whole.
 struct Source {
   Design design;
-  std::string design_json;        // the text of design.json
-  std::vector<SourceFile> files;  // all but design.json, sorted by path
+  std::string design_json;                   // the text of design.json
+  std::map<std::string, std::string> files;  // all but design.json: path in the folder -> content
 };
 
 /// Reads `<deployment>/rtl/<partition>`. kNotFound: the deployment has no such folder. kCorrupt: the files do

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -12,9 +13,13 @@ namespace millrace::runtime::rtl {
 namespace {
 
 constexpr int kResetCycles = 8;
-constexpr std::size_t kWordBytes = 8;           // of the loading stream
+constexpr std::size_t kLoadWordBytes = 8;       // of the loading stream
 constexpr std::uint64_t kSettleCycles = 8;      // from the last hop into a table
 constexpr std::uint64_t kReadAheadWords = 128;  // more than any reader of weights reads ahead
+
+constexpr std::uint64_t kWordBytes = 64;
+constexpr std::size_t kMostBursts = 8;  // that a port may have under way
+constexpr std::uint8_t kOkay = 0, kDecodeError = 3;
 
 /// The latency of an Alveo U280's memories when a page must be opened first: 137.8 ns for HBM, 106.7 ns for
 /// DDR4, as measured by Wang et al. ("Shuhai", FCCM 2020).
@@ -31,6 +36,52 @@ bool find(void* library, const char* name, Function*& function) {
 }
 
 }  // namespace
+
+void MemoryModel::stall(double probability, std::uint64_t seed) {
+  threshold_ = static_cast<std::uint64_t>(std::ldexp(std::clamp(probability, 0.0, 1.0), 53)) << 11U;
+  random_.seed(seed);
+}
+
+void MemoryModel::drive() {
+  for (Port& port : ports_) {
+    const abi::ReadPort& s = port.signals;
+    *s.arready = port.bursts.size() < kMostBursts && !port.hold_address ? 1 : 0;
+    if (!port.offered)
+      port.offered = !port.bursts.empty() && now_ >= port.bursts.front().due && !port.hold_word;
+    *s.rvalid = port.offered ? 1 : 0;
+    if (!port.offered) continue;
+    const Burst& burst = port.bursts.front();
+    const std::uint64_t at = burst.address - kBase;
+    const bool inside = burst.address >= kBase && at + kWordBytes <= content_.size();
+    if (inside) std::memcpy(s.rdata, content_.data() + at, kWordBytes);
+    *s.rresp = inside ? kOkay : kDecodeError;
+    *s.rlast = burst.words == 1 ? 1 : 0;
+  }
+}
+
+void MemoryModel::sample() {
+  for (Port& port : ports_) {
+    const abi::ReadPort& s = port.signals;
+    if (port.offered && *s.rready != 0) {
+      port.offered = false;
+      Burst& burst = port.bursts.front();
+      burst.address += kWordBytes;
+      if (--burst.words == 0) port.bursts.pop_front();
+    }
+    if (*s.arvalid != 0 && *s.arready != 0)
+      port.bursts.push_back({*s.araddr, std::uint64_t{*s.arlen} + 1, now_ + latency_});
+    port.hold_address = chance();
+    port.hold_word = chance();
+  }
+  ++now_;
+}
+
+void MemoryModel::reset() {
+  for (Port& port : ports_) {
+    port.bursts.clear();
+    port.offered = port.hold_address = port.hold_word = false;
+  }
+}
 
 Result<std::unique_ptr<Simulation>> Simulation::open(const std::filesystem::path& entry, std::uint64_t seed) {
   MILLRACE_ASSIGN(const std::string json, read_text_file(entry / "design.json"));
@@ -114,9 +165,9 @@ Status Simulation::load_constants(std::span<const std::byte> words) {
 }
 
 Status Simulation::begin_load(std::span<const std::byte> words) {
-  if (words.size() != design_.load_words * kWordBytes)
+  if (words.size() != design_.load_words * kLoadWordBytes)
     return Error(ErrorCode::kCorrupt, "partition '" + design_.partition + "' takes " +
-                                          std::to_string(design_.load_words * kWordBytes) +
+                                          std::to_string(design_.load_words * kLoadWordBytes) +
                                           " bytes of constants, the parameters have " +
                                           std::to_string(words.size()) + "; compile the model again");
   reset();
@@ -130,7 +181,7 @@ Result<bool> Simulation::load_more(std::uint64_t cycles) {
   for (; cycles > 0 && load_cycle_ < all; --cycles, ++load_cycle_) {
     const bool word = load_cycle_ < design_.load_words;
     if (load_.valid != nullptr) *load_.valid = word ? 1 : 0;
-    if (word) std::memcpy(load_.data, loading_.data() + load_cycle_ * kWordBytes, kWordBytes);
+    if (word) std::memcpy(load_.data, loading_.data() + load_cycle_ * kLoadWordBytes, kLoadWordBytes);
     settle();
     tick();
   }

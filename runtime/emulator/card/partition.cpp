@@ -82,16 +82,13 @@ Partition::Partition(const kernels::Program& program, CardServices& services, st
 bool Partition::advance() {
   bool moved = take_parameters();
   for (auto& output : outputs_) moved |= hand_on(output);
-  for (auto& input : inputs_) moved |= take_in(input);
+  for (auto& input : inputs_)
+    moved |= input.channel.unit != nullptr ? take_from_host(input) : take_from_link(input);
   if (compute()) {
     moved = true;
     for (auto& output : outputs_) hand_on(output);
   }
   return moved;
-}
-
-bool Partition::take_in(Input& input) {
-  return input.channel.unit != nullptr ? take_from_host(input) : take_from_link(input);
 }
 
 bool Partition::take_from_host(Input& input) {

@@ -107,7 +107,6 @@ class Partition {
   bool take_parameters();
   Status use_parameters(const Command& run);
   Status continue_loading();
-  bool take_in(Input& input);
   bool take_from_host(Input& input);
   bool take_from_link(Input& input);
   bool hand_on(Output& output);

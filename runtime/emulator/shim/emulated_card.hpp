@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runtime/emulator/protocol.hpp"
-#include "runtime/emulator/shim/device_memory.hpp"
 #include "runtime/emulator/shim/image_layout.hpp"
 #include "runtime/emulator/topology.hpp"
 
