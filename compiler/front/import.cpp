@@ -12,7 +12,6 @@
 #include "compiler/front/tensor.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/operators/operators.hpp"
-#include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
 
 namespace millrace::compiler {
@@ -28,7 +27,6 @@ using graph::to_string;
 using graph::Type;
 using graph::ValueId;
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
 constexpr int kMostNodes = 20000;
 constexpr std::int64_t kOldestOpset = 9;
 
@@ -441,13 +439,6 @@ Result<Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
   MILLRACE_TRY(parse(bytes, model));
   bytes = {};  // frees memory for the weights
   return Importer(model, directory, unquantised).run(name);
-}
-
-Result<Graph> import_onnx(const std::filesystem::path& path) {
-  MILLRACE_ASSIGN(std::vector<std::byte> bytes, read_file(path, kMostFileBytes));
-  auto result = import_onnx(std::move(bytes), path.stem().string(), path.parent_path());
-  if (!result.ok()) return result.error().within(path.string());
-  return result;
 }
 
 }  // namespace millrace::compiler

@@ -11,17 +11,14 @@
 
 namespace millrace::compiler {
 
-/// Reads and checks a model and infers all shapes. The graph is at Level::kImported. If the first axis of an input
-/// is symbolic or unknown, it is the batch and counts as 1. Weights in external files beside the model are read.
-/// Errors name the file, and the node or value: kNotFound, kInvalidInput (not ONNX, truncated, inconsistent,
-/// weights missing), kUnsupported (dynamic shapes, unsupported operators, no quantisers).
-Result<graph::Graph> import_onnx(const std::filesystem::path& path);
-
 /// Whether the model must have quantisers or must have none. In the latter case, passes::assume_quantised() must
 /// follow.
 enum class FloatModel { kRefused, kRequired };
 
-/// The same from the bytes of a file. External weights are read from `directory`.
+/// Reads and checks the bytes of a model file and infers all shapes. The graph is at Level::kImported. If the first
+/// axis of an input is symbolic or unknown, it is the batch and counts as 1. External weights are read from
+/// `directory`. Errors name the node or value: kNotFound (weights), kInvalidInput (not ONNX, truncated, inconsistent,
+/// weights missing), kUnsupported (dynamic shapes, unsupported operators, no quantisers).
 Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                                  const std::filesystem::path& directory = {},
                                  FloatModel unquantised = FloatModel::kRefused);

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <span>
 
-#include "compiler/front/import.hpp"
-#include "compiler/passes/passes.hpp"
 #include "kernels/fast/executor.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
@@ -93,11 +91,12 @@ Result<Frames> load_frames(const std::string& net) {
   return load_npy(root / net / "input_f32.npy");
 }
 
-Result<Compiled> compile_model(const std::filesystem::path& onnx) {
-  MILLRACE_ASSIGN(compiler::graph::Graph graph, compiler::import_onnx(onnx));
-  MILLRACE_ASSIGN(graph, compiler::passes::run_standard_passes(std::move(graph)));
-  MILLRACE_ASSIGN(kernels::Program program, compiler::passes::build_program(graph));
-  return Compiled{std::move(graph), std::move(program)};
+Result<compiler::Model> compile_model(const std::filesystem::path& onnx) {
+  compiler::ModelOptions options;
+  options.model = onnx;
+  std::vector<compiler::StepTime> times;
+  compiler::Steps steps(times);
+  return compiler::read_model(options, steps);
 }
 
 Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/graph/graph.hpp"
+#include "compiler/front/read_model.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 
@@ -32,12 +32,8 @@ Result<Frames> load_npy(const std::filesystem::path& path);
 Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_shape,
                 const std::filesystem::path& path);
 
-/// A model after import, all passes and build_program.
-struct Compiled {
-  compiler::graph::Graph graph;  // integer operations
-  kernels::Program program;
-};
-Result<Compiled> compile_model(const std::filesystem::path& onnx);
+/// Imports and lowers a model.
+Result<compiler::Model> compile_model(const std::filesystem::path& onnx);
 
 /// The reference's float32 outputs for the first `count` frames.
 Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count);

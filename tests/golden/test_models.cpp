@@ -170,7 +170,7 @@ TEST_P(ComparedModel, OutputsAgreeWithOnnxRuntimeOnAllSuppliedInputs) {
   ASSERT_TRUE(inputs.ok()) << inputs.error().message();
   const Status installed = onnxruntime_is_installed();
   ASSERT_TRUE(installed.ok()) << installed.error().message();
-  const auto wanted = run_onnxruntime(onnx(), *inputs, compiled->graph.input_signatures[0].shape);
+  const auto wanted = run_onnxruntime(onnx(), *inputs, compiled->info.inputs[0].shape);
   ASSERT_TRUE(wanted.ok()) << wanted.error().message();
   const Frames got = run_fast(compiled->program, *inputs, inputs->count);
   ASSERT_EQ(got.data.size(), wanted->data.size());

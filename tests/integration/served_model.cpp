@@ -10,8 +10,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "compiler/front/import.hpp"
-#include "compiler/passes/passes.hpp"
+#include "compiler/front/read_model.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
@@ -61,13 +60,13 @@ std::vector<std::string> with(std::vector<std::string> command, const std::vecto
 }  // namespace
 
 kernels::Program program_of(const fs::path& onnx) {
-  const auto value = [](auto result) {
-    if (!result.ok()) throw std::runtime_error(result.error().message());
-    return std::move(*result);
-  };
-  auto graph = value(compiler::import_onnx(onnx));
-  graph = value(compiler::passes::run_standard_passes(std::move(graph)));
-  return value(compiler::passes::build_program(graph));
+  compiler::ModelOptions options;
+  options.model = onnx;
+  std::vector<compiler::StepTime> times;
+  compiler::Steps steps(times);
+  auto model = compiler::read_model(options, steps);
+  if (!model.ok()) throw std::runtime_error(model.error().message());
+  return std::move(model->program);
 }
 
 fs::path write_one_card(const fs::path& folder, const std::string& device) {

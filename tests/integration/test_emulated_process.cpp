@@ -9,12 +9,11 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "compiler/front/import.hpp"
-#include "compiler/passes/passes.hpp"
 #include "emulated_host.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "served_model.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
@@ -108,16 +107,11 @@ TEST(EmulatedProcess, RunsAFrameThroughThreeCardsWithXrtAlone) {
 
 /// The integer part of a model file, between its quantiser and its dequantiser.
 kernels::Program integers_of(const std::filesystem::path& model) {
-  auto graph = compiler::import_onnx(model);
-  if (!graph.ok()) throw std::runtime_error(graph.error().message());
-  auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
-  if (!lowered.ok()) throw std::runtime_error(lowered.error().message());
-  auto program = compiler::passes::build_program(*lowered);
-  if (!program.ok()) throw std::runtime_error(program.error().message());
+  const kernels::Program program = program_of(model);
   std::vector<std::uint32_t> blocks;
-  for (std::uint32_t i = 0; i < program->blocks.size(); ++i)
-    if (!kernels::is_host_only(*program, program->blocks[i])) blocks.push_back(i);
-  return kernels::extract(*program, blocks, "integers");
+  for (std::uint32_t i = 0; i < program.blocks.size(); ++i)
+    if (!kernels::is_host_only(program, program.blocks[i])) blocks.push_back(i);
+  return kernels::extract(program, blocks, "integers");
 }
 
 TEST(EmulatedProcess, RunsACompiledLeNetOnThreeCardsWithXrtAlone) {

@@ -11,7 +11,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "compiler/front/import.hpp"
+#include "compiler/front/read_model.hpp"
 #include "compiler/passes/passes.hpp"
 #include "import_models.hpp"
 #include "runtime/base/file.hpp"
@@ -20,6 +20,15 @@ namespace millrace::tests {
 namespace {
 
 using compiler::graph::Shape;
+
+/// The model in a file, as commands read it.
+Result<compiler::Model> read_file_model(const std::filesystem::path& path) {
+  compiler::ModelOptions options;
+  options.model = path;
+  std::vector<compiler::StepTime> times;
+  compiler::Steps steps(times);
+  return compiler::read_model(options, steps);
+}
 
 template <class T>
 void expect_refused(const Result<T>& result, ErrorCode code, const std::vector<std::string>& says) {
@@ -91,9 +100,9 @@ TEST(Import, TellsEmptyForeignAndTruncatedFilesApart) {
 
 TEST(Import, RefusesMissingFilesAndDirectoriesByPath) {
   const TemporaryDirectory directory("millrace-import");
-  const auto missing = compiler::import_onnx(directory.path() / "missing.onnx");
+  const auto missing = read_file_model(directory.path() / "missing.onnx");
   expect_refused(missing, ErrorCode::kNotFound, {"missing.onnx"});
-  expect_refused(compiler::import_onnx(directory.path()), ErrorCode::kInvalidInput, {"directory"});
+  expect_refused(read_file_model(directory.path()), ErrorCode::kInvalidInput, {"directory"});
 }
 
 TEST(Import, ListsAllUnsupportedOperatorsWithTheirReasons) {
@@ -145,7 +154,7 @@ TEST(Import, ReadsExternalWeightsOnlyFromBelowTheModelsFolder) {
   auto* location = make_external(m);
   const auto import = [&] {
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
-    return compiler::import_onnx(directory.path() / "m.onnx");
+    return read_file_model(directory.path() / "m.onnx");
   };
   expect_refused(import(), ErrorCode::kNotFound, {"'w_q'", "weights.bin", "missing"});
   std::ofstream(directory.path() / "weights.bin", std::ios::binary) << std::string(53, '\1');
@@ -171,7 +180,7 @@ TEST(Import, RefusesExternalWeightsBehindALinkToOutsideTheModelsFolder) {
   const auto import = [&](const char* name) {
     location->set_value(name);
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
-    return compiler::import_onnx(directory.path() / "m.onnx");
+    return read_file_model(directory.path() / "m.onnx");
   };
   for (const char* name : {"link", "folder/weights.bin"})
     expect_refused(import(name), ErrorCode::kInvalidInput, {"'w_q'", name, "leads outside"});
@@ -243,7 +252,7 @@ TEST(Import, RefusesExternalWeightsInADeviceWithoutReadingIt) {
   if (::mknod(zero.c_str(), S_IFCHR | 0600, kZero) != 0)
     GTEST_SKIP() << "only root may make a device: " << std::strerror(errno);
   ::alarm(20);  // the import reads without end: the test dies instead of hanging
-  expect_refused(compiler::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
+  expect_refused(read_file_model(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
                  {"'w_q'", zero + ": is a pipe, device or socket"});
   ::alarm(0);
 }
@@ -260,7 +269,7 @@ TEST(Import, RefusesExternalWeightsInAPipeOrFolderWithoutBlocking) {
     location->set_value(name);
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
     const std::string path = (directory.path() / name).string();
-    expect_refused(compiler::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
+    expect_refused(read_file_model(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
                    {"'w_q'", path, ": is a "});
   }
   ::alarm(0);
