@@ -107,7 +107,7 @@ Outcome lower_clip(Site& site) {
   return give_step(site, Step::clip(*low, *high));
 }
 
-/// Supported along the channels of a vector or of [1, C, H, W].
+/// Softmax is supported along the channels of a vector or of [1, C, H, W].
 Outcome lower_softmax(Site& site) {
   const Shape& x = site.in(0).shape;
   const bool joins_axes = site.op.opset < 13;  // all axes from the operator's axis on count as one

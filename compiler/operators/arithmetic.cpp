@@ -19,7 +19,7 @@ std::string infer_binary(Inference& c) {
   return {};
 }
 
-/// For each element of `shape`, in order: the element of the broadcast `operand`.
+/// For each element of `shape`, in order: which element of `operand` it gets when `operand` is broadcast to `shape`.
 std::vector<std::size_t> broadcast_indices(const Shape& operand, const Shape& shape) {
   const std::vector<std::int64_t> own = graph::strides_of(operand);
   std::vector<std::int64_t> strides(shape.size(), 0);
@@ -242,7 +242,7 @@ std::string infer_batch_normalisation(Inference& c) {
   return {};
 }
 
-/// A factor and an addend per channel. Requantisation absorbs both.
+/// BatchNormalization becomes a factor and an addend per channel, which requantisation absorbs.
 Outcome lower_batch_normalisation(Site& site) {
   const Constant *scale = site.constant(1), *bias = site.constant(2), *mean = site.constant(3),
                  *variance = site.constant(4);
@@ -284,7 +284,7 @@ constexpr Operator kArithmetic[] = {
 
 }  // namespace
 
-/// One multiplication is fused, as in ONNX Runtime's compiled code.
+/// ONNX Runtime's compiled code fuses one multiplication and addition here, so this function calls std::fma().
 float qlinear_add_of_zeros(const Step& a, const Step& b, const Step& quantise, std::int64_t shift) {
   const auto zero = [shift](const Step& s) { return static_cast<float>(s.integers[0] + shift); };
   const float factor_a = a.floats[0] / quantise.floats[0], factor_b = b.floats[0] / quantise.floats[0];

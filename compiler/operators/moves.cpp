@@ -21,7 +21,7 @@ Constant take(const Constant& from, const std::vector<std::size_t>& indices) {
   return c;
 }
 
-/// The element count before and after an axis.
+/// How many indices the axes before `axis` have together.
 std::int64_t elements_before(const Shape& shape, std::size_t axis) {
   return elements({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)});
 }
@@ -116,7 +116,7 @@ std::string infer_unsqueeze(Inference& c) {
 
 // Transpose.
 
-/// The permutation; without the attribute, all axes are reversed.
+/// The permutation of a Transpose. If its attribute perm is missing, all axes are reversed.
 std::vector<std::int64_t> permutation(const OnnxOperator& op, std::size_t rank) {
   std::vector<std::int64_t> perm = op.integers("perm", {});
   if (perm.empty())
@@ -265,7 +265,7 @@ std::string infer_slice(Inference& c) {
   return {};
 }
 
-/// Of one axis, as graphs that compute shapes need it.
+/// Only a vector is sliced, which is enough for graphs that compute shapes.
 std::optional<Constant> fold_slice(const OnnxOperator&, const Inputs& in, const Value& output) {
   if (in.size() < 3 || in[1] == nullptr || in[2] == nullptr || in[0]->shape.size() != 1) return std::nullopt;
   if (in[1]->constant->integers.size() != 1) return std::nullopt;

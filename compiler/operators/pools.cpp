@@ -115,7 +115,7 @@ Chain average_chain(Site& site, const Window& window, bool global, float scale, 
   if (global)
     return {{Step::to_float(), Step::multiply({scale / (result_scale * count)}),
              Step::quantise({1.0F}, zero, quantise.lowest, quantise.highest)}};
-  // The zero point is added before rounding, so a tie goes to the even result.
+  // ONNX Runtime adds the zero point before it rounds, so a tie goes to the even result.
   note_inexact_average(site, scale);
   const std::int64_t shift = made_unsigned ? 128 : 0;
   return {{Step::dequantise({scale}, 0), Step::divide({count}), Step::divide({result_scale}),

@@ -1,5 +1,5 @@
-// Convolutions and matrix products: in float32 between quantisers (QDQ), on integers (Integer), and with
-// their scales as inputs (QLinear).
+// Convolutions and matrix products: in float32 between quantisers (QDQ), and on integers (ConvInteger,
+// MatMulInteger).
 #include "compiler/graph/graph.hpp"
 #include "compiler/operators/qdq.hpp"
 
@@ -69,7 +69,7 @@ std::string multiply_gemm(Inference& c, std::size_t a, std::size_t b) {
   return {};
 }
 
-/// (x, w) in float32.
+/// For products in float32, whose inputs are (x, w).
 std::string infer_float(Inference& c, ProductShape shape) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   c.type = c.in(0).type;
@@ -77,7 +77,7 @@ std::string infer_float(Inference& c, ProductShape shape) {
   return shape(c, 0, 1);
 }
 
-/// (x, w, zero of x, zero of w) on integers, with `channels` output channels.
+/// For products of integers, whose inputs are (x, w, zero point of x, zero points of w).
 std::string infer_integer(Inference& c, ProductShape shape, std::int64_t (*channels)(const Shape&)) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(1).type.is_integer()) return "takes integers";
@@ -128,7 +128,7 @@ std::string check(const Site& site, const Product& p) {
   return {};
 }
 
-/// The sum with its weights as they are in the file.
+/// The sum of products, with its weights as they are in the file.
 graph::Accumulate with_weights(const Site& site, const Product& p, std::int64_t channels) {
   graph::Accumulate a = p.sum;
   a.out_channels = channels;
@@ -160,7 +160,7 @@ std::int64_t matrix_channels(const Value& weights, bool transposed) {
   return weights.shape.size() < 2 ? 0 : weights.shape[weights.shape.size() - (transposed ? 2 : 1)];
 }
 
-/// A window over one or two spatial axes.
+/// Lowers a convolution over one or two spatial axes.
 Outcome emit_convolution(Site& site, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (std::string why = check(site, p); !why.empty()) return why;
@@ -177,7 +177,7 @@ Outcome emit_convolution(Site& site, const Product& p) {
   return emit(site, std::move(a), p, x, {1, channels, window->out_h, window->out_w});
 }
 
-/// [K, N] as [N, K].
+/// Transposes weights from [K, N] to [N, K].
 std::shared_ptr<const Constant> transpose_weights(const Constant& weights, std::int64_t rows,
                                                   std::int64_t columns) {
   Constant turned;
@@ -189,7 +189,7 @@ std::shared_ptr<const Constant> transpose_weights(const Constant& weights, std::
   return std::make_shared<const Constant>(std::move(turned));
 }
 
-/// x [.., T, K] times weights [K, N]; [N, K] if `transposed`.
+/// Lowers the product of x [.., T, K] and weights [K, N], which are [N, K] if `transposed`.
 Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (std::string why = check(site, p); !why.empty()) return why;
@@ -206,7 +206,7 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
     const ValueId x = x_shape.size() == 2 ? p.x : site.move(p.x, {}, {1, k}, ".flat");
     return emit(site, std::move(a), p, x, {1, channels});
   }
-  // Several rows become a 1 x 1 window over them, with the channels first as everywhere.
+  // A product with several rows becomes a convolution with a 1 x 1 window over the rows.
   const ValueId flat = site.move(p.x, {}, {rows, k}, ".rows");
   const ValueId turned = site.move(flat, {1, 0}, {1, k, 1, rows}, ".turned");
   return emit(site, std::move(a), p, turned, {1, channels, 1, rows}, {0, 2, 3, 1});
@@ -263,7 +263,7 @@ Outcome lower_gemm(Site& site) {
   return emit_matrix_product(site, transposed, *p);
 }
 
-/// The operands of a product on integers: (x, w, zero of x, zero of w).
+/// Reads the operands of ConvInteger or MatMulInteger: (x, w, zero point of x, zero points of w).
 std::optional<Product> integer_operands(const Site& site, std::string& why) {
   Product p{site.node.inputs[0], site.node.inputs[1]};
   for (const std::size_t i : {2U, 3U})

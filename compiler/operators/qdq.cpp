@@ -18,7 +18,7 @@ bool is_move_or_max(const Node* n) {
          (std::holds_alternative<Move>(n->operation) || std::holds_alternative<graph::MaxPool>(n->operation));
 }
 
-/// Whether these integers come from a quantiser and one dequantiser reads them for one reader. ONNX Runtime
+/// Whether a quantiser gives the integers `q` and one dequantiser, which has one reader, reads them. ONNX Runtime
 /// converts int8 tensors between such a pair to uint8, because its x86 kernels are made for uint8.
 bool is_between_a_pair(const Site& site, ValueId q) {
   const auto producer = [&site](ValueId v) { return producer_of(site.graph, site.uses, v); };
@@ -33,7 +33,7 @@ bool is_between_a_pair(const Site& site, ValueId q) {
          dequantise != nullptr && !dequantise->qlinear && site.uses.readers[reader->outputs[0]].size() <= 1;
 }
 
-/// Whether quantised results are the same with and without the clamp.
+/// Whether `quantise` gives the same results with and without `clamp` before it.
 bool changes_nothing(const Step& clamp, const Step& quantise) {
   const Chain with{{clamp, quantise}}, without{{quantise}};
   for (const float x : {std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max()}) {

@@ -20,7 +20,7 @@ constexpr Operator kQOperators[] = {
     row("QLinearGlobalAveragePool", kMicrosoft, {.type = "GlobalAveragePool", .result = 3}),
     row("QLinearConcat", kMicrosoft, {.type = "Concat", .first = 2, .operands = 0, .result = 0})};
 
-/// Replaces one node.
+/// Replaces one node in QOperator form.
 class Expander {
  public:
   Expander(Graph& graph, const Node& node, graph::Names& names, std::vector<Node>& out)

@@ -30,7 +30,7 @@ std::int64_t saturate32(std::int64_t x) {
                                 std::numeric_limits<std::int32_t>::max());
 }
 
-/// A chain that only clamps needs no proof: its multiplier is 1 and its shift 0.
+/// Whether the chain only clamps. Such a chain needs no proof: its multiplier is 1 and its shift 0.
 bool only_clamps(const Chain& chain) {
   return std::all_of(chain.steps.begin(), chain.steps.end(),
                      [](const Step& s) { return s.kind == Step::Kind::kClampInteger; });
@@ -51,7 +51,7 @@ Requantise clamp_only(const Chain& chain, Type output) {
   return r;
 }
 
-/// Compares the results of all accumulators.
+/// Whether `ordered` holds for the results of every two neighbouring accumulators in the range.
 template <class Ordered>
 bool is_sorted(const Chain& chain, Range range, std::size_t channel, Ordered ordered) {
   std::int64_t before = chain.evaluate(range.lowest, channel);
@@ -167,7 +167,7 @@ void negate_falling(Folded& f, const std::vector<bool>& falling) {
   }
 }
 
-/// The ranges of sums that inputs of a type can give.
+/// The ranges of the sums that inputs of one type can give.
 struct SumRanges {
   std::vector<Range> results;  // of complete sums, one per channel
   Range partial;               // of all partial sums, in any order

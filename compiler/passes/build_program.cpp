@@ -158,7 +158,7 @@ class ProgramBuilder {
   const Type& type_of(const Node& n) const { return graph_.value(n.outputs[0]).type; }
   kernels::ElementType stored_type(TensorIndex t) const { return program_.tensors[t].type; }
 
-  /// The order in which the elements of `v` are stored.
+  /// The order in which the elements of `v` are stored, as in Stored::map.
   IndexMap order_of(ValueId v) const {
     return stored_[v].map != nullptr ? *stored_[v].map : dataflow_map(shape_of(v));
   }
@@ -174,7 +174,7 @@ class ProgramBuilder {
     return static_cast<TensorIndex>(program_.tensors.size() - 1);
   }
 
-  /// Operations that do not change elements keep what the elements represent.
+  /// Gives a tensor the scale of the tensor whose elements it holds unchanged, unless it has one.
   void inherit_meaning(TensorIndex to, TensorIndex from) {
     if (!program_.tensors[to].scale.empty()) return;
     program_.tensors[to].scale = program_.tensors[from].scale;
@@ -194,7 +194,7 @@ class ProgramBuilder {
     return shape.size() == 1 ? std::vector<std::uint32_t>{1} : narrow({shape.begin() + 1, shape.end()});
   }
 
-  /// Inputs keep the model's order. If that is the dataflow's order, they have its shape.
+  /// Model inputs keep the model's order of elements. If that equals the dataflow's order, they get its shape too.
   Status add_input(ValueId v, const std::string& name) {
     const Value& value = graph_.value(v);
     if (value.type.is_float() ? value.type.bits != 32 : !value.type.is_integer() || value.type.bits > 32)

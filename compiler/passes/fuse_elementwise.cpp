@@ -23,9 +23,9 @@ bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
 
 bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
-  // The host's quantiser stays a node of its own.
+  // The quantiser of a model input runs on the host, so it stays a node of its own.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
-  // A float is no value of the dataflow and may be computed twice. Integers that others read, or that the host
+  // Floats are not stored in the dataflow, so they may be computed twice. Integers that others read, or that the host
   // converts to float, must stay.
   const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
@@ -126,7 +126,7 @@ bool along_channels(const Elementwise& e) {
   return e.chain.channels() == 1 || e.axis == 1;
 }
 
-/// Makes `n` produce the result of `reader`, whose work it has taken over. `reader` is left without outputs.
+/// Makes `n` produce the result of `reader`, because `n` now does the work of both. `reader` is left without outputs.
 void absorb(Node& n, Node& reader) {
   n.outputs = reader.outputs;
   n.sources = join_sources(n.sources, reader.sources);

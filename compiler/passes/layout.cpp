@@ -74,7 +74,7 @@ std::optional<kernels::Permute> find_permutation(const IndexMap& source) {
     p.dims.push_back(static_cast<std::uint32_t>(axes[order[i]].extent));
     p.perm[order[i]] = static_cast<std::uint32_t>(i);
   }
-  // The axes come from a few elements. Check them against all elements.
+  // The axes were found by looking at few elements. Check them against all elements.
   const graph::Shape shape(p.dims.begin(), p.dims.end());
   const graph::Move move{{p.perm.begin(), p.perm.end()}};
   if (graph::elements(shape) != static_cast<std::int64_t>(source.size()) || move_map(move, shape) != source)

@@ -41,8 +41,9 @@ void skip_dependents(Graph& graph) {
 
 }  // namespace
 
-/// Lowers ONNX operators that work on one element at a time, move elements or take a maximum: quantisers, Relu,
-/// arithmetic with constants, Reshape, MaxPool, Concat, Softmax; and sums of integers. Sums of floats stay for lower_qdq.
+/// Lowers ONNX operators that work on one element at a time, move elements or take a maximum (quantisers, Relu,
+/// arithmetic with constants, Reshape, MaxPool, Concat, Softmax), and sums of integers. lower_qdq() lowers sums of
+/// floats.
 Result<Graph> lower_elementwise(Graph graph) {
   return lower_operators(std::move(graph), &operators::Operator::lower_elementwise);
 }

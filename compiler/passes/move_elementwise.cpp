@@ -54,8 +54,8 @@ std::vector<Rising> copy_chain(Graph& graph, const std::vector<Rising>& chain, V
 }  // namespace
 
 Result<Graph> sink_dequantise(Graph graph) {
-  // In order, so that a dequantiser that sank below one node can sink below the next. A value with several readers
-  // is dequantised once per reader, which costs nothing once fused.
+  // Visits the nodes in order, so that a dequantiser that sank below one node can sink below the next. A value with
+  // several readers is dequantised once per reader. Fusion makes these dequantisers free.
   std::unordered_map<ValueId, Node> producers;
   std::vector<Node> out;
   const auto append = [&](Node n) {
@@ -85,8 +85,8 @@ Result<Graph> sink_dequantise(Graph graph) {
 
 Result<Graph> raise_quantise(Graph graph) {
   const graph::Uses uses(graph);
-  // From the last node to the first. Element-wise nodes that read a float which nothing else reads wait, by that
-  // float, until the node that produces it comes.
+  // Visits the nodes from the last to the first. An element-wise node waits if it is the only reader of its float
+  // input, until the node that produces this input is visited. The key is the input.
   std::map<ValueId, std::vector<Rising>> waiting;
   std::vector<std::vector<Node>> slots;  // from the last to the first
   const auto settle = [&slots](Rising& r) { slots[r.slot].push_back(std::move(r.node)); };

@@ -16,7 +16,7 @@ constexpr std::int64_t kLargestMultiplier = std::numeric_limits<std::int32_t>::m
 constexpr std::int64_t kLargestOffset = std::int64_t{1} << 61;
 // The most multipliers tried per shift. If more fit the slopes, a slightly larger shift has a line.
 constexpr std::int64_t kMultipliersTried = 8;
-// The first stride of the search around the place where a step is expected.
+// The first stride of the search around the accumulator where a step is expected.
 constexpr std::int64_t kStride = 3;
 
 /// One channel's step function over its reachable accumulators.
@@ -188,8 +188,8 @@ std::optional<Line> cheapest_line(const LineProblem& problem) {
   return std::nullopt;
 }
 
-/// Whether each channel may have a line. Quick, and the same for every rounding. Few channels that pass end as
-/// thresholds.
+/// Whether each channel may have a line. This test is quick and holds for every rounding. Few channels that pass it
+/// need thresholds after all.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
   return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
     return LineProblem(s, r.lowest, r.highest, {}).slopes().has_value();

@@ -32,7 +32,7 @@ void remove_unread(Graph& graph) {
 
 }  // namespace
 
-/// Operators whose inputs are all known become constants. Weights stay integers: DequantizeLinear is not folded.
+/// Replaces operators whose inputs are all known by constants. Weights stay integers: DequantizeLinear is not folded.
 Result<Graph> fold_constants(Graph graph) {
   std::vector<Node> kept;
   for (Node& n : graph.nodes) {
