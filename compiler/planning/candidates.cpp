@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/planning/lower.hpp"
 #include "compiler/planning/weights.hpp"
 #include "kernels/program/parameters.hpp"
 
@@ -59,66 +60,66 @@ auto sortable(const gen::Folding& f) {
                     f.weights, f.memory, f.variant);
 }
 
-/// The intervals that are far enough apart, the shortest and the longest included.
-std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const CandidateOptions& options) {
+/// The intervals that are at least kStep apart, the shortest and the longest included. Fewer candidates are quicker to
+/// choose from.
+std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all) {
+  constexpr double kStep = 1.02;
   std::vector<std::uint64_t> out;
   double next = 0;
   for (const auto interval : all) {
     if (static_cast<double>(interval) < next) continue;
     out.push_back(interval);
-    next = static_cast<double>(interval) * options.step;
+    next = static_cast<double>(interval) * kStep;
   }
   if (!all.empty() && out.back() != all.back()) out.push_back(all.back());
   return out;
 }
 
-Status add_block(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
-                 const gen::Generator& generator, const CandidateOptions& options,
-                 explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
+/// Adds the candidates of block i. `block` of `program` is that block, with its weights where they are to be.
+Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kernels::Program& program,
+                 const kernels::Block& block, const gen::Generator& generator) {
+  auto& ways = lowered.problem.operations[i].implementations;
+  auto& candidates = lowered.candidates.of_block[i];
   std::set<decltype(sortable({}))> seen;
   Interconnect known;
-  for (const auto interval : spaced(generator.intervals(), options))
+  const auto is_unrolled = [](const gen::Folding& folding) {
+    return folding.implementation == gen::Implementation::kUnrolled;
+  };
+  for (const auto interval : spaced(generator.intervals()))
     for (const auto& folding : generator.foldings(interval)) {
-      if (!options.unrolled && folding.implementation == gen::Implementation::kUnrolled) continue;
+      // Weights that are only assumed cannot become a circuit made of constants.
+      if (is_unrolled(folding) && !task.options.assume.empty()) continue;
       if (!seen.insert(sortable(folding)).second) continue;
-      auto asked = generator.candidate(catalog, folding);
+      auto candidate = generator.candidate(task.catalog, folding);
       // A folding can be quick enough and still impossible, because a unit takes fewer lanes.
-      if (!asked.ok() && asked.error().code() == ErrorCode::kInvalidInput) continue;
-      if (!asked.ok()) return asked.error();
-      gen::Candidate candidate = std::move(*asked);
+      if (!candidate.ok() && candidate.error().code() == ErrorCode::kInvalidInput) continue;
+      if (!candidate.ok()) return candidate.error();
       MILLRACE_ASSIGN(explore::Implementation way,
-                      weigh(catalog, program, program.blocks[block], candidate, options.ports, known));
+                      weigh(task.catalog, program, block, *candidate, lowered.candidates.ports, known));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
-      candidates.push_back(std::move(candidate));
-      auto& ways = operation.implementations;
+      candidates.push_back(std::move(*candidate));
       // A circuit made of constants never replaces another candidate, because it may be left out later.
       const auto comparable = [&](const explore::Implementation& other) {
-        const auto unrolled = gen::Implementation::kUnrolled;
-        return (candidates[other.candidate].folding.implementation == unrolled) ==
-               (candidates[way.candidate].folding.implementation == unrolled);
+        return is_unrolled(candidates[other.candidate].folding) == is_unrolled(folding);
       };
       if (std::any_of(ways.begin(), ways.end(),
                       [&](const auto& other) { return comparable(other) && as_good(other, way); }))
         continue;
-      ways.erase(std::remove_if(ways.begin(), ways.end(),
-                                [&](const auto& other) { return comparable(other) && as_good(way, other); }),
-                 ways.end());
+      std::erase_if(ways, [&](const auto& other) { return comparable(other) && as_good(way, other); });
       ways.push_back(std::move(way));
     }
   return {};
 }
 
 /// Adds ways to build the block with its weights in memory, if there is hardware that reads them.
-Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
-                    const CandidateOptions& options, explore::Operation& operation,
-                    std::vector<gen::Candidate>& candidates) {
-  const auto& baked = program.blocks[block];
+Status add_streamed(const Task& task, Lowered& lowered, std::uint32_t i) {
+  const auto& baked = lowered.program.blocks[i];
   if (baked.placement != kernels::Placement::kBaked || !gen::can_stream(baked)) return {};
-  const auto placed = placed_alone(program, block, kernels::Placement::kStreamed);
+  const auto placed = placed_alone(lowered.program, i, kernels::Placement::kStreamed);
   if (!placed.ok() && placed.error().code() == ErrorCode::kUnsupported) return {};  // sums too wide
   if (!placed.ok()) return placed.error();
   MILLRACE_ASSIGN(const auto generator, gen::Generator::make(*placed, 0));
-  return add_block(catalog, *placed, 0, *generator, options, operation, candidates);
+  return add_block(task, lowered, i, *placed, placed->blocks[0], *generator);
 }
 
 /// Drops the candidates that no remaining implementation refers to.
@@ -134,29 +135,27 @@ void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& can
 }
 
 /// Fills the block's candidates. If no generator has any, gives the reason.
-Result<std::string> add_hardware(const gen::Catalog& catalog, const kernels::Program& program,
-                                 std::uint32_t block, const CandidateOptions& options,
-                                 explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
-  const auto generator = gen::Generator::make(program, block, options.plugin.get());
+Result<std::string> add_hardware(const Task& task, Lowered& lowered, std::uint32_t i) {
+  const auto& block = lowered.program.blocks[i];
+  const auto generator = gen::Generator::make(lowered.program, i, task.plugin.get());
   if (!generator.ok() && generator.error().code() == ErrorCode::kUnsupported)
     return generator.error().message();
   if (!generator.ok()) return generator.error();
-  if (!options.hardware) return std::string();
-  MILLRACE_TRY(add_block(catalog, program, block, **generator, options, operation, candidates));
-  if (options.streamed) MILLRACE_TRY(add_streamed(catalog, program, block, options, operation, candidates));
-  drop_unused(operation, candidates);
-  return operation.implementations.empty() ? "block '" + program.blocks[block].name + "' has no folding"
-                                           : std::string();
+  if (!lowered.changes.hardware) return std::string();
+  MILLRACE_TRY(add_block(task, lowered, i, lowered.program, block, **generator));
+  if (lowered.changes.streamed) MILLRACE_TRY(add_streamed(task, lowered, i));
+  drop_unused(lowered.problem.operations[i], lowered.candidates.of_block[i]);
+  return lowered.candidates.of_block[i].empty() ? "block '" + block.name + "' has no folding" : std::string();
 }
 
 /// A block without hardware, on an emulated card.
-explore::Implementation emulated(const gen::Catalog& catalog, const kernels::Program& program,
-                                 const kernels::Block& block, const explore::Problem& problem) {
+explore::Implementation emulated(const Task& task, const Lowered& lowered, const kernels::Block& block) {
   double clock_hz = 0;
-  for (const auto& card : problem.cards) clock_hz = std::max(clock_hz, card.clock_hz);
+  for (const auto& card : lowered.problem.cards) clock_hz = std::max(clock_hz, card.clock_hz);
+  const double cycles = gen::host_seconds(task.catalog, lowered.program, block) * clock_hz;
   explore::Implementation way;
   way.name = "emulated";
-  way.interval_cycles = 1 + static_cast<std::uint64_t>(gen::host_seconds(catalog, program, block) * clock_hz);
+  way.interval_cycles = 1 + static_cast<std::uint64_t>(cycles);
   way.fill_cycles = way.interval_cycles;  // it begins once it has the whole input
   return way;
 }
@@ -187,23 +186,17 @@ std::vector<std::string> blocks_of(const std::vector<NoHardware>& without) {
   return names;
 }
 
-Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Program& program,
-                                  CandidateOptions options, explore::Problem& problem) {
-  Candidates out;
-  out.of_block.resize(program.blocks.size());
-  for (std::uint32_t i = 0; i < program.blocks.size(); ++i) {
-    auto& operation = problem.operations[i];
-    operation.implementations.clear();
+Status add_candidates(const Task& task, Lowered& lowered) {
+  lowered.candidates.of_block.resize(lowered.program.blocks.size());
+  for (std::uint32_t i = 0; i < lowered.program.blocks.size(); ++i) {
+    auto& operation = lowered.problem.operations[i];
     if (operation.host) continue;
-    MILLRACE_ASSIGN(const std::string reason,
-                    add_hardware(catalog, program, i, options, operation, out.of_block[i]));
-    if (!reason.empty()) out.without.push_back({program.blocks[i].name, reason});
+    MILLRACE_ASSIGN(const std::string reason, add_hardware(task, lowered, i));
+    if (!reason.empty()) lowered.candidates.without.push_back({operation.name, reason});
     if (operation.implementations.empty())
-      operation.implementations = {emulated(catalog, program, program.blocks[i], problem)};
+      operation.implementations = {emulated(task, lowered, lowered.program.blocks[i])};
   }
-  out.ports = std::move(options.ports);
-  out.plugin = std::move(options.plugin);
-  return out;
+  return {};
 }
 
 }  // namespace millrace::compiler

@@ -31,28 +31,9 @@ struct Candidates {
   std::shared_ptr<const generators::Plugin> plugin;  // null: none
 };
 
-struct CandidateOptions {
-  // Candidates have intervals at least this factor apart. Fewer candidates are quicker to choose from.
-  double step = 1.02;
-  std::shared_ptr<const generators::Plugin> plugin;  // prepared for the program; null: none
-  HostPorts ports;
-  bool unrolled = true;   // offer circuits made of constants; a model with assumed weights has none
-  bool streamed = false;  // also offer weights read from memory, for blocks with weights in the image
-  bool hardware = true;   // false: every block is emulated
-};
-
 /// The block as a program of its own, with its weights placed so. kUnsupported if they cannot be (weights.hpp).
 Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
                                       kernels::Placement placement);
-
-/// Fills the problem's implementations; operation i is block i of the program. Each implementation is charged
-/// for what joins the block to those before it (a FIFO at each input, and an adapter where lanes may differ)
-/// and for its ports to the host.
-///
-/// A block without candidates is emulated. Its one implementation takes nothing of a card and is as slow as
-/// kernels/fast is on the host, because an emulated card computes with that.
-Result<Candidates> add_candidates(const generators::Catalog& catalog, const kernels::Program& program,
-                                  CandidateOptions options, explore::Problem& problem);
 
 /// A candidate as explore compares it.
 Result<explore::Implementation> implementation(const generators::Catalog& catalog,

@@ -78,7 +78,7 @@ Result<explore::Solution> followed_solution(const PlanOptions& options, const ex
 
 }  // namespace
 
-Result<Chosen> follow(const Task& task) {
+Result<Predicted> follow(const Task& task) {
   const PlanOptions& options = task.options;
   MILLRACE_ASSIGN(const Changes changes, read_changes(options.plan, task.model.program));
   MILLRACE_TRY(check_agreement(options, changes));
@@ -97,7 +97,8 @@ Result<Chosen> follow(const Task& task) {
   if (const std::string wrong = missed(plan); !wrong.empty())
     return Error(ErrorCode::kDoesNotFit, options.plan.string() + ": played clock by clock it gives " + wrong +
                                              "; edit the plan, or ask for less");
-  return Chosen{std::move(plan), Followed{unedited}};
+  plan.followed = Followed{unedited};
+  return plan;
 }
 
 }  // namespace millrace::compiler

@@ -100,15 +100,9 @@ Result<LoweredPtr> lower(const Task& task, Changes changes) {
   out.host = time_host(options, task.catalog, out.program, out.problem);
   if (task.plugin)
     MILLRACE_TRY(task.steps.run("ask_plugin", [&] { return task.plugin->prepare(out.program); }));
-  CandidateOptions how;
-  how.plugin = task.plugin;
-  how.unrolled = options.assume.empty();
-  how.streamed = out.changes.streamed;
-  how.hardware = out.changes.hardware;
-  MILLRACE_ASSIGN(how.ports, HostPorts::make(task.catalog, out.program, out.problem, out.cluster));
-  MILLRACE_ASSIGN(out.candidates, task.steps.run("candidates", [&] {
-    return add_candidates(task.catalog, out.program, std::move(how), out.problem);
-  }));
+  out.candidates.plugin = task.plugin;
+  MILLRACE_ASSIGN(out.candidates.ports, HostPorts::make(task.catalog, out.program, out.problem, out.cluster));
+  MILLRACE_TRY(task.steps.run("candidates", [&] { return add_candidates(task, out); }));
   out.weights_given = given_weights(options, out);
   return LoweredPtr(std::make_shared<const Lowered>(std::move(out)));
 }

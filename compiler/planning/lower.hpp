@@ -104,6 +104,14 @@ using LoweredPtr = std::shared_ptr<const Lowered>;
 /// kInvalidInput: a split that cannot be made. Else the errors of generators and plugin.
 Result<LoweredPtr> lower(const Task& task, Changes changes);
 
+/// Fills the candidates of a lowered program and its problem's implementations; operation i is block i of the program.
+/// candidates.ports is set. Each implementation is charged for what joins the block to those before it (a FIFO at each
+/// input, and an adapter where lanes may differ) and for its ports to the host.
+///
+/// A block without candidates is emulated. Its one implementation takes nothing of a card and is as slow as
+/// kernels/fast is on the host, because an emulated card computes with that.
+Status add_candidates(const Task& task, Lowered& lowered);
+
 /// The problem's cards as lower() has them: `loader` says whether the unit that loads constants takes its
 /// room on every card.
 Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader);

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "compiler/explore/partition.hpp"
+#include "compiler/generators/design.hpp"
+#include "compiler/generators/shell.hpp"
 #include "compiler/planning/search.hpp"
 #include "compiler/planning/weights.hpp"
 
 namespace millrace::compiler {
 namespace {
+
+namespace gen = generators;
 
 /// The model, the cluster and what else all alternatives share.
 Result<Task> read_task(const PlanOptions& options, Steps& steps) {
@@ -19,15 +24,10 @@ Result<Task> read_task(const PlanOptions& options, Steps& steps) {
   MILLRACE_ASSIGN(task.model, read_model(options, steps));
   MILLRACE_TRY(place_parameters(task.model.program, options.weights.value_or(kernels::Placement::kBaked)));
   if (!options.generator_plugin.empty()) {
-    MILLRACE_ASSIGN(task.plugin, generators::Plugin::open(options.generator_plugin, options.plugin_time));
+    MILLRACE_ASSIGN(task.plugin, gen::Plugin::open(options.generator_plugin, options.plugin_time));
   }
-  MILLRACE_ASSIGN(task.catalog, steps.run("read_catalog", [] { return generators::load_catalog(); }));
+  MILLRACE_ASSIGN(task.catalog, steps.run("read_catalog", [] { return gen::load_catalog(); }));
   return task;
-}
-
-Result<Chosen> search_for_plan(const Task& task) {
-  MILLRACE_ASSIGN(Predicted plan, choose(task));
-  return Chosen{std::move(plan), {}};
 }
 
 bool near(double a, double b) {
@@ -73,8 +73,8 @@ Result<Plan> make_plan(const PlanOptions& options) {
   PlanTimes times;
   Steps steps(times.steps);
   MILLRACE_ASSIGN(Task task, read_task(options, steps));
-  MILLRACE_ASSIGN(Chosen chosen, options.plan.empty() ? search_for_plan(task) : follow(task));
-  Plan plan{std::move(chosen.plan), std::move(task.model), {}, std::move(chosen.followed), {}};
+  MILLRACE_ASSIGN(Predicted predicted, options.plan.empty() ? choose(task) : follow(task));
+  Plan plan{std::move(predicted), std::move(task.model), {}, {}};
   if (plan.unpredicted().empty()) {
     MILLRACE_TRY(steps.run("verify", [&] { return verify(plan); }));
     plan.extrapolated = extrapolations(task.catalog, plan);
@@ -105,6 +105,51 @@ Status verify(const Plan& plan) {
   if (!near(plan.solution.gap, gap) && std::abs(plan.solution.gap - gap) > 1e-9)
     return wrong("gap", plan.solution.gap, gap);
   return {};
+}
+
+std::vector<gen::Extrapolation> extrapolations(const gen::Catalog& catalog, const Predicted& plan) {
+  std::set<gen::Extrapolation> found;
+  const auto add = [&](const std::string& module, const gen::Parameters& parameters) {
+    for (auto& one : gen::extrapolations(catalog, module, parameters)) found.insert(std::move(one));
+  };
+  for (const auto& [name, design] : plan.placed.designs) {
+    const gen::Netlist& netlist = design.netlist;
+    for (const auto& reader : netlist.readers) add(reader.instance.module, reader.instance.parameters);
+    for (const auto& unit : netlist.units)
+      if (unit.wiring == gen::Wiring::kNone) add(unit.instance.module, unit.instance.parameters);
+    std::uint64_t rest = gen::load_words(netlist);
+    for (const auto& table : netlist.loads) {
+      rest -= table.words();
+      add("mr_load", gen::load_parameters(table, rest));
+    }
+    if (!netlist.loads.empty()) add("mr_parameters", gen::loader_parameters(netlist));
+  }
+  // Ports to the host, with the lanes that their blocks were chosen with.
+  const auto& program = plan.program();
+  const auto& operations = plan.problem().operations;
+  std::set<std::uint32_t> made_on_card, read_on_host(program.outputs.begin(), program.outputs.end());
+  for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
+    const auto& block = program.blocks[b];
+    if (operations[b].host)
+      read_on_host.insert(block.inputs.begin(), block.inputs.end());
+    else
+      made_on_card.insert(block.outputs.begin(), block.outputs.end());
+  }
+  for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
+    if (operations[b].host) continue;
+    const auto& block = program.blocks[b];
+    const auto& way = operations[b].implementations[plan.solution.implementation[b]];
+    const auto& candidate = plan.lowered->candidates.of_block[b][way.candidate];
+    const auto add_port = [&](bool input, std::uint32_t lanes, std::uint32_t tensor) {
+      const auto unit = gen::host_port({input, false, lanes, 1, program.tensors[tensor].type});
+      add(unit.module, unit.parameters);
+    };
+    for (std::size_t i = 0; i < block.inputs.size(); ++i)
+      if (!made_on_card.contains(block.inputs[i])) add_port(true, candidate.input_lanes[i], block.inputs[i]);
+    for (const auto tensor : block.outputs)
+      if (read_on_host.contains(tensor)) add_port(false, candidate.output_lanes, tensor);
+  }
+  return std::vector(found.begin(), found.end());
 }
 
 }  // namespace millrace::compiler

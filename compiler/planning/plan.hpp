@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "compiler/generators/cost.hpp"
@@ -17,23 +16,6 @@
 #include "runtime/base/result.hpp"
 
 namespace millrace::compiler {
-
-/// What a search finds without the plan file.
-struct Unedited {
-  std::uint64_t cards = 0;  // of all replicas
-  double frames_per_second = 0, latency_seconds = 0;
-};
-
-/// A plan file was followed instead of a search.
-struct Followed {
-  std::optional<Unedited> unedited;  // nothing: a search finds no plan
-};
-
-/// A plan found by a search, or followed from a file, before it is explained.
-struct Chosen {
-  Predicted plan;
-  std::optional<Followed> followed;
-};
 
 struct PlanTimes {
   std::vector<StepTime> steps;
@@ -44,7 +26,6 @@ struct PlanTimes {
 struct Plan : Predicted {
   Model model;
   std::vector<generators::Extrapolation> extrapolated;  // terms of its resources that no measurement supports
-  std::optional<Followed> followed;
   PlanTimes times;
 
   /// Why there is no prediction: the blocks without hardware, the reason for the first, and how the other

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "compiler/explore/analysis.hpp"
@@ -54,6 +55,17 @@ struct Bound {
   bool exact = false;  // a solution reaches it
 };
 
+/// What a search finds without the plan file.
+struct Unedited {
+  std::uint64_t cards = 0;  // of all replicas
+  double frames_per_second = 0, latency_seconds = 0;
+};
+
+/// A plan file was followed instead of a search.
+struct Followed {
+  std::optional<Unedited> unedited;  // nothing: a search finds no plan
+};
+
 /// An attempt with its figures. They are of the designs as they were played; of partitions without a design,
 /// and if nothing was played, they are sums over blocks.
 struct Predicted : Attempt {
@@ -61,6 +73,7 @@ struct Predicted : Attempt {
   explore::Analysis analysis;
   Bound bound = {};                                  // the solution's gap is above it; of a searched plan
   double interval_seconds = 0, latency_seconds = 0;  // of one replica
+  std::optional<Followed> followed = {};
 
   std::size_t replicas() const { return solution.replicas(); }
   std::size_t cards() const { return solution.card.size() * replicas(); }  // of all replicas

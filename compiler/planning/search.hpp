@@ -19,7 +19,7 @@ Result<Predicted> choose(const Task& task);
 
 /// The plan that options.plan describes, instead of a search. kInvalidInput: the file contradicts the model,
 /// the cluster or the options. kDoesNotFit: put together, the plan exceeds a budget or misses a target.
-Result<Chosen> follow(const Task& task);
+Result<Predicted> follow(const Task& task);
 
 /// The best plan of a lowered model. Solves the problem and predicts the answer. If the plan takes more of a
 /// card than the search counted, or misses a target, makes the problem harder by as much and solves again.
