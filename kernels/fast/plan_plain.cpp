@@ -1,5 +1,6 @@
 // Blocks that read and write natural storage: element by element, moves of memory, and plain loops for blocks
-// that no kernel computes.
+// that no kernel computes. Sums of out-of-range input bytes may wrap, so the file is compiled with -fwrapv; valid
+// inputs never overflow.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -50,19 +51,11 @@ void store_any(ElementType type, std::byte* to, std::size_t index, std::int64_t 
 
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
   if (r.form != Requantise::Form::kThresholds) {
-    // Unsigned, because out-of-range input bytes may overflow; valid inputs never do.
-    const std::uint64_t product = static_cast<std::uint64_t>(acc) *
-                                  static_cast<std::uint64_t>(std::int64_t{entry(r.multiplier, channel)});
-    const auto sum =
-        static_cast<std::int64_t>(product + static_cast<std::uint64_t>(entry(r.offset, channel)));
+    const std::int64_t sum = acc * entry(r.multiplier, channel) + entry(r.offset, channel);
     const std::uint8_t shift = entry(r.shift, channel);
-    if (r.form == Requantise::Form::kMultiplyShift || shift == 0)
-      return std::clamp<std::int64_t>((sum >> shift) + r.zero_point, r.lowest, r.highest);
-    const std::uint64_t odd = static_cast<std::uint64_t>(sum >> shift) & 1U;
-    const std::uint64_t rounded =
-        static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1U)) - 1U) + odd;
-    return std::clamp<std::int64_t>((static_cast<std::int64_t>(rounded) >> shift) + r.zero_point, r.lowest,
-                                    r.highest);
+    const bool rounds = r.form == Requantise::Form::kMultiplyShiftHalfEven && shift > 0;
+    const std::int64_t rounding = rounds ? (std::int64_t{1} << (shift - 1)) - 1 + ((sum >> shift) & 1) : 0;
+    return std::clamp<std::int64_t>(((sum + rounding) >> shift) + r.zero_point, r.lowest, r.highest);
   }
   const std::int64_t steps = std::int64_t{r.highest} - r.lowest;
   const bool shared = static_cast<std::int64_t>(r.thresholds.size()) == steps;
@@ -111,25 +104,21 @@ struct PlainWindowed : Plain {
   }
 
   std::int64_t element(const std::byte* from, std::size_t oy, std::size_t ox, std::size_t c) const {
-    std::uint64_t acc = 0;  // may wrap for out-of-range input bytes
+    std::int64_t acc = 0;
     if constexpr (std::is_same_v<Op, SumPool>) {
-      for_each_tap(op.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) {
-        acc += static_cast<std::uint64_t>(tap(from, y, x, c));
-      });
-      return requantise(op.requantise, static_cast<std::int64_t>(acc), c);
+      for_each_tap(op.window, oy, ox,
+                   [&](std::size_t, std::int64_t y, std::int64_t x) { acc += tap(from, y, x, c); });
+      return requantise(op.requantise, acc, c);
     } else {
       const std::size_t group_in = in.shape[2] / op.groups,
                         first = c / (op.out_channels / op.groups) * group_in;
       const std::size_t taps = std::size_t{op.window.kernel_h} * op.window.kernel_w;
-      if (!op.bias.empty()) acc = static_cast<std::uint64_t>(std::int64_t{op.bias[c]});
+      if (!op.bias.empty()) acc = op.bias[c];
       for_each_tap(op.window, oy, ox, [&](std::size_t t, std::int64_t y, std::int64_t x) {
-        for (std::size_t i = 0; i < group_in; ++i) {
-          acc += static_cast<std::uint64_t>(tap(from, y, x, first + i) *
-                                            op.weights[(c * taps + t) * group_in + i]);
-        }
+        for (std::size_t i = 0; i < group_in; ++i)
+          acc += tap(from, y, x, first + i) * op.weights[(c * taps + t) * group_in + i];
       });
-      const auto sum = static_cast<std::int64_t>(acc);
-      return op.requantise ? requantise(*op.requantise, sum, c) : sum;
+      return op.requantise ? requantise(*op.requantise, acc, c) : acc;
     }
   }
 
@@ -249,12 +238,8 @@ void add(const Plain& p, const Add& op, ElementType b_type, const std::byte* a, 
     return;
   }
   for (std::size_t i = 0; i < p.elements; ++i) {
-    const std::uint64_t x = static_cast<std::uint64_t>(std::int64_t{load_as<A>(a, i)}) *
-                            static_cast<std::uint64_t>(std::int64_t{op.multiplier_a});
-    const std::uint64_t y = static_cast<std::uint64_t>(std::int64_t{load_as<B>(b, i)}) *
-                            static_cast<std::uint64_t>(std::int64_t{op.multiplier_b});
-    const std::int64_t sum =
-        static_cast<std::int64_t>(x + y + static_cast<std::uint64_t>(op.offset)) >> op.shift;
+    const std::int64_t x = load_as<A>(a, i), y = load_as<B>(b, i);
+    const std::int64_t sum = (x * op.multiplier_a + y * op.multiplier_b + op.offset) >> op.shift;
     store_as<Out>(p.out, i, static_cast<Out>(std::clamp<std::int64_t>(sum, op.lowest, op.highest)));
   }
 }
