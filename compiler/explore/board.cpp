@@ -205,7 +205,8 @@ std::optional<Solution> Board::assess(const Assignment& a) const {
 Passage pass(const Implementation& way, double clock_hz, double start, double arrive) {
   const double interval = static_cast<double>(way.interval_cycles) / clock_hz;
   const double depth = static_cast<double>(way.depth_cycles) / clock_hz;
-  const double stretch = std::max(1.0, (arrive - start) / interval);  // fed more slowly than it could take
+  // Above 1 if the input arrives more slowly than the operation could take it.
+  const double stretch = std::max(1.0, (arrive - start) / interval);
   Passage out;
   out.first = start + static_cast<double>(way.fill_cycles) / clock_hz * stretch + depth;
   out.last = std::max(start + interval, arrive) + depth;
@@ -225,7 +226,7 @@ Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
 double latency(const Board& board, const Assignment& a, const std::vector<Hop>& hops,
                std::vector<Work>* works) {
   const Problem& problem = board.problem;
-  // When each tensor is at each place and, in the last column, on the host.
+  // When each tensor arrives at each place. The last column is the host.
   const auto columns = static_cast<std::uint32_t>(a.card.size() + 1), host = columns - 1;
   std::vector<std::optional<Passage>> cells(problem.tensors.size() * columns);
   const auto at = [&](std::uint32_t tensor, std::uint32_t place) -> std::optional<Passage>& {
@@ -244,7 +245,7 @@ double latency(const Board& board, const Assignment& a, const std::vector<Hop>& 
       arrive = std::max(arrive, known->last);
     }
     if (place == host) {
-      // The host takes and gives whole tensors.
+      // The host reads and writes whole tensors.
       arrive += operation.host_seconds;
       for (const auto t : operation.outputs) at(t, host) = {arrive, arrive};
       continue;

@@ -6,9 +6,9 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr double kHair = 1 + 1e-9;  // times of different clocks are compared with this much room
+constexpr double kHair = 1 + 1e-9;  // times that differ by less than this ratio count as equal
 
-/// Leading figures of an objective, smaller is better.
+/// The two figures that an objective compares, the more important one first. Smaller is better.
 std::pair<double, double> key(Objective objective, double cards, double interval, double latency) {
   if (objective == Objective::kCards) return {cards, interval};
   return {objective == Objective::kLatency ? latency : interval, cards};
@@ -70,7 +70,7 @@ class Tree {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// Lower bounds on the interval and the latency that still follow an operation.
+  /// Sets lower bounds on the interval and the latency of all operations that follow each operation.
   void set_floors() {
     interval_after_.assign(sequence_.size() + 1, 0);
     for (std::size_t n = sequence_.size(); n-- > 0;) {
@@ -176,7 +176,8 @@ class Tree {
     }
   }
 
-  /// Lower bounds: a wire's time counts only if the tensor goes straight.
+  /// Lower bounds on when the input of operation i starts and is complete. The time on a wire counts only if the tensor
+  /// takes a direct cable.
   std::pair<double, double> input_times(std::uint32_t i) const {
     double start = 0, arrive = 0;
     for (const auto t : problem_.operations[i].inputs) {
@@ -218,7 +219,7 @@ class Tree {
   std::vector<std::vector<Amounts>> used_;  // place, region
   std::vector<bool> taken_;
   std::vector<Passage> passages_;
-  double latency_ = 0;  // at least
+  double latency_ = 0;  // lower bound
   std::optional<std::pair<double, double>> bound_;
   std::optional<Solution> best_;
 };

@@ -93,7 +93,7 @@ class Diagnosis {
     return stopped();
   }
 
-  /// A layer that no implementation makes quick enough.
+  /// Names an operation that is too slow in every implementation.
   std::string too_slow() const {
     std::optional<std::uint32_t> worst;
     std::size_t in = 0;
@@ -152,7 +152,7 @@ class Diagnosis {
     return kind == kMemoryBytes && !card.regions.empty() ? room_in(card.regions.front())[kind] : sum;
   }
 
-  /// A layer that fits into no region of any card.
+  /// Names a layer that fits into no region of any card.
   std::string too_large() const {
     for (std::size_t i = 0; i < board_.chain.size(); ++i) {
       std::optional<Excess> smallest;
@@ -169,7 +169,7 @@ class Diagnosis {
     return {};
   }
 
-  /// All layers together against all cards together.
+  /// Compares what all layers need together with what all cards have together.
   std::string too_much() const {
     std::vector<Amounts> need;
     Amounts sum{};
@@ -195,7 +195,7 @@ class Diagnosis {
            number(static_cast<double>((*largest)[worst]));
   }
 
-  /// The cable that limits, if unlimited cables would give a solution.
+  /// Names the cable that limits, if there is a solution with unlimited cables.
   std::string cable() const {
     if (cards() < 2) return {};
     Problem open = relaxed();
@@ -249,7 +249,8 @@ class Diagnosis {
     return {at, card - 1};
   }
 
-  /// If no resource alone is too scarce: the resource of which the smallest increase would help.
+  /// If no resource alone rules out all solutions: says where filling the cards stops, and which resource needs the
+  /// smallest increase.
   std::string stopped() const {
     const auto [at, card] = fill(board_);
     if (at == board_.chain.size())
@@ -325,13 +326,14 @@ class Diagnosis {
     return row;
   }
 
-  /// The longest row that is proposed. If the latency limits, more cards do not help: each adds its cable's latency.
+  /// The longest row that is proposed. If the latency target is missed, more cards do not help, because each adds the
+  /// latency of a cable.
   std::uint32_t most_cards() const {
     const auto layers = static_cast<std::uint32_t>(board_.chain.size());
     return std::min(lowest_latency_ ? kMostInACopy : kMostCards, layers);
   }
 
-  /// The fewest cards in a row that would do for one pipeline, and that in words. 0: none.
+  /// The smallest number of cards in a row on which one pipeline meets the targets, and a phrase that says so. 0: none.
   std::pair<std::uint32_t, std::string> fewest_in_a_row(const Card& card, const Cable& cable) const {
     for (std::uint32_t n = 1; n <= most_cards(); n = n < 16 ? n + 1 : n + n / 4) {
       const Problem row = in_a_row(card, n, cable);
@@ -370,14 +372,14 @@ class Diagnosis {
                         plural(fewest / each, "replica") + (each == 1 ? "" : " of " + plural(each, "card"))};
   }
 
-  /// The fewest cards of a kind that would do, in words.
+  /// A phrase with the smallest number of cards of one kind that meet the targets.
   std::string fewest(const Card& card, const Cable& cable) const {
     auto row = fewest_in_a_row(card, cable);
     auto copies = fewest_as_copies(card, cable);
     return row.first == 0 || (copies.first != 0 && copies.first < row.first) ? copies.second : row.second;
   }
 
-  /// The fewest cards of each device that would do, with better cables if these are too slow.
+  /// The smallest number of cards of each device that meet the targets, with faster cables if the given ones are too slow.
   std::string nearest_cluster() const {
     if (problem_.partitions) return "; ask for another number of --partitions, or none";
     Cable cable;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kAlike = 0.99;     // a place limits if its interval is at least this fraction of the longest
 constexpr double kHardly = 1.02;    // times an interval
-constexpr double kNothing = 0.005;  // a gain below this is none
+constexpr double kNothing = 0.005;  // a smaller gain is not worth a sentence
 
 std::string percent(double share) {
   char text[32];
@@ -23,8 +23,8 @@ std::string percent(double share) {
   return text;
 }
 
-/// Cards with more of some resources. Every block stays in its region, built in any way that is quick enough; what
-/// joins the blocks takes what it takes today.
+/// Tells whether the blocks of a card would fit if the card had more of some resources. Every block stays in its region
+/// and may use any implementation that is fast enough. FIFOs and adapters between blocks keep their size.
 class Stretched {
  public:
   Stretched(const Problem& problem, const Solution& solution, const Analysis& analysis, double seconds)
@@ -149,7 +149,7 @@ class Explainer {
   std::string name_of(const CableUse& cable) const {
     return card(out_.places[cable.from]).name + "-" + card(out_.places[cable.to]).name;
   }
-  /// How far the cables are from limiting.
+  /// Says how busy the busiest cable is.
   void add_busiest_cable() {
     const CableUse* most = nullptr;
     for (const auto& cable : out_.cables)
@@ -158,8 +158,8 @@ class Explainer {
       out_.lifts.push_back("the cable " + name_of(*most) + " is at " + percent(most->share));
   }
 
-  /// The slowest of what remains if the limiting cards become quicker: other cards, memories, cables, and blocks that
-  /// cannot be built quicker.
+  /// What limits the rate next if the limiting cards become faster: another card, a memory, a cable, or a block that has
+  /// no faster implementation.
   struct NextLimit {
     double seconds = 0;
     std::string name;

@@ -10,9 +10,10 @@ using Pair = std::pair<std::uint32_t, std::uint32_t>;
 namespace {
 
 constexpr std::size_t kMostSets = 2000;     // groups of one size looked at
-constexpr std::size_t kMostSteps = 50'000;  // of laying groups side by side
+constexpr std::size_t kMostSteps = 50'000;  // of the search for groups that share no card
 
-/// Ways to lay a pattern of cards onto others of the same kinds, one by one.
+/// Tries all ways to assign cards to the places of a pattern, one place after another. `fits` says whether a card suits
+/// the next place; `take` gets each complete assignment and returns true to end the search.
 template <class Fits, class Take>
 bool lay(std::size_t places, std::size_t cards, Cards& at, const Fits& fits, const Take& take) {
   if (at.size() == places) return take(at);
@@ -25,7 +26,7 @@ bool lay(std::size_t places, std::size_t cards, Cards& at, const Fits& fits, con
   return false;
 }
 
-/// Lays copies of a pattern side by side, as many as it can find.
+/// Looks for as many groups as possible that match a pattern and share no card.
 class Packing {
  public:
   Packing(const Groups& groups, const Solution& solution, std::size_t cards, std::size_t most)
@@ -55,12 +56,12 @@ class Packing {
       for (const auto card : group) free_[card] = true;
       if (done()) return;
     }
-    free_[from] = false;  // without it
+    free_[from] = false;  // next, leave this card out
     extend(from + 1);
     free_[from] = true;
   }
 
-  /// Of free cards, one for each set of them.
+  /// The groups of free cards that match the pattern and contain this card. Of groups with the same cards, one.
   std::vector<Cards> groups_with(std::uint32_t card) {
     std::vector<Cards> out;
     std::set<Cards> seen;

@@ -16,7 +16,7 @@ constexpr double kGrowths[] = {0, 1, 4, 64};
 }  // namespace
 
 std::uint64_t cycles_in(double seconds, double clock_hz) {
-  // The seconds were a number of cycles by some clock: a hair above makes up for the division.
+  // The seconds came from dividing a number of cycles by a clock. The small margin makes up for rounding.
   const double cycles = seconds * clock_hz * (1 + 1e-12) + 1e-6;
   return cycles >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(cycles);
 }
@@ -58,7 +58,7 @@ Amounts IntervalFit::budget(std::uint32_t card, std::uint32_t cables, std::size_
   return out;
 }
 
-/// All regions of a card in one budget: what does not fit it does not fit the regions.
+/// All regions of a card as one budget. Layers that do not fit this budget do not fit the regions either.
 IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
   for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)
@@ -148,7 +148,7 @@ std::vector<IntervalFit::Run> IntervalFit::fill(std::uint32_t card, std::uint32_
   std::uint64_t left = readable(card);
   std::vector<Run> runs;
   for (std::uint32_t r = 0; r < regions.size() && begin < board_.chain.size(); ++r) {
-    double shares = 1, share = 1;  // of this region and the later ones, in those of this one
+    double shares = 1, share = 1;  // of this region and the later ones; this region's is 1
     for (std::size_t later = r + 1; later < regions.size(); ++later) shares += share *= growth;
     const std::uint64_t memory =
         shares == 1 ? left : static_cast<std::uint64_t>(static_cast<double>(left) / shares);

@@ -58,7 +58,7 @@ double choose_cheapest(const Operations& operations, const Prices& prices, Packe
   return cost;
 }
 
-/// Raises the weight of what is used beyond the budget, and lowers that of the rest.
+/// Raises the weights of resources that are overused, and lowers the others.
 void reweigh(Figures& weights, const Amounts& used, const Amounts& budget, double step) {
   Figures excess{};
   double most = 1e-12, sum = 0;
@@ -214,7 +214,7 @@ Packed search_labels(const Operations& operations, const Amounts& budget, const 
   return out;
 }
 
-/// The least that fits, to a hundredth, where `most` does and 1 does not.
+/// The smallest factor that fits, to a hundredth. The factor `most` fits and 1 does not.
 double least_factor(double most, const std::function<bool(double)>& fits) {
   auto low = 100, high = static_cast<int>(std::ceil(most * 100));
   while (high - low > 1) {
@@ -224,7 +224,7 @@ double least_factor(double most, const std::function<bool(double)>& fits) {
   return high / 100.0;
 }
 
-/// Where more of one kind does not help, however much.
+/// The shortage if no increase of a single kind helps.
 std::optional<Shortage> least_together(const std::function<bool(const Figures&)>& fits) {
   Figures factors;
   factors.fill(kLargestFactor);

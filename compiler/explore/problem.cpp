@@ -62,8 +62,8 @@ void extend_host(const k::Program& program, Problem& problem) {
   for (std::size_t i = operations.size(); i-- > 0;) move(i, operations[i].outputs, to_host);
 }
 
-/// What a card's weights can be read with. All are in one buffer, in the bank that the image's ports are
-/// connected to (emit/vitis): the first that the first region reaches, and of HBM in one channel.
+/// The bandwidth at which a card reads its weights. All weights are in one buffer, in the bank to which the image's
+/// ports are connected (emit/vitis): the first bank that the first region reaches, and of HBM one channel.
 std::uint64_t bandwidth(const runtime::plan::Device& device) {
   if (device.memory.empty()) return 0;
   std::string name = device.memory.front().name;

@@ -90,13 +90,13 @@ class Replicator {
     return with_gap(std::move(*best));
   }
 
-  /// The gap of solve()'s answer for one pipeline, if there are no copies.
+  /// solve()'s answer for one pipeline, if there are no copies. Sets its gap.
   Solution beside(Solution alone) {
     allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
     return with_gap(std::move(alone));
   }
 
-  /// The solution with its gap above everything that was not ruled out.
+  /// Sets the solution's gap: how far it is from the best that was not ruled out.
   Solution with_gap(Solution solution) {
     const Objective objective = problem_.targets.objective;
     const std::size_t used = solution.card.size() * solution.replicas();
@@ -264,7 +264,7 @@ class Replicator {
   Search search_;  // one pipeline over any cards
   Groups groups_;
   Problem section_;     // the problem on a few of its cards
-  bool proven_ = true;  // solutions that were not found do not exist
+  bool proven_ = true;  // every solution that was not found is proven impossible
 
   // Bounds over everything that was not ruled out: fewest cards, most frames a second, least latency.
   std::size_t fewest_ = std::numeric_limits<std::size_t>::max();
@@ -287,7 +287,7 @@ Status check_asked(const Problem& problem) {
   return {};
 }
 
-/// The error of a missed target, with the highest rate that copies reach.
+/// Adds the highest rate that copies reach to the error of a missed target.
 Error with_most(Error error, const Problem& problem) {
   Problem free = problem;
   free.targets.frames_per_second.reset();
@@ -318,7 +318,7 @@ Result<Solution> for_target(const Problem& problem, bool explain) {
   return with_most(explained.error(), problem);
 }
 
-/// The same rate on fewer cards, if that is found.
+/// A solution with the same rate on fewer cards, if one is found; otherwise `most`.
 Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution most) {
   Problem lean = problem;
   lean.targets.objective = Objective::kCards;
@@ -369,7 +369,7 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (problem.replicas) MILLRACE_TRY(check_asked(problem));
   if (auto found = as_quick_as_host(problem)) return std::move(*found);
   auto found = solve_on_cards(problem, explain);
-  // Fewer cards may keep up with the host: that was not ruled out.
+  // It is not ruled out that fewer cards keep up with the host.
   if (found.ok() && problem.targets.objective == Objective::kThroughput &&
       rate_of(*found) * host_seconds(problem) > 1)
     found->exact = false;

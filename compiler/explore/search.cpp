@@ -119,7 +119,7 @@ Assignment Search::assignment(IntervalFit& fit, const Order& order,
   return out;
 }
 
-/// Cuts with the fewest bytes across them.
+/// The assignment whose cuts the fewest bytes cross.
 std::optional<Assignment> Search::arrange(IntervalFit& fit, const Order& order) const {
   const std::size_t count = board_.chain.size(), places = order.size();
   std::vector<std::vector<std::uint64_t>> best(places + 1, std::vector<std::uint64_t>(count + 1, kFar));
@@ -173,7 +173,7 @@ std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) con
   return assignment(fit, order, cuts);
 }
 
-/// Whether the cards hold all layers if every unknown packing fits and cables are free.
+/// Whether the cards hold all layers if every packing that is not ruled out fits and cables take no resources.
 bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   std::size_t at = 0;
   for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)
@@ -181,7 +181,7 @@ bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   return at == board_.chain.size();
 }
 
-/// The same for the best order of any cards: follows how far each selection of kinds gets.
+/// The same for any cards in the best order. Follows how many layers each selection of card kinds can hold.
 bool Search::reaches_end_in_any_order(IntervalFit& fit, std::uint32_t cards) const {
   std::map<std::uint32_t, std::uint32_t> there;
   for (const auto kind : kinds_) ++there[kind];
@@ -273,7 +273,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
       low = middle + 1;
     }
   }
-  // The time of a memory may lie between two intervals of operations.
+  // The interval that a memory allows may lie between two intervals of operations.
   double below = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
   for (int i = 0; reads_memory_ && i < kRefinements; ++i) {
     const double middle = (below + best.interval_seconds) / 2;
@@ -282,7 +282,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
     else
       below = middle;
   }
-  // Among the cuts for this interval, those that the fewest bytes cross.
+  // Of the cuts for this interval, take those that the fewest bytes cross.
   auto arranged = arrange(fit_at(best.interval_seconds), best.card);
   if (!arranged) return best;
   auto leaner = accept(std::move(*arranged), best.interval_seconds, latency);

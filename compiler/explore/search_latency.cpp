@@ -12,7 +12,7 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr double kMuchLonger[] = {1.0, 1.6, 3.0, 10.0, 1e9};
-constexpr std::size_t kMostOrders = 4;  // of cards, that are built for short latencies
+constexpr std::size_t kMostOrders = 4;  // orders of cards that are built for a short latency
 constexpr double kAboutAsSoon = 1.2;    // times the least latency
 constexpr double kMuchLater = 1.4;      // as sums; no play makes up for it
 constexpr std::size_t kMostSoon = 6;
@@ -46,7 +46,7 @@ std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
 }
 
 double Search::floor_of_latency() const {
-  // Every operation in its quickest way on the quickest clock, cables for nothing.
+  // Every operation has its fastest implementation at the fastest clock, and cables take no time.
   Assignment free;
   free.card = {0};
   for (std::uint32_t c = 0; c < problem_.cards.size(); ++c)
@@ -56,7 +56,7 @@ double Search::floor_of_latency() const {
   for (auto& operation : ideal.operations) {
     if (operation.implementations.empty()) continue;
     Implementation least = operation.implementations.front();
-    double part = 1;  // of the frame, before the first beat comes
+    double part = 1;  // the share of the frame that the first output beat needs
     for (const auto& way : operation.implementations) {
       least.interval_cycles = std::min(least.interval_cycles, way.interval_cycles);
       least.depth_cycles = std::min(least.depth_cycles, way.depth_cycles);

@@ -59,7 +59,7 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
   return {};
 }
 
-/// What regions have too little of.
+/// Names the resources of which regions have too little.
 std::string overfull(const Board& board, const Assignment& a) {
   const auto blocks = board.usage(a, {}).blocks;
   std::string out;
@@ -69,7 +69,7 @@ std::string overfull(const Board& board, const Assignment& a) {
   return out.empty() ? "cables take more of a card than is left, or a memory has no bandwidth" : out;
 }
 
-/// What a solution does not meet.
+/// Names the targets that a solution misses.
 std::string missed(const Problem& problem, const Solution& solution) {
   std::string out = missed(problem.targets, 1 / solution.interval_seconds, solution.latency_seconds);
   if (problem.partitions && solution.card.size() != *problem.partitions)

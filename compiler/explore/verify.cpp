@@ -41,7 +41,7 @@ std::map<Ends, Between> cables_of(const Problem& problem) {
   return out;
 }
 
-/// A solution with what is looked up in it.
+/// A solution, its problem, and indices into both.
 struct Claim {
   Claim(const Problem& of, const Solution& claimed)
       : problem(of), solution(claimed), cables(cables_of(of)), part_of(of.operations.size(), kNowhere) {}
@@ -364,8 +364,8 @@ Implementations built_fastest(const Claim& claim) {
   return out;
 }
 
-/// The rate that the gap allows for is reached neither in other ways to build the same places, nor exceeds what any
-/// implementations reach.
+/// Checks the highest rate that the gap allows for. No implementations of the same places may exceed it, and it may not
+/// exceed what the fastest implementations reach.
 std::string check_rate_gap(const Claim& claim) {
   const auto& [problem, solution, cables, part_of] = claim;
   const double host = host_seconds(problem);
@@ -404,8 +404,8 @@ std::string check_latency_gap(const Claim& claim) {
              : std::string();
 }
 
-/// Regions, budgets, interval, latency, targets, `gap` and `exact`. The proof of a gap is the search's: here, a gap is
-/// held to bounds that need no search.
+/// Checks regions, budgets, interval, latency, targets, `gap` and `exact`. A gap cannot be proven without a search, so it
+/// is compared with bounds that need none.
 std::string check_figures(const Claim& claim) {
   const Solution& solution = claim.solution;
   if (auto wrong = check_choices(claim); !wrong.empty()) return wrong;

@@ -31,8 +31,7 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
   return out;
 }
 
-/// Replaces one pipeline for throughput on as many cards if the copies are faster, or adds the copies if
-/// there is none.
+/// Adds the copies. If the list has one pipeline for throughput on as many cards, only the faster of the two stays.
 void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   for (auto& way : all) {
     if (way.cards != copies.cards || way.objective != copies.objective) continue;
@@ -81,7 +80,7 @@ Alternatives find_alternatives(const Predicted& plan) {
   }
   problem.replicas.reset();  // one pipeline here; replicated() tries copies
   double interval = std::numeric_limits<double>::infinity(), latency = interval;
-  std::size_t idle = 0;  // numbers of cards in a row that brought nothing
+  std::size_t idle = 0;  // how many numbers of cards in succession improved nothing
   std::uint32_t n = 1;
   for (; n <= cards && (idle < kMostIdle || n <= plan.cards()); ++n) {
     ++idle;

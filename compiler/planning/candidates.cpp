@@ -17,14 +17,14 @@ using explore::operator+=;
 
 constexpr std::uint64_t kFifoDepth = 32;  // beats; the assumed depth of a FIFO that was not sized yet
 
-/// The cost of what joins a block to the one before it, by lanes and bits of its input.
+/// The cost of the FIFO and the adapter between a block and the one before it, by lanes and bits of the block's input.
 using Interconnect = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
 
 Result<gen::Cost> interconnect(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits,
                                Interconnect& known) {
   const auto at = known.find({lanes, bits});
   if (at != known.end()) return at->second;
-  // The lanes of the block before are not known yet: half of this block's lanes are assumed for any other number.
+  // The lanes of the block before are not known yet. If they differ, half of this block's lanes are assumed.
   MILLRACE_ASSIGN(const gen::Cost cost,
                   gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kFifoDepth));
   known.emplace(std::pair(lanes, bits), cost);

@@ -28,7 +28,7 @@ constexpr std::uint32_t kNoPlug = 0;  // such a cable is never built
 struct Trial {
   LoweredPtr lowered;
   Result<Predicted> plan;
-  bool better = false;  // than what it was made from
+  bool better = false;  // than the trial that it was made from
 };
 
 bool does_not_fit(const Result<Predicted>& plan) {
@@ -92,9 +92,10 @@ bool is_bottleneck(const Predicted& plan, const std::string& prefix) {
   return block && plan.program().blocks[*block].name.starts_with(prefix);
 }
 
-/// Splits the bottleneck of `now`, into as few parts as bring something: the model fits, or is faster than
-/// `rate` by a hundredth. Else into as few as make this block the bottleneck no longer: several blocks may be
-/// equally slow or large, and only the last one's split shows. Nothing: no split helps.
+/// Splits the bottleneck of `now` into the smallest number of parts that helps: the model then fits, or is faster than
+/// `rate` by a hundredth. If no number helps, takes the smallest number of parts after which this block is no longer the
+/// bottleneck: if several blocks are equally slow or large, only the last split makes the plan better. Nothing: neither
+/// exists.
 Result<std::optional<Trial>> split_bottleneck(const Task& task, const Trial& now, double rate) {
   const bool fits = now.plan.ok();
   const Lowered& whole = *now.lowered;
@@ -286,7 +287,7 @@ Result<Predicted> choose(const Task& task) {
   Result<Predicted> found = choose_weights(task);
   const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
   const std::size_t joined = explore::most_joined(problem);
-  const bool asked = task.options.partitions.value_or(0) > joined;  // the error then says so itself
+  const bool asked = task.options.partitions.value_or(0) > joined;  // the error then names the missing cables
   if (joined == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
   // Some cards are not joined to the others: find out whether more cables would help.
   Task more = task;

@@ -46,7 +46,7 @@ Result<Lowered> lower_as_written(const Task& task, const Changes& changes) {
   return lowered;
 }
 
-/// Whether the file has constants that are loaded.
+/// Whether the file places the weights of any block outside the image.
 bool loads_constants(const Lowered& lowered, const explore::Choice& choice) {
   for (std::uint32_t i = 0; i < lowered.problem.operations.size(); ++i) {
     const auto& operation = lowered.problem.operations[i];
@@ -85,7 +85,7 @@ Result<Predicted> follow(const Task& task) {
   MILLRACE_ASSIGN(const auto unedited, search_without_file(task));
   MILLRACE_ASSIGN(Lowered lowered, lower_as_written(task, changes));
   MILLRACE_ASSIGN(PlanFile file, read_plan_file(task, std::move(lowered)));
-  // Cards need room for what loads constants only if the file has any.
+  // Cards need room for the unit that loads constants only if the file has such constants.
   file.lowered.loader = loads_constants(file.lowered, file.choice);
   MILLRACE_ASSIGN(file.lowered.problem.cards, cards_of(task, file.lowered.program, file.lowered.loader));
   MILLRACE_ASSIGN(explore::Solution solution, followed_solution(options, file.lowered.problem, file));

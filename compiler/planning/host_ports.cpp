@@ -75,7 +75,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
   explore::Amounts sum{};
   const auto found = ends_.find(block);
   if (found == ends_.end()) return sum;
-  // Together the ports of a card exceed the room by at least the sum of what each exceeds it by.
+  // The ports of a card together exceed the room by at least as much as the sum of what each exceeds it by.
   const auto charge = [&](const gen::ShellPort& port) -> Status {
     MILLRACE_ASSIGN(const gen::Cost one, gen::host_port_cost(catalog, port));
     sum += explore::less(amounts_of(one), room_);

@@ -71,7 +71,7 @@ bool is_better(const Task& task, const Predicted& a, const Predicted& b) {
   return key(a) < key(b);
 }
 
-/// Makes regions that are too full smaller, and targets that the plan misses harder. Whether there were any.
+/// Makes regions smaller that are too full, and targets harder that the plan misses. False: there were none.
 bool tighten(const Predicted& plan, explore::Problem& problem) {
   bool again = tighten_regions(plan, problem);
   if (auto& target = problem.targets.frames_per_second;
@@ -87,7 +87,7 @@ bool tighten(const Predicted& plan, explore::Problem& problem) {
   return again;
 }
 
-/// By which factor a plan misses its targets; at most 1: it keeps them.
+/// The largest factor by which a plan misses one of its targets. It is at most 1 if the plan meets them.
 double excess(const Predicted& plan) {
   const auto& targets = plan.problem().targets;
   return std::max(targets.frames_per_second ? *targets.frames_per_second / plan.frames_per_second() : 1,
@@ -207,7 +207,7 @@ Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool expla
   explore::Problem problem = lowered->problem;
   const auto& most = lowered->problem.targets.max_latency_seconds;
   std::optional<Bound> bound;
-  std::string nearest;  // the targets that the plan misses which misses them by least
+  std::string nearest;  // figures of the plan that misses the targets by the smallest factor
   double by = std::numeric_limits<double>::infinity();
   bool late = false;  // a plan was found whose latency, as predicted, misses the target
   const bool copies = problem.replicas.value_or(1) > 1;

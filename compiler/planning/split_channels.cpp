@@ -10,7 +10,7 @@ using kernels::Block;
 using kernels::Convolution;
 using kernels::Program;
 
-/// The entries of some channels, of a vector with entries for each channel, with one for all, or empty.
+/// The entries of `count` channels. `all` has entries for each channel, one entry for all channels, or none.
 template <class T>
 std::vector<T> slice(const std::vector<T>& all, std::uint32_t channels, std::uint32_t from,
                      std::uint32_t count) {
