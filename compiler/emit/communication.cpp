@@ -68,7 +68,7 @@ Status add_channels(Deployment& d) {
     for (const auto& port : partition.inputs) {
       const auto made = producers.find(port.tensor);
       if (made == producers.end())
-        return Error(ErrorCode::kInternal, "nothing makes tensor '" + port.tensor + "'");
+        return Error(ErrorCode::kInternal, "nothing produces tensor '" + port.tensor + "'");
       add_channel(d, made->second.end, {partition.name, port.name}, port);
     }
   for (const auto& tensor : d.model.outputs) {
@@ -259,7 +259,7 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
   }
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())
     return Error(ErrorCode::kDoesNotFit,
-                 "the communication plan stands still: " + wait + "; more credits or another cut are needed");
+                 "the communication plan deadlocks: " + wait + "; cut elsewhere (--partitions)");
   return {};
 }
 

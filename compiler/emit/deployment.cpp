@@ -65,7 +65,7 @@ class DeploymentWriter {
     MILLRACE_TRY(check_communication(out_.plan, cluster_, out_.binding, frames_per_second_));
     out_.plan.digest = compute_digest(out_.plan);
     if (const auto status = validate(out_.plan); !status.ok())
-      return Error(ErrorCode::kInternal, "the plan just made does not hold: " + status.error().message());
+      return Error(ErrorCode::kInternal, "the new plan is inconsistent: " + status.error().message());
     return std::move(out_);
   }
 
