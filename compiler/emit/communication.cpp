@@ -258,8 +258,8 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
                        "; lower the rate, cut elsewhere (--partitions) or add a cable");
   }
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())
-    return Error(ErrorCode::kDoesNotFit,
-                 "the communication plan deadlocks: " + wait + "; cut elsewhere (--partitions)");
+    return Error(ErrorCode::kDoesNotFit, "the communication plan deadlocks: " + wait +
+                                             "; it needs more credits or another cut (--partitions)");
   return {};
 }
 
