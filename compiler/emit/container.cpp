@@ -365,7 +365,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   const auto wrong = [](const std::string& what) { return Error(ErrorCode::kInvalidInput, what); };
   const plan::XclbinSection* bits = view.find(BITSTREAM);
   if (bits == nullptr || bits->bytes.empty())
-    return wrong("it holds no bitstream: it is not what v++ --link made for hardware");
+    return wrong("it has no bitstream, so it is not the output of v++ --link for hardware");
   const auto ips = rows_of<std::int32_t, ip_data>(view.find(IP_LAYOUT), offsetof(ip_layout, m_ip_data));
   if (!ips) return wrong("its IP layout is missing or cut short");
   const std::string wanted = "millrace_" + data.record.name + ":" + data.record.name;
