@@ -1,6 +1,7 @@
 #include "compiler/graph/graph.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -26,17 +27,9 @@ Type Type::holding(std::int64_t lowest, std::int64_t highest) {
 }
 
 std::string to_string(Type type) {
-  switch (type.kind) {
-    case Type::Kind::kFloat:
-      return "float" + std::to_string(type.bits);
-    case Type::Kind::kSigned:
-      return "int" + std::to_string(type.bits);
-    case Type::Kind::kUnsigned:
-      return "uint" + std::to_string(type.bits);
-    case Type::Kind::kBool:
-      return "bool";
-  }
-  return {};
+  static constexpr const char* kNames[] = {"float", "int", "uint", "bool"};  // in the order of Type::Kind
+  const std::string name = kNames[static_cast<std::size_t>(type.kind)];
+  return type.kind == Type::Kind::kBool ? name : name + std::to_string(type.bits);
 }
 
 kernels::ElementType element_type(Type type) {
@@ -98,20 +91,13 @@ AlongAxis::AlongAxis(const Shape& shape, std::size_t axis)
       extent(static_cast<std::size_t>(shape[axis])) {}
 
 std::string operation_name(const Operation& operation) {
-  struct Namer {
-    std::string operator()(const OnnxOperator& o) const {
-      return o.domain.empty() ? o.type : o.domain + "." + o.type;
-    }
-    std::string operator()(const Accumulate&) const { return "accumulate"; }
-    std::string operator()(const Elementwise&) const { return "elementwise"; }
-    std::string operator()(const MaxPool&) const { return "max_pool"; }
-    std::string operator()(const SumPool&) const { return "sum_pool"; }
-    std::string operator()(const Combine&) const { return "combine"; }
-    std::string operator()(const Move&) const { return "move"; }
-    std::string operator()(const Concat&) const { return "concat"; }
-    std::string operator()(const Softmax&) const { return "softmax"; }
-  };
-  return std::visit(Namer{}, operation);
+  static constexpr const char* kNames[] = {"ONNX operator", "accumulate", "elementwise", "max_pool",
+                                           "sum_pool",      "combine",    "move",        "concat",
+                                           "softmax"};  // in the order of Operation
+  static_assert(std::size(kNames) == std::variant_size_v<Operation>);
+  const auto* onnx = std::get_if<OnnxOperator>(&operation);
+  if (onnx == nullptr) return kNames[operation.index()];
+  return onnx->domain.empty() ? onnx->type : onnx->domain + "." + onnx->type;
 }
 
 std::string Names::unique(const std::string& wanted) {

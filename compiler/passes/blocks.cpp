@@ -25,11 +25,6 @@ Error unsupported(std::string message) {
   return Error(ErrorCode::kUnsupported, std::move(message));
 }
 
-std::int64_t saturate32(std::int64_t x) {
-  return std::min<std::int64_t>(std::max<std::int64_t>(x, std::numeric_limits<std::int32_t>::min()),
-                                std::numeric_limits<std::int32_t>::max());
-}
-
 /// Whether the chain only clamps. Such a chain needs no proof: its multiplier is 1 and its shift 0.
 bool only_clamps(const Chain& chain) {
   return std::all_of(chain.steps.begin(), chain.steps.end(),
@@ -224,7 +219,7 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const 
     return unsupported("its weights need more than 16 bits once their zero point is subtracted");
   c.weights = std::vector<std::int16_t>(f.weights.begin(), f.weights.end());
   for (const std::int64_t b : f.bias)
-    if (b != saturate32(b)) return unsupported("its bias needs more than 32 bits");
+    if (Type::holding(b, b).bits > 32) return unsupported("its bias needs more than 32 bits");
   if (std::any_of(f.bias.begin(), f.bias.end(), [](std::int64_t b) { return b != 0; }))
     c.bias.assign(f.bias.begin(), f.bias.end());
   const Type accumulator = Type::holding(sums.partial.lowest, sums.partial.highest);

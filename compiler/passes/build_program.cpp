@@ -31,16 +31,14 @@ Error unsupported(std::string why) {
   return Error(ErrorCode::kUnsupported, std::move(why));
 }
 
-/// The fewest bits of an integer type whose elements take as many bytes as those of `type`.
-int fewest_bits_stored_like(Type type) {
-  return type.bits <= 8 ? 1 : type.bits <= 16 ? 9 : 17;
-}
-
 /// For each value: the fewest bits of its sums if its layer has no quantiser. A model output must have the bytes
 /// of its type, and all parts of a Concat must have one type. For other values, 0.
 std::vector<int> fewest_sum_bits(const Graph& graph) {
   std::vector<int> bits(graph.values.size(), 0);
-  for (const ValueId v : graph.outputs) bits[v] = fewest_bits_stored_like(graph.value(v).type);
+  for (const ValueId v : graph.outputs) {
+    const int own = graph.value(v).type.bits;
+    bits[v] = own <= 8 ? 1 : own <= 16 ? 9 : 17;
+  }
   for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
     if (std::holds_alternative<graph::Move>(n->operation))
       bits[n->inputs[0]] = std::max(bits[n->inputs[0]], bits[n->outputs[0]]);
