@@ -50,8 +50,7 @@ class Fragments {
   bool full() const { return used_ == kRoom; }
 
   void add(std::uint32_t index) {
-    const auto payload =
-        std::span<const std::byte>(request_.response()).subspan(layout_.offset(index), layout_.length(index));
+    const auto payload = request_.response().subspan(layout_.offset(index), layout_.length(index));
     header_.frag_index = static_cast<std::uint16_t>(index);
     pieces_[used_] = Piece{finish(request_.peer, header_, payload, heads_[used_]), payload};
     ++used_;

@@ -1,5 +1,4 @@
 // Writes and signs what the server sends. Any thread.
-// and not sent.
 #pragma once
 
 #include <cstdint>

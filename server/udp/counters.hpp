@@ -8,6 +8,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "server/metrics/metrics.hpp"
 #include "server/udp/wire/header.hpp"
 #include "server/udp/wire/messages.hpp"
 
@@ -87,5 +88,9 @@ class Counters {
       cells_{};
 };
 static_assert(kEvents.size() <= 16 && kDropNames.size() <= 16);
+
+/// Reports millrace_udp_dropped_datagrams_total{reason}, millrace_udp_errors_total{reason},
+/// millrace_udp_busy_total{reason}, and millrace_udp_<event>_total of each Event.
+void sample(const Counters& counters, metrics::Samples& samples);
 
 }  // namespace millrace::server::udp

@@ -24,7 +24,6 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<const wire::KeyRing
   std::array<std::byte, 8> epoch;
   wire::random_bytes(epoch);
   epoch_ = wire::load<std::uint64_t>(epoch, 0);
-  receiving_.reserve(options.max_requests);
 }
 
 Engine::~Engine() {
@@ -75,7 +74,8 @@ void Engine::on_request(const Arrival& a) {
   if (session->window.stale(a.id()))
     return refuse(a, wire::ErrCode::kStale, "request_id is older than the window");
   Slot& slot = session->window.slot(a.id());
-  if (slot.id == a.id() && slot.content != Slot::Content::kNothing) return answer_known(a, slot);
+  if (slot.id == a.id() && (slot.request != nullptr || slot.error != wire::kNoError))
+    return answer_known(a, slot);
   answer_new(a, *session, slot);
 }
 
@@ -94,9 +94,9 @@ void Engine::on_nack(const Arrival& a) {
   if (session == nullptr)
     return answers_.error(a.peer, a.id(), wire::ErrCode::kNoSession, "no session: send HELLO", a.bytes);
   Slot& slot = session->window.slot(a.id());
-  if (session->window.stale(a.id()) || slot.id != a.id() || slot.content == Slot::Content::kGone)
+  if (session->window.stale(a.id()) || slot.id != a.id() || slot.error == wire::ErrCode::kStale)
     return answers_.error(a.peer, a.id(), wire::ErrCode::kStale, "the response is no longer kept");
-  if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kCompleted) {
+  if (slot.request != nullptr && slot.request->state == Request::State::kCompleted) {
     counters_.count(Event::kRepeated);
     sign_as_asked(*slot.request, a);
     return answers_.response(*slot.request, nack);
@@ -196,16 +196,15 @@ void Engine::tick(Clock::time_point now) {
     expire_sessions(now);
   }
   next_tick_ = next_housekeeping_;
-  // Backwards, because dropping a request moves the last one to its index.
-  for (std::size_t i = receiving_.size(); i-- > 0;) {
-    Request& r = *receiving_[i];
+  for (auto next = receiving_.begin(); next != receiving_.end();) {
+    Request& r = *next++;
     if (now >= r.frame.deadline) {
       reject(r, wire::ErrCode::kDeadline);
       continue;
     }
     if (now >= r.expires) {
       counters_.count(Event::kForgotten);
-      discard(r);
+      end(r, wire::kNoError);
       continue;
     }
     if (now >= r.next_ask) ask(r, now);
@@ -215,7 +214,7 @@ void Engine::tick(Clock::time_point now) {
 
 void Engine::cancel_waiting() {
   pool_.each([](Request& r) {
-    if (r.state == Request::State::kInFlight) r.model->cancel(r.frame);
+    if (r.state == Request::State::kInFlight) r.model->pipeline.cancel(r.frame);
   });
 }
 

@@ -18,12 +18,12 @@
 #include "server/udp/counters.hpp"
 #include "server/udp/models.hpp"
 #include "server/udp/request.hpp"
-#include "server/udp/window.hpp"
 
 namespace millrace::server::udp {
 
 struct EngineOptions {
-  std::uint32_t fragment_bytes = wire::kDefaultFragmentBytes;  // longest payload of RSP fragments
+  std::uint32_t fragment_bytes =
+      wire::kDefaultFragmentBytes;  // longest payload of RSP fragments, 256 to 65,000
   std::uint32_t max_sessions = 1024;
   std::uint32_t window = 64;         // requests of a session, 1 to 4,096
   std::uint32_t max_receiving = 16;  // half-received requests of a session
@@ -71,7 +71,8 @@ class Engine {
 
   /// Requests in pipelines. Any thread.
   std::uint32_t in_flight() const { return in_flight_.load(std::memory_order_acquire); }
-  std::size_t receiving() const { return receiving_.size(); }
+  bool is_receiving() const { return !receiving_.empty(); }
+  std::size_t receiving() const { return receiving_.size(); }  // linear
   std::size_t sessions() const { return sessions_.size(); }
   std::uint64_t buffer_bytes() const { return pool_.bytes(); }
   std::uint64_t epoch() const { return epoch_; }
@@ -109,10 +110,9 @@ class Engine {
   void close(Session& session);
 
   bool release(Slot& slot);
-  void stop_receiving(Request& request);
   void reject(Request& request, wire::ErrCode code);
   void give_up(Request& request, wire::ErrCode code);
-  void discard(Request& request);
+  void end(Request& request, wire::ErrCode error);
   void refuse(const Arrival& a, wire::ErrCode code, std::string_view message);
   void collect();
   void expire_sessions(Clock::time_point now);
@@ -130,7 +130,7 @@ class Engine {
 
   RequestPool pool_;
   std::unordered_map<SessionKey, std::unique_ptr<Session>, SessionKeyHash> sessions_;
-  std::vector<Request*> receiving_;
+  RequestList receiving_, kept_;  // kept_: answered, the oldest first
   Clock::time_point next_tick_;
   Clock::time_point next_housekeeping_;
 

@@ -43,6 +43,8 @@ std::string_view message_of(wire::ErrCode code) {
       return kReplaced;
     case wire::ErrCode::kConflict:
       return "two fragments of this request contradict each other";
+    case wire::ErrCode::kStale:
+      return "the response is no longer kept";
     default:
       return "the server failed to compute this request";
   }
@@ -87,15 +89,15 @@ std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason 
   return microseconds(std::clamp(wait, options_.busy_retry, options_.busy_retry_most));
 }
 
-/// A request with buffers for the model; null if a bound of the pool is reached.
+/// A request with buffers for the model. If a bound of the pool is reached, takes the oldest kept one; null if
+/// none is kept.
 Request* Engine::take_request(const ServedModel& model) {
-  return pool_.take(model.input_bytes, model.output_bytes, [&](Request& evicted) {
+  while (true) {
+    Request* const r = pool_.take(model.input_bytes, model.output_bytes);
+    if (r != nullptr || kept_.empty()) return r;
     counters_.count(Event::kEvicted);
-    Slot& its = evicted.session->window.slot(evicted.id);
-    its.content = Slot::Content::kGone;
-    its.request = nullptr;
-    pool_.put(&evicted);
-  });
+    end(kept_.front(), wire::ErrCode::kStale);
+  }
 }
 
 /// Takes a request from the pool and gives it the slot; answers BUSY where a bound is reached.
@@ -126,9 +128,7 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
   r->fragment_bytes = session.fragment_bytes;
   r->handle = model->handle;
   r->output_bytes = model->output_bytes;
-  r->error = 0;
-  r->refused = false;
-  r->started = a.now;
+  r->error.reset();
   const std::uint32_t asked = a.datagram.header.time_us;
   const std::chrono::microseconds wanted =
       asked == 0 ? std::chrono::microseconds(options_.default_deadline) : std::chrono::microseconds(asked);
@@ -136,8 +136,7 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
   r->model = std::move(model);
   r->asks = 0;
   r->ask_interval = options_.gap;
-  r->receiving_index = receiving_.size();
-  receiving_.push_back(r);
+  receiving_.push_back(*r);
   ++session.receiving;
   return r;
 }
@@ -169,8 +168,10 @@ void Engine::add_fragment(const Arrival& a, Request& r) {
 }
 
 void Engine::submit(Request& r, Clock::time_point now) {
-  stop_receiving(r);
-  ServedModel& model = *r.model;
+  --r.session->receiving;
+  r.unlink();
+  r.state = Request::State::kFree;
+  const ServedModel& model = *r.model;
   if (now >= r.frame.deadline) return reject(r, wire::ErrCode::kDeadline);
   r.whole = now;
   r.frame.inputs.clear();
@@ -202,7 +203,7 @@ void Engine::submit(Request& r, Clock::time_point now) {
   r.passage = {};
   if (refusal != ErrorCode::kResourceExhausted) return give_up(r, code_of(refusal));
   answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, retry_after_us(model, wire::BusyReason::kQueue));
-  discard(r);
+  end(r, wire::kNoError);
 }
 
 void Engine::completed(runtime::pipeline::Frame&, void* context) {
@@ -220,12 +221,12 @@ void Engine::finish(Request& r) {
     r.model->succeeded(r.passage, r.frame.times, time);
   } else if (r.frame.status.error().code() ==
              ErrorCode::kResourceExhausted) {  // a more urgent frame took its place
-    r.refused = true;
+    r.error = wire::kNoError;
     answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, retry_after_us(*r.model, wire::BusyReason::kQueue));
     r.model->failed(r.passage, ErrorCode::kResourceExhausted, time);
   } else {
     const wire::ErrCode code = code_of(r.frame.status.error().code());
-    r.error = static_cast<std::uint16_t>(code);
+    r.error = code;
     answers_.error(r.peer, r.id, code, message_of(code));
     counters_.count(Event::kFailures);
     r.model->failed(r.passage, r.frame.status.error().code(), time);
@@ -249,33 +250,23 @@ void Engine::collect() {
     r->state = Request::State::kCompleted;
     r->model.reset();  // here, because a pipeline's own thread must not destroy the pipeline
     r->passage = {};
-    if (r->refused) {
-      discard(*r);
-    } else if (r->error != 0) {
-      Slot& slot = r->session->window.slot(r->id);
-      slot.content = Slot::Content::kFailed;
-      slot.error = r->error;
-      slot.request = nullptr;
-      pool_.put(r);
-    } else {
-      pool_.keep(r);
-    }
+    if (r->error)
+      end(*r, *r->error);
+    else
+      kept_.push_back(*r);
     r = next;
   }
 }
 
 void Engine::answer_known(const Arrival& a, Slot& slot) {
-  if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kReceiving) {
+  if (slot.request != nullptr && slot.request->state == Request::State::kReceiving) {
     sign_as_asked(*slot.request, a);
     return add_fragment(a, *slot.request);
   }
   if (!a.first()) return counters_.count(Drop::kUnasked);
-  if (slot.content == Slot::Content::kGone)
-    return answers_.error(a.peer, a.id(), wire::ErrCode::kStale, "the response is no longer kept");
-  if (slot.content == Slot::Content::kFailed) {
-    counters_.count(Event::kRepeated);
-    const auto code = static_cast<wire::ErrCode>(slot.error);
-    return answers_.error(a.peer, a.id(), code, message_of(code));
+  if (slot.request == nullptr) {
+    if (slot.error != wire::ErrCode::kStale) counters_.count(Event::kRepeated);
+    return answers_.error(a.peer, a.id(), slot.error, message_of(slot.error));
   }
   if (slot.request->state == Request::State::kInFlight) return answers_.ack(a.peer, a.id());
   counters_.count(Event::kRepeated);
@@ -303,56 +294,35 @@ void Engine::ask(Request& r, Clock::time_point now) {
   next_tick_ = std::min(next_tick_, r.next_ask);
 }
 
-void Engine::stop_receiving(Request& r) {
-  --r.session->receiving;
-  Request* const last = receiving_.back();
-  receiving_[r.receiving_index] = last;
-  last->receiving_index = r.receiving_index;
-  receiving_.pop_back();
-  r.state = Request::State::kFree;
-}
-
 /// give_up() for a request that was never submitted to a pipeline.
 void Engine::reject(Request& r, wire::ErrCode code) {
-  if (r.state == Request::State::kReceiving) stop_receiving(r);
   r.model->refused(code == wire::ErrCode::kDeadline ? ErrorCode::kDeadlineExceeded
                                                     : ErrorCode::kInvalidInput);
   give_up(r, code);
 }
 
-/// Ends a request that no pipeline holds with an ERR, which the window keeps for repetitions.
+/// Ends a request that no pipeline holds with an ERR.
 void Engine::give_up(Request& r, wire::ErrCode code) {
-  Slot& slot = r.session->window.slot(r.id);
-  slot.content = Slot::Content::kFailed;
-  slot.error = static_cast<std::uint16_t>(code);
-  slot.request = nullptr;
   answers_.error(r.peer, r.id, code, message_of(code));
-  pool_.put(&r);
+  end(r, code);
 }
 
-/// Drops a request that no pipeline holds, as if it had never been seen.
-void Engine::discard(Request& r) {
-  if (r.state == Request::State::kReceiving) stop_receiving(r);
+/// Ends a request that no pipeline holds. Its window keeps `error` and sends it again to a client that repeats
+/// the request; kNoError: the request counts as never seen.
+void Engine::end(Request& r, wire::ErrCode error) {
+  if (r.state == Request::State::kReceiving) --r.session->receiving;
   Slot& slot = r.session->window.slot(r.id);
-  slot.content = Slot::Content::kNothing;
   slot.request = nullptr;
-  pool_.put(&r);
+  slot.error = error;
+  pool_.put(r);
 }
 
 /// Frees the slot for another id. False if its request is still being computed.
 bool Engine::release(Slot& slot) {
-  if (slot.content != Slot::Content::kHeld) return true;
-  Request& r = *slot.request;
-  if (r.state == Request::State::kInFlight) return false;
-  if (r.state == Request::State::kReceiving) {
-    counters_.count(Event::kForgotten);
-    stop_receiving(r);
-  } else {
-    pool_.forget(&r);
-  }
-  slot.content = Slot::Content::kGone;
-  slot.request = nullptr;
-  pool_.put(&r);
+  if (slot.request == nullptr) return true;
+  if (slot.request->state == Request::State::kInFlight) return false;
+  if (slot.request->state == Request::State::kReceiving) counters_.count(Event::kForgotten);
+  end(*slot.request, wire::ErrCode::kStale);
   return true;
 }
 

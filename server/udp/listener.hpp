@@ -24,19 +24,17 @@ struct ListenerOptions {
   std::uint16_t port = 0;              // 0: the system chooses
   bool allow_unauthenticated = false;  // an address other machines reach, without keys
   int receive_buffer_bytes = 4 << 20;  // asked of the kernel, which may give less (net.core.rmem_max)
-  int cpu = -1;                        // the only CPU of the thread; -1: any
   EngineOptions engine;
 };
 
 class Listener {
  public:
-  /// The errors of bind() that need no network: an open address without keys, options out of range, an
-  /// unknown host.
+  /// The errors of bind() that need no network: an open address without keys, an unknown host.
   static Status check(const ListenerOptions& options, const wire::KeyRing& keys);
 
   /// Binds the address; datagrams wait in the socket until serve(). Only the listener's thread calls
-  /// `models`, which must outlive the listener. kInvalidInput for an open address without keys and for
-  /// options out of range; kEnvironment if the address cannot be bound.
+  /// `models`, which must outlive the listener. kInvalidInput for an open address without keys; kEnvironment
+  /// if the address cannot be bound.
   static Result<std::unique_ptr<Listener>> bind(const ListenerOptions& options, wire::KeyRing keys,
                                                 ModelDirectory& models);
 
@@ -46,10 +44,6 @@ class Listener {
 
   /// Starts the thread. Once.
   void serve();
-
-  /// bind() and serve().
-  static Result<std::unique_ptr<Listener>> start(const ListenerOptions& options, wire::KeyRing keys,
-                                                 ModelDirectory& models);
 
   /// "127.0.0.1:43211".
   const std::string& address() const { return socket_->local().text; }
@@ -68,7 +62,7 @@ class Listener {
   void begin_drain() { engine_->drain(); }
 
   /// True if no request is being received or computed. Any thread.
-  bool idle() const { return engine_->in_flight() == 0 && receiving_.load(std::memory_order_relaxed) == 0; }
+  bool idle() const { return engine_->in_flight() == 0 && !receiving_.load(std::memory_order_relaxed); }
 
   /// Answers accepted requests for at most `bound`, then cancels those that wait for a slot (ERR unavailable)
   /// and ends the thread. True if all were answered within the bound. Idempotent. Any thread.
@@ -78,8 +72,6 @@ class Listener {
   Listener(const ListenerOptions& options, wire::KeyRing keys)
       : options_(options), keys_(std::make_shared<const wire::KeyRing>(std::move(keys))) {}
   void run();
-  void take_keys();
-  void set_affinity() const;
 
   // Constant after bind():
   const ListenerOptions options_;
@@ -92,7 +84,7 @@ class Listener {
   std::atomic<bool> new_keys_{false};          // the engine does not use them yet
 
   std::atomic<bool> stopping_{false};
-  std::atomic<std::size_t> receiving_{0};
+  std::atomic<bool> receiving_{false};
   std::mutex stop_mutex_;  // protects thread_ and drained_ after bind()
   std::thread thread_;
   bool drained_ = true;

@@ -1,16 +1,18 @@
-// One request, from its first fragment until its answer is no longer kept, and the pool that requests come
-// from.
+// Requests, from the first fragment until the answer is no longer kept; the pool that they come from; and
+// sessions, each with the at-most-once window of its newest request ids.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/pipeline/pipeline.hpp"
-#include "server/udp/address.hpp"
 #include "server/udp/models.hpp"
+#include "server/udp/sender.hpp"
 #include "server/udp/wire/assembly.hpp"
 #include "server/udp/wire/keys.hpp"
 
@@ -20,26 +22,6 @@ using runtime::pipeline::Clock;
 class Engine;
 struct Session;
 
-/// Uninitialised bytes that keep their memory until release().
-class Buffer {
- public:
-  void reserve(std::size_t bytes) {
-    if (bytes <= capacity_) return;
-    bytes_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    capacity_ = bytes;
-  }
-  void release() {
-    bytes_.reset();
-    capacity_ = 0;
-  }
-  std::byte* data() { return bytes_.get(); }
-  std::size_t capacity() const { return capacity_; }
-
- private:
-  std::unique_ptr<std::byte[]> bytes_;
-  std::size_t capacity_ = 0;
-};
-
 /// The client to answer, and the key to sign with.
 struct Peer {
   Address address;
@@ -48,7 +30,11 @@ struct Peer {
   const wire::KeyRing* keys = nullptr;  // has key_id where that is not 0
 };
 
-struct Request {
+/// A request is in one list: free, being received, or answered and kept. In a pipeline it is in none.
+using RequestHook =
+    boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+struct Request : RequestHook {
   enum class State : std::uint8_t { kFree, kReceiving, kInFlight, kCompleted };
 
   // Written by the listener's thread. While the request is kInFlight, a pipeline thread writes the answer
@@ -63,71 +49,113 @@ struct Request {
   std::shared_ptr<ServedModel> model;
   models::Passage passage;
   std::uint32_t handle = 0;
-  Buffer input, output;
+  std::vector<std::byte> input, output;  // at least as long as the model needs; they only grow
   wire::Assembly assembly;
   runtime::pipeline::Frame frame;
-  std::uint16_t error = 0;  // wire::ErrCode, or 0: the response is in `output`
-  bool refused = false;     // answered with BUSY, so collect() drops the request
+  std::optional<wire::ErrCode> error;  // sent instead of a response; kNoError: a BUSY was sent
   std::uint32_t output_bytes = 0;
   std::uint32_t time_us = 0;
 
-  Clock::time_point started;   // first fragment
-  Clock::time_point whole;     // last fragment
+  Clock::time_point whole;     // when the last fragment came
   Clock::time_point next_ask;  // NACK due
   Clock::time_point expires;   // dropped if not complete by then
   std::chrono::nanoseconds ask_interval{0};
   unsigned asks = 0;  // NACKs since the last new fragment
 
-  std::size_t receiving_index = 0;             // in the engine's list
-  Request* next_done = nullptr;                // in the stack of completed ones
-  Request *older = nullptr, *newer = nullptr;  // in the pool's list of kept ones
+  Request* next_done = nullptr;  // in the stack of completed ones
 
-  std::size_t capacity() const { return input.capacity() + output.capacity(); }
-  std::span<std::byte> response() { return {output.data(), output_bytes}; }
+  std::size_t buffer_bytes() const { return input.size() + output.size(); }
+  std::span<const std::byte> response() const { return std::span(output).first(output_bytes); }
 };
+
+using RequestList = boost::intrusive::list<Request, boost::intrusive::constant_time_size<false>>;
 
 /// A bounded number of requests with bounded memory. Only for the listener's thread.
 class RequestPool {
  public:
   RequestPool(std::size_t max_requests, std::uint64_t max_bytes);
 
-  /// A request with buffers of these sizes. At a bound, takes the oldest kept request r from its owner: calls
-  /// evict(r), which must drop r and put() it back. Null at a bound without kept requests.
-  template <class Evict>
-  Request* take(std::size_t input_bytes, std::size_t output_bytes, Evict&& evict) {
-    while (true) {
-      if (Request* r = try_take(input_bytes, output_bytes)) return r;
-      if (oldest_ == nullptr) return nullptr;
-      Request* r = oldest_;
-      forget(r);
-      evict(*r);
-    }
-  }
+  /// A request, in no list, with buffers of at least these sizes. Null at a bound.
+  Request* take(std::size_t input_bytes, std::size_t output_bytes);
 
-  /// Returns a request to the pool. It must not be in the list of kept ones.
-  void put(Request* request);
-
-  /// Adds a completed request, as the newest, to the list of those that may be evicted; removes it from the
-  /// list.
-  void keep(Request* request);
-  void forget(Request* request);
+  /// Returns a request, which leaves the list that it is in.
+  void put(Request& request);
 
   template <class F>
   void each(F&& f) {
     for (const auto& request : made_) f(*request);
   }
 
+  /// Bytes of all buffers.
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  Request* try_take(std::size_t input_bytes, std::size_t output_bytes);
-
   const std::size_t max_requests_;
   const std::uint64_t max_bytes_;
   std::vector<std::unique_ptr<Request>> made_;
-  std::vector<Request*> free_;
+  RequestList free_;
   std::uint64_t bytes_ = 0;
-  Request *oldest_ = nullptr, *newest_ = nullptr;
+};
+
+/// The state of a session's newest request ids.
+class Window {
+ public:
+  struct Slot {
+    std::uint64_t id = 0;
+    Request* request = nullptr;  // being received, computed or kept
+    /// If `request` is null: the ERR that the request was answered with; kStale if its response is no longer
+    /// kept; kNoError if it was never seen, or refused with BUSY.
+    wire::ErrCode error = wire::kNoError;
+  };
+
+  /// Ids at or below `floor` are stale from the start.
+  Window(std::uint32_t size, std::uint64_t floor) : slots_(size), floor_(floor), newest_(floor) {}
+
+  bool stale(std::uint64_t id) const {
+    return id <= floor_ || (newest_ >= slots_.size() && id <= newest_ - slots_.size());
+  }
+
+  /// The slot of an id that is not stale. If slot.id differs, the slot holds the state of an id at least
+  /// `size` older, which must be released before the new id is taken.
+  Slot& slot(std::uint64_t id) { return slots_[id % slots_.size()]; }
+
+  /// Gives the released slot to a request that is being received.
+  void take(Slot& slot, std::uint64_t id, Request* request) {
+    slot = Slot{id, request};
+    if (id > newest_) newest_ = id;
+  }
+
+  std::vector<Slot>& slots() { return slots_; }
+
+ private:
+  std::vector<Slot> slots_;
+  const std::uint64_t floor_;
+  std::uint64_t newest_;
+};
+
+struct SessionKey {
+  Address address;
+  std::uint64_t client_id = 0;
+  std::uint8_t key_id = 0;
+  bool operator==(const SessionKey&) const = default;
+};
+
+struct SessionKeyHash {
+  std::size_t operator()(const SessionKey& key) const {
+    return AddressHash()(key.address) ^ static_cast<std::size_t>(key.client_id * 0x9E3779B97F4A7C15U);
+  }
+};
+
+struct Session {
+  Session(const SessionKey& k, std::uint32_t window_size, std::uint64_t floor, std::uint16_t fragment)
+      : key(k), window(window_size, floor), fragment_bytes(fragment) {}
+
+  const SessionKey key;
+  Window window;
+  std::uint16_t fragment_bytes;
+  Clock::time_point last_seen;
+  std::uint32_t receiving = 0;
+  std::uint32_t in_flight = 0;  // not collected yet; a session with any is not closed
 };
 
 }  // namespace millrace::server::udp

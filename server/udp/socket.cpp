@@ -50,13 +50,6 @@ Address from_system(const sockaddr_storage& from) {
   return a;
 }
 
-bool is_loopback(const Address& a) {
-  if (!a.v6) return a.ip[0] == std::byte{127};
-  in6_addr ip;
-  std::memcpy(&ip, a.ip.data(), 16);
-  return IN6_IS_ADDR_LOOPBACK(&ip);
-}
-
 std::string text_of(const Address& a) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   inet_ntop(a.v6 ? AF_INET6 : AF_INET, a.ip.data(), text.data(), text.size());
@@ -122,7 +115,6 @@ Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
   endpoint.address = from_system(storage);
   endpoint.address.port = port;
   endpoint.text = text_of(endpoint.address);
-  endpoint.loopback = is_loopback(endpoint.address);
   return endpoint;
 }
 

@@ -16,8 +16,7 @@ namespace millrace::server::udp {
 
 struct Endpoint {
   Address address;
-  std::string text;       // "127.0.0.1:8001", "[::1]:8001"
-  bool loopback = false;  // only this machine reaches the address
+  std::string text;  // "127.0.0.1:8001", "[::1]:8001"
 };
 
 class Socket final : public Sender {

@@ -32,6 +32,7 @@ namespace pipeline = millrace::runtime::pipeline;
 constexpr std::uint32_t kFragment = 1200;
 constexpr std::uint32_t kHeader = 40;
 constexpr std::uint32_t kOutput = 40;
+constexpr int kClientCpu = 0;
 
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "bench_udp: %s\n", what.c_str());
@@ -69,8 +70,7 @@ class NullPipeline final : public pipeline::Pipeline {
 
 class Directory final : public udp::ModelDirectory {
  public:
-  explicit Directory(pipeline::Pipeline& p)
-      : model_(std::make_shared<udp::ServedModel>(1, p, p.deployment().model)) {}
+  explicit Directory(pipeline::Pipeline& p) : model_(*udp::ServedModel::make(1, p)) {}
   Outcome by_handle(std::uint32_t, std::shared_ptr<udp::ServedModel>& out) override {
     out = model_;
     return Outcome::kFound;
@@ -195,8 +195,6 @@ class Served {
  public:
   Served(const Shape& shape, bool tagged, int server_cpu)
       : pipeline_(shape.input_bytes), directory_(pipeline_), input_(shape.input_bytes) {
-    udp::ListenerOptions options;
-    options.cpu = server_cpu;
     udp::wire::KeyRing keys;
     millrace::client::Options with;
     if (tagged) {
@@ -204,9 +202,12 @@ class Served {
       with.key.assign(32, std::byte{7});
       if (!keys.add(1, with.key)) fail("key");
     }
-    auto started = udp::Listener::start(options, std::move(keys), directory_);
-    if (!started) fail(started.error().message());
-    listener_ = std::move(started).value();
+    auto bound = udp::Listener::bind({}, std::move(keys), directory_);
+    if (!bound) fail(bound.error().message());
+    listener_ = std::move(bound).value();
+    pin(server_cpu);  // the listener's thread keeps the CPU of the thread that starts it
+    listener_->serve();
+    pin(kClientCpu);
     if (const auto s = millrace::client::connect("udp://" + listener_->address(), with, client_); !s.ok())
       fail(s.message);
   }
@@ -301,7 +302,7 @@ int main(int argc, char** argv) {
   }
   std::printf("{\"benchmark\": \"udp\", \"rounds\": %d, \"iterations\": %d, \"results\": [\n", rounds,
               iterations);
-  pin(0);
+  pin(kClientCpu);
   bool first = true;
   for (const bool same : {true, false}) {
     if (!same && std::thread::hardware_concurrency() < 2) continue;

@@ -53,8 +53,7 @@ class EchoPipeline final : public runtime::pipeline::Pipeline {
 
 class Directory final : public ModelDirectory {
  public:
-  explicit Directory(runtime::pipeline::Pipeline& pipeline)
-      : model_(std::make_shared<ServedModel>(kHandle, pipeline, pipeline.deployment().model)) {}
+  explicit Directory(runtime::pipeline::Pipeline& pipeline) : model_(*ServedModel::make(kHandle, pipeline)) {}
   Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) override {
     if (handle == kHandle) out = model_;
     return handle == kHandle ? Outcome::kFound : handle == kHandle + 1 ? Outcome::kStale : Outcome::kUnknown;

@@ -1,4 +1,4 @@
-// Little-endian integers in byte spans.
+// Little-endian integers, and structs of them without padding, in byte spans.
 #pragma once
 
 #include <bit>
@@ -15,15 +15,15 @@ static_assert(std::endian::native == std::endian::little);
 /// `offset + sizeof(T)` must lie within `bytes`.
 template <class T>
 T load(std::span<const std::byte> bytes, std::size_t offset) {
-  static_assert(std::is_unsigned_v<T>);
+  static_assert(std::is_trivially_copyable_v<T>);
   T value;
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
 }
 
 template <class T>
-void store(std::span<std::byte> bytes, std::size_t offset, T value) {
-  static_assert(std::is_unsigned_v<T>);
+void store(std::span<std::byte> bytes, std::size_t offset, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 

@@ -3,6 +3,22 @@
 #include "server/udp/wire/bytes.hpp"
 
 namespace millrace::server::udp::wire {
+namespace {
+
+/// The fields in the order of the wire.
+struct RawHeader {
+  std::uint16_t magic;
+  std::uint8_t version;
+  Type type;
+  std::uint8_t flags, key_id;
+  std::uint16_t header_len;
+  std::uint64_t client_id, request_id;
+  std::uint16_t frag_index, frag_count;
+  std::uint32_t total_len, model, time_us;
+};
+static_assert(sizeof(RawHeader) == kHeaderBytes);
+
+}  // namespace
 
 bool make_layout(std::uint32_t total, std::uint32_t size, Layout& out) {
   const std::uint64_t count = (std::uint64_t{total} + size - 1) / size;
@@ -34,34 +50,26 @@ bool layout_of(const Header& header, std::size_t payload_bytes, Layout& out) {
 
 Refusal parse(std::span<const std::byte> bytes, Datagram& out) {
   if (bytes.size() < kHeaderBytes) return Refusal::kTooShort;
-  if (load<std::uint16_t>(bytes, 0) != kMagic) return Refusal::kBadMagic;
-  if (load<std::uint8_t>(bytes, 2) != kVersion) return Refusal::kBadVersion;
-  const auto type = load<std::uint8_t>(bytes, 3);
-  if (type < static_cast<std::uint8_t>(Type::kReq) || type > static_cast<std::uint8_t>(Type::kPong))
-    return Refusal::kBadType;
-  const auto flags = load<std::uint8_t>(bytes, 4);
-  const auto key_id = load<std::uint8_t>(bytes, 5);
-  const bool tagged = (flags & kFlagTagged) != 0;
-  if ((flags & ~(kFlagTagged | kFlagFromServer)) != 0 || tagged != (key_id != 0)) return Refusal::kBadFlags;
-  const auto header_len = load<std::uint16_t>(bytes, 6);
-  if (header_len != (tagged ? kMaxHeaderBytes : kHeaderBytes) || bytes.size() < header_len)
+  const auto raw = load<RawHeader>(bytes, 0);
+  if (raw.magic != kMagic) return Refusal::kBadMagic;
+  if (raw.version != kVersion) return Refusal::kBadVersion;
+  if (raw.type < Type::kReq || raw.type > Type::kPong) return Refusal::kBadType;
+  const bool tagged = (raw.flags & kFlagTagged) != 0;
+  if ((raw.flags & ~(kFlagTagged | kFlagFromServer)) != 0 || tagged != (raw.key_id != 0))
+    return Refusal::kBadFlags;
+  if (raw.header_len != (tagged ? kMaxHeaderBytes : kHeaderBytes) || bytes.size() < raw.header_len)
     return Refusal::kBadHeaderLength;
 
-  Header& h = out.header;
-  h.type = static_cast<Type>(type);
-  h.from_server = (flags & kFlagFromServer) != 0;
-  h.key_id = key_id;
-  h.client_id = load<std::uint64_t>(bytes, 8);
-  h.request_id = load<std::uint64_t>(bytes, 16);
-  h.frag_index = load<std::uint16_t>(bytes, 24);
-  h.frag_count = load<std::uint16_t>(bytes, 26);
-  h.total_len = load<std::uint32_t>(bytes, 28);
-  h.model = load<std::uint32_t>(bytes, 32);
-  h.time_us = load<std::uint32_t>(bytes, 36);
+  out.header = {raw.type,       (raw.flags & kFlagFromServer) != 0,
+                raw.key_id,     raw.client_id,
+                raw.request_id, raw.frag_index,
+                raw.frag_count, raw.total_len,
+                raw.model,      raw.time_us};
   out.head = bytes.first(kHeaderBytes);
   out.tag = tagged ? bytes.subspan(kHeaderBytes, kTagBytes) : std::span<const std::byte>();
-  out.payload = bytes.subspan(header_len);
+  out.payload = bytes.subspan(raw.header_len);
 
+  const Header& h = out.header;
   const bool message = h.type == Type::kReq || h.type == Type::kRsp;
   if (h.frag_index >= h.frag_count || (!message && h.frag_count != 1)) return Refusal::kBadFragment;
   Layout layout;
@@ -72,19 +80,10 @@ Refusal parse(std::span<const std::byte> bytes, Datagram& out) {
 void write_header(const Header& header, std::span<std::byte, kHeaderBytes> out) {
   const auto flags = static_cast<std::uint8_t>((header.tagged() ? kFlagTagged : 0) |
                                                (header.from_server ? kFlagFromServer : 0));
-  store<std::uint16_t>(out, 0, kMagic);
-  store<std::uint8_t>(out, 2, kVersion);
-  store<std::uint8_t>(out, 3, static_cast<std::uint8_t>(header.type));
-  store<std::uint8_t>(out, 4, flags);
-  store<std::uint8_t>(out, 5, header.key_id);
-  store<std::uint16_t>(out, 6, static_cast<std::uint16_t>(header.bytes()));
-  store<std::uint64_t>(out, 8, header.client_id);
-  store<std::uint64_t>(out, 16, header.request_id);
-  store<std::uint16_t>(out, 24, header.frag_index);
-  store<std::uint16_t>(out, 26, header.frag_count);
-  store<std::uint32_t>(out, 28, header.total_len);
-  store<std::uint32_t>(out, 32, header.model);
-  store<std::uint32_t>(out, 36, header.time_us);
+  store(out, 0,
+        RawHeader{kMagic, kVersion, header.type, flags, header.key_id,
+                  static_cast<std::uint16_t>(header.bytes()), header.client_id, header.request_id,
+                  header.frag_index, header.frag_count, header.total_len, header.model, header.time_us});
 }
 
 }  // namespace millrace::server::udp::wire

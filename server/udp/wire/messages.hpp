@@ -33,17 +33,23 @@ std::size_t encode(const Hello& hello, std::span<std::byte> out);
 
 enum class CookieState : std::uint16_t { kComeBack = 1, kOpen = 2 };
 
-struct CookieReply {
+/// A COOKIE without its signature: the fields in the order of the wire.
+struct CookieHead {
   Cookie cookie{};
   std::uint64_t epoch = 0;
   CookieState state = CookieState::kComeBack;
   std::uint16_t fragment_bytes = 0;
   std::uint16_t window = 0;
   std::uint16_t burst = kBurst;
-  std::uint16_t model_error = 0;  // 0 or an ErrCode
+  std::uint16_t model_error = 0;      // 0 or an ErrCode
+  std::uint16_t signature_bytes = 0;  // encode() fills it in
   std::uint32_t model = 0;
   std::uint32_t input_bytes = 0;
   std::uint32_t output_bytes = 0;
+};
+static_assert(sizeof(CookieHead) == kCookieBytes);
+
+struct CookieReply : CookieHead {
   std::span<const std::byte> signature;  // points into the datagram
 };
 bool decode(std::span<const std::byte> body, CookieReply& out);
@@ -76,6 +82,7 @@ enum class ErrCode : std::uint16_t {
   kUnavailable,
   kInternal,
 };
+inline constexpr ErrCode kNoError{};  // no ERR carries it
 inline constexpr std::array<std::string_view, 11> kErrNames = {
     "unknown",  "malformed", "no_session", "unknown_model", "generation", "size",
     "conflict", "stale",     "deadline",   "unavailable",   "internal"};

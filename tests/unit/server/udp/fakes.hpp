@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/udp/listener.hpp"
 #include "server/udp/models.hpp"
 #include "server/udp/sender.hpp"
 #include "server/udp/wire/header.hpp"
@@ -48,11 +49,11 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
 
   FakePipeline(Mode mode, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs)
       : mode_(mode) {
-    plan_.model.name = "fake";
+    plan.model.name = "fake";
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      plan_.model.inputs.push_back({"in" + std::to_string(i), "UINT8", {1, inputs[i]}});
+      plan.model.inputs.push_back({"in" + std::to_string(i), "UINT8", {1, inputs[i]}});
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      plan_.model.outputs.push_back({"out" + std::to_string(i), "UINT8", {1, outputs[i]}});
+      plan.model.outputs.push_back({"out" + std::to_string(i), "UINT8", {1, outputs[i]}});
     if (mode == Mode::kThread) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   ~FakePipeline() override {
@@ -65,8 +66,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
     thread_.join();
   }
 
-  const runtime::plan::Deployment& deployment() const override { return plan_; }
-  const runtime::plan::ModelInfo& info() const { return plan_.model; }
+  const runtime::plan::Deployment& deployment() const override { return plan; }
 
   Status submit(Frame& frame) override {
     std::unique_lock lock(mutex_);
@@ -134,6 +134,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
     return most;
   }
 
+  runtime::plan::Deployment plan;   // constant once a model serves it
   std::size_t capacity = SIZE_MAX;  // frames that may wait
   std::optional<Error> refusal;
   std::uint64_t last_client = 0;       // of the frame that was submitted last
@@ -171,7 +172,6 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   }
 
   const Mode mode_;
-  runtime::plan::Deployment plan_;
   mutable std::mutex mutex_;  // the rest
   std::condition_variable changed_;
   std::deque<Frame*> waiting_;
@@ -188,7 +188,7 @@ class FakeDirectory final : public server::udp::ModelDirectory {
   void replace() {
     const std::lock_guard lock(mutex_);
     handle_ = (++generation_ << 16U) | 1U;
-    model_ = std::make_shared<server::udp::ServedModel>(handle_, pipeline_, pipeline_.info());
+    model_ = *server::udp::ServedModel::make(handle_, pipeline_);
   }
   std::uint32_t handle() const {
     const std::lock_guard lock(mutex_);
@@ -216,6 +216,15 @@ class FakeDirectory final : public server::udp::ModelDirectory {
   std::uint32_t handle_ = 0;
   std::shared_ptr<server::udp::ServedModel> model_;
 };
+
+/// A listener that serves.
+inline Result<std::unique_ptr<server::udp::Listener>> start_listener(
+    const server::udp::ListenerOptions& options, server::udp::wire::KeyRing keys,
+    server::udp::ModelDirectory& models) {
+  auto listener = server::udp::Listener::bind(options, std::move(keys), models);
+  if (listener.ok()) (*listener)->serve();
+  return listener;
+}
 
 /// Records the datagrams sent.
 class RecordingSender final : public server::udp::Sender {

@@ -35,7 +35,7 @@ class InstantPipeline final : public runtime::pipeline::Pipeline {
 
 class OneModel final : public ModelDirectory {
  public:
-  explicit OneModel(InstantPipeline& p) : model_(std::make_shared<ServedModel>(1, p, p.deployment().model)) {}
+  explicit OneModel(InstantPipeline& p) : model_(*ServedModel::make(1, p)) {}
   Outcome by_handle(std::uint32_t, std::shared_ptr<ServedModel>& out) override {
     out = model_;
     return Outcome::kFound;

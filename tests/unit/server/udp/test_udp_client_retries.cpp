@@ -39,7 +39,7 @@ std::string url(std::uint16_t port) {
 std::unique_ptr<Listener> listen_to(ModelDirectory& directory, std::uint16_t port = 0) {
   ListenerOptions options;
   options.port = port;
-  auto started = Listener::start(options, {}, directory);
+  auto started = tests::start_listener(options, {}, directory);
   if (!started) throw std::runtime_error(started.error().message());
   return std::move(started).value();
 }

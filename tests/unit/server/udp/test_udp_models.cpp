@@ -6,8 +6,8 @@
 
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
-#include "server/udp/registry_directory.hpp"
-#include "server/udp/sample.hpp"
+#include "server/udp/counters.hpp"
+#include "server/udp/models.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 
 namespace millrace::server::udp {
@@ -141,14 +141,18 @@ TEST_F(UdpRegistryDirectory, RefreshReleasesReplacedModelsUnlessARequestHoldsThe
 }
 
 TEST(UdpServedModel, RefusesTensorsWithoutAFixedSizeByName) {
-  runtime::plan::ModelInfo info;
-  info.inputs = {{"x", "FP32", {1, 4}}};
-  info.outputs = {{"y", "FP32", {1, 2}}};
-  EXPECT_TRUE(ServedModel::check(info).ok());
-  const auto refused = [&](runtime::plan::TensorSignature bad) {
-    runtime::plan::ModelInfo other = info;
-    other.outputs.push_back(std::move(bad));
-    const Status s = ServedModel::check(other);
+  const auto served = [](const std::vector<runtime::plan::TensorSignature>& inputs,
+                         const std::vector<runtime::plan::TensorSignature>& outputs) -> Status {
+    FakePipeline pipeline(FakePipeline::Mode::kInline, {}, {});
+    pipeline.plan.model.inputs = inputs;
+    pipeline.plan.model.outputs = outputs;
+    const auto made = ServedModel::make(1, pipeline);
+    return made.ok() ? Status() : made.error();
+  };
+  const runtime::plan::TensorSignature x{"x", "FP32", {1, 4}}, y{"y", "FP32", {1, 2}};
+  EXPECT_TRUE(served({x}, {y}).ok());
+  const auto refused = [&](const runtime::plan::TensorSignature& bad) {
+    const Status s = served({x}, {y, bad});
     return !s.ok() && s.error().message().find("'z'") != std::string::npos;
   };
   EXPECT_TRUE(refused({"z", "BYTES", {1}}));
@@ -156,8 +160,7 @@ TEST(UdpServedModel, RefusesTensorsWithoutAFixedSizeByName) {
   EXPECT_TRUE(refused({"z", "FP32", {1, 0}}));
   EXPECT_TRUE(refused({"z", "FP32", {1, 1 << 30}}));
   EXPECT_TRUE(refused({"z", "UINT8", {std::int64_t{1} << 62, 4}}));
-  info.inputs.clear();
-  EXPECT_FALSE(ServedModel::check(info).ok());
+  EXPECT_FALSE(served({}, {y}).ok());
 }
 
 TEST(UdpMetrics, ThePageHasEveryCounter) {
