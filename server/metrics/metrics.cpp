@@ -14,8 +14,7 @@
 #include <mutex>
 #include <optional>
 
-#include "server/metrics/process.hpp"
-#include "server/metrics/triton.hpp"
+#include "server/metrics/page.hpp"
 
 namespace millrace::server::metrics {
 namespace {
@@ -25,19 +24,13 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 /// From a swap that programs no card to a compilation.
-const std::vector<double>& reload_buckets() {
-  static const std::vector<double> buckets = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0,
-                                              2.5,  5.0,    10,   25,   50,     100,  250, 500,  1000};
-  return buckets;
-}
+const std::vector<double> kReloadBuckets = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0,
+                                            2.5,  5.0,    10,   25,   50,     100,  250, 500,  1000};
 
 /// Neighbours differ by at most a factor of two, which bounds the error of a quantile between them.
-const std::vector<double>& latency_buckets() {
-  static const std::vector<double> buckets = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3,
-                                              2e-3, 3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,
-                                              0.2,  0.3,  0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0};
-  return buckets;
-}
+const std::vector<double> kLatencyBuckets = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3,
+                                             2e-3, 3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,
+                                             0.2,  0.3,  0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0};
 
 std::string digits(double value, int most) {
   char text[32];
@@ -46,7 +39,7 @@ std::string digits(double value, int most) {
 
 /// prometheus-cpp writes a bound with 16 digits: 7e-5 as 6.999999999999999e-05, which no query would match.
 std::string with_short_bounds(std::string page) {
-  for (const double bound : latency_buckets()) {
+  for (const double bound : kLatencyBuckets) {
     const std::string from = ",le=\"" + digits(bound, 16) + '"', to = ",le=\"" + digits(bound, 15) + '"';
     if (from == to) continue;
     for (auto at = page.find(from); at != std::string::npos; at = page.find(from, at + to.size()))
@@ -72,79 +65,104 @@ ErrorCode reason_of(ErrorCode code) {
   return ErrorCode::kInternal;
 }
 
-struct Families {
-  explicit Families(prometheus::Registry& registry)
-      : requests(counters(registry, "millrace_requests_total",
-                          "Inference requests answered, by transport, outcome and reason.")),
-        requests_refused(counters(registry, "millrace_requests_refused_total",
-                                  "Of the failures, requests that no pipeline took: they reached no card.")),
-        in_flight(gauges(registry, "millrace_requests_in_flight",
-                         "Inference requests taken and not yet answered.")),
-        request(times(registry, "millrace_request_seconds", "From a request read to its answer ready.")),
-        queue(times(registry, "millrace_queue_seconds", "Waiting for a slot of the pipeline.")),
-        input(times(registry, "millrace_input_seconds", "Host stages before the cards, and copies in.")),
-        compute(times(registry, "millrace_compute_seconds",
-                      "From the first start of a card to the last completion.")),
-        output(times(registry, "millrace_output_seconds", "Copies out, and host stages after the cards.")),
-        http(counters(registry, "millrace_http_responses_total",
-                      "HTTP answers of every route, by status code.")),
-        connections(gauges(registry, "millrace_http_connections", "Open HTTP connections.").Add({})),
-        refused(counters(registry, "millrace_http_connections_refused_total",
-                         "HTTP connections closed because the limit was reached.")
-                    .Add({})),
-        reloads(counters(registry, "millrace_reloads_total", "Loads and unloads of models, by outcome.")),
-        reload_seconds(times(registry, "millrace_reload_seconds",
-                             "From the begin of a load to its end, the compilation apart.")) {}
+using Counters = prometheus::Family<prometheus::Counter>;
+using Gauges = prometheus::Family<prometheus::Gauge>;
+using Histograms = prometheus::Family<prometheus::Histogram>;
 
-  static prometheus::Family<prometheus::Counter>& counters(prometheus::Registry& registry, const char* name,
-                                                           const char* help) {
+struct Families {
+  prometheus::Registry& registry;
+
+  Counters& counters(const std::string& name, const std::string& help) const {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
-  static prometheus::Family<prometheus::Gauge>& gauges(prometheus::Registry& registry, const char* name,
-                                                       const char* help) {
+  Gauges& gauges(const char* name, const char* help) const {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
   }
-  static prometheus::Family<prometheus::Histogram>& times(prometheus::Registry& registry, const char* name,
-                                                          const char* help) {
+  Histograms& times(const char* name, const char* help) const {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
   }
 
-  prometheus::Family<prometheus::Counter>&requests, &requests_refused;
-  prometheus::Family<prometheus::Gauge>& in_flight;
-  prometheus::Family<prometheus::Histogram>&request, &queue, &input, &compute, &output;
-  prometheus::Family<prometheus::Counter>& http;
-  prometheus::Gauge& connections;
-  prometheus::Counter& refused;
-  prometheus::Family<prometheus::Counter>& reloads;
-  prometheus::Family<prometheus::Histogram>& reload_seconds;
+  Counters& requests =
+      counters("millrace_requests_total", "Inference requests answered, by transport, outcome and reason.");
+  Counters& requests_refused =
+      counters("millrace_requests_refused_total",
+               "Of the failures, requests that no pipeline took: they reached no card.");
+  Gauges& in_flight = gauges("millrace_requests_in_flight", "Inference requests taken and not yet answered.");
+  Histograms& request = times("millrace_request_seconds", "From a request read to its answer ready.");
+  Histograms& queue = times("millrace_queue_seconds", "Waiting for a slot of the pipeline.");
+  Histograms& input = times("millrace_input_seconds", "Host stages before the cards, and copies in.");
+  Histograms& compute =
+      times("millrace_compute_seconds", "From the first start of a card to the last completion.");
+  Histograms& output = times("millrace_output_seconds", "Copies out, and host stages after the cards.");
+  Counters& http = counters("millrace_http_responses_total", "HTTP answers of every route, by status code.");
+  prometheus::Gauge& connections = gauges("millrace_http_connections", "Open HTTP connections.").Add({});
+  prometheus::Counter& refused = counters("millrace_http_connections_refused_total",
+                                          "HTTP connections closed because the limit was reached.")
+                                     .Add({});
+  Counters& reloads = counters("millrace_reloads_total", "Loads and unloads of models, by outcome.");
+  Histograms& reload_seconds = times(
+      "millrace_reload_seconds", "From the start of a load or unload to its end, without the compilation.");
+};
+
+/// Series that leave the page together.
+class SeriesGroup {
+ public:
+  /// `bounds`: of a histogram.
+  template <class T, class... Bounds>
+  T& add(prometheus::Family<T>& family, const prometheus::Labels& labels, const Bounds&... bounds) {
+    T& series = family.Add(labels, bounds...);
+    removals_.push_back([&family, &series] { family.Remove(&series); });
+    return series;
+  }
+  /// Removes the series from the page. They must not be used afterwards.
+  void remove() const {
+    for (const auto& remove_one : removals_) remove_one();
+  }
+
+ private:
+  std::vector<std::function<void()>> removals_;
 };
 
 /// By Metrics::Reload.
 constexpr std::array kOutcomes = {"success", "failure", "rollback", "cancelled", "unload"};
 
-constexpr const char* name_of(Transport transport) {
-  return transport == Transport::kUdp ? "udp" : "http";
-}
+/// The loads and unloads of one model. All series are made at once, so that Prometheus sees the first failure
+/// as an increase.
+struct Reloads : SeriesGroup {
+  Reloads(Families& families, const std::string& model)
+      : took(add(families.reload_seconds, {{"model", model}}, kReloadBuckets)) {
+    for (const char* outcome : kOutcomes)
+      by_outcome.push_back(&add(families.reloads, {{"model", model}, {"outcome", outcome}}));
+  }
 
-class PrometheusModelMetrics final : public ModelMetrics {
+  prometheus::Histogram& took;
+  std::vector<prometheus::Counter*> by_outcome;
+};
+
+class PrometheusModelMetrics final : public ModelMetrics, public SeriesGroup {
  public:
   PrometheusModelMetrics(Families& families, const std::vector<Transport>& transports,
-                         const std::string& name, const std::string& version)
-      : PrometheusModelMetrics(families, transports,
-                               prometheus::Labels{{"model", name}, {"version", version}}) {}
-
-  /// Removes the series from the page. The object must not be used afterwards.
-  void remove_from(Families& families) {
-    families.in_flight.Remove(&in_flight_);
-    families.queue.Remove(&queue_);
-    families.input.Remove(&input_);
-    families.compute.Remove(&compute_);
-    families.output.Remove(&output_);
-    for (const auto& [transport, by] : by_transport_) {
-      families.requests.Remove(by.success);
-      families.requests_refused.Remove(by.refused);
-      families.request.Remove(by.request);
-      for (const auto& [reason, counter] : by.failures) families.requests.Remove(counter);
+                         const prometheus::Labels& labels, std::shared_ptr<Reloads> reloads)
+      : in_flight_(add(families.in_flight, labels)),
+        queue_(add(families.queue, labels, kLatencyBuckets)),
+        input_(add(families.input, labels, kLatencyBuckets)),
+        compute_(add(families.compute, labels, kLatencyBuckets)),
+        output_(add(families.output, labels, kLatencyBuckets)),
+        reloads_(std::move(reloads)) {
+    for (const Transport transport : transports) {
+      prometheus::Labels own = labels;
+      own["transport"] = transport == Transport::kUdp ? "udp" : "http";
+      ByTransport& by = by_transport_[transport];
+      by.refused = &add(families.requests_refused, own);
+      by.request = &add(families.request, own, kLatencyBuckets);
+      own["outcome"] = "success";
+      own["reason"] = "none";
+      by.success = &add(families.requests, own);
+      own["outcome"] = "failure";
+      for (const ErrorCode reason : kReasons) {
+        own["reason"] = to_string(reason);
+        by.failures[reason] = &add(families.requests, own);
+      }
     }
   }
 
@@ -152,7 +170,7 @@ class PrometheusModelMetrics final : public ModelMetrics {
   void passed_on() override { in_flight_.Decrement(); }
 
   void succeeded(Transport transport, const RequestTimes& times) override {
-    const ByTransport& by = over(transport);
+    const ByTransport& by = by_transport_.at(transport);
     in_flight_.Decrement();
     by.success->Increment();
     by.request->Observe(seconds(times.request));
@@ -163,27 +181,16 @@ class PrometheusModelMetrics final : public ModelMetrics {
   }
 
   void failed(Transport transport, ErrorCode reason, std::chrono::nanoseconds request) override {
-    const ByTransport& by = over(transport);
+    const ByTransport& by = by_transport_.at(transport);
     in_flight_.Decrement();
     by.request->Observe(seconds(request));
     by.failures.at(reason_of(reason))->Increment();
   }
 
   void refused(Transport transport, ErrorCode reason) override {
-    const ByTransport& by = over(transport);
+    const ByTransport& by = by_transport_.at(transport);
     by.failures.at(reason_of(reason))->Increment();
     by.refused->Increment();
-  }
-
-  TritonModel triton(const std::string& name, const std::string& version) const {
-    const auto sum = [](const prometheus::Histogram& times) { return times.Collect().histogram.sample_sum; };
-    TritonModel out{name, version, 0, {}, 0, sum(queue_), sum(input_), sum(compute_), sum(output_)};
-    for (const auto& [transport, by] : by_transport_) {
-      out.successes += by.success->Value();
-      out.request_seconds += sum(*by.request);
-      for (const auto& [reason, counter] : by.failures) out.failures[reason] += counter->Value();
-    }
-    return out;
   }
 
  private:
@@ -193,37 +200,9 @@ class PrometheusModelMetrics final : public ModelMetrics {
     std::map<ErrorCode, prometheus::Counter*> failures;
   };
 
-  PrometheusModelMetrics(Families& families, const std::vector<Transport>& transports,
-                         const prometheus::Labels& labels)
-      : in_flight_(families.in_flight.Add(labels)),
-        queue_(families.queue.Add(labels, latency_buckets())),
-        input_(families.input.Add(labels, latency_buckets())),
-        compute_(families.compute.Add(labels, latency_buckets())),
-        output_(families.output.Add(labels, latency_buckets())) {
-    for (const Transport transport : transports) {
-      prometheus::Labels own = labels;
-      own["transport"] = name_of(transport);
-      ByTransport& by = by_transport_[transport];
-      by.success = &families.requests.Add(with_outcome(own, "success", "none"));
-      by.refused = &families.requests_refused.Add(own);
-      by.request = &families.request.Add(own, latency_buckets());
-      for (const ErrorCode reason : kReasons)
-        by.failures[reason] =
-            &families.requests.Add(with_outcome(own, "failure", std::string(to_string(reason))));
-    }
-  }
-
-  const ByTransport& over(Transport transport) const { return by_transport_.at(transport); }
-
-  static prometheus::Labels with_outcome(prometheus::Labels labels, const std::string& outcome,
-                                         const std::string& reason) {
-    labels["outcome"] = outcome;
-    labels["reason"] = reason;
-    return labels;
-  }
-
   prometheus::Gauge& in_flight_;
   prometheus::Histogram &queue_, &input_, &compute_, &output_;
+  const std::shared_ptr<Reloads> reloads_;         // kept as long as the model has a version
   std::map<Transport, ByTransport> by_transport_;  // constant after construction
 };
 
@@ -260,11 +239,8 @@ class PrometheusMetrics final : public Metrics {
  public:
   PrometheusMetrics(const std::string& version, Compatibility compatibility,
                     std::vector<Transport> transports, Retention retention)
-      : families_(registry_),
-        compatibility_(compatibility),
-        transports_(std::move(transports)),
-        retention_(retention) {
-    Families::gauges(registry_, "millrace_build_info", "Constant 1; the labels say what runs.")
+      : compatibility_(compatibility), transports_(std::move(transports)), retention_(retention) {
+    families_.gauges("millrace_build_info", "Constant 1; the labels say what runs.")
         .Add({{"version", version}, {"compiler", kCompiler}})
         .Set(1);
   }
@@ -272,15 +248,13 @@ class PrometheusMetrics final : public Metrics {
   std::shared_ptr<ModelMetrics> model(const std::string& name, const std::string& version) override {
     const std::lock_guard lock(mutex_);
     drop_what_is_gone();
-    const auto key = std::make_pair(name, version);
-    auto entry = models_.find(key);
-    if (entry == models_.end()) {
-      reloads_of(name);
-      auto series = std::make_shared<PrometheusModelMetrics>(families_, transports_, name, version);
-      entry = models_.emplace(key, Series{std::move(series), {}}).first;
-    }
-    entry->second.gone.reset();
-    return entry->second.series;
+    auto& [series, gone] = models_[{name, version}];
+    if (series == nullptr)
+      series = std::make_shared<PrometheusModelMetrics>(
+          families_, transports_, prometheus::Labels{{"model", name}, {"version", version}},
+          reloads_of(name));
+    gone.reset();
+    return series;
   }
 
   void http_answered(unsigned status) override {
@@ -301,14 +275,14 @@ class PrometheusMetrics final : public Metrics {
   void reloaded(const std::string& name, Reload outcome, std::chrono::nanoseconds took) override {
     const std::lock_guard lock(mutex_);
     drop_what_is_gone();
-    Reloads& reloads = reloads_of(name);
-    reloads.last = Clock::now();
-    reloads.by_outcome.at(static_cast<std::size_t>(outcome))->Increment();
-    reloads.took->Observe(seconds(took));
+    const auto reloads = reloads_of(name);
+    reloads->by_outcome.at(static_cast<std::size_t>(outcome))->Increment();
+    reloads->took.Observe(seconds(took));
   }
+
   void count(const std::string& name, const std::string& help, const Labels& labels) override {
     // Register() and Add() return what the same name and labels got before.
-    Families::counters(registry_, name.c_str(), help.c_str()).Add({labels.begin(), labels.end()}).Increment();
+    families_.counters(name, help).Add({labels.begin(), labels.end()}).Increment();
   }
 
   void set_sampler(std::function<void(Samples&)> sampler) override {
@@ -341,80 +315,54 @@ class PrometheusMetrics final : public Metrics {
 #endif
 
   using Clock = std::chrono::steady_clock;
-  struct Series {
-    std::shared_ptr<PrometheusModelMetrics> series;
+  template <class T>
+  struct Kept {
+    std::shared_ptr<T> series;
     std::optional<Clock::time_point> gone;  // when it was noticed that nobody holds it
   };
-  struct Reloads {
-    std::vector<prometheus::Counter*> by_outcome;
-    prometheus::Histogram* took = nullptr;
-    Clock::time_point last;
-  };
 
-  Reloads& reloads_of(const std::string& name) {
-    Reloads& reloads = reloads_[name];
-    if (reloads.took != nullptr) return reloads;
-    // Make all series at once, so that Prometheus sees the first failure as an increase.
-    for (const char* outcome : kOutcomes)
-      reloads.by_outcome.push_back(&families_.reloads.Add({{"model", name}, {"outcome", outcome}}));
-    reloads.took = &families_.reload_seconds.Add({{"model", name}}, reload_buckets());
-    reloads.last = Clock::now();
-    return reloads;
+  std::shared_ptr<Reloads> reloads_of(const std::string& name) {
+    auto& [series, gone] = reloads_[name];
+    if (series == nullptr) series = std::make_shared<Reloads>(families_, name);
+    gone.reset();
+    return series;
   }
 
   /// mutex_ is held, so nobody can begin to hold a series that nobody holds now.
   void drop_what_is_gone() {
+    drop_from(models_);
+    drop_from(reloads_);
+  }
+
+  template <class Map>
+  void drop_from(Map& kept) {
     const Clock::time_point now = Clock::now();
-    std::multimap<Clock::time_point, decltype(models_)::iterator> gone;
-    for (auto entry = models_.begin(); entry != models_.end(); ++entry) {
+    std::multimap<Clock::time_point, typename Map::iterator> gone;
+    for (auto entry = kept.begin(); entry != kept.end(); ++entry) {
       if (entry->second.series.use_count() > 1) continue;
       if (!entry->second.gone) entry->second.gone = now;
       gone.emplace(*entry->second.gone, entry);
     }
     // use_count() does not synchronise, so order the last holders' counting before the destruction.
     std::atomic_thread_fence(std::memory_order_acquire);
-    const auto drops = [&](Clock::time_point since, std::size_t left) {
-      return now - since >= retention_.time || left > retention_.most;
-    };
     for (std::size_t left = gone.size(); const auto& [since, entry] : gone) {
-      if (!drops(since, left--)) break;
-      entry->second.series->remove_from(families_);
-      models_.erase(entry);
+      if (now - since < retention_.time && left <= retention_.most) break;
+      --left;
+      entry->second.series->remove();
+      kept.erase(entry);
     }
-    // Models without any version left, and models that never had one.
-    std::multimap<Clock::time_point, decltype(reloads_)::iterator> unused;
-    for (auto reloads = reloads_.begin(); reloads != reloads_.end(); ++reloads) {
-      const auto first = models_.lower_bound({reloads->first, {}});
-      if (first != models_.end() && first->first.first == reloads->first) continue;
-      unused.emplace(reloads->second.last, reloads);
-    }
-    for (std::size_t left = unused.size(); const auto& [since, reloads] : unused) {
-      if (!drops(since, left--)) break;
-      for (const auto counter : reloads->second.by_outcome) families_.reloads.Remove(counter);
-      families_.reload_seconds.Remove(reloads->second.took);
-      reloads_.erase(reloads);
-    }
-  }
-
-  void append_triton(std::vector<MetricFamily>& families) {
-    std::vector<TritonModel> models;
-    {
-      const std::lock_guard lock(mutex_);
-      for (const auto& [key, entry] : models_) models.push_back(entry.series->triton(key.first, key.second));
-    }
-    server::metrics::append_triton(models, families);
   }
 
   prometheus::Registry registry_;
-  Families families_;
+  Families families_{registry_};
   const Compatibility compatibility_;
   const std::vector<Transport> transports_;
   const Retention retention_;
   std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 
   std::mutex mutex_;  // protects the following members
-  std::map<std::pair<std::string, std::string>, Series> models_;
-  std::map<std::string, Reloads> reloads_;  // by model; one for each that has an entry in models_
+  std::map<std::pair<std::string, std::string>, Kept<PrometheusModelMetrics>> models_;
+  std::map<std::string, Kept<Reloads>> reloads_;  // by model
   std::function<void(Samples&)> sampler_;
 };
 

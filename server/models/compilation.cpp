@@ -1,6 +1,7 @@
 #include "server/models/compilation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "runtime/base/digest.hpp"
@@ -44,27 +45,18 @@ Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, 
   return sha256_hex(std::as_bytes(std::span(all)));
 }
 
-/// Reports the step's name of each line "… compile: <step>: <milliseconds> ms".
-class StepLines {
- public:
-  explicit StepLines(const std::function<void(const std::string&)>& progress) : progress_(progress) {}
-
-  void take(std::string_view part) {
-    rest_ += part;
-    for (auto end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n')) {
-      const std::string line = rest_.substr(0, end);
-      rest_.erase(0, end + 1);
-      const auto at = line.find(kStepLine);
-      if (at == std::string::npos || !line.ends_with(" ms")) continue;
-      const std::string said = line.substr(at + sizeof kStepLine - 1);
-      progress_(said.substr(0, said.find(':')));
-    }
+/// Removes whole lines from the front of `output`, and reports the step's name of each that is "… compile:
+/// <step>: <milliseconds> ms".
+void report_steps(std::string& output, const CompileProgress& progress) {
+  for (auto end = output.find('\n'); end != std::string::npos; end = output.find('\n')) {
+    const std::string line = output.substr(0, end);
+    output.erase(0, end + 1);
+    const auto at = line.find(kStepLine);
+    if (at == std::string::npos || !line.ends_with(" ms")) continue;
+    const auto step = at + sizeof kStepLine - 1;
+    progress(line.substr(step, line.find(':', step) - step));
   }
-
- private:
-  const std::function<void(const std::string&)>& progress_;
-  std::string rest_;
-};
+}
 
 /// The compiler's error message: its last line after "error: ".
 std::string error_message_of(const std::string& output) {
@@ -75,16 +67,9 @@ std::string error_message_of(const std::string& output) {
 }
 
 ErrorCode code_of(int exit_code) {
-  switch (exit_code) {
-    case 1:
-      return ErrorCode::kDoesNotFit;
-    case 2:
-      return ErrorCode::kInvalidInput;
-    case 3:
-      return ErrorCode::kEnvironment;
-    default:
-      return ErrorCode::kInternal;
-  }
+  constexpr std::array kCodes = {ErrorCode::kDoesNotFit, ErrorCode::kInvalidInput, ErrorCode::kEnvironment};
+  const auto index = static_cast<std::size_t>(exit_code - 1);
+  return index < kCodes.size() ? kCodes[index] : ErrorCode::kInternal;
 }
 
 }  // namespace
@@ -98,11 +83,11 @@ Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, c
     command.insert(command.end(),
                    {(source / "model.onnx").string(), "--cluster", compiler.cluster.string(), "--name", name,
                     "--log-level", "debug", "-o", (entry / kDeployment).string()});
-    progress.began();
-    StepLines lines(progress.step_done);
+    progress("");
+    std::string unread;
     ChildWatch watch;
     watch.stop = stop;
-    watch.on_output = [&](std::string_view part) { lines.take(part); };
+    watch.on_output = [&](std::string_view part) { report_steps(unread.append(part), progress); };
     watch.niceness = kNiceness;
     MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, {}, watch));
     if (stop.stop_requested()) return cancelled();

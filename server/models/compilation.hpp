@@ -20,11 +20,9 @@ struct Compiler {
   std::string identity;              // digest of program and cluster, which the deployment depends on
 };
 
-/// Called on the calling thread while a version is compiled; not called if the cache holds the deployment.
-struct CompileProgress {
-  std::function<void()> began;                        // the compiler starts
-  std::function<void(const std::string&)> step_done;  // the step's name
-};
+/// Called on the calling thread with an empty name when the compiler starts, and then with the name of each
+/// step that is done. Not called if the cache holds the deployment.
+using CompileProgress = std::function<void(const std::string& step)>;
 
 /// Compiles the folder `source`, which holds model.onnx, to a deployment named `name`. Takes the deployment
 /// from the cache if this or another process has compiled the same files before. Blocks, also while another

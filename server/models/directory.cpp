@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <charconv>
 #include <string_view>
 #include <vector>
 
@@ -107,11 +108,12 @@ Result<Versions::const_iterator> version_to_serve(const std::string& model, cons
 std::uint64_t parse_version(std::string_view text) {
   if (text.empty() || text.size() > kMostDigits || text.front() == '0') return 0;
   std::uint64_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return 0;
-    value = value * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  return value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+std::string named(const std::string& model, std::uint64_t version) {
+  return "model '" + model + "' version '" + std::to_string(version) + "'";
 }
 
 Result<Directory> scan(const fs::path& root) {

@@ -55,4 +55,7 @@ Result<Directory> scan(const std::filesystem::path& root);
 /// A positive number without leading zeros, of at most 18 digits; 0 for any other text.
 std::uint64_t parse_version(std::string_view text);
 
+/// "model 'm' version '2'", for messages.
+std::string named(const std::string& model, std::uint64_t version);
+
 }  // namespace millrace::server::models

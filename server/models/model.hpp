@@ -1,4 +1,5 @@
-// A model version that is being served: its pipeline, its state, its statistics.
+// A model version that is being served: its pipeline, its state, its statistics, and the gate through which
+// frames pass to the next version.
 //
 // A request holds a shared_ptr<Model> until its answer is written, so it begins and ends on one version even
 // if another is published meanwhile.
@@ -20,7 +21,6 @@
 #include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/plan/quantised.hpp"
 #include "server/metrics/metrics.hpp"
-#include "server/models/swap_gate.hpp"
 #include "server/models/verification.hpp"
 
 namespace millrace::server::models {
@@ -33,37 +33,13 @@ enum class ModelState { kUnknown, kReady, kUnavailable, kLoading, kUnloading };
 /// As the repository index names them: "READY".
 std::string_view to_string(ModelState state);
 
-/// Counts and times since the model was loaded, as Triton's statistics extension defines them. Any thread.
-class Statistics {
- public:
-  struct Duration {
-    std::uint64_t count = 0, ns = 0;
-  };
-  struct Snapshot {
-    std::uint64_t last_inference_unix_ms = 0;
-    std::uint64_t inferences = 0;
-    Duration success, fail, queue, input, compute, output;
-    std::uint64_t refused = 0;  // of `fail`: requests that no pipeline accepted
-  };
-
-  void succeeded(const metrics::RequestTimes& times);
-  void failed(std::chrono::nanoseconds request);
-  void refused();
-  Snapshot snapshot() const;
-
- private:
-  struct Sum {
-    std::atomic<std::uint64_t> count{0}, ns{0};
-    void add(std::chrono::nanoseconds time) {
-      count.fetch_add(1, std::memory_order_relaxed);
-      ns.fetch_add(static_cast<std::uint64_t>(time.count()), std::memory_order_relaxed);
-    }
-    Duration read() const {
-      return {count.load(std::memory_order_relaxed), ns.load(std::memory_order_relaxed)};
-    }
-  };
-  Sum success_, fail_, queue_, input_, compute_, output_;
-  std::atomic<std::uint64_t> last_inference_unix_ms_{0}, refused_{0};
+/// Counts, and sums of times, since the model was loaded, as Triton's statistics extension defines them.
+struct Statistics {
+  std::uint64_t last_inference_unix_ms = 0;
+  std::uint64_t successes = 0, failures = 0;
+  std::uint64_t refused = 0;  // of `failures`: requests that no pipeline accepted
+  metrics::RequestTimes succeeded;
+  std::chrono::nanoseconds failed{0};
 };
 
 /// How busy each card is: the fraction of the last second or more that it computed. Any thread.
@@ -91,6 +67,30 @@ class BusyRatios {
 
   std::mutex mutex_;
   std::map<std::string, Window> cards_;
+};
+
+class Model;
+
+/// Whether another version may answer a frame, and which one did; Frame::passage points to it.
+struct Passage {
+  /// The model that the frame was submitted to. If another one takes the frame, the gate writes that one here
+  /// before on_complete.
+  std::shared_ptr<Model> model;
+  bool any_version = false;  // a version of another number may answer
+};
+
+/// Stands between a version and the next one: hands over frames that the old version held during the swap, and
+/// frames that come after it. A frame without a passage passes only to the same deployment.
+class SwapGate final : public runtime::pipeline::Successor {
+ public:
+  SwapGate(const Model& before, std::shared_ptr<Model> next);
+
+  Status submit(runtime::pipeline::Frame& frame) override;
+  void cancel(runtime::pipeline::Frame& frame) override;
+
+ private:
+  const bool same_deployment_;
+  const std::shared_ptr<Model> next_;
 };
 
 class Model {
@@ -137,7 +137,10 @@ class Model {
     refused(transport, reason);
   }
 
-  const Statistics& statistics() const { return statistics_; }
+  Statistics statistics() const {
+    const std::lock_guard lock(statistics_mutex_);
+    return statistics_;
+  }
   BusyRatios& busy() { return busy_; }
 
  private:
@@ -145,7 +148,8 @@ class Model {
   const std::unique_ptr<runtime::pipeline::Dispatcher> pipeline_;
   const QuantisedInputs quantised_;
   const std::shared_ptr<metrics::ModelMetrics> metrics_;
-  Statistics statistics_;
+  mutable std::mutex statistics_mutex_;
+  Statistics statistics_;  // protected by statistics_mutex_
   BusyRatios busy_;
   std::atomic<ModelState> state_{ModelState::kReady};
   std::shared_ptr<const StoredFrames> pending_verification_;

@@ -1,7 +1,7 @@
 // The models being served, by name and version.
 //
 // Readers work on an immutable snapshot; publishing replaces the snapshot. A thread that answers requests
-// keeps a View: until something is published, finding a model costs one atomic load and two map lookups, and
+// keeps a View: until something is published, finding a model costs one atomic load and one map lookup, and
 // writes to no shared cache line.
 #pragma once
 
@@ -21,28 +21,19 @@
 
 namespace millrace::server::models {
 
-/// The models served at one moment. Immutable.
+/// The models served at one moment, one version of each. Immutable.
 class Snapshot {
  public:
-  using Versions = std::map<std::string, std::shared_ptr<Model>, std::less<>>;
-
-  /// The version, or the last published one if `version` is empty; null if there is none.
+  /// The model if `version` is empty or the one that serves; null otherwise.
   std::shared_ptr<Model> find(std::string_view name, std::string_view version) const;
 
-  /// Null if no such model is served.
-  const Versions* versions(std::string_view name) const;
-
-  /// Ordered by name and version.
+  /// Ordered by name.
   std::vector<std::shared_ptr<Model>> all() const;
   bool empty() const { return models_.empty(); }
 
  private:
   friend class Registry;
-  struct ServedVersions {
-    Versions versions;
-    std::shared_ptr<Model> newest;
-  };
-  std::map<std::string, ServedVersions, std::less<>> models_;
+  std::map<std::string, std::shared_ptr<Model>, std::less<>> models_;
 };
 
 /// Changed by one thread at a time; read by any.
@@ -57,18 +48,12 @@ class Registry {
     std::uint64_t generation_ = 0;
   };
 
-  Registry();
-
-  /// Adds a model version or replaces the one with the same name and version. Requests without a version get
-  /// it from now on. kInvalidInput if the name is empty.
+  /// Serves the model in place of the version that serves under its name, in one step. kInvalidInput if the
+  /// name is empty.
   Status publish(std::shared_ptr<Model> model);
 
-  /// Publishes `model` and withdraws `previous` (may be null) in one step, so that requests without a version
-  /// always find one of the two.
-  Status replace(const Model* previous, std::shared_ptr<Model> model);
-
-  /// kNotFound if the version is not served. The model lives on while requests hold it.
-  Status withdraw(std::string_view name, std::string_view version);
+  /// Serves the model no more, if it is the one that serves. It lives on while requests hold it.
+  void withdraw(const Model& model);
 
   /// The view's snapshot, brought up to date. Valid until the view's next refresh.
   const Snapshot& refresh(View& view) const;
@@ -86,7 +71,7 @@ class Registry {
   void show(std::shared_ptr<const Snapshot> snapshot);
 
   mutable std::mutex mutex_;  // snapshot_
-  std::shared_ptr<const Snapshot> snapshot_;
+  std::shared_ptr<const Snapshot> snapshot_ = std::make_shared<Snapshot>();
   std::atomic<std::uint64_t> generation_{1};
 };
 

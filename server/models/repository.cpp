@@ -18,15 +18,6 @@ Error stopping_error() {
   return Error(ErrorCode::kUnavailable, "the server is stopping");
 }
 
-/// Who asked for the load may be gone, so the log says that a stop ended it before it touched a card.
-void log_abandoned(const std::string& model, std::uint64_t version, bool compiles) {
-  log::warning(
-      "models",
-      "model '" + model + "'" + (version == 0 ? "" : " version '" + std::to_string(version) + "'") +
-          (compiles ? ": its compilation is given up: the server stops; the next load begins it again"
-                    : ": its load is given up: the server stops"));
-}
-
 /// 0: no version is named.
 Result<std::uint64_t> version_of(const std::string& text) {
   const std::uint64_t version = parse_version(text);
@@ -89,12 +80,12 @@ Status Repository::start() {
   const auto waited = std::count_if(first.begin(), first.end(), [](const auto& one) { return one.second; });
   const auto done = std::make_shared<std::latch>(waited);
   for (const auto& [model, wait] : first) {
-    auto job = std::make_shared<Job>();
-    job->model = model;
-    job->own = true;
+    auto job = std::make_shared<Job>(Job{.model = model, .own = true});
     mark_wanted(model);
-    if (wait) job->done.push_back([done](const Status&) { done->count_down(); });
-    if (const Status queued = enqueue(job); !queued.ok() && wait) done->count_down();
+    const auto count = [done, counts = wait](const Status&) {
+      if (counts) done->count_down();
+    };
+    if (const Status queued = enqueue(std::move(job), count); !queued.ok()) count(queued);
   }
   done->wait();
   if (!options_.strict || options_.root.empty()) return {};
@@ -118,8 +109,7 @@ Status Repository::check_all_serve(const std::vector<std::string>& models) const
     const auto wanted = wanted_.find(model);
     if (wanted == wanted_.end()) continue;  // unloaded, or stopping
     if (wanted->second.passed_over != 0)
-      add(wanted->second.why_passed_over->within("model '" + model + "' version '" +
-                                                 std::to_string(wanted->second.passed_over) + "'"));
+      add(wanted->second.why_passed_over->within(named(model, wanted->second.passed_over)));
     else if (wanted->second.failed)
       add(*wanted->second.failed);
   }
@@ -136,71 +126,52 @@ Status Repository::check_mode() const {
 
 Status Repository::load(const LoadOrder& order, Done done) {
   MILLRACE_TRY(check_mode());
-  auto job = std::make_shared<Job>();
-  MILLRACE_ASSIGN(job->version, version_of(order.version));
-  if (order.pin && order.version.empty())
+  MILLRACE_ASSIGN(const std::uint64_t version, version_of(order.version));
+  if (order.pin && version == 0)
     return Error(ErrorCode::kInvalidInput, "a model is pinned to a version, and none is given");
-  job->model = order.model;
-  job->policy = order.policy;
-  job->pin = order.pin;
-  job->force = order.force;
-  return enqueue_load(std::move(job), std::move(done));
-}
-
-/// Joins an equal load that waits or compiles, if there is one.
-Status Repository::enqueue_load(JobPointer job, Done done) {
-  const auto alike = [](const Job& a, const Job& b) {
-    return a.kind == b.kind && a.model == b.model && a.version == b.version && a.policy == b.policy &&
-           a.pin == b.pin && a.force == b.force;
-  };
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& other : jobs_) {
-      if (stopping_ || !alike(*other, *job) || other->stage == Job::Stage::kRunning ||
-          other->compilation_failed() || other->cancel.stop_requested())
-        continue;
-      other->done.push_back(std::move(done));
-      return {};
-    }
-  }
-  job->done.push_back(std::move(done));
-  return enqueue(std::move(job));
+  return enqueue(std::make_shared<Job>(Job{.model = order.model,
+                                           .version = version,
+                                           .policy = order.policy,
+                                           .pin = order.pin,
+                                           .force = order.force}),
+                 std::move(done));
 }
 
 Status Repository::unload(const std::string& model, const std::string& version, Done done) {
   MILLRACE_TRY(check_mode());
-  auto job = std::make_shared<Job>();
-  MILLRACE_ASSIGN(job->version, version_of(version));
-  job->kind = Job::Kind::kUnload;
-  job->model = model;
-  job->done.push_back(std::move(done));
+  MILLRACE_ASSIGN(const std::uint64_t number, version_of(version));
+  auto job = std::make_shared<Job>(Job{.kind = Job::Kind::kUnload, .model = model, .version = number});
   {
     const std::lock_guard lock(mutex_);
     for (const auto& other : jobs_) {
-      const bool same = other->model == model && (job->version == 0 || other->version == job->version);
+      const bool same = other->model == model && (number == 0 || other->version == number);
       if (!same || other->kind != Job::Kind::kLoad || other->stage == Job::Stage::kRunning) continue;
       other->cancel.request_stop();
       job->cancelled_others = true;
     }
   }
-  return enqueue(std::move(job));
+  return enqueue(std::move(job), std::move(done));
 }
 
 Status Repository::unpin(const std::string& model, Done done) {
   MILLRACE_TRY(check_mode());
-  auto job = std::make_shared<Job>();
-  job->kind = Job::Kind::kUnpin;
-  job->model = model;
-  job->done.push_back(std::move(done));
-  return enqueue(std::move(job));
+  return enqueue(std::make_shared<Job>(Job{.kind = Job::Kind::kUnpin, .model = model}), std::move(done));
 }
 
-Status Repository::enqueue(JobPointer job) {
+/// A load joins an equal one that waits or compiles, if there is one.
+Status Repository::enqueue(JobPointer job, Done done) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return stopping_error();
+  for (const auto& other : jobs_)
+    if (job->kind == Job::Kind::kLoad && other->does_the_same(*job) && other->stage != Job::Stage::kRunning &&
+        !other->compilation_failed() && !other->cancel.stop_requested()) {
+      other->done.push_back(std::move(done));
+      return {};
+    }
   if (jobs_.size() >= kMostJobs)
     return Error(ErrorCode::kResourceExhausted,
                  std::to_string(kMostJobs) + " loads and unloads are waiting already");
+  job->done.push_back(std::move(done));
   jobs_.push_back(std::move(job));
   changed_.notify_all();
   return {};
@@ -235,9 +206,8 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
   }
   auto older = versions.lower_bound(job->version);
   const auto failed_before = [&](const Versions::value_type& version) {
-    const auto tried = tried_[job->model].find(version.first);
-    return tried != tried_[job->model].end() && tried->second.failed &&
-           tried->second.fingerprint == version.second.fingerprint;
+    const Tried& tried = tried_[job->model][version.first];
+    return tried.failed && tried.fingerprint == version.second.fingerprint;
   };
   do {
     if (older == versions.begin()) return false;
@@ -254,7 +224,6 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
     job->version = older->first;
     job->source.clear();
     job->compiled.reset();
-    job->logged = false;
     job->stage = Job::Stage::kReady;
     // A start does not wait for compilations.
     if (older->second.kind == VersionDirectory::Kind::kSource && !options_.strict) done.swap(job->done);
@@ -336,37 +305,24 @@ void Repository::compile_all(const std::stop_token& stop) {
 
 /// The deployment of the job's version. Logs the begin and the end, and at level debug each step.
 Result<std::filesystem::path> Repository::compile(const Job& job) {
-  using std::chrono::duration_cast, std::chrono::milliseconds;
-  const std::string version = "model '" + job.model + "' version '" + std::to_string(job.version) + "': ";
+  const std::string version = named(job.model, job.version) + ": ";
   std::optional<Clock::time_point> began;
-  const CompileProgress progress{[&] {
-                                   began = Clock::now();
-                                   log::info("models", version + "compiling");
-                                   set_progress(job, "compiling");
-                                 },
-                                 [&](const std::string& step) {
-                                   log::debug("models", version + "compiled as far as " + step);
-                                   set_progress(job, "compiling: " + step + " is done");
-                                 }};
+  const auto progress = [&](const std::string& step) {
+    if (step.empty()) {
+      began = Clock::now();
+      log::info("models", version + "compiling");
+    } else {
+      log::debug("models", version + "compiled as far as " + step);
+    }
+    set_progress(job, step.empty() ? "compiling" : "compiling: " + step + " is done");
+  };
   set_progress(job, "looking for it in the compile cache");
   auto made = compile_version(*options_.compiler, *options_.cache, job.model, job.source,
                               job.cancel.get_token(), progress);
-  if (made.ok() && began)
-    log::info("models", version + "compiled in " +
-                            std::to_string(duration_cast<milliseconds>(Clock::now() - *began).count()) +
-                            " ms");
-  else if (made.ok())
-    log::info("models", version + "compiled before, taken from " + options_.cache->root().string());
+  if (!made.ok()) return made;
+  log::info("models", version + (began ? "compiled in " + std::to_string(milliseconds_since(*began)) + " ms"
+                                       : "compiled before, taken from " + options_.cache->root().string()));
   return made;
-}
-
-/// A version that serves stays READY while its change is compiled.
-void Repository::set_progress(const Job& job, const std::string& text) {
-  const auto now = serving(job.model);
-  if (now == nullptr || now->version() != std::to_string(job.version))
-    set_state(job.model, job.version, ModelState::kLoading, text);
-  else if (now->state() == ModelState::kReady)
-    set_state(job.model, job.version, ModelState::kReady, "its change is being loaded: " + text);
 }
 
 void Repository::begin_stop() {
@@ -377,9 +333,16 @@ void Repository::begin_stop() {
     for (const auto& job : jobs_) {
       job->cancel.request_stop();
       if (job->stage == Job::Stage::kRunning) continue;
-      if (job->kind == Job::Kind::kLoad)
-        log_abandoned(job->model, job->version, job->stage == Job::Stage::kCompiling);
       waiting.push_back(job);
+      if (job->kind != Job::Kind::kLoad) continue;
+      // The client that asked for the load may be gone, so the log says that the load touched no card.
+      const std::string load =
+          job->version == 0 ? "model '" + job->model + "'" : named(job->model, job->version);
+      const bool compiles = job->stage == Job::Stage::kCompiling;
+      log::warning(
+          "models",
+          load + (compiles ? ": its compilation is given up: the server stops; the next load begins it again"
+                           : ": its load is given up: the server stops"));
     }
   }
   worker_.request_stop();

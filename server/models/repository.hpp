@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/result.hpp"
@@ -132,24 +133,30 @@ class Repository {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static std::int64_t milliseconds_since(Clock::time_point begin) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
+  }
   struct Job {
     enum class Kind { kLoad, kUnload, kUnpin } kind = Kind::kLoad;
     enum class Stage { kReady, kToCompile, kCompiling, kRunning } stage = Stage::kReady;
     std::string model;
     std::uint64_t version = 0;  // 0: the newest (load), or whichever serves (unload)
-    std::optional<SwapPolicy> policy;
+    std::optional<SwapPolicy> policy = {};
     bool pin = false;    // of a load: see LoadOrder
     bool force = false;  // of a load: see LoadOrder
-    std::vector<Done> done;
-    std::filesystem::path source;                           // of a model that must be compiled
-    std::optional<Result<std::filesystem::path>> compiled;  // its deployment, or why there is none
-    std::stop_source cancel;
+    std::vector<Done> done = {};
+    std::filesystem::path source = {};                           // of a model that must be compiled
+    std::optional<Result<std::filesystem::path>> compiled = {};  // its deployment, or why there is none
+    std::stop_source cancel = {};
     bool cancelled_others = false;  // of an unload: it cancelled a load
-    bool logged = false;            // the log says why the job failed
     bool own = false;               // a start or a poll made the job, so it may fall back to an older version
 
     bool needs_compiler() const { return !source.empty() && !compiled; }
     bool compilation_failed() const { return compiled && !compiled->ok(); }
+    bool does_the_same(const Job& other) const {
+      return std::tie(kind, model, version, policy, pin, force) ==
+             std::tie(other.kind, other.model, other.version, other.policy, other.pin, other.force);
+    }
   };
   using JobPointer = std::shared_ptr<Job>;
   struct State {
@@ -184,15 +191,13 @@ class Repository {
 
   // repository.cpp: the queue.
   Status check_mode() const;
-  Status enqueue_load(JobPointer job, Done done);
-  Status enqueue(JobPointer job);
+  Status enqueue(JobPointer job, Done done);
   JobPointer next(Job::Stage stage) const;  // mutex_ is held
   bool fall_back(const JobPointer& job, const Status& status);
   void finish(const JobPointer& job, const Status& status);
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
   Result<std::filesystem::path> compile(const Job& job);
-  void set_progress(const Job& job, const std::string& text);
   Status check_all_serve(const std::vector<std::string>& models) const;
 
   // repository_jobs.cpp: the jobs themselves, on the worker's thread or while the worker waits.
@@ -210,7 +215,7 @@ class Repository {
   std::string after_restart(const Job& job, const std::string& serves) const;
   SwapResult swap_to(const Job& job, const std::shared_ptr<Model>& old, const NextVersion& next);
   std::string card_holders(const std::string& except) const;
-  Error load_failed(Job& job, const Error& error, bool may_retry);
+  Error load_failed(const Job& job, const Error& error, bool may_retry);
   Error cancelled(const Job& job);
   void set_not_loaded(const Job& job, const std::string& why);
   bool is_lost(const std::string& model) const;
@@ -221,19 +226,18 @@ class Repository {
   void run_due();
   Clock::time_point next_event() const;
 
-  // repository_poll.cpp; on the worker's thread.
+  // repository_scan.cpp: mode poll, on the worker's thread.
   void poll();
   void poll_model(const std::string& model, const ModelDirectory& directory);
   bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
   void log_held_back(const std::string& model, const ModelDirectory& directory);
-  Status load_in_background(const std::string& model, std::uint64_t version);
 
-  // repository_index.cpp: states and what should serve; on any thread.
+  // repository_scan.cpp: states and what should serve; on any thread.
   std::shared_ptr<Model> serving(const std::string& model) const;
   std::uint64_t serving_version(const std::string& model) const;  // 0: none
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
-  void mark_wanted(const std::string& model);
-  void mark_unwanted(const std::string& model);
+  void set_progress(const Job& job, const std::string& text);
+  void mark_wanted(const std::string& model, bool wanted = true);
   void pass_over(const Job& job, const Error& why);
   void forget_passed_over(const std::string& model, const Versions& versions);  // mutex_ is held
   Result<Directory> list() const;

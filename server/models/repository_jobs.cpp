@@ -26,14 +26,6 @@ void run_in_own_thread(const Work& work) {
   ::malloc_trim(0);
 }
 
-std::string named(const std::string& model, const std::string& version) {
-  return "model '" + model + "' version '" + version + "'";
-}
-
-std::string named(const std::string& model, std::uint64_t version) {
-  return named(model, std::to_string(version));
-}
-
 /// Whether the same version may load later, when other models have released their cards.
 bool may_retry(const Error& error) {
   return error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kDoesNotFit;
@@ -61,7 +53,7 @@ void Repository::run(const JobPointer& job) {
     });
   }
   // A client may not wait for the end of its job, so the log always says why a job failed.
-  if (!status.ok() && !job->logged) log::warning("models", status.error().message());
+  if (!status.ok()) log::warning("models", status.error().message());
   if (!retired_.empty()) next_release_ = Clock::now() + kReleasePause;
   if (status.ok() && job->needs_compiler()) {
     const std::lock_guard lock(mutex_);
@@ -79,19 +71,16 @@ Error Repository::cancelled(const Job& job) {
   return Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded");
 }
 
-/// Keeps why the version did not load for the index and the metrics, and logs it. If `may_retry`, the next
-/// poll tries the version again.
-Error Repository::load_failed(Job& job, const Error& error, bool may_retry) {
+/// Keeps why the version did not load for the index and the metrics. If `may_retry`, the next poll tries the
+/// version again.
+Error Repository::load_failed(const Job& job, const Error& error, bool may_retry) {
   if (may_retry)
     tried_[job.model].erase(job.version);
   else
     tried_[job.model][job.version].failed = true;
   set_not_loaded(job, error.message());
   pass_over(job, error);
-  const Error whole = error.within(named(job.model, job.version));
-  log::warning("models", whole.message());
-  job.logged = true;
-  return whole;
+  return error.within(named(job.model, job.version));
 }
 
 /// If the same version serves on, as it was before it changed, it stays READY and the reason says why its
@@ -175,19 +164,19 @@ Status Repository::check_signature(const Job& job, const Model& serves,
                                    const runtime::plan::ModelInfo& next) const {
   const std::string difference = signature_difference(serves.deployment().model, next);
   if (difference.empty()) return {};
-  const std::string version = std::to_string(job.version);
   const std::string what = "its inputs and outputs are not those of version '" + serves.version() + "', " +
                            (is_lost(job.model) ? "which is being brought up again: " : "which serves: ") +
                            difference;
   if (job.force) {
-    log::warning("models", named(job.model, version) + ": " + what + "; the load is forced");
+    log::warning("models", named(job.model, job.version) + ": " + what + "; the load is forced");
     return {};
   }
   return Error(ErrorCode::kDoesNotFit,
                what +
                    "; requests of today's clients would fail. Serve it under another model's name, or load "
                    "it with 'force': millrace reload --model " +
-                   job.model + " --version " + version + " --force" + after_restart(job, serves.version()));
+                   job.model + " --version " + std::to_string(job.version) + " --force" +
+                   after_restart(job, serves.version()));
 }
 
 Status Repository::run_kind(Job& job) {
@@ -229,8 +218,7 @@ Status Repository::run_load(Job& job) {
     job.source = found.path;
     return {};  // run() hands the job to a compiler
   }
-  if (serving_version(job.model) != job.version)
-    set_state(job.model, job.version, ModelState::kLoading, "reading its deployment");
+  set_progress(job, "reading its deployment");
   auto next = prepare(job, found, old);
   if (!next.ok()) {
     metrics_.reloaded(job.model, Reload::kFailure, Clock::now() - begin);
@@ -249,13 +237,12 @@ Status Repository::run_load(Job& job) {
                     Clock::now() - begin);
   if (!result.status.ok())
     return load_failed(job, result.status.error(), !result.attempted && may_retry(result.status.error()));
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
   log::info("models", named(job.model, job.version) + " serves" +
                           (old == nullptr ? ""
                                           : " in place of version '" + old->version() + "' (" +
                                                 std::string(to_string(result.used)) + ")") +
                           "; " + std::to_string(result.programmed) + " card(s) programmed, " +
-                          std::to_string(took.count()) + " ms");
+                          std::to_string(milliseconds_since(begin)) + " ms");
   return {};
 }
 
@@ -282,8 +269,7 @@ Result<std::optional<NextVersion>> Repository::prepare(const Job& job, const Ver
 /// Swaps, and records the outcome in the index.
 SwapResult Repository::swap_to(const Job& job, const std::shared_ptr<Model>& old, const NextVersion& next) {
   const std::uint64_t before = serving_version(job.model);
-  if (before != job.version)
-    set_state(job.model, job.version, ModelState::kLoading, "coming up on its cards");
+  set_progress(job, "coming up on its cards");
   SwapResult result = swapper_.swap(old, next, job.policy.value_or(options_.policy));
   retire(old);
   if (result.status.ok()) {
@@ -326,18 +312,17 @@ Status Repository::run_unload(Job& job) {
   const auto begin = Clock::now();
   const auto model = serving(job.model);
   const std::uint64_t version = serving_version(job.model);
-  if (model == nullptr) mark_unwanted(job.model);
+  if (model == nullptr) mark_wanted(job.model, false);
   if (model == nullptr || (job.version != 0 && job.version != version)) {
     if (job.cancelled_others) return {};
+    const std::string name = job.model.substr(0, 200);
     return Error(ErrorCode::kNotFound,
-                 "model '" + job.model.substr(0, 200) + "'" +
-                     (job.version == 0 ? "" : " version '" + std::to_string(job.version) + "'") +
-                     " is not loaded");
+                 (job.version == 0 ? "model '" + name + "'" : named(name, job.version)) + " is not loaded");
   }
   set_state(job.model, version, ModelState::kUnloading, "what it accepted is being completed");
   swapper_.unload(model);
   recovering_.erase(job.model);
-  mark_unwanted(job.model);
+  mark_wanted(job.model, false);
   retire(model);
   set_state(job.model, version, ModelState::kUnavailable, "unloaded");
   metrics_.reloaded(job.model, metrics::Metrics::Reload::kUnload, Clock::now() - begin);
@@ -373,18 +358,17 @@ bool Repository::is_lost(const std::string& model) const {
 void Repository::recover(const std::string& name) {
   const auto model = serving(name);
   Recovery& recovery = recovering_.at(name);
+  const std::string what = named(name, serving_version(name));
   std::optional<Error> missing;
   const Status up = recovery.lost ? swapper_.bring_back(model, missing) : swapper_.complete(model);
   retire(model);
   if (!up.ok()) {
-    log::warning("models", named(name, model->version()) +
-                               (recovery.lost ? " does not come up: " : " lacks replicas: ") +
-                               up.error().message());
+    log::warning("models",
+                 what + (recovery.lost ? " does not come up: " : " lacks replicas: ") + up.error().message());
     recovery.failed_again();
     return check_replicas(name, up.error());
   }
-  log::info("models",
-            named(name, model->version()) + (recovery.lost ? " is up again" : " has all its replicas again"));
+  log::info("models", what + (recovery.lost ? " is up again" : " has all its replicas again"));
   recovering_.erase(name);
   set_state(name, parse_version(model->version()), ModelState::kReady, "");
   check_replicas(name, missing);

@@ -170,7 +170,7 @@ Result<std::shared_ptr<Model>> Swapper::open_replicas(const NextVersion& next, S
 /// Redirects requests from the old version to the next.
 Status Swapper::take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next) {
   old->pipeline().hand_over(std::make_shared<SwapGate>(*old, next));
-  return registry_.replace(old.get(), std::move(next));
+  return registry_.publish(std::move(next));
 }
 
 Status Swapper::overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
@@ -318,23 +318,18 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
 void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, SwapResult& result) {
   auto& before = old->pipeline();
   result.rolled_back = true;
-  for (std::size_t missing = wanted - before.size(); missing > 0; --missing) {
-    auto again = before.open_again();
-    if (again.ok()) {
-      before.add(std::move(*again));
-      continue;
-    }
-    result.missing = again.error();
-    log::warning("models",
-                 "model '" + old->name() +
-                     "': a replica of the old version did not come up again: " + result.missing->message());
-  }
+  const Status all = open_again(before, wanted - before.size(), nullptr,
+                                [&](std::shared_ptr<Pipeline> one) { return before.add(std::move(one)); });
+  if (all.ok()) return;
+  result.missing = all.error();
+  log::warning("models", "model '" + old->name() + "': a replica of the old version did not come up again: " +
+                             result.missing->message());
 }
 
 void Swapper::unload(const std::shared_ptr<Model>& old) {
   const SwapScope scope(*this, old);
   old->set_state(ModelState::kUnloading);
-  static_cast<void>(registry_.withdraw(old->name(), old->version()));
+  registry_.withdraw(*old);
   old->pipeline().refuse(
       Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more"));
   old->pipeline().finish(options_.drain);

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/digest.hpp"
 #include "runtime/base/npy.hpp"
 
 namespace millrace::server::models {
@@ -72,16 +73,6 @@ struct Buffers {
   }
 };
 
-std::string hex(std::span<const std::byte> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  for (const std::byte byte : bytes) {
-    out += kDigits[std::to_integer<unsigned>(byte) >> 4U];
-    out += kDigits[std::to_integer<unsigned>(byte) & 15U];
-  }
-  return out;
-}
-
 Status compare(const TensorSignature& signature, std::uint64_t frame, std::span<const std::byte> got,
                std::span<const std::byte> wanted) {
   const auto differs = std::mismatch(got.begin(), got.end(), wanted.begin()).first;
@@ -90,8 +81,9 @@ Status compare(const TensorSignature& signature, std::uint64_t frame, std::span<
   const std::uint64_t element = static_cast<std::uint64_t>(differs - got.begin()) / bytes;
   return Error(ErrorCode::kDoesNotFit, "verification: frame " + std::to_string(frame) + ", output '" +
                                            signature.name + "', element " + std::to_string(element) + " is " +
-                                           hex(got.subspan(element * bytes, bytes)) + " (bytes), stored is " +
-                                           hex(wanted.subspan(element * bytes, bytes)));
+                                           to_hex(got.subspan(element * bytes, bytes)) +
+                                           " (bytes), stored is " +
+                                           to_hex(wanted.subspan(element * bytes, bytes)));
 }
 
 }  // namespace

@@ -30,51 +30,6 @@ std::span<const std::byte> finish(const Peer& peer, const wire::Header& header,
   return std::span<const std::byte>(out).first(header.bytes());
 }
 
-/// Collects at most kRoom fragments of one response. Most responses have one fragment, and laying out room
-/// for a burst would take longer than writing it.
-template <std::size_t kRoom>
-class Fragments {
- public:
-  explicit Fragments(Request& request) : request_(request) {
-    // A response that needs over 65,535 fragments is refused before it is computed.
-    [[maybe_unused]] const bool fits =
-        wire::make_layout(request.output_bytes, request.fragment_bytes, layout_);
-    assert(fits);
-    header_ = header_for(wire::Type::kRsp, request.peer, request.id, request.output_bytes);
-    header_.frag_count = layout_.count;
-    header_.model = request.handle;
-    header_.time_us = request.time_us;
-  }
-
-  std::uint32_t count() const { return layout_.count; }
-  bool full() const { return used_ == kRoom; }
-
-  void add(std::uint32_t index) {
-    const auto payload = request_.response().subspan(layout_.offset(index), layout_.length(index));
-    header_.frag_index = static_cast<std::uint16_t>(index);
-    pieces_[used_] = Piece{finish(request_.peer, header_, payload, heads_[used_]), payload};
-    ++used_;
-  }
-
-  std::span<const Piece> pieces() const { return std::span(pieces_).first(used_); }
-
- private:
-  Request& request_;
-  wire::Layout layout_;
-  wire::Header header_;
-  std::array<Head, kRoom> heads_;
-  std::array<Piece, kRoom> pieces_;
-  std::size_t used_ = 0;
-};
-
-/// Gives `send` the fragments that the server sends without a NACK.
-template <std::size_t kRoom, class Send>
-void first_burst(Request& request, Send&& send) {
-  Fragments<kRoom> fragments(request);
-  for (std::uint32_t i = 0; i < fragments.count() && !fragments.full(); ++i) fragments.add(i);
-  send(fragments.pieces());
-}
-
 }  // namespace
 
 void Answers::send(const Address& to, std::span<const Piece> pieces) {
@@ -85,19 +40,31 @@ void Answers::send(const Address& to, std::span<const Piece> pieces) {
   sender_.send(to, pieces);
 }
 
-void Answers::response(Request& request) {
-  const auto send = [&](std::span<const Piece> pieces) { this->send(request.peer.address, pieces); };
-  if (request.output_bytes <= request.fragment_bytes)
-    first_burst<1>(request, send);
-  else
-    first_burst<kBurst>(request, send);
-}
+void Answers::response(const Request& request, const wire::Nack* wanted) {
+  // Not on the stack, because initialising them would take longer than writing most responses.
+  thread_local std::array<Head, kBurst> heads;
+  thread_local std::array<Piece, kBurst> pieces;
+  wire::Layout layout;
+  // A response that needs over 65,535 fragments is refused before it is computed.
+  [[maybe_unused]] const bool fits = wire::make_layout(request.output_bytes, request.fragment_bytes, layout);
+  assert(fits);
+  wire::Header header = header_for(wire::Type::kRsp, request.peer, request.id, request.output_bytes);
+  header.frag_count = layout.count;
+  header.model = request.handle;
+  header.time_us = request.time_us;
 
-void Answers::response(Request& request, const wire::Nack& wanted) {
-  Fragments<kBurst> fragments(request);
-  for (std::uint32_t bit = 0; bit < wanted.bits && !fragments.full(); ++bit)
-    if (wanted.wants(bit) && wanted.base + bit < fragments.count()) fragments.add(wanted.base + bit);
-  if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());
+  const std::uint32_t first = wanted == nullptr ? 0 : wanted->base;
+  const std::uint32_t end =
+      wanted == nullptr ? layout.count : std::min<std::uint32_t>(layout.count, first + wanted->bits);
+  std::size_t used = 0;
+  for (std::uint32_t i = first; i < end && used < kBurst; ++i) {
+    if (wanted != nullptr && !wanted->wants(i - first)) continue;
+    const auto payload = request.response().subspan(layout.offset(i), layout.length(i));
+    header.frag_index = static_cast<std::uint16_t>(i);
+    pieces[used] = Piece{finish(request.peer, header, payload, heads[used]), payload};
+    ++used;
+  }
+  if (used != 0) send(request.peer.address, std::span(pieces).first(used));
 }
 
 void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body,

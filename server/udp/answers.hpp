@@ -19,9 +19,8 @@ class Answers {
  public:
   Answers(Sender& sender, Counters& counters) : sender_(sender), counters_(counters) {}
 
-  /// The first fragments of a completed request's response, or those a NACK names; at most wire::kBurst.
-  void response(Request& request);
-  void response(Request& request, const wire::Nack& wanted);
+  /// The first fragments of a completed request's response, or those that a NACK names; at most wire::kBurst.
+  void response(const Request& request, const wire::Nack* wanted = nullptr);
 
   void ack(const Peer& peer, std::uint64_t id);
   void nack(const Peer& peer, std::uint64_t id, const wire::Nack& nack);

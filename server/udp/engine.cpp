@@ -1,6 +1,9 @@
 #include "server/udp/engine.hpp"
 
+#include <openssl/crypto.h>
+
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "server/udp/wire/bytes.hpp"
@@ -19,11 +22,14 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<const wire::KeyRing
       models_(models),
       counters_(counters),
       answers_(sender, counters),
-      cookies_(options.cookie_period),
       pool_(options.max_requests, options.max_buffer_bytes) {
   std::array<std::byte, 8> epoch;
   wire::random_bytes(epoch);
   epoch_ = wire::load<std::uint64_t>(epoch, 0);
+  std::array<std::byte, 32> secret;
+  wire::random_bytes(secret);
+  [[maybe_unused]] const Status added = cookie_secret_.add(1, secret);
+  assert(added.ok());
 }
 
 Engine::~Engine() {
@@ -99,7 +105,7 @@ void Engine::on_nack(const Arrival& a) {
   if (slot.request != nullptr && slot.request->state == Request::State::kCompleted) {
     counters_.count(Event::kRepeated);
     sign_as_asked(*slot.request, a);
-    return answers_.response(*slot.request, nack);
+    return answers_.response(*slot.request, &nack);
   }
   // Not answered yet, or refused: a client asks about that with fragment 0 of the request.
   counters_.count(Drop::kUnasked);
@@ -112,17 +118,33 @@ void Engine::on_ping(const Arrival& a) {
                 a.datagram.payload, a.bytes);
 }
 
+wire::Cookie Engine::cookie(const Arrival& a, Clock::time_point time) const {
+  const auto period = static_cast<std::uint64_t>(time.time_since_epoch() / options_.cookie_period);
+  const std::array<std::uint64_t, 2> said = {a.peer.client_id, period};
+  wire::Cookie cookie;
+  cookie_secret_.sign(1, std::as_bytes(std::span(&a.peer.address.system, 1)), std::as_bytes(std::span(said)),
+                      cookie);
+  return cookie;
+}
+
+bool Engine::has_valid_cookie(const Arrival& a, const wire::Cookie& given) const {
+  for (const Clock::time_point time : {a.now, a.now - options_.cookie_period}) {
+    const wire::Cookie right = cookie(a, time);
+    if (CRYPTO_memcmp(right.data(), given.data(), right.size()) == 0) return true;
+  }
+  return false;
+}
+
 void Engine::on_hello(const Arrival& a) {
   wire::Hello hello;
   if (!decode(a.datagram.payload, hello)) return counters_.count(Drop::kBody);
   wire::CookieReply reply;
-  reply.cookie = cookies_.make(a.peer.address, a.peer.client_id, a.now);
+  reply.cookie = cookie(a, a.now);
   reply.epoch = epoch_;
   reply.fragment_bytes =
       static_cast<std::uint16_t>(std::min<std::uint32_t>(hello.fragment_bytes, options_.fragment_bytes));
   reply.window = static_cast<std::uint16_t>(options_.window);
-  if (!cookies_.check(hello.cookie, a.peer.address, a.peer.client_id, a.now))
-    return answers_.cookie(a.peer, a.id(), reply, a.bytes);
+  if (!has_valid_cookie(a, hello.cookie)) return answers_.cookie(a.peer, a.id(), reply, a.bytes);
 
   Session* session = find(a);
   if (session == nullptr) session = open(a, reply.fragment_bytes);
@@ -165,7 +187,7 @@ bool Engine::make_place(Clock::time_point now) {
   for (const auto& [key, session] : sessions_)
     if (session->in_flight == 0 && (longest == nullptr || session->last_seen < longest->last_seen))
       longest = session.get();
-  if (longest == nullptr || now - longest->last_seen <= cookies_.longest_life()) return false;
+  if (longest == nullptr || now - longest->last_seen <= 2 * options_.cookie_period) return false;
   close(*longest);
   return true;
 }

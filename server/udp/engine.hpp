@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "server/udp/answers.hpp"
-#include "server/udp/cookies.hpp"
 #include "server/udp/counters.hpp"
 #include "server/udp/models.hpp"
 #include "server/udp/request.hpp"
@@ -33,10 +32,8 @@ struct EngineOptions {
   std::chrono::milliseconds receive_timeout{500};  // silence before a half-received request is dropped
   std::chrono::milliseconds default_deadline{1000};
   std::chrono::milliseconds max_deadline{60000};
-  std::chrono::microseconds busy_retry{1000};           // of BUSY, at the least
-  std::chrono::microseconds busy_retry_most{60000000};  // at the most
   std::chrono::seconds session_idle{300};
-  std::chrono::seconds cookie_period{64};
+  std::chrono::seconds cookie_period{64};    // a cookie is valid for one to two periods
   Clock::time_point (*now)() = &Clock::now;  // for completions
 };
 
@@ -88,6 +85,10 @@ class Engine {
     bool first() const { return datagram.header.frag_index == 0; }
   };
 
+  /// Cookies prove that a client receives datagrams at its address. The server keeps no state for them.
+  wire::Cookie cookie(const Arrival& a, Clock::time_point time) const;
+  bool has_valid_cookie(const Arrival& a, const wire::Cookie& cookie) const;
+
   void on_hello(const Arrival& a);
   void on_request(const Arrival& a);
   void on_nack(const Arrival& a);
@@ -125,7 +126,7 @@ class Engine {
   ModelDirectory& models_;
   Counters& counters_;
   Answers answers_;
-  const CookieMint cookies_;
+  wire::KeyRing cookie_secret_;  // another one in each engine
   std::uint64_t epoch_ = 0;
 
   RequestPool pool_;

@@ -9,6 +9,7 @@ namespace millrace::server::udp {
 namespace {
 
 constexpr unsigned kMaxAsks = 3;
+constexpr std::chrono::milliseconds kLeastRetry{1}, kMostRetry{60'000};  // the times that BUSY names
 
 constexpr std::string_view kReplaced = "this version was replaced: look the model up again with HELLO";
 
@@ -86,7 +87,7 @@ std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason 
   const bool receiving = reason == wire::BusyReason::kReceiving;
   const std::chrono::microseconds wait(receiving ? std::chrono::milliseconds(0)
                                                  : model.pipeline.retry_after());
-  return microseconds(std::clamp(wait, options_.busy_retry, options_.busy_retry_most));
+  return microseconds(std::clamp<std::chrono::nanoseconds>(wait, kLeastRetry, kMostRetry));
 }
 
 /// A request with buffers for the model. If a bound of the pool is reached, takes the oldest kept one; null if

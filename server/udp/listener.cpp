@@ -16,8 +16,7 @@ Result<std::unique_ptr<Listener>> Listener::bind(const ListenerOptions& options,
                                                  ModelDirectory& models) {
   MILLRACE_TRY(check(options, keys));
   std::unique_ptr<Listener> made(new Listener(options, std::move(keys)));
-  MILLRACE_ASSIGN(made->socket_,
-                  Socket::open(options.host, options.port, options.receive_buffer_bytes, made->counters_));
+  MILLRACE_ASSIGN(made->socket_, Socket::open(options.host, options.port, made->counters_));
   made->engine_ =
       std::make_unique<Engine>(options.engine, made->keys_, models, *made->socket_, made->counters_);
   return made;

@@ -23,7 +23,6 @@ struct ListenerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;              // 0: the system chooses
   bool allow_unauthenticated = false;  // an address other machines reach, without keys
-  int receive_buffer_bytes = 4 << 20;  // asked of the kernel, which may give less (net.core.rmem_max)
   EngineOptions engine;
 };
 
@@ -47,7 +46,7 @@ class Listener {
 
   /// "127.0.0.1:43211".
   const std::string& address() const { return socket_->local().text; }
-  std::uint16_t port() const { return socket_->local().address.port; }
+  std::uint16_t port() const { return socket_->local().address.port(); }
   const Counters& counters() const { return counters_; }
 
   /// Within 50 ms clients must sign with one of these keys. Answers to earlier requests are signed with the

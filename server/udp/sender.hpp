@@ -1,6 +1,8 @@
 // The addresses of clients, and the interface that sends datagrams to them: the socket, or a test's fake.
 #pragma once
 
+#include <netinet/in.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,19 +11,27 @@
 
 namespace millrace::server::udp {
 
+/// An address as the system has it: a sockaddr_in6, or a sockaddr_in followed by zeros. Both have the family
+/// and the port in the same bytes.
 struct Address {
-  std::array<std::byte, 16> ip{};  // IPv4 in the first four bytes, network order
-  std::uint32_t scope = 0;         // IPv6 link-local addresses only
-  std::uint16_t port = 0;          // host order
-  bool v6 = false;
-  bool operator==(const Address&) const = default;
+  sockaddr_in6 system{};
 
+  bool is_v6() const { return system.sin6_family == AF_INET6; }
+  std::uint16_t port() const { return ntohs(system.sin6_port); }
+  void set_port(std::uint16_t port) { system.sin6_port = htons(port); }
+
+  /// The bytes of the IP address, in network order.
+  std::span<const std::byte> ip() const {
+    const auto all = std::as_bytes(std::span(&system, 1));
+    return is_v6() ? all.subspan(offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr))
+                   : all.subspan(offsetof(sockaddr_in, sin_addr), sizeof(in_addr));
+  }
   /// Whether only this machine reaches the address.
   bool is_loopback() const {
-    if (!v6) return ip[0] == std::byte{127};
-    std::array<std::byte, 16> loopback{};
-    loopback.back() = std::byte{1};
-    return ip == loopback;
+    return is_v6() ? IN6_IS_ADDR_LOOPBACK(&system.sin6_addr) : ip().front() == std::byte{127};
+  }
+  bool operator==(const Address& other) const {
+    return std::memcmp(&system, &other.system, sizeof system) == 0;
   }
 };
 
@@ -31,16 +41,18 @@ struct Address {
 inline std::uint64_t share_of(const Address& from, std::uint64_t client_id) {
   if (from.is_loopback()) return client_id;
   std::uint64_t network = 0;
-  std::memcpy(&network, from.ip.data(), from.v6 ? 8 : 4);
+  if (from.is_v6())
+    std::memcpy(&network, from.ip().data(), sizeof network);
+  else
+    for (const std::byte byte : from.ip()) network = network << 8U | std::to_integer<std::uint64_t>(byte);
   return network;
 }
 
 struct AddressHash {
   std::size_t operator()(const Address& a) const {
-    std::uint64_t high = 0, low = 0;
-    std::memcpy(&high, a.ip.data(), 8);
-    std::memcpy(&low, a.ip.data() + 8, 8);
-    std::uint64_t mixed = (high ^ (low * 0x9E3779B97F4A7C15U)) + (std::uint64_t{a.port} << 32U) + a.scope;
+    std::array<std::uint64_t, 3> words;  // without the last word of a sockaddr_in6, its scope
+    std::memcpy(words.data(), &a.system, sizeof words);
+    std::uint64_t mixed = words[0] ^ (words[1] * 0x9E3779B97F4A7C15U) ^ (words[2] << 32U | words[2] >> 32U);
     mixed ^= mixed >> 29U;
     return static_cast<std::size_t>(mixed * 0xBF58476D1CE4E5B9U);
   }

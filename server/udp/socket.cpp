@@ -17,50 +17,22 @@
 namespace millrace::server::udp {
 namespace {
 
-socklen_t to_system(const Address& a, sockaddr_storage& out) {
-  out = {};
-  if (a.v6) {
-    auto& v6 = reinterpret_cast<sockaddr_in6&>(out);
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(a.port);
-    v6.sin6_scope_id = a.scope;
-    std::memcpy(&v6.sin6_addr, a.ip.data(), 16);
-    return sizeof v6;
-  }
-  auto& v4 = reinterpret_cast<sockaddr_in&>(out);
-  v4.sin_family = AF_INET;
-  v4.sin_port = htons(a.port);
-  std::memcpy(&v4.sin_addr, a.ip.data(), 4);
-  return sizeof v4;
-}
-
-Address from_system(const sockaddr_storage& from) {
-  Address a;
-  if (from.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
-    a.v6 = true;
-    a.port = ntohs(v6.sin6_port);
-    a.scope = v6.sin6_scope_id;
-    std::memcpy(a.ip.data(), &v6.sin6_addr, 16);
-  } else {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
-    a.port = ntohs(v4.sin_port);
-    std::memcpy(a.ip.data(), &v4.sin_addr, 4);
-  }
-  return a;
+socklen_t length_of(const Address& a) {
+  return a.is_v6() ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
 std::string text_of(const Address& a) {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(a.v6 ? AF_INET6 : AF_INET, a.ip.data(), text.data(), text.size());
+  inet_ntop(a.system.sin6_family, a.ip().data(), text.data(), text.size());
   const std::string ip = text.data();
-  return (a.v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(a.port);
+  return (a.is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(a.port());
 }
 
 Error system_error(const std::string& what) {
   return Error(ErrorCode::kEnvironment, what + ": " + std::strerror(errno));
 }
 
+constexpr int kBufferBytes = 4 << 20;  // asked of the kernel, which may give less (net.core.rmem_max)
 constexpr std::uint32_t kLookAgain = 16;
 
 }  // namespace
@@ -72,7 +44,7 @@ struct Socket::Batch {
   std::unique_ptr<std::byte[]> bytes = std::make_unique<std::byte[]>(kBatch * kRoom);
   std::array<mmsghdr, kBatch> messages{};
   std::array<iovec, kBatch> parts{};
-  std::array<sockaddr_storage, kBatch> from{};
+  std::array<Address, kBatch> from{};
   alignas(cmsghdr) std::array<std::array<std::byte, kControl>, kBatch> control{};
 
   Batch() {
@@ -80,8 +52,8 @@ struct Socket::Batch {
   }
   void arm(std::size_t i) {
     msghdr& m = messages[i].msg_hdr;
-    m.msg_name = &from[i];
-    m.msg_namelen = sizeof(sockaddr_storage);
+    m.msg_name = &from[i].system;
+    m.msg_namelen = sizeof(Address);
     m.msg_iov = &parts[i];
     m.msg_iovlen = 1;
     m.msg_control = control[i].data();
@@ -108,40 +80,36 @@ Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
   if (const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found); error != 0)
     return Error(ErrorCode::kEnvironment,
                  "UDP address '" + host + "' does not resolve: " + gai_strerror(error));
-  sockaddr_storage storage{};
-  std::memcpy(&storage, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
   Endpoint endpoint;
-  endpoint.address = from_system(storage);
-  endpoint.address.port = port;
+  std::memcpy(&endpoint.address.system, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  endpoint.address.set_port(port);
   endpoint.text = text_of(endpoint.address);
   return endpoint;
 }
 
 Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint16_t port,
-                                             int receive_buffer_bytes, Counters& counters) {
+                                             Counters& counters) {
   MILLRACE_ASSIGN(Endpoint endpoint, resolve(host, port));
-  const int fd = ::socket(endpoint.address.v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int fd = ::socket(endpoint.address.system.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error("UDP socket");
   const int on = 1;
-  if (endpoint.address.v6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
-  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
+  if (endpoint.address.is_v6()) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
+  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kBufferBytes, sizeof kBufferBytes);
   setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
   // With this timeout a receive needs no second system call to wait.
   const timeval poll{0, std::chrono::microseconds(kPoll).count()};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &poll, sizeof poll);
 
-  sockaddr_storage address;
-  socklen_t length = to_system(endpoint.address, address);
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+  auto* const address = reinterpret_cast<sockaddr*>(&endpoint.address.system);
+  socklen_t length = length_of(endpoint.address);
+  if (::bind(fd, address, length) != 0) {
     const Error error = system_error("UDP address " + endpoint.text);
     ::close(fd);
     return error;
   }
-  length = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  endpoint.address.port = from_system(address).port;
+  getsockname(fd, address, &length);
   endpoint.text = text_of(endpoint.address);
   return std::unique_ptr<Socket>(new Socket(fd, std::move(endpoint), counters));
 }
@@ -174,7 +142,7 @@ std::size_t Socket::fetch(std::chrono::nanoseconds limit, bool more) {
       dropped_ = dropped;
     }
     // The kernel overwrote these lengths; restore them for the next call.
-    m.msg_namelen = sizeof(sockaddr_storage);
+    m.msg_namelen = sizeof(Address);
     m.msg_controllen = Batch::kControl;
   }
   return static_cast<std::size_t>(count);
@@ -185,13 +153,12 @@ std::span<const std::byte> Socket::datagram(std::size_t i) const {
 }
 
 Address Socket::sender(std::size_t i) const {
-  return from_system(batch_->from[i]);
+  return batch_->from[i];
 }
 
 void Socket::send(const Address& to, std::span<const Piece> pieces) {
   constexpr std::size_t kChunk = wire::kBurst;
-  sockaddr_storage address;
-  const socklen_t length = to_system(to, address);
+  Address address = to;
   std::array<mmsghdr, kChunk> messages;
   std::array<std::array<iovec, 2>, kChunk> parts;
   while (!pieces.empty()) {
@@ -201,8 +168,8 @@ void Socket::send(const Address& to, std::span<const Piece> pieces) {
       parts[i][0] = {const_cast<std::byte*>(pieces[i].head.data()), pieces[i].head.size()};
       parts[i][1] = {const_cast<std::byte*>(pieces[i].payload.data()), pieces[i].payload.size()};
       messages[i] = {};
-      messages[i].msg_hdr.msg_name = &address;
-      messages[i].msg_hdr.msg_namelen = length;
+      messages[i].msg_hdr.msg_name = &address.system;
+      messages[i].msg_hdr.msg_namelen = length_of(address);
       messages[i].msg_hdr.msg_iov = parts[i].data();
       messages[i].msg_hdr.msg_iovlen = pieces[i].payload.empty() ? 1 : 2;
     }

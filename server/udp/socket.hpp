@@ -24,7 +24,7 @@ class Socket final : public Sender {
   /// `host`: a numeric address ("127.0.0.1", "[::1]") or a name. kEnvironment, naming the address, if it does
   /// not resolve, is in use or not permitted. `counters` must outlive the socket.
   static Result<std::unique_ptr<Socket>> open(const std::string& host, std::uint16_t port,
-                                              int receive_buffer_bytes, Counters& counters);
+                                              Counters& counters);
   /// What open() would bind to.
   static Result<Endpoint> resolve(const std::string& host, std::uint16_t port);
   ~Socket() override;

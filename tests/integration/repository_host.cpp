@@ -182,6 +182,25 @@ std::string RepositoryHost::reason(const std::string& version, const std::string
   return index_field(model, version, "reason");
 }
 
+int RepositoryHost::log_says(const std::string& what) const {
+  int times = 0;
+  const std::string log = server_->err();
+  for (auto at = log.find(what); at != std::string::npos; at = log.find(what, at + 1)) ++times;
+  return times;
+}
+
+bool RepositoryHost::wait_for_poll() {
+  // The log names a pin that cannot be read when a poll first sees it. The poll that sees the first pin may
+  // have begun before this call.
+  fs::create_directories(root_ / "broken");
+  for (int pin = 0; pin < 2; ++pin) {
+    const std::string content = "poll-" + std::to_string(++polls_);
+    const Status written = write_file_atomically(root_ / "broken" / "PIN", content);
+    if (!written.ok() || !wait_until([&] { return log_says("holds '" + content + "'") > 0; })) return false;
+  }
+  return true;
+}
+
 bool RepositoryHost::eventually(const std::string& version, const std::string& wanted,
                                 const std::string& model) const {
   // Compilers run at low priority: beside other processes, half a second of work can take minutes.

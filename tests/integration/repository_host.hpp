@@ -64,6 +64,10 @@ class RepositoryHost {
   std::string reason(const std::string& version, const std::string& model = "m") const;
   /// The version that the index calls pinned; empty if there is none.
   std::string pinned(const std::string& model = "m") const;
+  /// How often the server's log says `what`.
+  int log_says(const std::string& what) const;
+  /// Mode poll: returns once a poll has begun and ended after this call. False if there was none.
+  bool wait_for_poll();
   bool eventually(const std::string& version, const std::string& state, const std::string& model = "m") const;
 
   /// Sum of the values of all series `name` whose labels contain `labels`; 0 if there is none.
@@ -80,6 +84,7 @@ class RepositoryHost {
   std::map<std::string, kernels::Program> programs_;  // by version, of model m
   std::optional<BackgroundProgram> server_;
   std::uint16_t port_ = 0;
+  int polls_ = 0;
 };
 
 }  // namespace millrace::tests

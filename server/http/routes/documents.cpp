@@ -92,32 +92,33 @@ json::array configured_tensors(const std::vector<TensorSignature>& signatures) {
   });
 }
 
-json::object duration(const models::Statistics::Duration& value) {
-  return {{"count", value.count}, {"ns", value.ns}};
+json::object duration(std::uint64_t count, std::chrono::nanoseconds time) {
+  return {{"count", count}, {"ns", time.count()}};
 }
 
 json::object statistics(const models::Model& model) {
-  const auto now = model.statistics().snapshot();
-  const models::Statistics::Duration none;
+  const models::Statistics now = model.statistics();
+  const json::object input = duration(now.successes, now.succeeded.input);
+  const json::object compute = duration(now.successes, now.succeeded.compute);
+  const json::object output = duration(now.successes, now.succeeded.output);
+  const json::object none = duration(0, {});
   json::array batches;
-  if (now.inferences > 0)
-    batches.push_back(json::object{{"batch_size", 1},
-                                   {"compute_input", duration(now.input)},
-                                   {"compute_infer", duration(now.compute)},
-                                   {"compute_output", duration(now.output)}});
+  if (now.successes > 0)
+    batches.push_back(json::object{
+        {"batch_size", 1}, {"compute_input", input}, {"compute_infer", compute}, {"compute_output", output}});
   return {{"name", model.name()},
           {"version", model.version()},
           {"last_inference", now.last_inference_unix_ms},
-          {"inference_count", now.inferences},
-          {"execution_count", now.inferences},
-          {"inference_stats", json::object{{"success", duration(now.success)},
-                                           {"fail", duration(now.fail)},
-                                           {"queue", duration(now.queue)},
-                                           {"compute_input", duration(now.input)},
-                                           {"compute_infer", duration(now.compute)},
-                                           {"compute_output", duration(now.output)},
-                                           {"cache_hit", duration(none)},
-                                           {"cache_miss", duration(none)}}},
+          {"inference_count", now.successes},
+          {"execution_count", now.successes},
+          {"inference_stats", json::object{{"success", duration(now.successes, now.succeeded.request)},
+                                           {"fail", duration(now.failures, now.failed)},
+                                           {"queue", duration(now.successes, now.succeeded.queue)},
+                                           {"compute_input", input},
+                                           {"compute_infer", compute},
+                                           {"compute_output", output},
+                                           {"cache_hit", none},
+                                           {"cache_miss", none}}},
           {"batch_stats", std::move(batches)},
           {"memory_usage", json::array()},
           {"response_stats", json::object()}};
@@ -197,7 +198,7 @@ json::object pipeline_of(models::Model& model) {
   out["epoch"] = status.epoch;
   out["completed"] = status.completed;
   out["failed"] = status.failed;
-  out["refused"] = model.statistics().snapshot().refused;
+  out["refused"] = model.statistics().refused;
   out["latency_us"] = latencies(model.pipeline());
   out["cards"] = cards_of(status, model);
   out["links"] = links_of(status);
@@ -347,10 +348,9 @@ std::string server_metadata(const std::string& server_version, bool repository) 
       json::object{{"name", "millrace"}, {"version", server_version}, {"extensions", std::move(extensions)}});
 }
 
-std::string model_metadata(const models::Model& model, const models::Snapshot::Versions& versions) {
-  const auto names = list(versions, [](const auto& version) { return version.first; });
+std::string model_metadata(const models::Model& model) {
   return json::serialize(json::object{{"name", model.name()},
-                                      {"versions", names},
+                                      {"versions", json::array{model.version()}},
                                       {"platform", "millrace"},
                                       {"inputs", inputs_of(model)},
                                       {"outputs", tensors(model.info().outputs)}});

@@ -12,8 +12,7 @@ namespace millrace::server::http {
 /// `repository`: whether models can be loaded and unloaded.
 std::string server_metadata(const std::string& server_version, bool repository);
 
-/// `versions` are all served versions of the model's name.
-std::string model_metadata(const models::Model& model, const models::Snapshot::Versions& versions);
+std::string model_metadata(const models::Model& model);
 std::string model_config(const models::Model& model);
 std::string model_statistics(const std::vector<std::shared_ptr<models::Model>>& models);
 

@@ -103,12 +103,11 @@ Response not_served(const Call& call) {
   if (const auto* repository = call.api.options().repository)
     if (const auto far = repository->loading(model, version))
       return error_response(Error(ErrorCode::kUnavailable, name + " is being loaded: " + *far));
-  const auto* versions = call.snapshot.versions(model);
-  if (versions == nullptr)
+  const auto served = call.snapshot.find(model, "");
+  if (served == nullptr)
     return error_response(404, "unknown " + name + "; POST /v2/repository/index lists what is served");
-  std::string served;
-  for (const auto& [number, ignored] : *versions) served += (served.empty() ? "" : ", ") + number;
-  return error_response(404, name + " has no version '" + std::string(version) + "'; it has " + served);
+  return error_response(404,
+                        name + " has no version '" + std::string(version) + "'; it has " + served->version());
 }
 
 /// An answer about health. `body` is a JSON object, to which the reason is added if something is not ready.
@@ -177,12 +176,6 @@ Outcome about_model(const Call& call, Answer answer) {
 template <std::string (*kDocument)(const models::Model&)>
 Outcome model_document(const Call& call) {
   return about_model(call, [](const auto& model) { return json_response(kDocument(*model)); });
-}
-
-Outcome metadata_of_model(const Call& call) {
-  return about_model(call, [&](const auto& model) {
-    return json_response(model_metadata(*model, *call.snapshot.versions(call.names.model)));
-  });
 }
 
 Outcome statistics_of_model(const Call& call) {
@@ -255,7 +248,7 @@ std::span<const Route> routes() {
       {kGet, "/v2/health/live", Scope::kNone, server_live},
       {kGet, "/v2/health/ready", Scope::kNone, server_ready},
       {kGet, "/v2/models/stats", Scope::kRead, statistics_of_all},
-      {kGet, "/v2/models/{model}[/versions/{version}]", Scope::kRead, metadata_of_model},
+      {kGet, "/v2/models/{model}[/versions/{version}]", Scope::kRead, model_document<model_metadata>},
       {kGet, "/v2/models/{model}[/versions/{version}]/ready", Scope::kRead, model_ready},
       {kGet, "/v2/models/{model}[/versions/{version}]/config", Scope::kRead, model_document<model_config>},
       {kGet, "/v2/models/{model}[/versions/{version}]/stats", Scope::kRead, statistics_of_model},

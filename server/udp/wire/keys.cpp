@@ -28,10 +28,22 @@ const unsigned char* data(std::span<const std::byte> bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
+bool parse_hex(const std::string& text, std::vector<std::byte>& out) {
+  out.resize(text.size() / 2);
+  std::size_t bytes = 0;
+  return OPENSSL_hexstr2buf_ex(reinterpret_cast<unsigned char*>(out.data()), out.size(), &bytes, text.c_str(),
+                               '\0') == 1 &&
+         2 * bytes == text.size();
+}
+
+}  // namespace
+
 /// One key. Keeps initialised contexts, so a tag costs only its hashing.
-class Key {
+class KeyRing::Key {
  public:
-  Key(EVP_MAC* mac, std::span<const std::byte> secret) : keyed_(EVP_MAC_CTX_new(mac)) {
+  explicit Key(std::span<const std::byte> secret) {
+    const std::unique_ptr<EVP_MAC, FreeMac> mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
+    if (mac) keyed_.reset(EVP_MAC_CTX_new(mac.get()));
     char digest[] = "SHA256";
     const std::array<OSSL_PARAM, 2> parameters{
         OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
@@ -70,42 +82,10 @@ class Key {
     return context;
   }
 
-  const Context keyed_;
+  Context keyed_;  // constant after construction
   std::mutex mutex_;
   std::vector<Context> free_;  // protected by mutex_
 };
-
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-bool parse_hex(std::string_view text, std::vector<std::byte>& out) {
-  if (text.size() % 2 != 0) return false;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit(text[i]), low = digit(text[i + 1]);
-    if (high < 0 || low < 0) return false;
-    out.push_back(static_cast<std::byte>(high * 16 + low));
-  }
-  return true;
-}
-
-}  // namespace
-
-struct KeyRing::State {
-  std::unique_ptr<EVP_MAC, FreeMac> mac{EVP_MAC_fetch(nullptr, "HMAC", nullptr)};
-  std::array<std::unique_ptr<Key>, 256> keys;
-  std::size_t size = 0;
-};
-
-KeyRing::KeyRing() : state_(std::make_unique<State>()) {
-  if (!state_->mac) throw std::bad_alloc();
-}
-KeyRing::~KeyRing() = default;
-KeyRing::KeyRing(KeyRing&&) noexcept = default;
-KeyRing& KeyRing::operator=(KeyRing&&) noexcept = default;
 
 Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
   const std::string name = "key " + std::to_string(id);
@@ -114,40 +94,25 @@ Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
   if (secret.size() < 16 || secret.size() > 1024)
     return Error(ErrorCode::kInvalidInput,
                  name + " has " + std::to_string(secret.size()) + " bytes; 16 to 1024 are needed");
-  state_->keys[id] = std::make_unique<Key>(state_->mac.get(), secret);
-  ++state_->size;
+  keys_[id] = std::make_shared<Key>(secret);
   return {};
-}
-
-bool KeyRing::empty() const {
-  return state_->size == 0;
-}
-std::size_t KeyRing::size() const {
-  return state_->size;
-}
-bool KeyRing::has(std::uint8_t id) const {
-  return state_->keys[id] != nullptr;
 }
 
 bool KeyRing::same_keys(const KeyRing& other) const {
   // The secrets are not kept, so compare the tags that they make.
-  const auto signature = [](Key& key) {
-    std::array<std::byte, kTagBytes> tag;
-    key.sign({}, {}, tag);
-    return tag;
-  };
-  for (std::size_t id = 0; id < state_->keys.size(); ++id) {
-    const auto &mine = state_->keys[id], &theirs = other.state_->keys[id];
-    if ((mine == nullptr) != (theirs == nullptr)) return false;
-    if (mine && signature(*mine) != signature(*theirs)) return false;
-  }
-  return true;
+  return std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
+                    [](const auto& mine, const auto& theirs) {
+                      std::array<std::byte, kTagBytes> tag, other_tag;
+                      mine.second->sign({}, {}, tag);
+                      theirs.second->sign({}, {}, other_tag);
+                      return mine.first == theirs.first && tag == other_tag;
+                    });
 }
 
 void KeyRing::sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
                    std::span<std::byte, kTagBytes> tag) const {
   assert(has(id));
-  state_->keys[id]->sign(head, payload, tag);
+  keys_.at(id)->sign(head, payload, tag);
 }
 
 bool KeyRing::verify(const Datagram& datagram) const {
@@ -173,7 +138,7 @@ Result<std::vector<SecretKey>> parse_secret_keys(std::string_view text) {
     std::vector<std::byte> secret;
     const auto parsed = std::from_chars(line.data(), line.data() + std::min(space, line.size()), id);
     if (space == std::string_view::npos || parsed.ec != std::errc() || parsed.ptr != line.data() + space ||
-        id > 255 || !parse_hex(line.substr(space + 1), secret))
+        id > 255 || !parse_hex(std::string(line.substr(space + 1)), secret))
       return Error(ErrorCode::kInvalidInput, where + ": expected '<id 1 to 255> <hexadecimal secret>'");
     keys.push_back({static_cast<std::uint8_t>(id), std::move(secret), number});
   }

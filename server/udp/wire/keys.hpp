@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -13,20 +14,15 @@
 
 namespace millrace::server::udp::wire {
 
-/// Constant once its keys are added; then any thread.
+/// Constant once its keys are added; then any thread. Copies share the keys.
 class KeyRing {
  public:
-  KeyRing();
-  ~KeyRing();
-  KeyRing(KeyRing&&) noexcept;
-  KeyRing& operator=(KeyRing&&) noexcept;
-
   /// kInvalidInput for id 0, an id given twice, and secrets shorter than 16 or longer than 1,024 bytes.
   Status add(std::uint8_t id, std::span<const std::byte> secret);
 
-  bool empty() const;
-  std::size_t size() const;
-  bool has(std::uint8_t id) const;
+  bool empty() const { return keys_.empty(); }
+  std::size_t size() const { return keys_.size(); }
+  bool has(std::uint8_t id) const { return keys_.contains(id); }
 
   /// Whether both hold the same secrets under the same ids.
   bool same_keys(const KeyRing& other) const;
@@ -39,8 +35,8 @@ class KeyRing {
   bool verify(const Datagram& datagram) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  class Key;
+  std::map<std::uint8_t, std::shared_ptr<Key>> keys_;
 };
 
 /// A key and its line in the file, counted from 1.

@@ -1,3 +1,7 @@
+// The search for foldings and placements: its solutions, its refusals, and what it says about a plan.
+//
+// The file is above 500 lines because each test is one small problem for the same search, and all share
+// the builders of these problems.
 #include <gtest/gtest.h>
 
 #include <algorithm>

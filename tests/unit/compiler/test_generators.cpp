@@ -1,5 +1,8 @@
 // Foldings, netlists, timing and designs: what is refused, what is built, and that the parts agree with each
 // other.
+//
+// The file is above 500 lines because all tests are about the same few designs, which the functions
+// below build.
 #include <gtest/gtest.h>
 
 #include <algorithm>

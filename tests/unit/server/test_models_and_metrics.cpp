@@ -37,18 +37,15 @@ class Served : public testing::Test {
   Registry registry;
 };
 
-TEST_F(Served, FindsAModelByNameAndVersionOrTheNewest) {
-  const auto one = make("m", "1"), two = make("m", "2");
-  ASSERT_TRUE(registry.publish(two).ok());
-  ASSERT_TRUE(registry.publish(one).ok());
+TEST_F(Served, FindsTheVersionThatWasPublishedLast) {
+  const auto one = make("m", "1"), two = make("m", "2"), other = make("n", "1");
+  for (const auto& model : {one, two, other}) ASSERT_TRUE(registry.publish(model).ok());
   const auto now = registry.snapshot();
-  EXPECT_EQ(now->find("m", ""), one) << "the one published last";
+  EXPECT_EQ(now->find("m", ""), two);
   EXPECT_EQ(now->find("m", "2"), two);
-  EXPECT_EQ(now->find("m", "3"), nullptr);
-  EXPECT_EQ(now->find("n", ""), nullptr);
-  EXPECT_EQ(now->versions("m")->size(), 2U);
-  EXPECT_EQ(now->versions("n"), nullptr);
-  EXPECT_EQ(now->all().size(), 2U);
+  EXPECT_EQ(now->find("m", "1"), nullptr) << "replaced by version 2";
+  EXPECT_EQ(now->find("o", ""), nullptr);
+  EXPECT_EQ(now->all(), (std::vector{two, other}));
 }
 
 TEST_F(Served, AViewSeesLaterModelsAndAHeldModelSurvivesWithdrawal) {
@@ -57,19 +54,23 @@ TEST_F(Served, AViewSeesLaterModelsAndAHeldModelSurvivesWithdrawal) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   std::shared_ptr<Model> held = registry.refresh(view).find("m", "");
   ASSERT_NE(held, nullptr);
-  ASSERT_TRUE(registry.withdraw("m", "1").ok());
+  registry.withdraw(*held);
   EXPECT_TRUE(registry.refresh(view).empty());
   EXPECT_EQ(held.use_count(), 1) << "nothing else keeps it";
   EXPECT_EQ(held->info().name, "small");
 }
 
-TEST_F(Served, WithdrawingTheNewestLeavesTheOtherVersion) {
-  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
-  ASSERT_TRUE(registry.publish(make("m", "2")).ok());
-  ASSERT_TRUE(registry.withdraw("m", "2").ok());
-  EXPECT_EQ(registry.snapshot()->find("m", "")->version(), "1");
-  EXPECT_EQ(registry.withdraw("m", "2").error().code(), ErrorCode::kNotFound);
-  EXPECT_EQ(registry.withdraw("n", "1").error().code(), ErrorCode::kNotFound);
+TEST_F(Served, WithdrawsOnlyTheModelThatServes) {
+  const auto one = make("m", "1"), two = make("m", "2");
+  ASSERT_TRUE(registry.publish(one).ok());
+  ASSERT_TRUE(registry.publish(two).ok());
+  registry.withdraw(*one);
+  EXPECT_EQ(registry.snapshot()->find("m", ""), two);
+  registry.withdraw(*two);
+  EXPECT_TRUE(registry.snapshot()->empty());
+}
+
+TEST_F(Served, RefusesAModelWithoutAName) {
   EXPECT_EQ(registry.publish(make("", "1")).error().code(), ErrorCode::kInvalidInput);
 }
 
@@ -106,12 +107,15 @@ TEST_F(Served, StatisticsAddUp) {
   model->begun();
   model->failed(kHttp, ErrorCode::kUnavailable, 7us);
   model->refused(kHttp, ErrorCode::kInvalidInput);
-  const auto now = model->statistics().snapshot();
-  EXPECT_EQ(now.inferences, 2U);
-  EXPECT_EQ(now.success.ns, 20'000U);
-  EXPECT_EQ(now.queue.ns + now.input.ns + now.compute.ns + now.output.ns, 20'000U);
-  EXPECT_EQ(now.fail.count, 2U);
-  EXPECT_EQ(now.fail.ns, 7'000U);
+  const Statistics now = model->statistics();
+  EXPECT_EQ(now.successes, 2U);
+  EXPECT_EQ(now.succeeded.request, 20us);
+  EXPECT_EQ(now.succeeded.queue, 2us);
+  EXPECT_EQ(now.succeeded.input, 4us);
+  EXPECT_EQ(now.succeeded.compute, 6us);
+  EXPECT_EQ(now.succeeded.output, 8us);
+  EXPECT_EQ(now.failures, 2U);
+  EXPECT_EQ(now.failed, 7us);
   EXPECT_GT(now.last_inference_unix_ms, 1'600'000'000'000U);
 }
 
@@ -119,12 +123,12 @@ TEST_F(Served, CountsRequestsThatNoPipelineAcceptedAsRefused) {
   const auto model = make("m", "1");
   model->begun();
   model->failed(kHttp, ErrorCode::kUnavailable, 7us);
-  EXPECT_EQ(model->statistics().snapshot().refused, 0U);
+  EXPECT_EQ(model->statistics().refused, 0U);
   model->begun();
   model->not_taken(kHttp, ErrorCode::kUnavailable);
   model->refused(kHttp, ErrorCode::kInvalidInput);
-  EXPECT_EQ(model->statistics().snapshot().refused, 2U);
-  EXPECT_EQ(model->statistics().snapshot().fail.count, 3U);
+  EXPECT_EQ(model->statistics().refused, 2U);
+  EXPECT_EQ(model->statistics().failures, 3U);
   const std::string page = metrics->serialise();
   for (
       const char* line :
@@ -306,7 +310,7 @@ TEST_F(Served, EachTransportHasItsOwnSeriesFromTheStart) {
   EXPECT_EQ(last(R"(millrace_requests_in_flight{model="m",version="1"})"), '0');
   EXPECT_EQ(last(R"(nv_inference_request_success{model="m",version="1"})"), '2')
       << "Triton's know no transport";
-  EXPECT_EQ(model->statistics().snapshot().inferences, 2U);
+  EXPECT_EQ(model->statistics().successes, 2U);
 }
 
 TEST_F(Served, AddsTritonsNamesOnRequest) {
@@ -360,7 +364,7 @@ TEST_F(Served, CountersContinueWhenAModelIsPublishedAgain) {
     ASSERT_TRUE(registry.publish(model).ok());
     model->begun();
     model->succeeded(kHttp, {});
-    ASSERT_TRUE(registry.withdraw("m", "1").ok());
+    registry.withdraw(*model);
   }
   EXPECT_EQ(
       line_of("\n" + metrics->serialise(), R"(millrace_requests_total{model="m",outcome="success")").back(),
@@ -377,7 +381,7 @@ TEST_F(Served, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
   auto request_in_flight = make("m", "1");
   ASSERT_TRUE(registry.publish(request_in_flight).ok());
   request_in_flight->begun();
-  ASSERT_TRUE(registry.withdraw("m", "1").ok());
+  registry.withdraw(*request_in_flight);
   EXPECT_TRUE(has(metrics, R"(millrace_requests_in_flight{model="m",version="1"} 1)"));
   request_in_flight->succeeded(kHttp, {});
   metrics->reloaded("m", metrics::Metrics::Reload::kUnload, 1ms);

@@ -9,6 +9,7 @@
 #include "fake_pipeline.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/model.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::server::models {
 namespace {
@@ -341,7 +342,7 @@ TEST_F(SwapGateTest, LosesAndRepeatsNoFrameDuringSwapsUnderLoad) {
     current = next;
     all.push_back(next);
   }
-  while (good < 100) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(tests::wait_until([&] { return good >= 100; }));
   stop = true;
   clients.clear();
   EXPECT_EQ(bad, 0);

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -43,8 +46,7 @@ class UdpEngine : public ::testing::Test {
  protected:
   explicit UdpEngine(std::vector<std::uint32_t> inputs = {kIn}, std::vector<std::uint32_t> outputs = {kOut})
       : pipeline(FakePipeline::Mode::kManual, std::move(inputs), std::move(outputs)), directory(pipeline) {
-    address.ip = {std::byte{127}, std::byte{0}, std::byte{0}, std::byte{1}};
-    address.port = 5000;
+    come_from("127.0.0.1", 5000);
     make();
   }
   ~UdpEngine() override {
@@ -56,6 +58,18 @@ class UdpEngine : public ::testing::Test {
     engine.reset();
     options.cookie_period = 2s;
     engine = std::make_unique<Engine>(options, ring(), directory, sender, counters);
+  }
+
+  /// Later datagrams come from this address.
+  void come_from(const char* ip, std::uint16_t port) {
+    address = {};
+    const bool v6 = std::strchr(ip, ':') != nullptr;
+    auto& v4 = reinterpret_cast<sockaddr_in&>(address.system);
+    address.system.sin6_family = v6 ? AF_INET6 : AF_INET;
+    address.set_port(port);
+    ASSERT_EQ(inet_pton(v6 ? AF_INET6 : AF_INET, ip,
+                        v6 ? static_cast<void*>(&address.system.sin6_addr) : &v4.sin_addr),
+              1);
   }
 
   /// `keys`, to which tests may still add.

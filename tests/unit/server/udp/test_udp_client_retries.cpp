@@ -16,6 +16,7 @@
 #include "server/udp/listener.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/wait.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 #include "tests/unit/server/udp/lossy_channel.hpp"
 
@@ -213,8 +214,8 @@ class TwoModels final : public ModelDirectory {
  public:
   TwoModels(FakePipeline& first, std::uint32_t first_handle, FakePipeline& second,
             std::uint32_t second_handle)
-      : models_{{"first", std::make_shared<ServedModel>(first_handle, first, first.info())},
-                {"second", std::make_shared<ServedModel>(second_handle, second, second.info())}} {}
+      : models_{{"first", *ServedModel::make(first_handle, first)},
+                {"second", *ServedModel::make(second_handle, second)}} {}
 
   Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) override {
     for (const auto& [name, model] : models_)
@@ -276,7 +277,7 @@ TEST(UdpClientRetries, PythonForgetsEveryHandleWhenTheServersEpochIsNew) {
                                 {restarted});
     EXPECT_EQ(run.exit_code, 0) << run.err;
   });
-  for (int i = 0; i < 6000 && first.submitted() == 0; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(tests::wait_until([&] { return first.submitted() != 0; }));
   EXPECT_EQ(first.submitted(), 1U);
   listener->stop(60s);
   listener.reset();

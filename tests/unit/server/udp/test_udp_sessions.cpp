@@ -42,9 +42,8 @@ TEST_F(UdpEngine, HelloForALoadingModelGetsUnavailable) {
 
 TEST_F(UdpEngine, AMachineGetsOneTurnInTheQueueForAllItsIds) {
   std::uint64_t next = 10;  // an id asked for before is answered from memory
-  const auto share = [&](std::array<unsigned, 16> ip, bool v6, std::uint64_t id) {
-    for (std::size_t i = 0; i < ip.size(); ++i) address.ip[i] = static_cast<std::byte>(ip[i]);
-    address.v6 = v6;
+  const auto share = [&](const char* ip, std::uint64_t id) {
+    come_from(ip, 5000);
     client = id;
     open();
     request(next++, pattern(kIn, id));
@@ -52,24 +51,22 @@ TEST_F(UdpEngine, AMachineGetsOneTurnInTheQueueForAllItsIds) {
     sender.take();
     return pipeline.last_client;
   };
-  EXPECT_EQ(share({10, 0, 0, 7}, false, 1), share({10, 0, 0, 7}, false, 2));
-  EXPECT_EQ(share({10, 0, 0, 7}, false, 3), 0x0A000007U) << "as over HTTP";
-  EXPECT_NE(share({10, 0, 0, 8}, false, 1), share({10, 0, 0, 7}, false, 1));
-  EXPECT_NE(share({127, 0, 0, 1}, false, 1), share({127, 0, 0, 1}, false, 2)) << "clients on this machine";
-  EXPECT_EQ(share({0xFD, 0, 0, 0, 0, 0, 0, 1, 1}, true, 1), share({0xFD, 0, 0, 0, 0, 0, 0, 1, 2}, true, 2));
-  EXPECT_NE(share({0xFD, 0, 0, 0, 0, 0, 0, 1}, true, 1), share({0xFD, 0, 0, 0, 0, 0, 0, 2}, true, 1));
-  EXPECT_NE(share({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, true, 1),
-            share({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, true, 2));
+  EXPECT_EQ(share("10.0.0.7", 1), share("10.0.0.7", 2));
+  EXPECT_EQ(share("10.0.0.7", 3), 0x0A000007U) << "as over HTTP";
+  EXPECT_NE(share("10.0.0.8", 1), share("10.0.0.7", 1));
+  EXPECT_NE(share("127.0.0.1", 1), share("127.0.0.1", 2)) << "clients on this machine";
+  EXPECT_EQ(share("fd00:0:0:1:100::", 1), share("fd00:0:0:1:200::", 2));
+  EXPECT_NE(share("fd00:0:0:1::", 1), share("fd00:0:0:2::", 1));
+  EXPECT_NE(share("::1", 1), share("::1", 2));
 }
 
 TEST_F(UdpEngine, CookiesAreValidOnlyForTheirAddressClientAndTime) {
   const wire::Cookie good = hello(1, {}).cookie;
-  address.port = 5001;
+  come_from("127.0.0.1", 5001);
   EXPECT_EQ(hello(2, good).state, wire::CookieState::kComeBack);
-  address.port = 5000;
-  address.ip[3] = std::byte{2};
+  come_from("127.0.0.2", 5000);
   EXPECT_EQ(hello(3, good).state, wire::CookieState::kComeBack);
-  address.ip[3] = std::byte{1};
+  come_from("127.0.0.1", 5000);
   client = 78;
   EXPECT_EQ(hello(4, good).state, wire::CookieState::kComeBack);
   client = 77;

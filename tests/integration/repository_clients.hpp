@@ -1,0 +1,55 @@
+// Clients that put a repository's server under load while its versions change.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/repository_host.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+
+/// The program of the versions that tests add.
+inline kernels::Program base() {
+  return chain_program(6);
+}
+
+/// Clients that send one request after the other and count the outcomes.
+class Clients {
+ public:
+  Clients(const RepositoryHost& host, int count) {
+    for (int c = 0; c < count; ++c)
+      threads_.emplace_back([this, &host, c](const std::stop_token& stop) {
+        HttpConnection connection(host.port());
+        for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
+          const Answer answer =
+              host.ask(connection, host.frame(static_cast<std::uint32_t>(c) * 100 + i % 10));
+          ++all;
+          if (answer.status != 200) {
+            ++failed;
+            last_status = answer.status;
+            if (answer.status == 0) return;
+          } else if (!answer.right) {
+            ++wrong;
+          }
+        }
+      });
+  }
+  void end() {
+    for (auto& thread : threads_) thread.request_stop();
+    threads_.clear();
+  }
+  void wait_for(int more) const {
+    const int until = all + more;
+    while (all < until && failed == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // polling
+  }
+
+  std::atomic<int> all{0}, failed{0}, wrong{0}, last_status{0};
+
+ private:
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace millrace::tests
