@@ -1,13 +1,15 @@
 // Clients that put a repository's server under load while its versions change.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
 
 #include "tests/integration/repository_host.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 
@@ -43,7 +45,7 @@ class Clients {
   }
   void wait_for(int more) const {
     const int until = all + more;
-    while (all < until && failed == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // polling
+    EXPECT_TRUE(wait_until([&] { return all >= until || failed > 0; }));
   }
 
   std::atomic<int> all{0}, failed{0}, wrong{0}, last_status{0};
