@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostBytes = 64;
-constexpr std::size_t kMostShown = 20;  // characters of a content that is no number
+constexpr std::size_t kMostShown = 20;  // of a content that is not a number, in an error
 
 fs::path pin_of(const fs::path& model_folder) {
   return model_folder / "PIN";

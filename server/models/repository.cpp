@@ -374,7 +374,7 @@ void Repository::stop() {
   if (worker_.joinable()) worker_.join();
   for (auto& compiler : compilers_)
     if (compiler.joinable()) compiler.join();
-  begin_stop();  // ends jobs that worker and compilers exchanged meanwhile
+  begin_stop();  // ends jobs that passed between the worker and the compilers meanwhile
 }
 
 }  // namespace millrace::server::models

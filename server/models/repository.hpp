@@ -169,9 +169,10 @@ class Repository {
     std::uint64_t passed_over = 0;  // the version that should serve and did not load; 0: none
     std::optional<Error> why_passed_over;
   };
-  /// What the last poll found of a model.
+  /// What polls found of a model.
   struct Polled {
-    Pin pin;
+    Versions versions;       // those of the last poll
+    Pin pin;                 // the last one that was obeyed
     std::string trouble;     // why no version can be loaded under the pin; already logged
     std::uint64_t gone = 0;  // the version that served although its folder was gone; 0: none
   };
@@ -261,8 +262,7 @@ class Repository {
   bool working_ = false;  // a job or a poll runs
 
   // Of the worker's thread:
-  std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
-  std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // versions that were loaded, or failed
+  std::map<std::string, std::map<std::uint64_t, Tried>> tried_;  // versions that were loaded, or failed
   std::map<std::string, Polled> polled_;
   std::map<std::string, Recovery> recovering_;
   std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; requests may still hold them

@@ -52,7 +52,7 @@ void Repository::run(const JobPointer& job) {
       release_retired();
     });
   }
-  // A client may not wait for the end of its job, so the log always says why a job failed.
+  // Some clients do not wait for the end of their job, so the log always says why a job failed.
   if (!status.ok()) log::warning("models", status.error().message());
   if (!retired_.empty()) next_release_ = Clock::now() + kReleasePause;
   if (status.ok() && job->needs_compiler()) {
@@ -94,7 +94,7 @@ void Repository::set_not_loaded(const Job& job, const std::string& why) {
                   (recovering_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
 }
 
-/// Fills in the version that a start, a poll or a load without a number means. Refuses a load of another
+/// Fills in the version of a start, a poll or a load without a number. Refuses a load of another
 /// version than the pinned one, unless the load moves the pin.
 Status Repository::choose_version(Job& job, const ModelDirectory& directory) {
   const Pin& pin = directory.pin;
@@ -201,7 +201,7 @@ Status Repository::run_unpin(const Job& job) {
   MILLRACE_ASSIGN(const auto folder, folder_of(job.model));
   const Pin before = read_pin(folder);
   MILLRACE_TRY(remove_pin(folder));
-  polled_[job.model].pin = before;  // the next poll sees that it went
+  polled_[job.model].pin = before;  // so the next poll notices that the pin was removed
   log::info("models", "model '" + job.model + "' is pinned no more");
   return {};
 }
@@ -246,8 +246,8 @@ Status Repository::run_load(Job& job) {
   return {};
 }
 
-/// Reads the version; nothing if it is the one that serves, unchanged. Changes nothing, so a version too
-/// large for the machine's memory fails as any other (kResourceExhausted), and the models that serve go on.
+/// Reads the version. Returns nothing if it already serves and has not changed. Touches no card, so if memory
+/// is exhausted, the load fails (kResourceExhausted) and the models that serve are not affected.
 Result<std::optional<NextVersion>> Repository::prepare(const Job& job, const VersionDirectory& found,
                                                        const std::shared_ptr<Model>& old) try {
   if (found.kind == VersionDirectory::Kind::kSource && !job.compiled)

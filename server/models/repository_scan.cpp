@@ -192,9 +192,7 @@ void Repository::poll() {
       static_cast<void>(unload(model, "", nullptr));
     }
   }
-  seen_.clear();
-  for (const auto& [model, directory] : *found)
-    for (const auto& [version, files] : directory.versions) seen_[model][version] = files.fingerprint;
+  for (const auto& [model, directory] : *found) polled_[model].versions = directory.versions;
   const auto gone = [&](const auto& entry) { return !found->contains(entry.first); };
   std::erase_if(tried_, gone);
   std::erase_if(polled_, gone);
@@ -210,7 +208,7 @@ void Repository::log_held_back(const std::string& model, const ModelDirectory& d
   const auto newest = newest_of(directory.versions);
   if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)
     return;
-  if (seen_[model].contains(newest->first)) return;
+  if (polled_[model].versions.contains(newest->first)) return;
   log::info("models", named(model, newest->first) + " is held back: the model is pinned to version '" +
                           std::to_string(directory.pin.version) + "'");
 }
@@ -240,11 +238,11 @@ void Repository::poll_model(const std::string& model, const ModelDirectory& dire
     return;
   }
   const auto& [version, files] = *chosen;
-  if (seen_[model][version] != files.fingerprint) return;  // the files may still be being written
+  Polled& polled = polled_[model];
+  if (polled.versions[version].fingerprint != files.fingerprint) return;  // it may still be being written
   const Tried& tried = tried_[model][version];
   const std::uint64_t serves = serving_version(model);
   const std::uint64_t gone = directory.versions.contains(serves) ? 0 : serves;
-  Polled& polled = polled_[model];
   const bool is_news = polled.pin != directory.pin || (gone != 0 && polled.gone != gone);
   const bool gives_way = serves != 0 && serves != version && (is_news || (gone != 0 && !tried.failed));
   if (tried.fingerprint != files.fingerprint || gives_way) {

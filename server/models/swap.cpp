@@ -59,15 +59,9 @@ Result<std::shared_ptr<Model>> Swapper::make(const std::string& name, const std:
   return model;
 }
 
-Swapper::SwapScope::SwapScope(Swapper& swapper, std::shared_ptr<Model> model) : swapper_(swapper) {
-  const std::lock_guard lock(swapper_.mutex_);
-  swapper_.swapping_ = std::move(model);
-}
-
-Swapper::SwapScope::~SwapScope() {
-  std::shared_ptr<Model> let_go;  // destroyed after the lock is released
-  const std::lock_guard lock(swapper_.mutex_);
-  let_go.swap(swapper_.swapping_);
+void Swapper::set_swapping(std::shared_ptr<Model> model) {
+  const std::lock_guard lock(mutex_);
+  swapping_.swap(model);  // the caller destroys the former one, after the lock is released
 }
 
 void Swapper::abandon(const Error& error) {
@@ -82,7 +76,8 @@ void Swapper::abandon(const Error& error) {
 }
 
 SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy) {
-  const SwapScope scope(*this, old);
+  set_swapping(old);
+  const std::shared_ptr<void> at_end(nullptr, [this](void*) { set_swapping(nullptr); });
   SwapResult result;
   const auto chosen = choose(old, next, policy);
   if (!chosen.ok()) {
@@ -108,7 +103,7 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
     MILLRACE_TRY(source_.check(next.deployment, {}, wanted));
     return policy;
   }
-  // Nothing of a lost version serves, so it gives way at once.
+  // A lost version has no pipeline that serves, so there is nothing to wait for.
   const bool lost = old->state() == ModelState::kUnavailable;
   const auto [there, before] = replica_count(old);
   if (policy == SwapPolicy::kRolling && before == 1)
@@ -205,8 +200,8 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
                                       "' did not come up again: " + back.error().message());
 }
 
-/// Opens so many more replicas. If `stored` is given, each is verified before it is taken. Returns the first
-/// error; other replicas may have come up all the same.
+/// Opens `count` more replicas. If `stored` is given, each replica is verified before `take` gets it. Returns
+/// the first error; other replicas may have come up nevertheless.
 Status Swapper::open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
                            const std::function<Status(std::shared_ptr<Pipeline>)>& take) {
   std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next replicas get others
@@ -276,8 +271,8 @@ Status Swapper::complete(const std::shared_ptr<Model>& serving) {
 Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
   auto& before = old->pipeline();
   const std::size_t wanted = before.size();
-  Pipelines first;               // replicas of the new version, until half of them are up
-  std::shared_ptr<Model> after;  // from then on
+  Pipelines first;               // replicas of the new version, while fewer than half of them are up
+  std::shared_ptr<Model> after;  // the new version, once half of its replicas are up
   const auto open_one = [&]() -> Status {
     MILLRACE_ASSIGN(auto opened, open_verified(next, 1, result));
     if (after != nullptr) {
@@ -327,7 +322,8 @@ void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, S
 }
 
 void Swapper::unload(const std::shared_ptr<Model>& old) {
-  const SwapScope scope(*this, old);
+  set_swapping(old);
+  const std::shared_ptr<void> at_end(nullptr, [this](void*) { set_swapping(nullptr); });
   old->set_state(ModelState::kUnloading);
   registry_.withdraw(*old);
   old->pipeline().refuse(

@@ -111,15 +111,7 @@ class Swapper {
                                       const Pipelines& replicas, std::uint32_t wanted);
   Status take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next);
 
-  /// Keeps the old version in swapping_ while a function works on it.
-  class SwapScope {
-   public:
-    SwapScope(Swapper& swapper, std::shared_ptr<Model> model);
-    ~SwapScope();
-
-   private:
-    Swapper& swapper_;
-  };
+  void set_swapping(std::shared_ptr<Model> model);
 
   Registry& registry_;
   metrics::Metrics& metrics_;
@@ -127,7 +119,7 @@ class Swapper {
   const SwapOptions options_;
 
   std::mutex mutex_;
-  std::shared_ptr<Model> swapping_;  // protected by mutex_
+  std::shared_ptr<Model> swapping_;  // the old version during a swap or unload; protected by mutex_
 };
 
 }  // namespace millrace::server::models

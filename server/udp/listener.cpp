@@ -5,10 +5,11 @@
 namespace millrace::server::udp {
 
 Status Listener::check(const ListenerOptions& options, const wire::KeyRing& keys) {
-  MILLRACE_ASSIGN(const Endpoint wanted, Socket::resolve(options.host, options.port));
-  if (wanted.address.is_loopback() || !keys.empty() || options.allow_unauthenticated) return {};
+  MILLRACE_ASSIGN(const Address wanted, Socket::resolve(options.host, options.port));
+  if (wanted.is_loopback() || !keys.empty() || options.allow_unauthenticated) return {};
   return Error(ErrorCode::kInvalidInput,
-               "UDP address " + wanted.text + " can be reached by other machines and there are no keys: " +
+               "UDP address " + to_string(wanted) +
+                   " can be reached by other machines and there are no keys: " +
                    "configure keys, use 127.0.0.1, or allow unauthenticated clients expressly");
 }
 

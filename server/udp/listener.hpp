@@ -45,8 +45,8 @@ class Listener {
   void serve();
 
   /// "127.0.0.1:43211".
-  const std::string& address() const { return socket_->local().text; }
-  std::uint16_t port() const { return socket_->local().address.port(); }
+  std::string address() const { return to_string(socket_->local()); }
+  std::uint16_t port() const { return socket_->local().port(); }
   const Counters& counters() const { return counters_; }
 
   /// Within 50 ms clients must sign with one of these keys. Answers to earlier requests are signed with the

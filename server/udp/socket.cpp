@@ -21,13 +21,6 @@ socklen_t length_of(const Address& a) {
   return a.is_v6() ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-std::string text_of(const Address& a) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(a.system.sin6_family, a.ip().data(), text.data(), text.size());
-  const std::string ip = text.data();
-  return (a.is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(a.port());
-}
-
 Error system_error(const std::string& what) {
   return Error(ErrorCode::kEnvironment, what + ": " + std::strerror(errno));
 }
@@ -36,6 +29,13 @@ constexpr int kBufferBytes = 4 << 20;  // asked of the kernel, which may give le
 constexpr std::uint32_t kLookAgain = 16;
 
 }  // namespace
+
+std::string to_string(const Address& a) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(a.system.sin6_family, a.ip().data(), text.data(), text.size());
+  const std::string ip = text.data();
+  return (a.is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(a.port());
+}
 
 /// Room for kBatch datagrams of any length.
 struct Socket::Batch {
@@ -62,8 +62,8 @@ struct Socket::Batch {
   }
 };
 
-Socket::Socket(int fd, Endpoint local, Counters& counters)
-    : fd_(fd), local_(std::move(local)), counters_(counters), batch_(std::make_unique<Batch>()) {
+Socket::Socket(int fd, const Address& local, Counters& counters)
+    : fd_(fd), local_(local), counters_(counters), batch_(std::make_unique<Batch>()) {
   for (std::size_t i = 0; i < kBatch; ++i) batch_->arm(i);
 }
 
@@ -71,7 +71,7 @@ Socket::~Socket() {
   ::close(fd_);
 }
 
-Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
+Result<Address> Socket::resolve(const std::string& host, std::uint16_t port) {
   std::string name = host;
   if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
   addrinfo hints{};
@@ -80,21 +80,20 @@ Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
   if (const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found); error != 0)
     return Error(ErrorCode::kEnvironment,
                  "UDP address '" + host + "' does not resolve: " + gai_strerror(error));
-  Endpoint endpoint;
-  std::memcpy(&endpoint.address.system, found->ai_addr, found->ai_addrlen);
+  Address address;
+  std::memcpy(&address.system, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
-  endpoint.address.set_port(port);
-  endpoint.text = text_of(endpoint.address);
-  return endpoint;
+  address.set_port(port);
+  return address;
 }
 
 Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint16_t port,
                                              Counters& counters) {
-  MILLRACE_ASSIGN(Endpoint endpoint, resolve(host, port));
-  const int fd = ::socket(endpoint.address.system.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  MILLRACE_ASSIGN(Address local, resolve(host, port));
+  const int fd = ::socket(local.system.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error("UDP socket");
   const int on = 1;
-  if (endpoint.address.is_v6()) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (local.is_v6()) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
   setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kBufferBytes, sizeof kBufferBytes);
   setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
@@ -102,16 +101,15 @@ Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint1
   const timeval poll{0, std::chrono::microseconds(kPoll).count()};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &poll, sizeof poll);
 
-  auto* const address = reinterpret_cast<sockaddr*>(&endpoint.address.system);
-  socklen_t length = length_of(endpoint.address);
+  auto* const address = reinterpret_cast<sockaddr*>(&local.system);
+  socklen_t length = length_of(local);
   if (::bind(fd, address, length) != 0) {
-    const Error error = system_error("UDP address " + endpoint.text);
+    const Error error = system_error("UDP address " + to_string(local));
     ::close(fd);
     return error;
   }
   getsockname(fd, address, &length);
-  endpoint.text = text_of(endpoint.address);
-  return std::unique_ptr<Socket>(new Socket(fd, std::move(endpoint), counters));
+  return std::unique_ptr<Socket>(new Socket(fd, local, counters));
 }
 
 std::size_t Socket::fetch(std::chrono::nanoseconds limit, bool more) {

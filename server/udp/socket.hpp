@@ -14,10 +14,8 @@
 
 namespace millrace::server::udp {
 
-struct Endpoint {
-  Address address;
-  std::string text;  // "127.0.0.1:8001", "[::1]:8001"
-};
+/// "127.0.0.1:8001", "[::1]:8001".
+std::string to_string(const Address& address);
 
 class Socket final : public Sender {
  public:
@@ -26,10 +24,10 @@ class Socket final : public Sender {
   static Result<std::unique_ptr<Socket>> open(const std::string& host, std::uint16_t port,
                                               Counters& counters);
   /// What open() would bind to.
-  static Result<Endpoint> resolve(const std::string& host, std::uint16_t port);
+  static Result<Address> resolve(const std::string& host, std::uint16_t port);
   ~Socket() override;
 
-  const Endpoint& local() const { return local_; }
+  const Address& local() const { return local_; }
 
   /// Waits at most `limit`, and at most kPoll, for a datagram and calls f(bytes, from) for it. If several
   /// came lately or `more` announces several, receives up to kBatch at once. Counts datagrams that the kernel
@@ -47,13 +45,13 @@ class Socket final : public Sender {
 
  private:
   struct Batch;
-  Socket(int fd, Endpoint local, Counters& counters);
+  Socket(int fd, const Address& local, Counters& counters);
   std::size_t fetch(std::chrono::nanoseconds limit, bool more);
   std::span<const std::byte> datagram(std::size_t i) const;
   Address sender(std::size_t i) const;
 
   const int fd_;
-  const Endpoint local_;
+  const Address local_;
   Counters& counters_;
   const std::unique_ptr<Batch> batch_;
   std::uint32_t dropped_ = 0;  // the kernel's count, which wraps
