@@ -193,9 +193,11 @@ TEST(UdpClientRetries, FailsALateRequestWithoutMentioningKeys) {
   tests::Badness deaf;
   deaf.lose_from = 3;
   deaf.lose_count = 1000;
+  client::Options patient;
+  patient.retry = 5s;  // a HELLO sent twice would be lost
   std::unique_ptr<Client> one;
   const auto first = tests::LossyChannel::open(listener->port(), deaf, 1);
-  ASSERT_TRUE(client::connect(url(first->port()), {}, one).ok());
+  ASSERT_TRUE(client::connect(url(first->port()), patient, one).ok());
   std::vector<Bytes> outputs;
   const client::Status s = one->infer("fake", "", {{pattern(kBytes, 1)}}, 500ms, outputs);
   EXPECT_EQ(s.code, Code::kDeadline) << s.message;
