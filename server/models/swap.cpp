@@ -50,8 +50,8 @@ Result<SwapPolicy> parse_policy(std::string_view text) {
 Swapper::Swapper(Registry& registry, metrics::Metrics& metrics, PipelineSource source, SwapOptions options)
     : registry_(registry), metrics_(metrics), source_(std::move(source)), options_(options) {}
 
-Result<std::shared_ptr<Model>> Swapper::make(const std::string& name, const std::string& version,
-                                             const Pipelines& replicas, std::uint32_t wanted) {
+std::shared_ptr<Model> Swapper::make(const std::string& name, const std::string& version,
+                                     const Pipelines& replicas, std::uint32_t wanted) {
   auto model = std::make_shared<Model>(name, version, replicas.front(), metrics_.model(name, version),
                                        options_.waiting);
   model->pipeline().want(wanted);
@@ -203,7 +203,7 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
 /// Opens `count` more replicas. If `stored` is given, each replica is verified before `take` gets it. Returns
 /// the first error; other replicas may have come up nevertheless.
 Status Swapper::open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
-                           const std::function<Status(std::shared_ptr<Pipeline>)>& take) {
+                           const std::function<void(std::shared_ptr<Pipeline>)>& take) {
   std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next replicas get others
   Status all;
   for (std::size_t i = 0; i < count; ++i) {
@@ -213,9 +213,9 @@ Status Swapper::open_again(const Pipeline& like, std::size_t count, const Stored
       break;
     }
     std::shared_ptr<Pipeline> one = std::move(*opened);
-    Status came = stored == nullptr ? Status() : verify(*one, *stored, options_.verify);
+    const Status came = stored == nullptr ? Status() : verify(*one, *stored, options_.verify);
     if (came.ok())
-      came = take(std::move(one));
+      take(std::move(one));
     else
       refused.push_back(std::move(one));
     if (all.ok()) all = came;
@@ -228,13 +228,10 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::optional<Erro
   const std::uint32_t wanted = old->pipeline().wanted();
   const auto come_up = [&]() -> Status {
     Pipelines replicas;
-    const auto take = [&](std::shared_ptr<Pipeline> one) -> Status {
-      replicas.push_back(std::move(one));
-      return {};
-    };
+    const auto take = [&](std::shared_ptr<Pipeline> one) { replicas.push_back(std::move(one)); };
     const Status all = open_again(old->pipeline(), wanted, old->pending_verification().get(), take);
     if (replicas.empty()) return all;
-    MILLRACE_ASSIGN(auto again, make(old->name(), old->version(), replicas, wanted));
+    auto again = make(old->name(), old->version(), replicas, wanted);
     if (!all.ok()) {
       missing = all.error();
       log::warning("models", "model '" + old->name() + "': " + std::to_string(again->pipeline().size()) +
@@ -260,10 +257,7 @@ Status Swapper::complete(const std::shared_ptr<Model>& serving) {
   const auto pending = serving->pending_verification();
   const StoredFrames nothing;  // the replica still computes warm-up frames
   MILLRACE_TRY(open_again(serving->pipeline(), wanted - there, pending != nullptr ? pending.get() : &nothing,
-                          [&](std::shared_ptr<Pipeline> more) -> Status {
-                            serving->pipeline().add(std::move(more));
-                            return {};
-                          }));
+                          [&](std::shared_ptr<Pipeline> more) { serving->pipeline().add(std::move(more)); }));
   serving->set_pending_verification(nullptr);
   return {};
 }
@@ -281,7 +275,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
     }
     first.push_back(std::move(opened));
     if (2 * first.size() < wanted) return {};
-    MILLRACE_ASSIGN(auto model, make(next.name, next.version, first, replicas_for(next.deployment->plan)));
+    auto model = make(next.name, next.version, first, replicas_for(next.deployment->plan));
     MILLRACE_TRY(take_over(old, model));
     first.clear();
     after = std::move(model);
@@ -314,7 +308,7 @@ void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, S
   auto& before = old->pipeline();
   result.rolled_back = true;
   const Status all = open_again(before, wanted - before.size(), nullptr,
-                                [&](std::shared_ptr<Pipeline> one) { return before.add(std::move(one)); });
+                                [&](std::shared_ptr<Pipeline> one) { before.add(std::move(one)); });
   if (all.ok()) return;
   result.missing = all.error();
   log::warning("models", "model '" + old->name() + "': a replica of the old version did not come up again: " +

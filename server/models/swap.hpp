@@ -106,9 +106,9 @@ class Swapper {
                                                   SwapResult& result);
   Result<std::shared_ptr<Model>> open_replicas(const NextVersion& next, SwapResult& result);
   Status open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
-                    const std::function<Status(std::shared_ptr<Pipeline>)>& take);
-  Result<std::shared_ptr<Model>> make(const std::string& name, const std::string& version,
-                                      const Pipelines& replicas, std::uint32_t wanted);
+                    const std::function<void(std::shared_ptr<Pipeline>)>& take);
+  std::shared_ptr<Model> make(const std::string& name, const std::string& version, const Pipelines& replicas,
+                              std::uint32_t wanted);
   Status take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next);
 
   void set_swapping(std::shared_ptr<Model> model);

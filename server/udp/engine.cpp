@@ -21,8 +21,7 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<const wire::KeyRing
       keys_(std::move(keys)),
       models_(models),
       counters_(counters),
-      answers_(sender, counters),
-      pool_(options.max_requests, options.max_buffer_bytes) {
+      answers_(sender, counters) {
   std::array<std::byte, 8> epoch;
   wire::random_bytes(epoch);
   epoch_ = wire::load<std::uint64_t>(epoch, 0);
@@ -235,9 +234,8 @@ void Engine::tick(Clock::time_point now) {
 }
 
 void Engine::cancel_waiting() {
-  pool_.each([](Request& r) {
-    if (r.state == Request::State::kInFlight) r.model->pipeline.cancel(r.frame);
-  });
+  for (const auto& r : requests_)
+    if (r->state == Request::State::kInFlight) r->model->pipeline.cancel(r->frame);
 }
 
 }  // namespace millrace::server::udp

@@ -71,7 +71,7 @@ class Engine {
   bool is_receiving() const { return !receiving_.empty(); }
   std::size_t receiving() const { return receiving_.size(); }  // linear
   std::size_t sessions() const { return sessions_.size(); }
-  std::uint64_t buffer_bytes() const { return pool_.bytes(); }
+  std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   std::uint64_t epoch() const { return epoch_; }
 
  private:
@@ -100,6 +100,7 @@ class Engine {
   Request* start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                  const wire::Layout& layout);
   Request* take_request(const ServedModel& model);
+  bool reserve_buffers(Request& request, const ServedModel& model);
   void sign_as_asked(Request& request, const Arrival& a);
   void add_fragment(const Arrival& a, Request& request);
   void ask(Request& request, Clock::time_point now);
@@ -129,9 +130,10 @@ class Engine {
   wire::KeyRing cookie_secret_;  // another one in each engine
   std::uint64_t epoch_ = 0;
 
-  RequestPool pool_;
+  std::vector<std::unique_ptr<Request>> requests_;
+  std::uint64_t buffer_bytes_ = 0;  // of all requests
   std::unordered_map<SessionKey, std::unique_ptr<Session>, SessionKeyHash> sessions_;
-  RequestList receiving_, kept_;  // kept_: answered, the oldest first
+  RequestList free_, receiving_, kept_;  // kept_: answered, the oldest first
   Clock::time_point next_tick_;
   Clock::time_point next_housekeeping_;
 

@@ -90,18 +90,44 @@ std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason 
   return microseconds(std::clamp<std::chrono::nanoseconds>(wait, kLeastRetry, kMostRetry));
 }
 
-/// A request with buffers for the model. If a bound of the pool is reached, takes the oldest kept one; null if
-/// none is kept.
+/// A request, in no list, with buffers for the model. At a bound, ends the oldest kept request; null if none is
+/// kept.
 Request* Engine::take_request(const ServedModel& model) {
   while (true) {
-    Request* const r = pool_.take(model.input_bytes, model.output_bytes);
-    if (r != nullptr || kept_.empty()) return r;
+    if (free_.empty() && requests_.size() < options_.max_requests)
+      free_.push_back(*requests_.emplace_back(std::make_unique<Request>()));
+    if (!free_.empty() && reserve_buffers(free_.back(), model)) {
+      Request& r = free_.back();
+      r.unlink();
+      return &r;
+    }
+    if (kept_.empty()) return nullptr;
     counters_.count(Event::kEvicted);
     end(kept_.front(), wire::ErrCode::kStale);
   }
 }
 
-/// Takes a request from the pool and gives it the slot; answers BUSY where a bound is reached.
+/// Gives a free request buffers for the model. False if the bound on the memory of all buffers forbids it.
+bool Engine::reserve_buffers(Request& r, const ServedModel& model) {
+  const std::size_t after = std::max<std::size_t>(r.input.size(), model.input_bytes) +
+                            std::max<std::size_t>(r.output.size(), model.output_bytes);
+  if (buffer_bytes_ - r.buffer_bytes() + after > options_.max_buffer_bytes) {
+    // Release idle buffers before any request is evicted.
+    for (Request& idle : free_) {
+      buffer_bytes_ -= idle.buffer_bytes();
+      idle.input = std::vector<std::byte>();
+      idle.output = std::vector<std::byte>();
+    }
+    if (buffer_bytes_ + model.input_bytes + model.output_bytes > options_.max_buffer_bytes) return false;
+  }
+  buffer_bytes_ -= r.buffer_bytes();
+  if (r.input.size() < model.input_bytes) r.input = std::vector<std::byte>(model.input_bytes);
+  if (r.output.size() < model.output_bytes) r.output = std::vector<std::byte>(model.output_bytes);
+  buffer_bytes_ += r.buffer_bytes();
+  return true;
+}
+
+/// Starts to receive a request, and gives it the slot. Answers BUSY if a bound is reached.
 Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                        const wire::Layout& layout) {
   const auto busy = [&](wire::BusyReason reason) -> Request* {
@@ -315,7 +341,12 @@ void Engine::end(Request& r, wire::ErrCode error) {
   Slot& slot = r.session->window.slot(r.id);
   slot.request = nullptr;
   slot.error = error;
-  pool_.put(r);
+  r.state = Request::State::kFree;
+  r.model.reset();
+  r.keys.reset();
+  r.session = nullptr;
+  if (r.is_linked()) r.unlink();
+  free_.push_back(r);
 }
 
 /// Frees the slot for another id. False if its request is still being computed.

@@ -1,5 +1,5 @@
-// Requests, from the first fragment until the answer is no longer kept; the pool that they come from; and
-// sessions, each with the at-most-once window of its newest request ids.
+// Requests, from the first fragment until the answer is no longer kept; and sessions, each with the
+// at-most-once window of its newest request ids.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -69,33 +69,6 @@ struct Request : RequestHook {
 };
 
 using RequestList = boost::intrusive::list<Request, boost::intrusive::constant_time_size<false>>;
-
-/// A bounded number of requests with bounded memory. Only for the listener's thread.
-class RequestPool {
- public:
-  RequestPool(std::size_t max_requests, std::uint64_t max_bytes);
-
-  /// A request, in no list, with buffers of at least these sizes. Null at a bound.
-  Request* take(std::size_t input_bytes, std::size_t output_bytes);
-
-  /// Returns a request, which leaves the list that it is in.
-  void put(Request& request);
-
-  template <class F>
-  void each(F&& f) {
-    for (const auto& request : made_) f(*request);
-  }
-
-  /// Bytes of all buffers.
-  std::uint64_t bytes() const { return bytes_; }
-
- private:
-  const std::size_t max_requests_;
-  const std::uint64_t max_bytes_;
-  std::vector<std::unique_ptr<Request>> made_;
-  RequestList free_;
-  std::uint64_t bytes_ = 0;
-};
 
 /// The state of a session's newest request ids.
 class Window {
