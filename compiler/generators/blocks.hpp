@@ -11,6 +11,30 @@
 
 namespace millrace::compiler::generators {
 
+/// A block whose only choice is the number of elements a beat.
+class LanesBlock : public Generator {
+ protected:
+  using Generator::Generator;
+
+  /// The foldings that may pass check(), with the number of elements ascending.
+  virtual std::vector<Folding> possible() const = 0;
+  /// Cycles of a frame.
+  virtual std::uint64_t interval(const Folding& folding) const = 0;
+
+ private:
+  std::vector<Folding> proposals(std::uint64_t interval_cycles) const final {
+    for (const Folding& folding : possible())
+      if (check(folding).ok() && interval(folding) <= interval_cycles) return {folding};
+    return {};
+  }
+  std::vector<std::uint64_t> all_intervals() const final {
+    std::vector<std::uint64_t> all;
+    for (const Folding& folding : possible())
+      if (check(folding).ok()) all.push_back(interval(folding));
+    return all;
+  }
+};
+
 /// The most lines of a memory in LUTs that is read and written at one address (partial results): Yosys cannot
 /// map deeper ones.
 inline constexpr std::uint32_t kMostPartialResults = 256;

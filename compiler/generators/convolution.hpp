@@ -70,29 +70,9 @@ class ConvolutionBlock : public Generator {
   void add_foldings(const Folding& window, std::uint64_t interval_cycles, std::vector<Folding>& found) const;
 
   // The units and the contents of their memories: convolution_units.cpp.
-  TableStyle style(const Folding& folding, std::uint64_t depth) const;
-  /// The endings of the names of parallel units.
-  std::vector<std::string> copies(const Folding& folding, const char* unit) const;
-  /// Adds the types of the operands to the parameters of a unit's shape.
-  Parameters with_operands(Parameters shape, const Folding& folding) const;
-  /// Sets LOADED of a unit that multiplies, or returns the files it reads.
-  std::vector<std::pair<std::string, std::string>> place(Parameters& parameters, const std::string& prefix,
-                                                         const std::string& constants) const;
-  StreamIndex window(const Folding& folding, NetlistBuilder& netlist) const;
-  StreamIndex matrix(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
-                     const std::string& copy, const std::string& constants) const;
-  StreamIndex multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
-                       const std::string& copy) const;
-  StreamIndex multiply_groups(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
-  StreamIndex multiply_streamed(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
-  StreamIndex multiply_unrolled(NetlistBuilder& netlist, StreamIndex from, const std::string& copy) const;
-  StreamIndex multiply_depthwise(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
-  void write_files(const Folding& folding, NetlistBuilder& netlist) const;
-  void write_matrix(const Folding& folding, NetlistBuilder& netlist, std::uint32_t number,
-                    const std::string& constants) const;
-  /// The weights of a matrix whose first row is output channel `first`, in the order in which its unit reads
-  /// them.
-  std::string weight_lines(const Folding& folding, std::uint32_t first, std::uint64_t line_bits) const;
+  class Units;
+  /// A window's unit alone.
+  Netlist window_unit(const Folding& folding) const;
 
   const kernels::Convolution& layer_;
   Image in_, out_;

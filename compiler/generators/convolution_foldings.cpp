@@ -64,8 +64,7 @@ void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interva
   const std::uint64_t vectors = vectors_ / windows(window);
   WindowGaps gaps;
   if (window.window == WindowStyle::kParallel) {
-    NetlistBuilder alone("", 0, false);
-    const Netlist netlist = alone.finish(this->window(window, alone));
+    const Netlist netlist = window_unit(window);
     gaps = window_gaps(netlist, netlist.units.front());
   }
   std::vector<Folding> fit;

@@ -147,13 +147,9 @@ class Assembler {
   void add_unit(const char* module, const std::string& name, std::uint32_t here, Parameters parameters,
                 std::vector<StreamIndex> inputs, std::vector<StreamIndex> outputs) {
     design_.regions.push_back(here);
-    design_.netlist.units.push_back({{module, name, std::move(parameters)},
-                                     Wiring::kNone,
-                                     {},
-                                     std::move(inputs),
-                                     std::move(outputs),
-                                     {},
-                                     -1});
+    design_.netlist.units.push_back({.instance = {module, name, std::move(parameters)},
+                                     .inputs = std::move(inputs),
+                                     .outputs = std::move(outputs)});
   }
 
   /// Connects the stream of a tensor to all its readers: a fork if there are several, and for each a FIFO,

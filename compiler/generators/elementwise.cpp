@@ -11,21 +11,21 @@ namespace {
 
 using kernels::ElementType;
 
-/// A block whose only choice is the number of elements a beat.
-class LanesBlock : public Generator {
+/// A block that works on the elements of its output, in any number that divides a row.
+class ElementwiseBlock : public LanesBlock {
  public:
-  LanesBlock(const kernels::Program& program, std::uint32_t block)
-      : Generator(program, block), image_(image(output())) {}
-
-  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override {
-    for (const std::uint32_t lanes : lane_counts(image_))
-      if (const Folding folding = elementwise_folding(image_, lanes);
-          check(folding).ok() && image_.elements() / lanes <= interval_cycles)
-        return {folding};
-    return {};
-  }
+  ElementwiseBlock(const kernels::Program& program, std::uint32_t block)
+      : LanesBlock(program, block), image_(image(output())) {}
 
  protected:
+  std::vector<Folding> possible() const override {
+    std::vector<Folding> all;
+    for (const std::uint32_t lanes : lane_counts(image_)) all.push_back(elementwise_folding(image_, lanes));
+    return all;
+  }
+  std::uint64_t interval(const Folding& folding) const override {
+    return image_.elements() / (folding.simd * folding.pixels);
+  }
   Status check(const Folding& folding) const override {
     if (folding.pe != 1) return refuse("it is folded by SIMD and pixels; set PE to 1");
     const bool fits = folding.pixels == 1 ? image_.c % folding.simd == 0
@@ -36,12 +36,6 @@ class LanesBlock : public Generator {
                   std::to_string(image_.c) + " channels; choose divisors (several pixels with all channels)");
   }
   double lead() const override { return 1.0 / static_cast<double>(image_.elements()); }
-  std::vector<std::uint64_t> all_intervals() const override {
-    std::vector<std::uint64_t> all;
-    for (const std::uint32_t lanes : lane_counts(image_))
-      if (check(elementwise_folding(image_, lanes)).ok()) all.push_back(image_.elements() / lanes);
-    return all;
-  }
   StreamIndex take(NetlistBuilder& netlist, std::size_t i, std::uint32_t lanes) const {
     return netlist.input(lanes, input(i).type.bits, input(i).elements());
   }
@@ -49,10 +43,10 @@ class LanesBlock : public Generator {
   Image image_;
 };
 
-class RescaleBlock : public LanesBlock {
+class RescaleBlock : public ElementwiseBlock {
  public:
   RescaleBlock(const kernels::Program& program, std::uint32_t block)
-      : LanesBlock(program, block),
+      : ElementwiseBlock(program, block),
         step_(std::get<kernels::Rescale>(block_.operation).requantise, output().type, image_.c, {},
               loaded()) {}
 
@@ -79,9 +73,9 @@ std::int64_t flip(ElementType type) {
   return kind(type) == 1 ? std::int64_t{1} << (type.bits - 1) : 0;
 }
 
-class LookupBlock : public LanesBlock {
+class LookupBlock : public ElementwiseBlock {
  public:
-  using LanesBlock::LanesBlock;
+  using ElementwiseBlock::ElementwiseBlock;
 
  protected:
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
@@ -115,14 +109,14 @@ class LookupBlock : public LanesBlock {
   }
 };
 
-class AddBlock : public LanesBlock {
+class AddBlock : public ElementwiseBlock {
  public:
   AddBlock(const kernels::Program& program, std::uint32_t block)
-      : LanesBlock(program, block), add_(std::get<kernels::Add>(block_.operation)) {}
+      : ElementwiseBlock(program, block), add_(std::get<kernels::Add>(block_.operation)) {}
 
  protected:
   Status check(const Folding& folding) const override {
-    MILLRACE_TRY(LanesBlock::check(folding));
+    MILLRACE_TRY(ElementwiseBlock::check(folding));
     if (add_.table.empty()) return {};
     return check_table(folding, std::uint64_t{1} << (2U * table_bits()), "");
   }
@@ -210,15 +204,10 @@ class AddBlock : public LanesBlock {
   const kernels::Add& add_;
 };
 
-class ConcatBlock : public LanesBlock {
+class ConcatBlock : public ElementwiseBlock {
  public:
-  ConcatBlock(const kernels::Program& program, std::uint32_t block) : LanesBlock(program, block) {
+  ConcatBlock(const kernels::Program& program, std::uint32_t block) : ElementwiseBlock(program, block) {
     for (std::size_t i = 0; i < block_.inputs.size(); ++i) shared_ = std::gcd(shared_, image(input(i)).c);
-  }
-  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override {
-    for (const std::uint32_t lanes : divisors(shared_))
-      if (image_.elements() / lanes <= interval_cycles) return {elementwise_folding(image_, lanes)};
-    return {};
   }
 
  protected:
@@ -247,9 +236,9 @@ class ConcatBlock : public LanesBlock {
     return netlist.finish(at);
   }
   double lead() const override { return 1.0 / (static_cast<double>(image_.h) * image_.w); }
-  std::vector<std::uint64_t> all_intervals() const override {
-    std::vector<std::uint64_t> all;
-    for (const std::uint32_t lanes : divisors(shared_)) all.push_back(image_.elements() / lanes);
+  std::vector<Folding> possible() const override {
+    std::vector<Folding> all;
+    for (const std::uint32_t lanes : divisors(shared_)) all.push_back(elementwise_folding(image_, lanes));
     return all;
   }
 
@@ -258,9 +247,9 @@ class ConcatBlock : public LanesBlock {
 };
 
 /// A block that keeps the order of elements, so the stream stays as it is.
-class ReshapeBlock : public LanesBlock {
+class ReshapeBlock : public ElementwiseBlock {
  public:
-  using LanesBlock::LanesBlock;
+  using ElementwiseBlock::ElementwiseBlock;
 
  protected:
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {

@@ -50,10 +50,11 @@ enum class Wiring : std::uint8_t {
 struct Unit {
   Instance instance;  // wires have a name and no module
   Wiring wiring = Wiring::kNone;
-  std::vector<std::pair<std::string, std::string>>
-      files;  // string parameter -> name: {"WFILE", "conv_5_weights.hex"}
-  std::vector<StreamIndex> inputs, outputs;
-  std::string source;  // its module's name, if that is one of the netlist's sources and has no parameters
+  /// String parameter -> name: {"WFILE", "conv_5_weights.hex"}.
+  std::vector<std::pair<std::string, std::string>> files = {};
+  std::vector<StreamIndex> inputs = {}, outputs = {};
+  /// Its module's name, if that is one of the netlist's sources and has no parameters.
+  std::string source = {};
   std::int32_t block = -1;  // index into the program's blocks; -1: it joins blocks (adapters, FIFOs, forks)
   bool operator==(const Unit&) const = default;
 };

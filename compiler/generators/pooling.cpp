@@ -11,10 +11,10 @@ namespace {
 
 using kernels::ElementType;
 
-class PoolingBlock : public Generator {
+class PoolingBlock : public LanesBlock {
  public:
   PoolingBlock(const kernels::Program& program, std::uint32_t block)
-      : Generator(program, block), in_(image(input())), out_(image(output())) {
+      : LanesBlock(program, block), in_(image(input())), out_(image(output())) {
     if (const auto* sum = std::get_if<kernels::SumPool>(&block_.operation)) {
       window_ = sum->window;
       step_.emplace(sum->requantise, output().type, in_.c, std::vector<std::int32_t>{}, loaded());
@@ -33,39 +33,27 @@ class PoolingBlock : public Generator {
              out_.w <= kMostPartialResults;
   }
 
-  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override {
-    for (const std::uint32_t lanes : lane_counts(in_)) {
-      const Folding folding = with_window(elementwise_folding(in_, lanes));
-      if (check(folding).ok() && interval(folding) <= interval_cycles) return {folding};
-    }
-    return {};
-  }
-
  protected:
   Status check(const Folding& folding) const override;
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override;
   double lead() const override;
-  std::vector<std::uint64_t> all_intervals() const override {
-    std::vector<std::uint64_t> all;
+  std::vector<Folding> possible() const override {
+    std::vector<Folding> all;
     for (const std::uint32_t lanes : lane_counts(in_)) {
-      const Folding folding = with_window(elementwise_folding(in_, lanes));
-      if (check(folding).ok()) all.push_back(interval(folding));
+      all.push_back(elementwise_folding(in_, lanes));
+      all.back().window = windowless() ? WindowStyle::kNone : WindowStyle::kFolded;
+      all.back().window_lanes = windowless() ? 1 : all.back().simd;
     }
     return all;
+  }
+  std::uint64_t interval(const Folding& folding) const override {
+    const std::uint64_t in = in_.elements() / folding.simd / folding.pixels;
+    return windowless() ? in : std::max(in, out_.elements() / folding.simd * taps());
   }
 
  private:
   bool windowless() const { return whole_ || apart_; }
-  Folding with_window(Folding folding) const {
-    folding.window = windowless() ? WindowStyle::kNone : WindowStyle::kFolded;
-    folding.window_lanes = windowless() ? 1 : folding.simd;
-    return folding;
-  }
   std::uint64_t taps() const { return std::uint64_t{window_.kernel_h} * window_.kernel_w; }
-  std::uint64_t interval(const Folding& folding) const {
-    const std::uint64_t in = in_.elements() / folding.simd / folding.pixels;
-    return windowless() ? in : std::max(in, out_.elements() / folding.simd * taps());
-  }
   int operation() const { return step_ ? 1 : 0; }
   /// The maximum of bipolar elements compares them as unsigned ones.
   int lane_kind() const { return kind(input().type) == 1 ? 1 : 0; }

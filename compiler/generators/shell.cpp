@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/generators/blocks.hpp"
+
 namespace millrace::compiler::generators {
 namespace {
 
@@ -35,7 +37,6 @@ Result<Cost> link_port_cost(const Catalog& catalog, const ShellPort& port) {
 }  // namespace
 
 Instance host_port(const ShellPort& port) {
-  const auto kind = port.type.kind;
   return {port.input ? "mr_ingress" : "mr_egress",
           "",
           {{"DATA_BYTES", kDataBytes},
@@ -43,9 +44,7 @@ Instance host_port(const ShellPort& port) {
            {"LANES", port.lanes},
            {"EBYTES", number(port.type.storage_bytes())},
            {"ABITS", port.type.bits},
-           {"AKIND", kind == kernels::ElementType::Kind::kUnsigned  ? 0
-                     : kind == kernels::ElementType::Kind::kBipolar ? 2
-                                                                    : 1}}};
+           {"AKIND", kind(port.type)}}};
 }
 
 Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port) {

@@ -97,8 +97,28 @@ void StepFunction::round_up() {
 }
 
 StreamIndex StepFunction::add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const {
-  return form_ == Requantise::Form::kThresholds ? add_thresholds(netlist, suffix, from)
-                                                : add_multiply(netlist, suffix, from);
+  const Stream in = netlist.stream(from);
+  const bool thresholds = form_ == Requantise::Form::kThresholds;
+  const int even = form_ == Requantise::Form::kMultiplyShiftHalfEven ? 1 : 0, uniform = uniform_ ? 1 : 0;
+  Parameters parameters = {{"CHANNELS", cycle(in.lanes)}, {"PE", in.lanes}, {"ACCBITS", in.bits}};
+  const Parameters rest =
+      thresholds ? Parameters{{"OBITS", output_.bits},
+                              {"LOWEST", output_.kind == ElementType::Kind::kBipolar ? 0 : lowest_},
+                              {"UNIFORM", uniform}}
+                 : Parameters{{"MBITS", mbits_},       {"OFFBITS", offbits_},     {"SBITS", sbits_},
+                              {"SHIFT", fixed_shift_}, {"OBITS", output_.bits},   {"LOWEST", lowest_},
+                              {"HIGHEST", highest_},   {"ROUND_HALF_EVEN", even}, {"ZERO_POINT", zero_point_},
+                              {"UNIFORM", uniform}};
+  parameters.insert(parameters.end(), rest.begin(), rest.end());
+  std::vector<std::pair<std::string, std::string>> files;
+  if (loaded_)
+    parameters.emplace_back("LOADED", 1);
+  else if (thresholds)
+    files = {{"TFILE", netlist.prefix() + "_thresholds"}};
+  else
+    files = {{"QFILE", netlist.prefix() + "_requant.hex"}};
+  return netlist.add(thresholds ? "mr_threshold" : "mr_requant", suffix, std::move(parameters), {from},
+                     {in.lanes, output_.bits, in.beats}, std::move(files));
 }
 
 void StepFunction::write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
@@ -108,26 +128,6 @@ void StepFunction::write_files(NetlistBuilder& netlist, std::uint32_t lanes, uns
     write_thresholds(netlist, lanes, acc_bits, suffixes);
   else
     write_multiply(netlist, lanes, suffixes);
-}
-
-StreamIndex StepFunction::add_multiply(NetlistBuilder& netlist, const std::string& suffix,
-                                       StreamIndex from) const {
-  const Stream in = netlist.stream(from);
-  Parameters parameters = {{"CHANNELS", cycle(in.lanes)},
-                           {"PE", in.lanes},
-                           {"ACCBITS", in.bits},
-                           {"MBITS", mbits_},
-                           {"OFFBITS", offbits_},
-                           {"SBITS", sbits_},
-                           {"SHIFT", fixed_shift_},
-                           {"OBITS", output_.bits},
-                           {"LOWEST", lowest_},
-                           {"HIGHEST", highest_},
-                           {"ROUND_HALF_EVEN", form_ == Requantise::Form::kMultiplyShiftHalfEven ? 1 : 0},
-                           {"ZERO_POINT", zero_point_},
-                           {"UNIFORM", uniform_ ? 1 : 0}};
-  return add_unit(netlist, "mr_requant", suffix, std::move(parameters), from,
-                  {"QFILE", netlist.prefix() + "_requant.hex"});
 }
 
 void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
@@ -148,33 +148,6 @@ void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
     netlist.load("requant", suffixes, width, folds, lines.take());
   else
     netlist.file(netlist.prefix() + "_requant.hex", lines.take());
-}
-
-/// Adds a unit that reads its constants from a file, or has them loaded.
-StreamIndex StepFunction::add_unit(NetlistBuilder& netlist, const char* module, const std::string& suffix,
-                                   Parameters parameters, StreamIndex from,
-                                   std::pair<std::string, std::string> file) const {
-  const Stream in = netlist.stream(from);
-  std::vector<std::pair<std::string, std::string>> files;
-  if (loaded_)
-    parameters.emplace_back("LOADED", 1);
-  else
-    files.push_back(std::move(file));
-  return netlist.add(module, suffix, std::move(parameters), {from}, {in.lanes, output_.bits, in.beats},
-                     std::move(files));
-}
-
-StreamIndex StepFunction::add_thresholds(NetlistBuilder& netlist, const std::string& suffix,
-                                         StreamIndex from) const {
-  const Stream in = netlist.stream(from);
-  Parameters parameters = {{"CHANNELS", cycle(in.lanes)},
-                           {"PE", in.lanes},
-                           {"ACCBITS", in.bits},
-                           {"OBITS", output_.bits},
-                           {"LOWEST", output_.kind == ElementType::Kind::kBipolar ? 0 : lowest_},
-                           {"UNIFORM", uniform_ ? 1 : 0}};
-  return add_unit(netlist, "mr_threshold", suffix, std::move(parameters), from,
-                  {"TFILE", netlist.prefix() + "_thresholds"});
 }
 
 /// Line k of level l holds the node k of that level of the search tree: threshold (2k+1) * 2^(bits-1-l) - 1.

@@ -31,11 +31,6 @@ class StepFunction {
 
  private:
   void round_up();
-  StreamIndex add_unit(NetlistBuilder& netlist, const char* module, const std::string& suffix,
-                       Parameters parameters, StreamIndex from,
-                       std::pair<std::string, std::string> file) const;
-  StreamIndex add_multiply(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
-  StreamIndex add_thresholds(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
   void write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
                       const std::vector<std::string>& suffixes) const;
   void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,

@@ -20,8 +20,7 @@ struct TimingOptions {
   /// For each input, the cycle in which each beat of the one frame arrives. Empty: all are there from the
   /// start.
   std::vector<std::vector<std::uint64_t>> arrivals;
-  /// The limits at which the simulation gives up: of all cycles, and of the first frame's.
-  std::uint64_t most_cycles = std::numeric_limits<std::uint64_t>::max();
+  /// The cycles of the first frame at which the simulation gives up.
   std::uint64_t most_latency = std::numeric_limits<std::uint64_t>::max();
 };
 
@@ -46,7 +45,7 @@ ReaderTiming reader_timing(const Instance& reader);
 
 /// Inputs are offered and outputs taken in every clock; streamed weights come as reader_timing() says.
 /// kInternal if the dataflow deadlocks (for example a FIFO too small before a join): the message names the
-/// waiting streams. kDoesNotFit beyond most_cycles or most_latency.
+/// waiting streams. kDoesNotFit beyond most_latency.
 Result<Timing> simulate(const Netlist& netlist, const TimingOptions& options = {});
 
 }  // namespace millrace::compiler::generators
