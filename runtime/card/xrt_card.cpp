@@ -82,7 +82,7 @@ struct Slot {
 static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
               +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
 
-/// A unit of either kind. Its owner sees one of the two interfaces.
+/// The compute unit of an input port or of an output port. Its owner sees only the interface of that kind.
 class Unit final : public Ingress, public Egress {
  public:
   Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, bool feeds,

@@ -194,8 +194,9 @@ Result<Design> parse_design(std::string_view text) {
   MILLRACE_ASSIGN(const Object document, Object::of(value, ""));
   MILLRACE_ASSIGN(const std::uint64_t schema, document.number("schema", 0, 1U << 30U));
   if (schema != 1)
-    return Error(ErrorCode::kUnsupported, std::string(kDesignFile) + ": schema " + std::to_string(schema) +
-                                              " is not known here (1 is); compile the model again");
+    return Error(ErrorCode::kUnsupported,
+                 std::string(kDesignFile) + ": schema " + std::to_string(schema) +
+                     " is unknown; this program reads schema 1; compile the model again");
   Design design;
   MILLRACE_ASSIGN(design.partition, document.identifier("partition"));
   MILLRACE_ASSIGN(design.dataflow, document.identifier("dataflow"));
@@ -221,7 +222,7 @@ Result<Design> parse_design(std::string_view text) {
       design.weight_ports.push_back(expected);
     }
     if (design.weight_ports.empty() || design.load_words == 0)
-      return bad("streamed: goes with at least one port, and with constants that are loaded");
+      return bad("streamed: needs at least one port, and constants that are loaded");
   }
   MILLRACE_ASSIGN(const Object predicted, document.object("predicted"));
   constexpr std::uint64_t kMaxCycles = std::uint64_t{1} << 48U;

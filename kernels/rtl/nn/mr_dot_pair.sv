@@ -71,7 +71,8 @@ module mr_dot_pair #(
         assign value = product;
       end
     end
-    // Above, the fields apart. Each adder takes its left operand's borrow as carry-in and hands its right one's on.
+    // Above these nodes, the two fields are added separately. Each adder takes the borrow of its left operand as its carry-in and passes
+    // on the borrow of its right operand.
     for (genvar n = 1; n < 2 * GROUPS; n = n + 1) begin : g_split
       logic signed [SUMBITS-1:0] low, high;
       logic                      carry;

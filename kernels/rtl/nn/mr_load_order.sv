@@ -1,6 +1,6 @@
 /// Distributes the beats of a loading stream to two tables in turn: FIRST beats to one, SECOND to the other, again and again.
 ///
-/// A reset does not affect it, as it does not affect the tables. Combinational except for the count.
+/// A reset affects neither this module nor the tables. Combinational except for the count.
 `default_nettype none
 module mr_load_order #(
   parameter integer FIRST  = 8,

@@ -80,7 +80,7 @@ module mr_swu #(
     moved = sum[AW-1:0];
   endfunction
 
-  // A row position held to 0..H: what of the image lies above it.
+  // A row number limited to 0..H: the number of image rows above that row.
   function automatic logic signed [YW-1:0] clipped(input logic signed [YW-1:0] y);
     clipped = (y < 0) ? '0 : (y > Y_ROWS) ? Y_ROWS : y;
   endfunction

@@ -99,7 +99,7 @@ module mr_control #(
       now             <= now + 64'd1;
       supervisor_stop <= write && (waddr == 12'h01c);
       if (new_epoch) epoch <= wdata;
-      // Flush first, so that no port gives or takes anything; then reset; then release both together.
+      // Flush first, so that no port gives or takes anything. Then reset the dataflow. Then end the flush and the reset together.
       if (new_epoch) begin
         flush     <= 1'b1;
         resetting <= '0;

@@ -312,7 +312,8 @@ void Card::collect_faults() {
     }
 }
 
-/// Keeps the first fault. A stop counts only if the supervisor has a run.
+/// Records a fault for the supervisor's next report, unless an earlier fault waits for it. A request to stop
+/// is ignored if the supervisor has no run.
 void Card::report(abi::FaultCode code, std::uint32_t link, const std::string& detail) {
   const bool stop = code == abi::FaultCode::kStopped;
   if (fault_.code != abi::FaultCode::kNone) return;

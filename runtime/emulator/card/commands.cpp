@@ -11,7 +11,7 @@ Command decode_command(const std::byte* packets, std::uint64_t submission) {
   command.slot = static_cast<std::uint32_t>(submission) % kPacketSlots;
   command.generation = static_cast<std::uint32_t>(submission >> 32);
   command.unit = ~0u;
-  // The host may be writing meanwhile, so every word is read once.
+  // The host may write to the packet meanwhile, so each word is read only once.
   const auto* words = reinterpret_cast<const Word*>(packets + std::uint64_t{command.slot} * kPacketBytes);
   const auto word = [&](std::size_t i) { return words[i].load(std::memory_order_relaxed); };
   const auto header = words[0].load(std::memory_order_acquire);

@@ -25,7 +25,7 @@ class EmulatedCard {
   std::uint64_t memory_bytes() const { return card_.memory_bytes; }
   std::uint32_t index() const { return index_; }
 
-  // Image. The process lives while a handle is open; closing the last handle ends it.
+  // The image. The card's process lives while a handle of the card is open; closing the last one ends it.
   void opened();
   void closed();
   /// Loads an image, or does nothing if the card runs it already. Restarts a card that died. Throws
