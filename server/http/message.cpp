@@ -34,13 +34,9 @@ unsigned status_of(ErrorCode code) {
     case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled:
       return 503;
-    case ErrorCode::kDoesNotFit:
-    case ErrorCode::kCorrupt:
-    case ErrorCode::kEnvironment:
-    case ErrorCode::kInternal:
+    default:
       return 500;
   }
-  return 500;
 }
 
 Response error_response(unsigned status, std::string_view message) {

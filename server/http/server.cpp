@@ -105,10 +105,13 @@ class BeastServer final : public Server {
  public:
   BeastServer(const ServerOptions& options, Api& api, models::Registry& registry, metrics::Metrics& metrics)
       : api_(api), registry_(registry), state_{options, api, registry, metrics} {
-    for (unsigned i = 0; i < std::max(1U, options.io_threads); ++i)
+    std::vector<net::io_context*> contexts;
+    for (unsigned i = 0; i < std::max(1U, options.io_threads); ++i) {
       threads_.push_back(std::make_unique<IoThread>(state_, i));
+      contexts.push_back(&threads_.back()->context());
+    }
     for (const ListenAddress& address : state_.options.listen)
-      listeners_.push_back(std::make_unique<Listener>(accepting(), address, state_.options));
+      listeners_.push_back(std::make_unique<Listener>(contexts, address, state_.options));
   }
   ~BeastServer() override { stop(milliseconds(0)); }
 
@@ -119,14 +122,9 @@ class BeastServer final : public Server {
 
   Status start() override {
     for (auto& listener : listeners_)
-      MILLRACE_TRY(listener->start(
-          [this] {
-            const std::size_t thread = next_++ % threads_.size();
-            return Listener::Target{thread, threads_[thread]->context()};
-          },
-          [this](Listener::Socket socket, std::size_t thread, const Listener& from) {
-            admit(std::move(socket), *threads_[thread], from);
-          }));
+      MILLRACE_TRY(listener->start([this](Listener::Socket socket, std::size_t thread, const Listener& from) {
+        admit(std::move(socket), *threads_[thread], from);
+      }));
     started_ = true;
     for (auto& thread : threads_) thread->start();
     return {};
@@ -198,7 +196,6 @@ class BeastServer final : public Server {
   ServerState state_;
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::size_t next_ = 0;
   std::atomic<bool> accepting_passed_{true};
   bool started_ = false, stopped_ = false;
 };

@@ -38,8 +38,13 @@ bool is_stale(net::io_context& context, const std::string& path) {
 
 }  // namespace
 
-Listener::Listener(net::io_context& context, const ListenAddress& address, const ServerOptions& options)
-    : wanted_(address), options_(options), context_(context), acceptor_(context), retry_timer_(context) {
+Listener::Listener(std::vector<net::io_context*> contexts, const ListenAddress& address,
+                   const ServerOptions& options)
+    : wanted_(address),
+      options_(options),
+      contexts_(std::move(contexts)),
+      acceptor_(*contexts_.front()),
+      retry_timer_(*contexts_.front()) {
   access_.admin = address.admin || std::none_of(options.listen.begin(), options.listen.end(),
                                                 [](const ListenAddress& other) { return other.admin; });
 }
@@ -72,7 +77,7 @@ Status Listener::bind() {
 }
 
 void Listener::bind_tcp(const HostPort& where) {
-  tcp::resolver resolver(context_);
+  tcp::resolver resolver(*contexts_.front());
   const auto found = resolver.resolve(where.host, std::to_string(where.port),
                                       tcp::resolver::passive | tcp::resolver::numeric_service);
   const tcp::endpoint endpoint = found.begin()->endpoint();
@@ -89,7 +94,7 @@ void Listener::take_tcp_address() {
 }
 
 void Listener::bind_unix(const UnixPath& where) {
-  if (is_stale(context_, where.path)) ::unlink(where.path.c_str());
+  if (is_stale(*contexts_.front(), where.path)) ::unlink(where.path.c_str());
   acceptor_.open(Generic(Local()));
   acceptor_.bind(Generic::endpoint(Local::endpoint(where.path)));
   unlink_ = where.path;
@@ -131,8 +136,7 @@ Status Listener::take_passed(const Passed& where) {
   return {};
 }
 
-Status Listener::start(Choose choose, Admit admit) {
-  choose_ = std::move(choose);
+Status Listener::start(Admit admit) {
   admit_ = std::move(admit);
   error_code error;
   if (!listening_) acceptor_.listen(net::socket_base::max_listen_connections, error);
@@ -162,8 +166,8 @@ Accepted Listener::accepted() const {
 }
 
 void Listener::accept() {
-  const Target target = choose_();
-  acceptor_.async_accept(target.context, [this, thread = target.thread](error_code error, Socket socket) {
+  const std::size_t thread = next_++ % contexts_.size();
+  acceptor_.async_accept(*contexts_[thread], [this, thread](error_code error, Socket socket) {
     if (error == net::error::operation_aborted) return;
     if (error) return retry(error);
     if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");

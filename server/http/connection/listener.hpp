@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "server/http/connection/connection.hpp"
 #include "server/http/server.hpp"
@@ -19,15 +20,11 @@ namespace millrace::server::http {
 class Listener {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
-  /// Where the next connection goes: a thread, and its context.
-  struct Target {
-    std::size_t thread;
-    boost::asio::io_context& context;
-  };
-  using Choose = std::function<Target()>;
   using Admit = std::function<void(Socket, std::size_t thread, const Listener&)>;
 
-  Listener(boost::asio::io_context& context, const ListenAddress& address, const ServerOptions& options);
+  /// `contexts`: of the threads among which the connections are divided. The first one accepts.
+  Listener(std::vector<boost::asio::io_context*> contexts, const ListenAddress& address,
+           const ServerOptions& options);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -35,8 +32,8 @@ class Listener {
   /// Takes the address. kEnvironment if that fails.
   Status bind();
 
-  /// Clients may connect from now on. `choose` and `admit` are called for every connection.
-  Status start(Choose choose, Admit admit);
+  /// Clients may connect from now on. `admit` is called for every connection with the index of its thread.
+  Status start(Admit admit);
   /// No further connection is admitted, except one that was accepted already and is on its way here. A passed
   /// socket stays open in the service manager, and connections to it wait there for the next process.
   void close();
@@ -60,10 +57,10 @@ class Listener {
 
   const ListenAddress wanted_;
   const ServerOptions& options_;
-  boost::asio::io_context& context_;
+  const std::vector<boost::asio::io_context*> contexts_;
+  std::size_t next_ = 0;  // index of the next connection's thread
   boost::asio::basic_socket_acceptor<boost::asio::generic::stream_protocol> acceptor_;
   boost::asio::steady_timer retry_timer_;
-  Choose choose_;
   Admit admit_;
   Access access_;
   std::string address_;

@@ -76,11 +76,8 @@ std::string RequestLog::version_of(const FoundRoute& found, const Asked& asked) 
 
 bool RequestLog::RateLimit::admits() {
   const auto now = std::chrono::steady_clock::now();
-  if (now - second_ > std::chrono::seconds(1)) {
-    second_ = now;
-    admitted_ = 0;
-  }
-  return ++admitted_ <= kMostASecond;
+  if (now - second > std::chrono::seconds(1)) *this = {now, 0};
+  return ++admitted <= kMostASecond;
 }
 
 }  // namespace millrace::server::http

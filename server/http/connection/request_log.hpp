@@ -46,13 +46,10 @@ class RequestLog {
   /// The version that answered; otherwise the one that the request named; otherwise the one that serves.
   std::string version_of(const FoundRoute& found, const Asked& asked) const;
 
-  class RateLimit {
-   public:
+  struct RateLimit {
+    std::chrono::steady_clock::time_point second;
+    unsigned admitted = 0;  // in the second that began then
     bool admits();
-
-   private:
-    std::chrono::steady_clock::time_point second_;
-    unsigned admitted_ = 0;  // in the second that began then
   };
 
   const unsigned thread_;
