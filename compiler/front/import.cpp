@@ -57,7 +57,7 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
 
 class Importer {
  public:
-  /// Reading empties the model's initialisers, to save memory.
+  /// run() empties the initialisers of `model`, to save memory.
   Importer(onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised)
       : model_(model),
         proto_(*model.mutable_graph()),
@@ -356,7 +356,7 @@ class Importer {
           if (v != kNoValue) shapeless[v] = true;
         continue;
       }
-      // Only shapes that the graph computes become constants here. Passes fold the rest.
+      // Only values that may be shapes become constants here. Passes fold all other constants.
       graph::Value& output = graph_.value(n.outputs[0]);
       if (output.type.is_float() || output.shape.size() > 1) continue;
       if (auto known = operators::fold(graph_, n, 64))

@@ -17,7 +17,7 @@ namespace millrace::compiler {
 /// input, another number of scales or means than one or one per channel.
 Status read_model_file(const std::filesystem::path& onnx, runtime::plan::ModelInfo& model);
 
-/// How the model's owner wants it built. Options of the command line take precedence.
+/// How the model's owner wants the model to be built. Options of the command line take precedence.
 struct CompileDefaults {
   std::string weights;    // "baked-first", "auto", "baked", "loaded", "streamed"; empty: not given
   std::string objective;  // "cards", "throughput", "latency"; empty: not given

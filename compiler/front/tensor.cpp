@@ -69,7 +69,7 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   return data.error().within("its weights");
 }
 
-/// Two elements of 4 bits share a byte, the first in its low half.
+/// Reads elements stored as raw data. Two elements of 4 bits share a byte, the first in its low half.
 void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c) {
   if (type.is_float()) {
     c.floats.resize(count);

@@ -33,7 +33,7 @@ struct Function {
   Trend (*trend)(float x_low, float x_high, float low, float high);
 };
 
-/// The constant of a channel: values has one entry for all channels or one per channel.
+/// The entry of a channel in `values`, which has one entry for all channels or one per channel.
 template <class T>
 T pick(const std::vector<T>& values, std::size_t channel) {
   return values.size() == 1 ? values[0] : values[channel];
@@ -61,8 +61,8 @@ struct Step {
   std::int64_t lowest = 0, highest = 0;
   const Function* function = nullptr;
   /// True for the dequantisation of a sum of products. Its scale is input scale * weight scale. If a quantiser
-  /// follows (Relu and Clip may stand between), the two are computed as QLinearConv does: x * (floats / scale),
-  /// not (x * floats) / scale.
+  /// follows, with at most Relu and Clip between, both steps are computed as QLinearConv does: x * (floats / scale)
+  /// instead of (x * floats) / scale.
   bool accumulator = false;
   bool qlinear = false;  // a quantiser or dequantiser inside a QLinear operator
   bool operator==(const Step&) const = default;
@@ -131,7 +131,7 @@ struct Chain {
 
   /// The same chain with each `accumulator` dequantisation contracted with its quantiser (Step::accumulator).
   Chain contracted() const;
-  /// This chain, then `next`.
+  /// The steps of this chain, followed by those of `next`.
   Chain then(const Chain& next) const;
 };
 

@@ -164,8 +164,8 @@ const Node* sort_nodes(Graph& graph) {
     }
   }
   if (order.size() != graph.nodes.size()) {
-    // A node that still misses an input has a producer that does too. Going back as often as there are nodes ends
-    // on a cycle.
+    // A node that still misses an input has a producer that misses one too. Going from such a node to such a
+    // producer, as many times as there are nodes, ends on a cycle.
     const auto is_stuck = [&](std::size_t i) { return missing[i] > 0; };
     std::size_t node = 0;
     while (!is_stuck(node)) ++node;

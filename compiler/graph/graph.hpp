@@ -169,7 +169,7 @@ struct Concat {
   std::int64_t axis = 1;
 };
 
-/// Along the last axis; float32.
+/// Softmax along the last axis, in float32.
 struct Softmax {};
 
 using Operation =
@@ -256,7 +256,7 @@ void replace_value(Graph& graph, ValueId from, ValueId to);
 const OnnxOperator* onnx_of(const Node& node);
 bool is_onnx(const Node& node, const char* type);
 
-/// Inputs of ONNX nodes by position.
+/// Whether an ONNX node has input `i`, and that input's constant (null if it is none).
 bool has_input(const Node& node, std::size_t i);
 const Constant* constant_input(const Graph& graph, const Node& node, std::size_t i);
 
@@ -276,10 +276,10 @@ Error refusal_error(const Graph& graph);
 Node make_node(std::string name, Operation operation, std::vector<ValueId> inputs, ValueId output,
                std::vector<std::string> sources);
 
-/// `a`, then those of `b` that are not in `a`.
+/// The names in `a`, then the names in `b` that are not in `a`.
 std::vector<std::string> join_sources(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
-/// Records for reports what the integers of `value` represent.
+/// Records which scale and zero point the integers of `value` have. Reports show them.
 void note_meaning(Value& value, const std::vector<float>& scale, const std::vector<std::int64_t>& zero_point);
 void copy_meaning(Graph& graph, ValueId from, ValueId to);
 
@@ -301,8 +301,8 @@ struct ResolvedWindow {
 std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
                                              const std::vector<std::int64_t>& kernel, std::string& why);
 
-/// What a graph may hold. The rules of a level are checked after every pass, so a failure is a bug of the compiler
-/// (kInternal) in the pass before.
+/// Which operations a graph may hold. The rules of a level are checked after every pass, so a failure is a bug of the
+/// compiler (kInternal) in the pass before.
 enum class Level : std::uint8_t {
   kImported,  // ONNX operators only
   kMixed,     // ONNX operators and integer arithmetic

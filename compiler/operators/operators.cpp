@@ -4,17 +4,19 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
 
-const std::multimap<std::string, const Operator*>& table() {
+/// The rows by domain and type.
+const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& table() {
   static const auto kTable = [] {
-    std::multimap<std::string, const Operator*> rows;
+    std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
     for (const auto family : {activations, arithmetic, moves, pools, products, qoperators, quantisers})
-      for (const Operator& row : family()) rows.emplace(row.type, &row);
+      for (const Operator& row : family()) rows.emplace(std::pair(row.domain, row.type), &row);
     return rows;
   }();
   return kTable;
@@ -74,10 +76,8 @@ const char* known_reason(const std::string& type) {
 }  // namespace
 
 const Operator* find(const OnnxOperator& op) {
-  const auto [first, last] = table().equal_range(op.type);
-  const auto row =
-      std::find_if(first, last, [&op](const auto& entry) { return op.domain == entry.second->domain; });
-  return row == last ? nullptr : row->second;
+  const auto row = table().find({op.domain, op.type});
+  return row == table().end() ? nullptr : row->second;
 }
 
 std::string why_unsupported(const OnnxOperator& op) {
@@ -90,10 +90,9 @@ std::string why_unsupported(const OnnxOperator& op) {
 
 std::string supported_operators() {
   std::string names;
-  for (const std::string domain : {kOnnx, kMicrosoft})
-    for (const auto& [name, row] : table())
-      if (row->domain == domain && (domain == kOnnx || table().count(name) == 1))
-        names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [key, row] : table())
+    if (key.first == kOnnx || !table().contains({kOnnx, key.second}))
+      names += (names.empty() ? "" : ", ") + std::string(row->type);
   return names;
 }
 

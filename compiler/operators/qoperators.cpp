@@ -39,8 +39,8 @@ class Expander {
       const std::size_t i = e.first + 3 * k;
       const bool is_weights = e.has_weights && k == 1;
       need(i);
-      need_scale(i + 1, is_weights);
-      if (has_input(node_, i + 2)) need_scale(i + 2, is_weights);
+      need(i + 1, !is_weights);
+      if (has_input(node_, i + 2)) need(i + 2, !is_weights);
       if (!error_.empty()) return error_;
       operands.push_back(dequantise({input(i), input(i + 1), input(i + 2)}, is_weights ? weight_axis : 0,
                                     ".operand" + std::to_string(k)));
@@ -53,8 +53,8 @@ class Expander {
       out_.push_back(make_node(node_.name, std::move(op), operands, node_.outputs[0], node_.sources));
       return {};
     }
-    need_scale(e.result, false);
-    need_scale(e.result + 1, false);
+    need(e.result, true);
+    need(e.result + 1, true);
     const ValueId result = graph_.add_value(node_.name + ".result", {}, {});
     out_.push_back(make_node(node_.name, std::move(op), operands, result, node_.sources));
     out_.push_back(make_node(
@@ -68,15 +68,13 @@ class Expander {
 
   ValueId input(std::size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : graph::kNoValue; }
 
-  void need(std::size_t i) {
-    if (error_.empty() && !has_input(node_, i)) error_ = "lacks input " + std::to_string(i + 1);
-  }
-
-  /// Requires the scale or zero point at input `i`. It must be one number unless it belongs to weights.
-  void need_scale(std::size_t i, bool is_weights) {
-    need(i);
+  /// Requires input `i`, which must be one number if it is a scale or zero point other than of weights.
+  void need(std::size_t i, bool is_one_number = false) {
     const Constant* c = constant_input(graph_, node_, i);
-    if (error_.empty() && !is_weights && c != nullptr && c->size() != 1)
+    if (!error_.empty()) return;
+    if (!has_input(node_, i))
+      error_ = "lacks input " + std::to_string(i + 1);
+    else if (is_one_number && c != nullptr && c->size() != 1)
       error_ = "has a scale or zero point (input " + std::to_string(i + 1) + ") that is not one number";
   }
 

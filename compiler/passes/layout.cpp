@@ -12,9 +12,7 @@ IndexMap identity_map(std::int64_t elements) {
 }
 
 bool is_identity_map(const IndexMap& map) {
-  for (std::size_t i = 0; i < map.size(); ++i)
-    if (map[i] != i) return false;
-  return true;
+  return map == identity_map(static_cast<std::int64_t>(map.size()));
 }
 
 IndexMap inverse(const IndexMap& map) {

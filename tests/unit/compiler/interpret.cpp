@@ -138,12 +138,13 @@ class Interpreter {
                  const Array* c) const {
     const std::int64_t k = a.shape.back(), rows = static_cast<std::int64_t>(a.data.size()) / k;
     const std::int64_t columns = static_cast<std::int64_t>(b.data.size()) / k;
+    const auto alpha = static_cast<double>(op_->real("alpha", 1.0F));  // of Gemm
     Array y;
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t o = 0; o < columns; ++o) {
         double sum = c == nullptr ? 0 : c->data[c->data.size() == 1 ? 0 : static_cast<std::size_t>(o)];
         for (std::int64_t i = 0; i < k; ++i)
-          sum += (a.data[static_cast<std::size_t>(r * k + i)] - za) *
+          sum += alpha * (a.data[static_cast<std::size_t>(r * k + i)] - za) *
                  (b.data[static_cast<std::size_t>(transposed ? o * k + i : i * columns + o)] -
                   zero(zb_input, static_cast<std::size_t>(o)));
         y.data.push_back(sum);

@@ -1,6 +1,8 @@
 // The forms a quantised model comes in, what is refused and how, and what every pass must leave.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "compiler/graph/graph.hpp"
@@ -14,6 +16,36 @@ namespace {
 
 using compiler::graph::Graph;
 using kernels::Program;
+
+TEST(Operators, QGemmMultipliesProductAndBiasByAlpha) {
+  const std::vector<std::int64_t> weights = random_integers(32, -128, 127, 3), bias = {100, -200, 30, 7};
+  OnnxModel m;
+  m.input("x", {1, 8});
+  m.quantise("x", 0.5F, 3, "q");
+  m.int8s("w", {8, 4}, weights);
+  m.floats("ws", {}, {0.25F});
+  m.int8s("wz", {}, {1});
+  m.integers("b", onnx::TensorProto::INT32, {4}, bias);
+  m.floats("ys", {}, {16.0F});
+  m.int8s("yz", {}, {2});
+  m.node("QGemm", {"q", "q_s", "q_z", "w", "ws", "wz", "b", "ys", "yz"}, "gemm", "com.microsoft");
+  m.attribute("alpha", 2.0F);
+  m.node("DequantizeLinear", {"gemm", "ys", "yz"}, "y");
+  m.output("y");
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok()) << c.error().message();
+  const auto quantised = [](double x, double zero) {
+    return std::min(std::max(std::nearbyint(x) + zero, -128.0), 127.0) - zero;
+  };
+  const std::vector<float> input = random_floats(8, 1), got = run(c->program, input);
+  ASSERT_EQ(got.size(), 4U);
+  for (std::size_t o = 0; o < 4; ++o) {
+    auto sum = static_cast<double>(bias[o]);
+    for (std::size_t i = 0; i < 8; ++i)
+      sum += quantised(static_cast<double>(input[i]) / 0.5, 3) * static_cast<double>(weights[i * 4 + o] - 1);
+    EXPECT_EQ(static_cast<double>(got[o]), 16 * quantised(2 * 0.5 * 0.25 * sum / 16, 2)) << "output " << o;
+  }
+}
 
 TEST(Operators, QLinearConvAndMatMulWithPerChannelScalesAreExact) {
   OnnxModel m;

@@ -197,6 +197,19 @@ TEST(Operators, AFinalLayerWithoutAQuantiserIsDequantisedOnTheHost) {
   EXPECT_EQ(p.blocks.size(), 4U) << "quantise, convolution, dequantise, softmax";
 }
 
+TEST(Operators, GemmMultipliesTheProductButNotTheBiasByAlpha) {
+  OnnxModel m;
+  m.input("x", {1, 16});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {16, 4}, random_integers(64, -128, 127, 8), {0.5F});
+  m.weights("b", {4}, {1000, -2000, 300, 7}, {0.0625F}, 0, onnx::TensorProto::INT32);
+  m.node("Gemm", {"xq", "w", "b"}, "gemm");
+  m.attribute("alpha", 0.25F);
+  m.pair("gemm", 4.0F, 2, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
 TEST(Operators, ABiasOffTheAccumulatorsScaleIsRoundedAndReported) {
   OnnxModel m;
   m.input("x", {1, 16});
