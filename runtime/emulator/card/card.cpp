@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +27,27 @@ namespace abi = plan::abi;
 using Clock = std::chrono::steady_clock;
 
 namespace {
+
+/// Decodes the packet that the host submitted. Its contents are untrusted.
+Command decode_command(const std::byte* packets, std::uint64_t submission) {
+  Command command;
+  command.slot = static_cast<std::uint32_t>(submission) % kPacketSlots;
+  command.generation = static_cast<std::uint32_t>(submission >> 32);
+  command.unit = ~0u;
+  // The host may write to the packet meanwhile, so each word is read only once.
+  const auto* words = reinterpret_cast<const Word*>(packets + std::uint64_t{command.slot} * kPacketBytes);
+  const auto word = [&](std::size_t i) { return words[i].load(std::memory_order_relaxed); };
+  const auto header = words[0].load(std::memory_order_acquire);
+  const std::uint32_t masks = 1 + (header >> 10 & 3);                                // extra_cu_masks
+  const std::uint32_t count = std::min(header >> 12 & 0x7ff, kPacketBytes / 4 - 1);  // words after the header
+  if (count < masks) return command;
+  for (std::uint32_t i = 0; i < masks && command.unit == ~0u; ++i)
+    if (const auto mask = word(1 + i); mask != 0)
+      command.unit = 32 * i + static_cast<std::uint32_t>(std::countr_zero(mask));
+  command.words = std::min<std::uint32_t>(count - masks, Command::kWords);
+  for (std::uint32_t i = 0; i < command.words; ++i) command.registers[i] = word(1 + masks + i);
+  return command;
+}
 
 /// One event loop that takes commands, answers calls and runs partitions. One thread.
 class Card {

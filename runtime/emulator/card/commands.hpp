@@ -1,6 +1,7 @@
 // A card's commands: ERT packets that are decoded, queued at compute units, and completed in place.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,9 +25,6 @@ struct Command {
   std::uint64_t u64(std::uint32_t offset) const { return std::uint64_t{u32(offset + 4)} << 32 | u32(offset); }
 };
 
-/// Decodes the packet that the host submitted. Its contents are untrusted.
-Command decode_command(const std::byte* packets, std::uint64_t submission);
-
 using CommandQueue = std::deque<Command>;
 
 /// Reports completions to the host. The host can read a state at once; flush() wakes waiters that sleep, once
@@ -34,8 +32,21 @@ using CommandQueue = std::deque<Command>;
 class Completions {
  public:
   Completions(ControlBlock& control, std::byte* packets) : control_(control), packets_(packets) {}
-  void finish(const Command& command, PacketState state);
-  void flush();
+  void finish(const Command& command, PacketState state) {
+    // A packet that was freed or reused since then belongs to another command.
+    if (control_.generation[command.slot].load(std::memory_order_relaxed) != command.generation) return;
+    auto& header = *reinterpret_cast<Word*>(packets_ + std::uint64_t{command.slot} * kPacketBytes);
+    header.store((header.load(std::memory_order_relaxed) & ~0xfu) | static_cast<std::uint32_t>(state),
+                 std::memory_order_release);
+    ++unannounced_;
+  }
+
+  void flush() {
+    if (unannounced_ == 0) return;
+    control_.completions.fetch_add(unannounced_, std::memory_order_seq_cst);
+    unannounced_ = 0;
+    if (control_.waiters.load(std::memory_order_seq_cst) > 0) futex_wake(control_.completions, INT_MAX);
+  }
 
  private:
   ControlBlock& control_;
