@@ -40,14 +40,14 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
       card_threads_(fleet_.size()) {
   const std::size_t inputs = deployment_->plan.model.inputs.size();
   for (Slot& slot : slots_) {
-    slot.storage.resize(schedule_.values.size());
-    slot.values.resize(schedule_.values.size());
+    slot.storage.resize(schedule_.value_bytes.size());
+    slot.values.resize(schedule_.value_bytes.size());
     slot.waits = std::vector<std::atomic<std::uint32_t>>(schedule_.tasks.size());
     const auto keep = [&](std::size_t value) {
-      slot.storage[value].resize(schedule_.values[value].bytes);
+      slot.storage[value].resize(schedule_.value_bytes[value]);
       slot.values[value] = slot.storage[value].data();
     };
-    for (std::size_t value = inputs; value < schedule_.values.size(); ++value) keep(value);
+    for (std::size_t value = inputs; value < schedule_.value_bytes.size(); ++value) keep(value);
     for (const std::uint32_t value : schedule_.kept_inputs) keep(value);
   }
   for (const Schedule::HostStage& stage : schedule_.stages) {
@@ -63,9 +63,9 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
 Status Engine::check_frame(const Frame& frame) const {
   const plan::ModelInfo& model = deployment_->plan.model;
   MILLRACE_TRY(check_tensors("inputs", frame.inputs, model.inputs,
-                             [&](std::size_t i) { return schedule_.values[i].bytes; }));
+                             [&](std::size_t i) { return schedule_.value_bytes[i]; }));
   return check_tensors("outputs", frame.outputs, model.outputs,
-                       [&](std::size_t i) { return schedule_.values[schedule_.outputs[i]].bytes; });
+                       [&](std::size_t i) { return schedule_.value_bytes[schedule_.outputs[i]]; });
 }
 
 Status Engine::submit(Frame& frame) {

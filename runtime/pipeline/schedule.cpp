@@ -24,7 +24,7 @@ class Deriver {
 
   Result<Schedule> run() {
     for (const plan::TensorSignature& input : deployment_.model.inputs) {
-      add_value({"", input.name}, input.name, input.bytes());
+      add_value({"", input.name}, input.bytes(), false);
     }
     for (std::uint32_t index = 0; index < deployment_.partitions.size(); ++index) {
       const plan::Partition& partition = deployment_.partitions[index];
@@ -47,10 +47,12 @@ class Deriver {
  private:
   using Key = std::pair<std::string, std::string>;  // partition, port
 
-  void add_value(const Key& key, const std::string& name, std::uint64_t bytes) {
-    values_[key] = static_cast<std::uint32_t>(schedule_.values.size());
-    schedule_.values.push_back({name, bytes});
-    late_.push_back(false);
+  std::uint32_t add_value(const Key& key, std::uint64_t bytes, bool late) {
+    const auto index = static_cast<std::uint32_t>(schedule_.value_bytes.size());
+    values_[key] = index;
+    schedule_.value_bytes.push_back(bytes);
+    late_.push_back(late);
+    return index;
   }
 
   // The value that the one channel into (partition, port) carries.
@@ -72,7 +74,7 @@ class Deriver {
     if (value == values_.end() || is_link(*found))
       return contradiction(where + " is fed by no channel that brings a value from the host");
     if (found->slice.stride != 1 || found->slice.offset != 0 ||
-        found->frame_bytes != schedule_.values[value->second].bytes) {
+        found->frame_bytes != schedule_.value_bytes[value->second]) {
       return Error(ErrorCode::kUnsupported,
                    "channel " + quoted(found->name) + " carries a slice; the host takes whole tensors");
     }
@@ -96,11 +98,8 @@ class Deriver {
       late = late || late_[value];
     }
     for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
-      const plan::Port& port = partition.outputs[i];
-      add_value({partition.name, port.name}, partition.name + "." + port.name,
-                partition.program.tensors[partition.program.outputs[i]].storage_bytes());
-      stage.outputs.push_back(static_cast<std::uint32_t>(schedule_.values.size() - 1));
-      late_.back() = late;
+      const std::uint64_t bytes = partition.program.tensors[partition.program.outputs[i]].storage_bytes();
+      stage.outputs.push_back(add_value({partition.name, partition.outputs[i].name}, bytes, late));
     }
     schedule_.tasks.push_back(
         {Schedule::TaskKind::kStage, static_cast<std::uint32_t>(schedule_.stages.size()), 0});
@@ -122,21 +121,13 @@ class Deriver {
             {Schedule::TaskKind::kIngress, static_cast<std::uint32_t>(schedule_.ingresses.size()), 0});
         schedule_.ingresses.push_back({endpoint, port.compute_unit, bytes, value});
       } else if (port.kind == plan::PortKind::kEgress) {
-        add_egress(partition, port, endpoint, bytes);
+        std::optional<std::uint32_t> value;
+        if (const Key key{partition.name, port.name}; !values_.contains(key))
+          value = add_value(key, bytes, true);
+        schedule_.egresses.push_back({endpoint, port.compute_unit, bytes, value});
       }
     }
     return {};
-  }
-
-  void add_egress(const plan::Partition& partition, const plan::ImagePort& port, std::uint32_t endpoint,
-                  std::uint64_t bytes) {
-    Schedule::Egress egress{endpoint, port.compute_unit, bytes, std::nullopt};
-    if (!values_.contains({partition.name, port.name})) {
-      add_value({partition.name, port.name}, partition.name + "." + port.name, bytes);
-      late_.back() = true;
-      egress.value = static_cast<std::uint32_t>(schedule_.values.size() - 1);
-    }
-    schedule_.egresses.push_back(std::move(egress));
   }
 
   Status add_outputs() {
@@ -167,7 +158,7 @@ class Deriver {
   }
 
   void order_tasks() {
-    schedule_.readers.resize(schedule_.values.size());
+    schedule_.readers.resize(schedule_.value_bytes.size());
     std::vector<std::uint32_t> early_ingresses;
     std::set<std::uint32_t> kept;
     for (std::uint32_t index = 0; index < schedule_.tasks.size(); ++index) {

@@ -20,10 +20,6 @@
 namespace millrace::runtime::pipeline {
 
 struct Schedule {
-  struct Value {
-    std::string name;  // "partition.port", or the model input's
-    std::uint64_t bytes = 0;
-  };
   struct HostStage {
     std::uint32_t partition = 0;                 // index into deployment.partitions
     std::vector<std::uint32_t> inputs, outputs;  // values, in the order of the program's
@@ -47,7 +43,7 @@ struct Schedule {
     std::uint32_t waits = 0;  // late values it reads; 0 for early tasks
   };
 
-  std::vector<Value> values;  // the model's inputs first, in order
+  std::vector<std::uint64_t> value_bytes;  // by value: its length; the model's inputs first, in order
   std::vector<HostStage> stages;
   std::vector<Ingress> ingresses;
   std::vector<Egress> egresses;      // topological order
