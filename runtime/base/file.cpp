@@ -54,34 +54,18 @@ std::string unique_name(const std::string& prefix) {
   return prefix + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
 }
 
-/// Writes all bytes to `fd`; errors name `path`.
-Status write_all(int fd, const fs::path& path, std::span<const std::byte> bytes) {
+/// Opens `file` for writing, with these flags too, and writes the bytes. Errors name `path`.
+Status write_bytes(const fs::path& file, const fs::path& path, std::span<const std::byte> bytes, int flags,
+                   bool sync = false) {
+  Descriptor fd(::open(file.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | flags, 0644));
+  if (fd.get() < 0) return os_error(path, (flags & O_CREAT) != 0 ? "create the file" : "open", errno);
   while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return os_error(path, "write", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
-  return {};
-}
-
-enum class Sync { kNow, kLater };
-
-/// Creates `file` with the bytes. Errors name `path`, to which the file will be renamed.
-Status write_fresh(const fs::path& file, const fs::path& path, std::span<const std::byte> bytes, Sync sync) {
-  Descriptor fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (fd.get() < 0) return os_error(path, "create the file", errno);
-  MILLRACE_TRY(write_all(fd.get(), path, bytes));
-  if (sync == Sync::kNow && ::fsync(fd.get()) != 0) return os_error(path, "write", errno);
-  if (const int code = fd.close(); code != 0) return os_error(path, "write", code);
-  return {};
-}
-
-/// Writes into an existing file or device; `flags` are added to those of open().
-Status write_through(const fs::path& path, std::span<const std::byte> bytes, int flags = 0) {
-  Descriptor fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | flags, 0644));
-  if (fd.get() < 0) return os_error(path, "open", errno);
-  MILLRACE_TRY(write_all(fd.get(), path, bytes));
+  if (sync && ::fsync(fd.get()) != 0) return os_error(path, "write", errno);
   if (const int code = fd.close(); code != 0) return os_error(path, "write", code);
   return {};
 }
@@ -184,7 +168,7 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return directory_error(path);
     // A rename would replace a device or pipe for everybody who uses it.
-    if (!S_ISREG(info.st_mode)) return write_through(path, bytes);
+    if (!S_ISREG(info.st_mode)) return write_bytes(path, path, bytes, 0);
     std::error_code code;
     target = fs::canonical(path, code);
     if (code) return os_error(path, "follow the link", code.value());
@@ -194,7 +178,7 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
   Unfinished unfinished(temporary);
   Status written = [&]() -> Status {
     const auto held = hold_off_interruption();
-    return write_fresh(temporary, path, bytes, Sync::kNow);
+    return write_bytes(temporary, path, bytes, O_CREAT | O_EXCL, true);
   }();
   if (written.ok()) {
     const int code = unfinished.put_in_place(
@@ -215,7 +199,7 @@ Status write_file_atomically(const fs::path& path, std::string_view text) {
 
 Status write_new_file(const fs::path& path, std::span<const std::byte> bytes) {
   const auto held = hold_off_interruption();
-  return write_fresh(path, path, bytes, Sync::kLater);
+  return write_bytes(path, path, bytes, O_CREAT | O_EXCL);
 }
 
 Status write_new_file(const fs::path& path, std::string_view text) {
@@ -239,7 +223,7 @@ Status copy_new_file(const fs::path& from, const fs::path& to) {
 }
 
 Status write_scratch_file(const fs::path& path, std::string_view text) {
-  return write_through(path, std::as_bytes(std::span(text.data(), text.size())), O_CREAT | O_TRUNC);
+  return write_bytes(path, path, std::as_bytes(std::span(text.data(), text.size())), O_CREAT | O_TRUNC);
 }
 
 Status check_file_place(const fs::path& path) {

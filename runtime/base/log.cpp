@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,9 +67,10 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-/// Text that is not UTF-8 is taken for Latin-1, so that every line is valid JSON.
-void append_escaped(std::string& out, std::string_view text) {
+/// Appends a JSON string. Text that is not UTF-8 is taken for Latin-1, so that every line is valid JSON.
+void append_quoted(std::string& out, std::string_view text) {
   const bool utf8 = is_utf8(text);
+  out += '"';
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
@@ -80,6 +82,7 @@ void append_escaped(std::string& out, std::string_view text) {
       out += c;
     }
   }
+  out += '"';
 }
 
 constexpr std::size_t kKept = 64;
@@ -104,27 +107,16 @@ void keep(Level level, std::string_view component, std::string_view message) {
   if (kept().entries.size() > kKept) kept().entries.pop_front();
 }
 
-struct LevelName {
-  std::string_view name;
-  Level level;
-  spdlog::level::level_enum spdlog_level;
-};
-constexpr LevelName kLevels[] = {{"debug", Level::kDebug, spdlog::level::debug},
-                                 {"info", Level::kInfo, spdlog::level::info},
-                                 {"warning", Level::kWarning, spdlog::level::warn},
-                                 {"error", Level::kError, spdlog::level::err},
-                                 {"off", Level::kOff, spdlog::level::off}};
+// In the order of Level.
+constexpr std::pair<std::string_view, spdlog::level::level_enum> kLevels[] = {
+    {"debug", spdlog::level::debug},
+    {"info", spdlog::level::info},
+    {"warning", spdlog::level::warn},
+    {"error", spdlog::level::err},
+    {"off", spdlog::level::off}};
 
 spdlog::level::level_enum level_of(Level level) {
-  for (const LevelName& known : kLevels)
-    if (known.level == level) return known.spdlog_level;
-  return spdlog::level::off;
-}
-
-void append_quoted(std::string& out, std::string_view text) {
-  out += '"';
-  append_escaped(out, text);
-  out += '"';
+  return kLevels[static_cast<std::size_t>(level)].second;
 }
 
 /// Quotes the value only if its end would be unclear otherwise.
@@ -184,9 +176,9 @@ void write(Level level, std::string_view component, std::string_view message,
 }
 
 bool parse_level(std::string_view text, Level& level) {
-  for (const LevelName& known : kLevels) {
-    if (known.name != text) continue;
-    level = known.level;
+  for (std::size_t i = 0; i < std::size(kLevels); ++i) {
+    if (kLevels[i].first != text) continue;
+    level = static_cast<Level>(i);
     return true;
   }
   return false;
