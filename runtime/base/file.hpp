@@ -1,6 +1,9 @@
 // Files and directories: whole reads with a bound, writes that are complete or absent.
 #pragma once
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -11,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/descriptor.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace {
@@ -47,6 +49,30 @@ Status write_scratch_file(const std::filesystem::path& path, std::string_view te
 /// Whether a file can be written at `path`, as far as can be known. For output that comes after minutes of
 /// work.
 Status check_file_place(const std::filesystem::path& path);
+
+/// A file descriptor that its owner closes.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}  // negative: none
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  int get() const { return fd_; }
+  /// The object must not hold a descriptor.
+  void reset(int fd) { fd_ = fd; }
+  /// Closes the descriptor and returns 0 or errno. Some file systems report a full disk only here.
+  int close() {
+    const int result = ::close(fd_) == 0 ? 0 : errno;
+    fd_ = -1;
+    return result;
+  }
+
+ private:
+  int fd_;
+};
 
 /// A directory that only this process writes to. The destructor removes it.
 class ClaimedDirectory {

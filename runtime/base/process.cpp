@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/base/descriptor.hpp"
+#include "runtime/base/file.hpp"
 
 namespace millrace {
 

@@ -16,17 +16,14 @@ constexpr std::uint64_t kLeastMemoryBytes = 4096;  // for an image without a ban
 using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint32_t, std::uint32_t>>;
 
 Traffic count_traffic(const Deployment& deployment, const std::vector<std::string>& endpoints) {
-  const auto place = [&](const PortRef& ref) {
-    const Partition* partition = deployment.find_partition(ref.partition);
-    const auto found =
-        std::find(endpoints.begin(), endpoints.end(), partition == nullptr ? "" : partition->endpoint);
-    return static_cast<std::size_t>(found - endpoints.begin());
+  const auto index_of = [&](const PortRef& ref) {
+    const std::string& name = deployment.find_partition(ref.partition)->endpoint;
+    return static_cast<std::size_t>(std::find(endpoints.begin(), endpoints.end(), name) - endpoints.begin());
   };
   Traffic traffic;
   for (const auto& channel : deployment.channels) {
     if (channel.transport == Transport::kHost) continue;
-    const std::size_t from = place(channel.producer), to = place(channel.consumer);
-    if (from == to || std::max(from, to) == endpoints.size()) continue;
+    const std::size_t from = index_of(channel.producer), to = index_of(channel.consumer);
     auto& [up, down] = traffic[{std::min(from, to), std::max(from, to)}];
     ++(from < to ? up : down);
   }

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "runtime/base/descriptor.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
 #include "server/models/directory.hpp"
