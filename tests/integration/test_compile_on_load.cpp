@@ -158,7 +158,7 @@ TEST_F(CompileOnLoad, PollingTriesAModelThatDoesNotCompileOnlyOnce) {
   ASSERT_TRUE(wait_until([&] { return failed() > 0; })) << host.server().err();
   for (int poll = 0; poll < 5; ++poll) ASSERT_TRUE(host.wait_for_poll());
   EXPECT_EQ(failed(), 1) << host.server().err();
-  EXPECT_EQ(host.log_says("model 'lenet' version '1': compiling"), 1);
+  EXPECT_EQ(host.log_says("model 'lenet' version '1': compiling"), 2) << "its start, and its failure";
   EXPECT_EQ(host.state("1", "lenet"), "UNAVAILABLE");
   HttpConnection connection(host.port());
   EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/2/ready")->status, 200);
