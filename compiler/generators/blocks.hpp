@@ -57,11 +57,9 @@ int kind(kernels::ElementType type);
 /// Ascending.
 std::vector<std::uint32_t> divisors(std::uint32_t n);
 
-/// The lane counts that divide a tensor's rows: divisors of the channels, then whole pixels. Ascending.
-std::vector<std::uint32_t> lane_counts(const Image& image);
-
-/// The folding with `lanes` elements a beat of such a tensor.
-Folding elementwise_folding(const Image& image, std::uint32_t lanes);
+/// The foldings by elements a beat that divide a tensor's rows: by divisors of the channels, then by whole pixels.
+/// The number of elements ascends.
+std::vector<Folding> lane_foldings(const Image& image);
 
 /// Estimates for a unit that no other unit holds up: cycles of a frame, and cycles from the input beat that
 /// completes an output beat to that beat.
@@ -86,13 +84,11 @@ WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t 
 /// if the block has no such window.
 std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block);
 
-// One function for each kind of block. The block is valid; errors as Generator::make().
+// The block is valid; errors as Generator::make().
 using MadeGenerator = Result<std::unique_ptr<Generator>>;
 MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t block);
 MadeGenerator make_pooling(const kernels::Program& program, std::uint32_t block);
 MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t block);
-MadeGenerator make_concat(const kernels::Program& program, std::uint32_t block);
-MadeGenerator make_permute(const kernels::Program& program, std::uint32_t block);
 
 /// "block 'conv_5' (convolution): ", the beginning of an error.
 std::string block_label(const kernels::Block& block);

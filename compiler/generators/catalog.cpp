@@ -21,7 +21,7 @@ Result<std::map<std::string, double, std::less<>>> read_terms(const yaml::Node* 
   }
   std::map<std::string, double, std::less<>> terms;
   for (const yaml::Node::Entry& entry : node->entries) {
-    yaml::Node alone;  // a mapping is asked for keys it is told; these are any
+    yaml::Node alone;  // a yaml::Mapping knows its keys beforehand, but a term may have any name
     alone.kind = node->kind;
     alone.line = node->line;
     alone.entries = {entry};

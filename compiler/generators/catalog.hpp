@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "runtime/base/result.hpp"
 
@@ -27,8 +26,8 @@ struct Fit {
   bool operator==(const Fit&) const = default;
 };
 
-/// The difference between a module's timing model and the cycles of its SystemVerilog. Nothing of it is
-/// fitted.
+/// The difference between a module's timing model and the cycles of its SystemVerilog. The timing model is
+/// not fitted.
 struct CycleErrors {
   FitError latency, interval;
   bool operator==(const CycleErrors&) const = default;
@@ -41,7 +40,7 @@ struct ModuleModel {
   bool operator==(const ModuleModel&) const = default;
 };
 
-/// The time of an operation of kernels/fast on the host: of a block, and of each multiplication in it.
+/// The host's time for an operation of kernels/fast: for the block as such, and for each multiplication in it.
 /// Operations that multiply nothing count the elements of their larger side instead.
 struct HostTime {
   double block_ns = 0, unit_ns = 0;
@@ -49,7 +48,7 @@ struct HostTime {
 };
 
 struct Catalog {
-  std::string tool;  // that measured the modules: "Yosys 0.23 …"
+  std::string tool;  // the tool that measured the modules: "Yosys 0.23 …"
   std::map<std::string, ModuleModel, std::less<>> modules;
   std::string host_machine;                           // on which the host's times were measured
   std::map<std::string, HostTime, std::less<>> host;  // by kernels::operation_name()

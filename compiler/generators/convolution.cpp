@@ -160,8 +160,8 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
       return refuse(std::to_string(folding.window_lanes) + " window lanes do not divide " +
                     std::to_string(in_.c) + " channels; choose a divisor");
     if (matrices(folding) > 1 && folding.window_lanes != in_.c)
-      return refuse("groups are told apart where all " + std::to_string(in_.c) +
-                    " channels come at once; choose as many window lanes");
+      return refuse("groups are separated from beats that have all " + std::to_string(in_.c) +
+                    " channels; choose as many window lanes");
     if (folding.pixels != 1)
       return refuse("a folded window takes one pixel at a time; choose the parallel one");
     return {};
@@ -231,9 +231,7 @@ MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t in
   if (in.bits > kMostOperandBits || layer.weight_type.bits > kMostOperandBits)
     return Error(ErrorCode::kUnsupported, block_label(block) + "operands of " +
                                               std::to_string(std::max(in.bits, layer.weight_type.bits)) +
-                                              " bits; hardware multiplies at most " +
-                                              std::to_string(kMostOperandBits) + " by " +
-                                              std::to_string(kMostOperandBits));
+                                              " bits; hardware multiplies at most 8 by 8");
   const auto& out = program.tensors[block.outputs[0]].type;
   if (layer.requantise && out.bits > kMostOperandBits)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +

@@ -13,7 +13,7 @@ constexpr std::uint64_t kFewCycles = 64;       // cycles of a frame; folding is 
 
 }  // namespace
 
-/// The interval of mr_swu_par with so many pixels a cycle.
+/// The interval of an mr_swu_par that takes `pixels` pixels a cycle.
 std::uint64_t ConvolutionBlock::scan_cycles(std::uint32_t pixels) const {
   const auto& w = layer_.window;
   const std::uint32_t side_by_side = pixels > w.stride_w ? pixels / w.stride_w : 1;

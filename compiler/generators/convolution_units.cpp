@@ -131,7 +131,7 @@ class ConvolutionBlock::Units {
     const std::uint64_t vectors = netlist_.stream(from).beats / sf_;
     const std::uint64_t width = std::uint64_t{pe_} * simd_ * b_.layer_.weight_type.bits,
                         lines = std::uint64_t{nf_} * sf_;
-    // Where words are used as fast as they come, more of them have to be on their way.
+    // If words are used as fast as they come, more of them have to be requested ahead.
     const int burst = weight_pitch(width) >= kWeightWordBytes ? kLong : kShort;
     netlist_.reader({{"mr_weight_reader",
                       netlist_.prefix() + "_reader",
@@ -182,7 +182,7 @@ class ConvolutionBlock::Units {
     if (b_.step_) b_.step_->write_files(netlist_, matrices_ * pe_, b_.acc_bits_, copies("requant"));
   }
 
-  /// The suffixes of the units that stand side by side and share their constants.
+  /// The suffixes of the units that work side by side and share their constants.
   std::vector<std::string> copies(const std::string& unit) const {
     if (side_by_side_ == 1) return {unit};
     std::vector<std::string> names;

@@ -10,7 +10,7 @@ namespace millrace::compiler::generators {
 namespace {
 
 /// The coefficient that was fitted for a term of a module; null where no measurement has the term. Tables are
-/// alike in all modules, so their coefficients stand with mr_table.
+/// alike in all modules, so their coefficients are those of mr_table.
 const double* measured(const Catalog& catalog, std::string_view module, Fit ModuleModel::*figure,
                        std::string_view term) {
   const auto model = catalog.modules.find(is_table_term(term) ? std::string_view("mr_table") : module);
@@ -20,7 +20,7 @@ const double* measured(const Catalog& catalog, std::string_view module, Fit Modu
   return found == coefficients.end() ? nullptr : &found->second;
 }
 
-/// What a unit of the term takes in the module where it takes most; 1 where no module was measured with it.
+/// The largest coefficient that any module has for a term; 1 if no module was measured with it.
 double extrapolated(const Catalog& catalog, Fit ModuleModel::*figure, std::string_view term) {
   std::optional<double> most;
   for (const auto& [module, model] : catalog.modules) {

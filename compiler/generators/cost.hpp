@@ -34,11 +34,11 @@ struct Cost {
   runtime::plan::Resources resources() const;
 };
 
-/// The cost of one instance. Memory contents are not known here: tables in LUTs are taken to hold values
-/// without pattern. A term that no measurement of the module has costs what it costs in the module where a
-/// unit of it takes most, and one LUT or flip-flop a unit where no module was measured with it
-/// (extrapolations() names such terms). kNotFound: no such module in the library; kInvalidInput: an unknown
-/// parameter, or values that no instance can have. Takes about a microsecond; any thread.
+/// The cost of one instance. Memory contents are not known here: tables in LUTs are assumed to hold values
+/// without pattern. If no measurement of the module has a term, its coefficient is the largest that any module
+/// has for that term, or 1 if no module was measured with it (extrapolations() names such terms). kNotFound: no
+/// such module in the library; kInvalidInput: an unknown parameter, or values that no instance can have. Takes
+/// about a microsecond; any thread.
 Result<Cost> cost(const Catalog& catalog, std::string_view module, const Parameters& parameters);
 
 /// A term of a module's cost that was never measured: the catalogue has no coefficient for it.
@@ -53,7 +53,7 @@ struct Extrapolation {
 std::vector<Extrapolation> extrapolations(const Catalog& catalog, std::string_view module,
                                           const Parameters& parameters);
 
-/// What a block takes on the host, in seconds: measured with kernels/fast, one thread, on the catalogue's
+/// The time of a block on the host, in seconds: measured with kernels/fast in one thread on the catalogue's
 /// machine. 0 for an operation that the catalogue does not have.
 double host_seconds(const Catalog& catalog, const kernels::Program& program, const kernels::Block& block);
 

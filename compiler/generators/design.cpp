@@ -40,6 +40,8 @@ class Assembler {
 
   Result<Design> run() {
     design_.partition = identifier(program_.name);
+    design_.outputs.resize(program_.outputs.size());
+    design_.netlist.outputs.resize(program_.outputs.size());
     if (foldings_.size() != program_.blocks.size())
       return Error(ErrorCode::kInternal, "assemble: " + std::to_string(foldings_.size()) + " foldings for " +
                                              std::to_string(program_.blocks.size()) + " blocks");
@@ -220,12 +222,8 @@ class Assembler {
     }
     if (!output) return;
     const auto& tensor = program_.tensors[program_.outputs[reader.port]];
-    outputs_found_[reader.port] = {"out" + std::to_string(reader.port), tensor.name, tensor.type, behind};
-    if (outputs_found_.size() != program_.outputs.size()) return;
-    for (const auto& [port, found] : outputs_found_) {
-      design_.netlist.outputs.push_back(found.stream);
-      design_.outputs.push_back(found);
-    }
+    design_.outputs[reader.port] = {"out" + std::to_string(reader.port), tensor.name, tensor.type, behind};
+    design_.netlist.outputs[reader.port] = behind;
   }
 
   const Program& program_;
@@ -238,7 +236,6 @@ class Assembler {
   std::vector<Netlist> pieces_;
   std::vector<std::string> bases_;
   std::vector<StreamIndex> outputs_;
-  std::map<std::size_t, PortDesign> outputs_found_;
 };
 
 void set_depth(Design& design, FifoDesign& fifo, std::uint64_t depth) {

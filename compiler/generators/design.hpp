@@ -67,7 +67,7 @@ struct AssembleOptions {
   bool memories = true;  // false: costs and cycles only, memory files stay empty
   const Plugin* plugin = nullptr;
   /// The region of the device that each block is in; empty: all in the first. Ports are in the first. A
-  /// stream between regions passes a register slice (mr_skid) in each region on its way, both ends included.
+  /// stream between regions passes a register slice (mr_skid) in each region from its writer's to its reader's.
   std::vector<std::uint32_t> regions = {};
   /// False: no simulation. `interval_cycles` is then that of the slowest block, limited by the adapter before
   /// it; FIFOs have the least depth, and latencies are 0.

@@ -18,11 +18,7 @@ class ElementwiseBlock : public LanesBlock {
       : LanesBlock(program, block), image_(image(output())) {}
 
  protected:
-  std::vector<Folding> possible() const override {
-    std::vector<Folding> all;
-    for (const std::uint32_t lanes : lane_counts(image_)) all.push_back(elementwise_folding(image_, lanes));
-    return all;
-  }
+  std::vector<Folding> possible() const override { return lane_foldings(image_); }
   std::uint64_t interval(const Folding& folding) const override {
     return image_.elements() / (folding.simd * folding.pixels);
   }
@@ -38,6 +34,25 @@ class ElementwiseBlock : public LanesBlock {
   double lead() const override { return 1.0 / static_cast<double>(image_.elements()); }
   StreamIndex take(NetlistBuilder& netlist, std::size_t i, std::uint32_t lanes) const {
     return netlist.input(lanes, input(i).type.bits, input(i).elements());
+  }
+  static std::string table_file(const NetlistBuilder& netlist) { return netlist.prefix() + "_table.hex"; }
+  /// Adds an mr_lut, whose table is in a file or is loaded. FLIP is `flipped`.
+  StreamIndex look_up(NetlistBuilder& netlist, StreamIndex from, TableStyle style, std::int64_t flipped,
+                      bool table_loaded) const {
+    const Stream in = netlist.stream(from);
+    const unsigned out_bits = output().type.bits;
+    Parameters parameters = {{"SIMD", in.lanes},
+                             {"IBITS", in.bits},
+                             {"OBITS", out_bits},
+                             {"FLIP", flipped},
+                             {"STYLE", static_cast<int>(style)}};
+    std::vector<std::pair<std::string, std::string>> files;
+    if (table_loaded)
+      parameters.emplace_back("LOADED", 1);
+    else
+      files = {{"FILE", table_file(netlist)}};
+    return netlist.add("mr_lut", "lut", std::move(parameters), {from}, {in.lanes, out_bits, in.beats},
+                       std::move(files));
   }
 
   Image image_;
@@ -88,24 +103,12 @@ class LookupBlock : public ElementwiseBlock {
       lines.put(static_cast<std::uint64_t>(std::int64_t{table[i]}), out_bits);
       lines.end_line();
     }
-    const std::string file = netlist.prefix() + "_table.hex";
-    Parameters parameters = {
-        {"SIMD", lanes},
-        {"IBITS", input().type.bits},
-        {"OBITS", out_bits},
-        {"FLIP", flip(input().type)},
-        {"STYLE",
-         static_cast<int>(folding.memory == TableStyle::kAuto ? TableStyle::kLogic : folding.memory)}};
-    std::vector<std::pair<std::string, std::string>> files;
-    if (loaded()) {
+    if (loaded())
       netlist.load("table", {"lut"}, out_bits, table.size(), lines.take());
-      parameters.emplace_back("LOADED", 1);
-    } else {
-      if (netlist.memories()) netlist.file(file, lines.take());
-      files.emplace_back("FILE", file);
-    }
-    return netlist.finish(netlist.add("mr_lut", "lut", std::move(parameters), {from},
-                                      {lanes, out_bits, image_.elements() / lanes}, std::move(files)));
+    else if (netlist.memories())
+      netlist.file(table_file(netlist), lines.take());
+    const TableStyle style = folding.memory == TableStyle::kAuto ? TableStyle::kLogic : folding.memory;
+    return netlist.finish(look_up(netlist, from, style, flip(input().type), loaded()));
   }
 };
 
@@ -188,17 +191,12 @@ class AddBlock : public ElementwiseBlock {
           lines.put(there ? static_cast<std::uint64_t>(std::int64_t{add_.table[at]}) : 0, out_bits);
           lines.end_line();
         }
-      netlist.file(netlist.prefix() + "_table.hex", lines.take());
+      netlist.file(table_file(netlist), lines.take());
     }
-    return netlist.add("mr_lut", "lut",
-                       {{"SIMD", lanes},
-                        {"IBITS", 2 * bits},
-                        {"OBITS", out_bits},
-                        {"FLIP", flip(wide_a) << bits | flip(wide_b)},
-                        {"STYLE", static_cast<int>(folding.memory == TableStyle::kAuto
-                                                       ? (bits > 4 ? TableStyle::kBlock : TableStyle::kLogic)
-                                                       : folding.memory)}},
-                       {pairs}, {lanes, out_bits, beats}, {{"FILE", netlist.prefix() + "_table.hex"}});
+    const TableStyle style = folding.memory != TableStyle::kAuto ? folding.memory
+                             : bits > 4                          ? TableStyle::kBlock
+                                                                 : TableStyle::kLogic;
+    return look_up(netlist, pairs, style, flip(wide_a) << bits | flip(wide_b), false);
   }
 
   const kernels::Add& add_;
@@ -238,7 +236,10 @@ class ConcatBlock : public ElementwiseBlock {
   double lead() const override { return 1.0 / (static_cast<double>(image_.h) * image_.w); }
   std::vector<Folding> possible() const override {
     std::vector<Folding> all;
-    for (const std::uint32_t lanes : divisors(shared_)) all.push_back(elementwise_folding(image_, lanes));
+    for (const std::uint32_t lanes : divisors(shared_)) {
+      all.emplace_back();
+      all.back().simd = lanes;
+    }
     return all;
   }
 
@@ -279,6 +280,15 @@ MadeGenerator made(const kernels::Program& program, std::uint32_t block) {
 
 MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t index) {
   const auto& block = program.blocks[index];
+  if (std::holds_alternative<kernels::Concat>(block.operation)) return made<ConcatBlock>(program, index);
+  if (const auto* permute = std::get_if<kernels::Permute>(&block.operation)) {
+    if (keeps_order(*permute)) return made<ReshapeBlock>(program, index);
+    return Error(
+        ErrorCode::kUnsupported,
+        block_label(block) +
+            "it moves elements over the whole frame, and no hardware here holds a frame to give it out "
+            "in another order; take the transpose out of the model");
+  }
   bool bipolar = false;
   for (const auto t : block.inputs) bipolar = bipolar || kind(program.tensors[t].type) == 2;
   const auto& out = program.tensors[block.outputs[0]].type;
@@ -299,21 +309,6 @@ MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t in
                                               std::to_string(std::max(a, b)) +
                                               " bits; hardware takes at most 8");
   return made<AddBlock>(program, index);
-}
-
-MadeGenerator make_concat(const kernels::Program& program, std::uint32_t block) {
-  return made<ConcatBlock>(program, block);
-}
-
-MadeGenerator make_permute(const kernels::Program& program, std::uint32_t index) {
-  const auto& block = program.blocks[index];
-  if (!keeps_order(std::get<kernels::Permute>(block.operation)))
-    return Error(
-        ErrorCode::kUnsupported,
-        block_label(block) +
-            "it moves elements over the whole frame, and no hardware here holds a frame to give it out "
-            "in another order; take the transpose out of the model");
-  return made<ReshapeBlock>(program, index);
 }
 
 }  // namespace millrace::compiler::generators

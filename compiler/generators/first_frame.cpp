@@ -16,17 +16,17 @@ constexpr std::uint64_t kPacketBytes = runtime::plan::kPacketBytes;
 /// Times count cycles of the fastest clock.
 struct Made {
   std::size_t stage = 0;
-  std::vector<double> beats;    // when each was given out; on the host one beat
-  std::uint64_t beat_bits = 0;  // 0: by the host
+  std::vector<double> beats;    // the times at which they left; one beat if the host made it
+  std::uint64_t beat_bits = 0;  // 0: the host made it
 };
 
 struct Packet {
-  double whole = 0;         // its last beat was given out
+  double whole = 0;         // when its last beat left
   std::uint64_t bytes = 0;  // on the wire
   std::size_t channel = 0, number = 0;
 };
 
-/// A tensor on its way to a port of a later stage.
+/// A tensor that is sent to a port of a later stage.
 struct Channel {
   std::size_t reader = 0, port = 0;
   std::vector<double> arrivals;  // of its packets
@@ -104,7 +104,7 @@ class Player {
     return send(s);
   }
 
-  /// Packets of all that this stage made to all later stages that read it on other cards.
+  /// Sends this stage's tensors in packets to all later stages that read them on other cards.
   Status send(std::size_t s) {
     std::map<std::uint32_t, std::vector<Channel>> to;  // card -> channels
     std::map<std::uint32_t, std::vector<Packet>> packets;
@@ -130,7 +130,7 @@ class Player {
     return {};
   }
 
-  /// A packet is whole with the beat that has its last bit.
+  /// Cuts a tensor into packets. A packet is complete with the beat that contains its last bit.
   static void cut(const Made& made, std::uint64_t bits, std::size_t channel, std::vector<Packet>& out) {
     const std::uint64_t bytes = (bits + 7) / 8;
     for (std::uint64_t begin = 0, number = 0; begin < bytes; begin += kPacketBytes, ++number) {
@@ -147,16 +147,16 @@ class Player {
                      [](const Packet& a, const Packet& b) { return a.whole < b.whole; });
     double& free = free_[ends];
     for (const auto& packet : packets) {
-      // It goes a cycle after its last beat, or as soon as the one before has left.
+      // A packet starts a cycle after its last beat, or as soon as the packet before it has left.
       const double start = packet.whole + 1 <= std::ceil(free) ? free : packet.whole + 1;
       free = start + static_cast<double>(packet.bytes) / link.bytes_per_second * fastest_;
-      // Not before the cycle after the one in which its last bit left.
+      // It arrives at the earliest in the cycle after its last bit left.
       channels[packet.channel].arrivals.push_back(
           std::max(free + link.latency_seconds * fastest_, std::ceil(free) + 1));
     }
   }
 
-  /// A beat is there when the packet with its last bit is.
+  /// A beat has arrived when the packet with its last bit has.
   void unpack(const Channel& channel) {
     const Design& reader = *stages_[channel.reader].design;
     const Stream& stream = reader.netlist.streams[reader.inputs[channel.port].stream];
@@ -172,8 +172,9 @@ class Player {
   const Links& links_;
   double fastest_ = 1, began_ = std::numeric_limits<double>::infinity();
   std::map<std::string, Made> made_;                                  // by tensor
-  std::vector<std::map<std::size_t, std::vector<double>>> arrivals_;  // of a stage's port: its beats
-  std::map<std::pair<std::uint32_t, std::uint32_t>, double> free_;    // a cable's direction, from when on
+  std::vector<std::map<std::size_t, std::vector<double>>> arrivals_;  // by stage and port: of its beats
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double>
+      free_;  // by direction of a cable: when it is free again
 };
 
 }  // namespace

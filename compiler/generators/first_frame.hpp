@@ -1,5 +1,5 @@
-// Simulates the way of one frame through partitions on several cards, clock by clock, the cables between them
-// included.
+// Simulates, clock by clock, one frame on its path through partitions on several cards and through the cables
+// between them.
 #pragma once
 
 #include <cstdint>

@@ -109,18 +109,19 @@ std::vector<std::uint32_t> divisors(std::uint32_t n) {
   return low;
 }
 
-std::vector<std::uint32_t> lane_counts(const Image& image) {
-  std::vector<std::uint32_t> lanes = divisors(image.c);
-  for (const std::uint32_t pixels : divisors(image.w))
-    if (pixels > 1 && std::uint64_t{pixels} * image.c <= 4096) lanes.push_back(pixels * image.c);
-  return lanes;
-}
-
-Folding elementwise_folding(const Image& image, std::uint32_t lanes) {
-  Folding folding;
-  folding.pixels = lanes > image.c ? lanes / image.c : 1;
-  folding.simd = lanes / folding.pixels;
-  return folding;
+std::vector<Folding> lane_foldings(const Image& image) {
+  std::vector<Folding> all;
+  for (const std::uint32_t channels : divisors(image.c)) {
+    all.emplace_back();
+    all.back().simd = channels;
+  }
+  const Folding pixel = all.back();  // a whole one
+  for (const std::uint32_t pixels : divisors(image.w)) {
+    if (pixels == 1 || std::uint64_t{pixels} * image.c > 4096) continue;
+    all.push_back(pixel);
+    all.back().pixels = pixels;
+  }
+  return all;
 }
 
 std::string to_string(const Folding& folding) {
@@ -277,8 +278,6 @@ Result<std::unique_ptr<Generator>> make_own(const Program& program, std::uint32_
   if (std::holds_alternative<kernels::MaxPool>(operation) ||
       std::holds_alternative<kernels::SumPool>(operation))
     return make_pooling(program, block);
-  if (std::holds_alternative<kernels::Concat>(operation)) return make_concat(program, block);
-  if (std::holds_alternative<kernels::Permute>(operation)) return make_permute(program, block);
   return make_elementwise(program, block);
 }
 

@@ -20,7 +20,7 @@ namespace millrace::compiler::generators {
 /// Values are mr_mvu's MUL.
 enum class Multiplier : std::uint8_t {
   kSoft = 0,     // LUTs
-  kDsp = 1,      // a DSP slice a product
+  kDsp = 1,      // a DSP slice for each product
   kDspPair = 2,  // a DSP slice for two products: signed weights without their most negative value
 };
 
@@ -33,7 +33,7 @@ enum class TableStyle : std::uint8_t { kAuto = 0, kBlock = 1, kLogic = 2 };
 /// The generator that builds a block.
 enum class Implementation : std::uint8_t {
   kFolded,    // units that take their weights from tables, PE by SIMD at a time
-  kUnrolled,  // a circuit for each weight, a window a cycle: pe and simd are the whole matrix
+  kUnrolled,  // constants as circuits, one window a cycle: PE by SIMD is the whole matrix
   kPlugin,    // an external generator (plugin.hpp): only `variant` has a meaning
 };
 
@@ -74,7 +74,7 @@ struct Candidate {
   std::uint64_t depth_cycles = 0;  // from the input beat that completes an output beat to that output beat
   /// From the last input beat to the last output beat, if the input came no faster than the block computes.
   std::uint64_t tail_cycles = 0;
-  double lead = 0;                         // fraction of the frame's input that the first output beat needs
+  double lead = 0;  // fraction of a frame's input that its first output beat depends on
   std::vector<std::uint32_t> input_lanes;  // one an input of the block
   std::uint32_t output_lanes = 1;
   std::uint64_t memory_bytes = 0;  // read from DDR or HBM a frame (kStreamed), else 0
@@ -131,7 +131,7 @@ class Generator {
   bool loaded() const { return block_.placement != Placement::kBaked; }
 
   Error refuse(const std::string& why) const;
-  /// Refuses a table of so many lines in LUTs, if the folding wants that. `remedy` is added to the error.
+  /// Refuses to put a table of `lines` lines into LUTs, if the folding asks for it. The error ends with `remedy`.
   Status check_table(const Folding& folding, std::uint64_t lines, const std::string& remedy) const;
   const kernels::Tensor& input(std::size_t i = 0) const { return program_.tensors[block_.inputs[i]]; }
   const kernels::Tensor& output() const { return program_.tensors[block_.outputs[0]]; }

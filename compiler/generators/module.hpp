@@ -52,7 +52,7 @@ struct ConstantField {
 /// What a calibration run writes for a file that the module reads.
 struct ConstantFile {
   std::string_view parameter, name;  // {"WFILE", "weights.hex"}
-  std::string suffix = {};           // of one file of several that the parameter names the beginning of
+  std::string suffix = {};           // of one of several files whose names begin with the parameter's value
   std::int64_t lines = 1;
   std::vector<ConstantField> line;
 };
@@ -71,19 +71,19 @@ struct Module {
   bool bundles_inputs = false, bundles_outputs = false;  // N streams share one port, part 0 in the low bits
   std::int64_t (*load_bits)(const Values&) = nullptr;    // of a line at its l_ port; null: it has none
 
-  /// Adds what an instance takes: exact counts, and terms whose coefficients are in kernels/catalog.yaml.
+  /// Adds the resources of an instance: exact counts, and terms whose coefficients are in kernels/catalog.yaml.
   void (*cost)(const Values&, Features&) = nullptr;
 
-  // Timing, of modules that stand in a dataflow. `play` is exact; the other two are estimates for
+  // Timing of the modules that a dataflow consists of. `play` is exact; the other two are estimates for
   // exploration.
   TimingUnit (*play)(const PlayedInstance&, const Values&) = nullptr;
   std::uint64_t (*latency)(const Values&) = nullptr;  // from the beat that completes an output to it; null: 1
-  /// Cycles of a frame of so many beats; null: the larger of the two.
+  /// Cycles of a frame with these numbers of beats. Null: the larger number.
   std::uint64_t (*interval)(const Values&, std::uint64_t beats_in, std::uint64_t beats_out) = nullptr;
 
   // Calibration.
   std::vector<ConstantFile> (*constants)(const Values&) = nullptr;
-  /// The frame that the bench sends; `interval` is what it measured. Null: the bench measures no cycles.
+  /// The frame that the bench sends; `interval` is the interval that it measured. Null: it measures no cycles.
   Beats (*frame)(const Values&, std::int64_t interval) = nullptr;
 };
 
@@ -102,7 +102,7 @@ struct Term {
 class Features {
  public:
   Cost exact;                 // dsp, ramb18, ramb36, uram, lutram; lut = lutram; ff = 0
-  std::vector<Term> lut, ff;  // of logic; a name stands once in a list
+  std::vector<Term> lut, ff;  // of logic; each name occurs once in a list
 
   template <class Amount>
   void add_lut(std::string_view name, Amount amount) {

@@ -28,7 +28,7 @@ struct Instance {
 struct Stream {
   std::string name;  // an identifier, unique in its netlist
   std::uint32_t lanes = 1;
-  std::uint32_t bits = 8;  // an element: two's complement if signed; bipolar ones have one (1 is +1, 0 is -1)
+  std::uint32_t bits = 8;   // of an element: two's complement if signed; 1 if bipolar (1 is +1, 0 is -1)
   std::uint64_t beats = 0;  // a frame
 
   std::uint64_t width() const { return std::uint64_t{lanes} * bits; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "compiler/generators/blocks.hpp"
@@ -215,19 +216,19 @@ Result<Candidate> read_candidate(const Field& field, const kernels::Tensor& in, 
   return made;
 }
 
-Result<json::value> parse(const std::string& text) {
+/// Checks that a text is an answer with these members, and hands it to `read`.
+Status read_answer(const std::string& text, const std::set<std::string_view>& members,
+                   const std::function<Status(const Field&)>& read) {
   json::error_code code;
-  json::value value = json::parse(text, code);
+  const json::value answer = json::parse(text, code);
   if (code)
     return Error(ErrorCode::kInvalidInput,
                  "its answer is not JSON (" + code.message() + "): " + printable(text.substr(0, 80)));
-  return value;
-}
-
-Status check_schema(const Field& answer) {
-  MILLRACE_ASSIGN(const std::int64_t schema, answer.integer("schema", 0, 1'000'000));
-  if (schema != kSchema) return answer.error("'schema' is not " + std::to_string(kSchema));
-  return {};
+  const Field root(answer, "answer");
+  MILLRACE_TRY(root.object(members));
+  MILLRACE_ASSIGN(const std::int64_t schema, root.integer("schema", 0, 1'000'000));
+  if (schema != kSchema) return root.error("'schema' is not " + std::to_string(kSchema));
+  return read(root);
 }
 
 }  // namespace
@@ -270,11 +271,7 @@ Status Plugin::prepare(const kernels::Program& program) {
       const std::string text,
       call(json::serialize(json::object{{"schema", kSchema}, {"ask", "candidates"}, {"blocks", blocks}}) +
            "\n"));
-  const auto read = [&]() -> Status {
-    MILLRACE_ASSIGN(const json::value answer, parse(text));
-    const Field root(answer, "answer");
-    MILLRACE_TRY(root.object({"schema", "builds", "blocks"}));
-    MILLRACE_TRY(check_schema(root));
+  const Status read = read_answer(text, {"schema", "builds", "blocks"}, [&](const Field& root) -> Status {
     MILLRACE_ASSIGN(const Field builds, root.member("builds"));
     if (!builds.value().is_bool()) return builds.error("not true or false");
     MILLRACE_ASSIGN(const Field all, root.member("blocks"));
@@ -302,8 +299,8 @@ Status Plugin::prepare(const kernels::Program& program) {
     builds_ = builds.value().get_bool();
     for (const auto& [name, block] : asked) offered_[block.second] = std::move(found[block.second]);
     return {};
-  };
-  if (const Status status = read(); !status.ok()) return wrong(status.error().message());
+  });
+  if (!read.ok()) return wrong(read.error().message());
   return {};
 }
 
@@ -332,11 +329,7 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
                                                                             {"block", described_block}}) +
                                                "\n"));
   PluginModule made;
-  const auto read = [&]() -> Status {
-    MILLRACE_ASSIGN(const json::value answer, parse(text));
-    const Field root(answer, "answer");
-    MILLRACE_TRY(root.object({"schema", "files"}));
-    MILLRACE_TRY(check_schema(root));
+  const Status read = read_answer(text, {"schema", "files"}, [&](const Field& root) -> Status {
     MILLRACE_ASSIGN(const Field files, root.member("files"));
     if (!files.value().is_object() || files.value().get_object().size() > kMostFiles)
       return files.error("not an object of at most " + std::to_string(kMostFiles) + " files");
@@ -361,8 +354,8 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
     if (made.sources.empty() || made.sources.front().module != module)
       return files.error("'" + module + ".sv' is missing");
     return {};
-  };
-  if (const Status status = read(); !status.ok()) return wrong(block_label(block) + status.error().message());
+  });
+  if (!read.ok()) return wrong(block_label(block) + read.error().message());
   return made;
 }
 

@@ -38,11 +38,10 @@ class PoolingBlock : public LanesBlock {
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override;
   double lead() const override;
   std::vector<Folding> possible() const override {
-    std::vector<Folding> all;
-    for (const std::uint32_t lanes : lane_counts(in_)) {
-      all.push_back(elementwise_folding(in_, lanes));
-      all.back().window = windowless() ? WindowStyle::kNone : WindowStyle::kFolded;
-      all.back().window_lanes = windowless() ? 1 : all.back().simd;
+    std::vector<Folding> all = lane_foldings(in_);
+    for (Folding& folding : all) {
+      folding.window = windowless() ? WindowStyle::kNone : WindowStyle::kFolded;
+      folding.window_lanes = windowless() ? 1 : folding.simd;
     }
     return all;
   }

@@ -30,11 +30,6 @@ unsigned bits_for(const std::vector<std::int64_t>& values, std::int64_t none) {
              : signed_bits(std::min<std::int64_t>(*low, 0), std::max<std::int64_t>(*high, 0));
 }
 
-std::string digits3(std::uint32_t n) {
-  return {static_cast<char>('0' + n / 100), static_cast<char>('0' + n / 10 % 10),
-          static_cast<char>('0' + n % 10)};
-}
-
 }  // namespace
 
 StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint32_t channels,
@@ -80,20 +75,16 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   sbits_ = std::max<unsigned>(
       1, static_cast<unsigned>(std::bit_width(*std::max_element(shift_.begin(), shift_.end()))));
   if (loaded_) {
-    round_up();
+    // Round widths up to a sign and whole bytes, so that other constants of the same kind fit.
+    if (mbits_ != 0) mbits_ = (mbits_ - 1 + 7) / 8 * 8 + 1;
+    offbits_ = std::min((offbits_ + 7) / 8 * 8, 64U);
+    sbits_ = std::max(sbits_, 5U);
     uniform_ =
         bias.empty() && step.multiplier.size() == 1 && step.offset.size() == 1 && step.shift.size() == 1;
     return;
   }
   if (all_equal(shift_)) fixed_shift_ = shift_.front();
   uniform_ = all_equal(multiplier_) && all_equal(offset_) && all_equal(shift_);
-}
-
-/// Rounds widths up to a sign and whole bytes, so that other constants of the same kind fit.
-void StepFunction::round_up() {
-  if (mbits_ != 0) mbits_ = (mbits_ - 1 + 7) / 8 * 8 + 1;
-  offbits_ = std::min((offbits_ + 7) / 8 * 8, 64U);
-  sbits_ = std::max(sbits_, 5U);
 }
 
 StreamIndex StepFunction::add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const {
@@ -156,7 +147,9 @@ void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes
   const std::int64_t highest = (std::int64_t{1} << acc_bits) - 1;  // above every accumulator
   const std::uint32_t folds = uniform_ ? 1 : cycle(lanes) / lanes;
   std::string all;
-  for (std::uint32_t p = 0; netlist.memories() && p < lanes; ++p)
+  for (std::uint32_t p = 0; netlist.memories() && p < lanes; ++p) {
+    std::string lane = std::to_string(p);
+    lane.insert(0, 3 - lane.size(), '0');
     for (unsigned level = 0; level < output_.bits; ++level) {
       HexLines lines(acc_bits + 1);
       for (std::uint32_t nf = 0; nf < folds; ++nf)
@@ -170,9 +163,9 @@ void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes
       if (loaded_)
         all += lines.take();
       else
-        netlist.file(netlist.prefix() + "_thresholds." + std::to_string(level) + "." + digits3(p),
-                     lines.take());
+        netlist.file(netlist.prefix() + "_thresholds." + std::to_string(level) + "." + lane, lines.take());
     }
+  }
   if (!loaded_) return;
   const std::uint64_t nodes = (std::uint64_t{1} << output_.bits) - 1;  // of a channel, all levels
   netlist.load("thresholds", suffixes, acc_bits + 1, lanes * folds * nodes, std::move(all));

@@ -30,12 +30,11 @@ class StepFunction {
                    const std::vector<std::string>& suffixes) const;
 
  private:
-  void round_up();
   void write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
                       const std::vector<std::string>& suffixes) const;
   void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                         const std::vector<std::string>& suffixes) const;
-  /// CHANNELS of a unit with so many lanes. Several whole pixels a beat repeat the channels.
+  /// The parameter CHANNELS of a unit with `lanes` lanes. If a beat has several whole pixels, they repeat the channels.
   std::uint32_t cycle(std::uint32_t lanes) const { return lanes > channels_ ? lanes : channels_; }
 
   kernels::ElementType output_;

@@ -11,38 +11,27 @@ namespace millrace::compiler::generators {
 namespace {
 
 /// Offers the beats of an input: all at once, spread evenly over each frame's interval, or at given times.
-class Source {
- public:
-  Source(Wire& wire, std::uint64_t beats, std::uint32_t frames, std::uint64_t frame_interval,
-         const std::vector<std::uint64_t>* arrivals)
-      : wire_(wire),
-        beats_(beats),
-        left_(beats * frames),
-        frame_interval_(frame_interval),
-        arrivals_(arrivals) {}
-  bool waits() const { return left_ != 0 && !wire_.valid; }  // for its time to come
+struct Source {
+  Wire* wire = nullptr;
+  std::uint64_t beats = 0, frame_interval = 0;           // of a frame
+  const std::vector<std::uint64_t>* arrivals = nullptr;  // of the one frame's beats, if they are given
+  std::uint64_t left = 0, sent = 0;                      // beats
+
+  bool waits() const { return left != 0 && !wire->valid; }  // until the next beat is due
   void offer(std::uint64_t now) {
-    if (left_ == 0 || wire_.valid) return;
-    if (arrivals_ != nullptr) {
-      wire_.valid = now >= (*arrivals_)[sent_];
-      return;
-    }
-    const std::uint64_t due = sent_ / beats_ * frame_interval_ + sent_ % beats_ * frame_interval_ / beats_;
-    wire_.valid = frame_interval_ == 0 || now >= due;
+    if (left == 0 || wire->valid) return;
+    const std::uint64_t due = arrivals != nullptr
+                                  ? (*arrivals)[sent]
+                                  : sent / beats * frame_interval + sent % beats * frame_interval / beats;
+    wire->valid = now >= due;
   }
   bool tick() {
-    if (!wire_.moves()) return false;
-    wire_.valid = false;
-    --left_;
-    ++sent_;
+    if (!wire->moves()) return false;
+    wire->valid = false;
+    --left;
+    ++sent;
     return true;
   }
-  std::uint64_t sent() const { return sent_; }
-
- private:
-  Wire& wire_;
-  std::uint64_t beats_, left_, sent_ = 0, frame_interval_;
-  const std::vector<std::uint64_t>* arrivals_;
 };
 
 struct Sink {
@@ -81,8 +70,10 @@ class Player {
     }
     for (std::size_t i = 0; i < netlist_.inputs.size(); ++i) {
       const auto s = netlist_.inputs[i];
-      sources_.emplace_back(wires_[s], netlist_.streams[s].beats, options_.frames, options_.frame_interval,
-                            options_.arrivals.empty() ? nullptr : &options_.arrivals[i]);
+      const std::uint64_t beats = netlist_.streams[s].beats;
+      sources_.push_back({&wires_[s], beats, options_.frame_interval,
+                          options_.arrivals.empty() ? nullptr : &options_.arrivals[i],
+                          beats * options_.frames});
     }
     for (const auto s : netlist_.outputs) {
       wires_[s].ready = true;

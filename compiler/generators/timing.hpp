@@ -14,7 +14,7 @@ namespace millrace::compiler::generators {
 
 struct TimingOptions {
   std::uint32_t frames = 6;  // at least 3; 1 with arrivals
-  /// 0: all inputs are offered at once; else the beats of each frame are spread evenly over so many cycles.
+  /// 0: all inputs are offered at once; else the beats of each frame are spread evenly over this time.
   std::uint64_t frame_interval = 0;
   bool unlimited_fifos = false;  // FIFOs are never full
   /// For each input, the cycle in which each beat of the one frame arrives. Empty: all are there from the

@@ -268,7 +268,7 @@ class Unroller {
   void finish(std::uint32_t o, const std::vector<Node>& nodes) {
     assert(nodes.size() <= 1);
     const auto bits = static_cast<std::int64_t>(matrix_.acc_bits);
-    const std::string place = "y" + number(o);
+    const std::string sum = "y" + number(o);
     const bool negated = !nodes.empty() && nodes.front().minus;
     if (last_ && !nodes.empty()) {
       register_bits_ += bits - (bias(o) == 0 && !negated ? nodes.front().zeros : 0);
@@ -278,8 +278,8 @@ class Unroller {
       }
     }
     if (!wanted_) return;
-    names_ += "  logic [" + number(bits - 1) + ":0] " + place + ";\n";
-    joined_ = place + (joined_.empty() ? "" : ", ") + joined_;
+    names_ += "  logic [" + number(bits - 1) + ":0] " + sum + ";\n";
+    joined_ = sum + (joined_.empty() ? "" : ", ") + joined_;
     const std::int64_t b = bias(o);
     const std::string constant = (b < 0 ? "-" : "") + number(bits) + "'sd" + number(b < 0 ? -b : b);
     const std::string value = nodes.empty() ? constant
@@ -287,9 +287,9 @@ class Unroller {
                               : b != 0      ? constant + " + " + operand_of_result(nodes.front())
                                             : operand_of_result(nodes.front());
     if (last_ && !nodes.empty())
-      body_ += "    " + place + " <= " + value + ";\n";
+      body_ += "    " + sum + " <= " + value + ";\n";
     else
-      assigns_ += "  assign " + place + " = " + value + ";\n";
+      assigns_ += "  assign " + sum + " = " + value + ";\n";
   }
 
   /// The last node in all bits of a sum. Its known range may be narrower than the sum, never wider.

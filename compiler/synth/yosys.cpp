@@ -176,8 +176,11 @@ std::string print_cost(const Cost& cost) {
   return text + "\n";
 }
 
-std::optional<Cost> read_cost(const fs::path& entry) {
-  const auto text = read_text_file(entry / kCost);
+/// The cost that the cache has under a key, if it has one.
+std::optional<Cost> known_cost(const Cache& cache, const std::string& key) {
+  const auto entry = cache.find(kCacheKind, key);
+  if (!entry) return std::nullopt;
+  const auto text = read_text_file(*entry / kCost);
   if (!text.ok()) return std::nullopt;
   std::istringstream words(*text);
   Cost cost;
@@ -285,11 +288,6 @@ std::string key_of(const Yosys& yosys, const SynthesisJob& job) {
   return to_hex(digest.finish());
 }
 
-std::optional<Cost> known_cost(const Yosys& yosys, const Cache& cache, const SynthesisJob& job) {
-  const auto entry = cache.find(kCacheKind, key_of(yosys, job));
-  return entry ? read_cost(*entry) : std::nullopt;
-}
-
 Result<Sources> sources_of(const std::string& module, const Sources& library) {
   Sources found;
   std::vector<std::string> open = {module};
@@ -330,7 +328,7 @@ Result<std::vector<Cost>> synthesise(const Yosys& yosys, const Cache& cache,
   }
   std::vector<Distinct*> missing;
   for (Distinct& one : distinct) {
-    if (const auto known = known_cost(yosys, cache, *one.job))
+    if (const auto known = known_cost(cache, one.key))
       one.cost = *known;
     else
       missing.push_back(&one);

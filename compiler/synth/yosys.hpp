@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,12 +66,9 @@ Result<std::vector<generators::Cost>> synthesise(const Yosys& yosys, const Cache
                                                  const std::vector<SynthesisJob>& jobs,
                                                  const SynthesisOptions& options = {.jobs = 1});
 
-/// The key of a job in the cache: a digest of everything its result depends on, which excludes names of
+/// The key of a job in the cache, where its kind is "synth": a digest of everything its result depends on, which excludes names of
 /// memory files.
 std::string key_of(const Yosys& yosys, const SynthesisJob& job);
-
-/// The cached result of a job, if there is one.
-std::optional<generators::Cost> known_cost(const Yosys& yosys, const Cache& cache, const SynthesisJob& job);
 
 /// The counts of one module in the text of Yosys' `stat`. kCorrupt if there are none, or if they do not add
 /// up to the number of cells in the text, because that is cut off.

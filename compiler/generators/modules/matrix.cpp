@@ -10,7 +10,8 @@ namespace {
 
 // Timing.
 
-/// The weights of a matrix unit, a line a step: from a table, always there, or from a reader.
+/// The lines of weights that a matrix unit uses, one in each step. A table's lines are always there; a reader's
+/// come one after another.
 class Lines {
  public:
   Lines() = default;
@@ -79,7 +80,7 @@ Module matrix_unit(std::string_view name) {
   return m;
 }
 
-/// Of a frame in which the matrix is applied to several vectors; a line of weights takes `line_cycles`.
+/// The cycles of a frame of `beats_out` beats, if a line of weights takes `line_cycles`.
 std::uint64_t matrix_unit_interval(const Values& v, std::uint64_t beats_out, std::uint64_t line_cycles) {
   const auto nf = static_cast<std::uint64_t>(v["MH"] / v["PE"]),
              sf = static_cast<std::uint64_t>(v["MW"] / v["SIMD"]);
@@ -120,8 +121,8 @@ AdderTree adder_tree(std::int64_t leaves, std::int64_t leaf_bits, std::int64_t g
   return result;
 }
 
-/// The buffer of a vector's inputs, of `width` bits a beat. It holds `held` of them if `buffered`: further
-/// outputs read them again.
+/// The buffer of a vector's inputs, of `width` bits a beat. It holds `held` beats if `buffered`,
+/// because later passes read them again.
 void add_input_buffer(Features& f, std::int64_t width, std::int64_t held, bool buffered) {
   f.add_both("pointer", buffered ? 3 * clog2(held) + 2 * (clog2(held + 1) + 1) : 0);
   if (buffered)

@@ -6,6 +6,132 @@
 #include <numeric>
 
 namespace millrace::compiler::generators {
+namespace {
+
+struct BlockShape {
+  std::int64_t width, depth;
+};
+constexpr std::array<BlockShape, 6> kHalf = {
+    {{36, 512}, {18, 1024}, {9, 2048}, {4, 4096}, {2, 8192}, {1, 16384}}};
+constexpr std::array<BlockShape, 7> kFull = {
+    {{72, 512}, {36, 1024}, {18, 2048}, {9, 4096}, {4, 8192}, {2, 16384}, {1, 32768}}};
+
+// The prices of Yosys' memory_libmap. A RAMB18 costs 129, a RAMB36 257. A LUTRAM primitive costs 16, times
+// the share of its width that is used. A table in logic costs a 64th of its bits, rounded down; in block RAM
+// it costs 2 more than the primitives. A bit of an address multiplexer's input costs about 0.4.
+constexpr std::int64_t kHalfPrice = 129, kFullPrice = 257, kLogicBits = 64, kTablePrice = 2;
+constexpr double kLutramPrice = 16, kSelectPrice = 0.4;
+
+struct Mapping {
+  double price = 0;
+  Cost cost;
+};
+
+double select_price(std::int64_t width, std::int64_t copies) {
+  return kSelectPrice * static_cast<double>((copies - 1) * width);
+}
+
+/// A memory deeper than a block needs several copies. Their columns are packed together; if copies are
+/// written one at a time, in whole bytes of 9 bits.
+Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
+  Mapping best;
+  const auto consider = [&](const BlockShape& shape, bool full) {
+    const std::int64_t copies = ceil_div(depth, shape.depth);
+    std::int64_t blocks = ceil_div(width * copies, shape.width);
+    if (written) {
+      blocks = shape.width >= 9 ? ceil_div(ceil_div(width, 9) * copies, shape.width / 9)
+                                : ceil_div(width, shape.width) * copies;
+    }
+    const double price =
+        static_cast<double>(blocks * (full ? kFullPrice : kHalfPrice)) + select_price(width, copies);
+    if (best.price != 0 && price >= best.price) return;
+    best.price = price;
+    best.cost = {};
+    (full ? best.cost.ramb36 : best.cost.ramb18) = static_cast<std::uint64_t>(blocks);
+  };
+  for (const BlockShape& shape : kFull) consider(shape, true);
+  for (const BlockShape& shape : kHalf) consider(shape, false);
+  return best;
+}
+
+/// RAM32M16 holds 32 words of 14 bits, RAM64M8 64 words of 7 bits; each takes 8 LUTs.
+Mapping distributed_mapping(std::int64_t width, std::int64_t depth) {
+  const auto mapping = [&](std::int64_t bits, std::int64_t words) {
+    const std::int64_t copies = ceil_div(depth, words);
+    Mapping result;
+    result.price = static_cast<double>(copies * width) * kLutramPrice / static_cast<double>(bits) +
+                   select_price(width, copies);
+    result.cost.lutram = static_cast<std::uint64_t>(copies * ceil_div(width, bits) * 8);
+    result.cost.lut = result.cost.lutram;
+    return result;
+  };
+  const Mapping shallow = mapping(14, 32), deep = mapping(7, 64);
+  return shallow.price < deep.price - 1e-9 ? shallow : deep;
+}
+
+}  // namespace
+
+Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style) {
+  const Mapping distributed = distributed_mapping(width, depth);
+  if (style == MemoryStyle::kDistributed) return distributed.cost;
+  const Mapping block = block_mapping(width, depth, true);
+  return style == MemoryStyle::kBlock || block.price <= distributed.price ? block.cost : distributed.cost;
+}
+
+Cost read_modify_write(std::int64_t width, std::int64_t depth) {
+  // One port reads and writes. For that RAM32M16 holds 32 words of 16 bits, and RAMnX1S 64, 128 or 256 of one
+  // bit.
+  constexpr double kSelect = 0.75;
+  struct Shape {
+    std::int64_t words, bits;
+  };
+  double best = 0;
+  Cost cost;
+  for (const Shape& shape : {Shape{256, 2}, Shape{128, 4}, Shape{64, 8}, Shape{32, 16}}) {
+    const std::int64_t copies = ceil_div(depth, shape.words);
+    const double price =
+        static_cast<double>(copies * width) * kLutramPrice / static_cast<double>(shape.bits) +
+        kSelect * static_cast<double>((copies - 1) * width);
+    if (best != 0 && price >= best) continue;
+    best = price;
+    const std::int64_t luts = shape.words == 32 ? ceil_div(width, 16) * 8 : width * shape.words / 64;
+    cost.lutram = cost.lut = static_cast<std::uint64_t>(copies * luts);
+  }
+  return cost;
+}
+
+Cost constant_table(std::int64_t width, std::int64_t depth, MemoryStyle style) {
+  if (style == MemoryStyle::kDistributed || depth == 1) return {};
+  const Mapping block = block_mapping(width, depth, false);
+  const bool logic = style == MemoryStyle::kAuto &&
+                     static_cast<double>(width * depth / kLogicBits) <= block.price + kTablePrice;
+  return logic ? Cost{} : block.cost;
+}
+
+namespace {
+
+std::uint64_t slices_as_they_stand(std::int64_t a, std::int64_t b, std::int64_t product_bits) {
+  if (a < 2 || b < 2 || product_bits < 9) return 0;
+  if (a > 27) {
+    const std::int64_t pieces = (a - 27 + 18 - 1 - 1) / 17, last = a - pieces * 17;
+    return static_cast<std::uint64_t>(pieces) * slices_as_they_stand(18, b, std::min(product_bits, b + 18)) +
+           slices_as_they_stand(last, b, b + last);
+  }
+  if (b > 18) {
+    const std::int64_t pieces = (b - 18 + 18 - 1 - 1) / 17, last = b - pieces * 17;
+    return static_cast<std::uint64_t>(pieces) * slices_as_they_stand(a, 18, std::min(product_bits, a + 18)) +
+           slices_as_they_stand(a, last, a + last);
+  }
+  return 1;
+}
+
+}  // namespace
+
+std::uint64_t product_slices(std::int64_t a_bits, std::int64_t b_bits, std::int64_t product_bits) {
+  // As Yosys' mul2dsp does: products of at most 8 bits and one-bit operands stay in LUTs. A longer operand
+  // above 27 bits is cut into pieces of 17 bits, then the other one if it exceeds 18.
+  return slices_as_they_stand(std::max(a_bits, b_bits), std::min(a_bits, b_bits), product_bits);
+}
 
 void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t style, bool loaded) {
   struct Class {
@@ -31,7 +157,7 @@ void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t
   const Cost memory = constant_table(width, depth, wanted);
   f.exact += memory;
   const bool logic = memory == Cost{} && depth > 1;
-  // Of shallow tables, columns repeat: there are only 2^depth different ones.
+  // Columns of shallow tables repeat, because there are only 2^depth different ones.
   const double most = std::pow(2.0, static_cast<double>(std::min<std::int64_t>(depth, 60)));
   const double columns = most * -std::expm1(static_cast<double>(width) * std::log1p(-1.0 / most));
   f.add_ff("table", logic ? columns : 0.0);
@@ -80,7 +206,7 @@ void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes
     f.add_ff("data", s * lane);
   } else {
     // A bit held comes from its own register, from M_LANES further up, or from a lane of a new beat: each of
-    // S_LANES may come to M_LANES places.
+    // S_LANES may go to M_LANES positions.
     f.add_lut("any", clog2(held + 1));
     f.add_lut("held", held_bits);
     f.add_lut("place", s * m * lane * own / of);

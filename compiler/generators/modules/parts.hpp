@@ -28,8 +28,8 @@ bool wants_block(std::int64_t width, std::int64_t depth);
 /// part of a block RAM, and separate from LUTRAM.
 void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block);
 
-/// An mr_width_adapter inside another module; nothing where both sides are alike. Of every `of` bits that
-/// come in, `own` are no copies of others, as those of an extended sign are.
+/// An mr_width_adapter inside another module; nothing if both sides are alike. Of every `of` bits that come in,
+/// `own` have values of their own; the others repeat a sign.
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own = 1, std::int64_t of = 1);
 

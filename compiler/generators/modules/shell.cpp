@@ -1,5 +1,5 @@
-// Modules around the dataflow: the shell's control, ports to the host and to cables, and what loads constants
-// and reads weights. No timing is played of them.
+// Modules around the dataflow: the shell's control, ports to the host and to cables, and the modules that
+// load constants and read weights. Their timing is not simulated.
 #include <algorithm>
 #include <bit>
 
@@ -17,7 +17,7 @@ void add_host_port(Features& f, const Values& v, bool in) {
   if (in) {
     add_width_adapter(f, 8, bus, beat);
   } else {
-    // Behind the frame zeros fill its last word, beat by beat.
+    // After a frame, zeros fill its last word, beat by beat.
     f.add_lut("fill", beat < bus && bus % beat == 0 ? v["LANES"] * v["ABITS"] : 0);
     add_width_adapter(f, 8, beat, bus, v["ABITS"], 8 * v["EBYTES"]);
   }
@@ -48,7 +48,8 @@ struct LineLayout {
   std::int64_t words;  // of a line
 };
 
-/// RAM32M16 takes 14 neighbouring bits of the whole word; a line may begin amid them.
+/// The RAM32M16 that hold shared words: each holds 14 neighbouring bits of a word, and a line may begin within
+/// them.
 std::int64_t shared_word_primitives(const LineLayout& layout, std::int64_t width) {
   std::int64_t primitives = 0, next = 0;
   for (std::int64_t line = 0; line < layout.bus / layout.pitch; ++line) {
@@ -66,7 +67,7 @@ ReaderTiming reader_timing(const Instance& reader) {
   const LineLayout layout(v);
   const std::int64_t a_word = layout.shared ? layout.bus / layout.pitch : 1;
   const std::int64_t words = layout.shared ? ceil_div(v["LINES"], a_word) : v["LINES"] * layout.words;
-  // A burst is asked for every other cycle at most; one that 4 KiB divides counts as one here.
+  // A burst is requested at most every other cycle. One that is cut at a border of 4 KiB counts as one here.
   const std::int64_t bursts = ceil_div(words, v["BURST"]);
   const auto cycles = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   return {cycles(layout.words), cycles(std::max(words * a_word, 2 * bursts)),
@@ -152,8 +153,8 @@ Module mr_link_send() {
     f.add_lut("one", 1);
     f.add_lut("bus", port.bits);
     f.add_lut("counter", counters);
-    // Zeros fill a frame's last word. Where beats are words, that is logic before the memory; an adapter's
-    // registers have it anyway.
+    // Zeros fill a frame's last word. If beats are words, this takes logic before the memory; otherwise the
+    // registers of the adapter do it.
     f.add_lut("fill", port.beat == port.bits ? port.bits : 0);
     f.add_ff("one", 1);
     f.add_ff("counter", counters + 4 * clog2(depth));
@@ -168,12 +169,13 @@ Module mr_parameters() {
   Module m{.name = "mr_parameters"};
   m.cost = [](const Values& v, Features& f) {
     const std::int64_t bits = 8 * v["DATA_BYTES"];
-    // The words that are still to come, and the wait after them.
+    // One counts the words that are still to come, the other one the clocks to wait after them.
     const std::int64_t counters = clog2(v["WORDS"] + 1) + clog2(v["HOPS"] + 5);
     f.add_both("one", 1);
-    f.add_both("bus", bits);  // registers: a word behind the buffer, and one that is taken to pieces
+    f.add_both("bus",
+               bits);  // two registers: the word behind the buffer, and the one that is being cut into pieces
     f.add_lut("counter", counters);
-    // With words asked for and places free, and the buffer's own two.
+    // Beside them: the words requested, the free words of the buffer, and its two pointers.
     f.add_ff("counter", counters + 4 * clog2(v["BURST"]));
     // The burst's words wait in LUTRAM.
     f.exact += simple_dual_port(bits, 2 * v["BURST"], MemoryStyle::kDistributed);
@@ -189,10 +191,11 @@ Module mr_load() {
     f.add_lut("one", 1);
     f.add_lut("counter", count);
     f.add_lut("word", words > 1 ? word : 0);
-    // The count tells whose a word is: no bit below the lowest that is set in the bound matters.
+    // The count is compared with a bound to find the words of this table. Bits below the bound's lowest 1 do not
+    // matter.
     f.add_lut("compare", count - std::countr_zero(static_cast<std::uint64_t>(own)));
     f.add_ff("one", 1);
-    // Every word of a line of several shifts through the topmost.
+    // If a line has several words, each is shifted in through the topmost word.
     f.add_ff("register", count + word + 64 + (words > 1 ? words * 64 : v["WIDTH"]));
   };
   return m;

@@ -1,5 +1,5 @@
-// tools/calibrate: measurements read and written, the fit, and the committed catalogue held to the committed
-// measurements.
+// tools/calibrate: reading and writing of measurements, and the fit. The committed catalogue is compared with the
+// committed measurements.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -61,7 +61,7 @@ Program convolution(std::int16_t first_weight = 1) {
   return program;
 }
 
-/// The same in two groups, with windows of that size.
+/// The same convolution in two groups, with windows of `height` by `width`.
 Program grouped(std::uint32_t height, std::uint32_t width) {
   Program program = convolution();
   auto& layer = std::get<Convolution>(program.blocks[0].operation);
@@ -121,7 +121,7 @@ TEST(Generators, RefusesAFoldingThatDoesNotDivideTheLayer) {
   EXPECT_NE(refusal(program, folding).find("at least 1"), std::string::npos);
 }
 
-/// convolution() with its kernel `apart`, over an image of that height, as high as the result.
+/// convolution() with a kernel dilated by `apart`, over an image of this height, which is also the result's.
 Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
   Program program = convolution();
   program.tensors[0].shape = {height, 8, 4};
@@ -217,7 +217,7 @@ TEST(Generators, RefusesAWeightTableInLogicOfMoreThan1024Lines) {
     ASSERT_TRUE(candidate.ok()) << candidate.error().message();
     EXPECT_GT(candidate->cost.ramb18, 0U);
   }
-  // What is loaded stands in LUTRAM; what is streamed in no table at all.
+  // Loaded weights are in LUTRAM, and streamed weights are in no table at all.
   Program large = dense(4096, 8);
   Folding folding = in_logic(1, 1);
   large.blocks[0].placement = folding.weights = kernels::Placement::kLoaded;
@@ -325,7 +325,7 @@ TEST(Generators, GroupedConvolutionsMultiplyOnlyChannelsOfTheirGroup) {
   EXPECT_EQ(products * 24,
             static_cast<std::int64_t>(kernels::multiply_accumulates(program, program.blocks[0])));
   folding.window_lanes = 2;
-  EXPECT_NE(refusal(program, folding).find("groups are told apart where all 4 channels come at once"),
+  EXPECT_NE(refusal(program, folding).find("groups are separated from beats that have all 4 channels"),
             std::string::npos);
   folding.window_lanes = 4;
   folding.simd = 36;
@@ -362,7 +362,7 @@ TEST(Generators, OnlyDesignsWithLoadedWeightsHaveAWeightLoader) {
                                  .value());
     EXPECT_EQ(design.cost, netlist_cost(catalog(), design.netlist).value());
     EXPECT_GT(design.loader.lut, 1000U);
-    // A plan reckons with the largest, which is little more.
+    // A plan assumes the largest loader, which costs little more.
     EXPECT_LE(design.loader.lut, most.lut);
     EXPECT_LE(design.loader.ff, most.ff);
     EXPECT_EQ(design.loader.lutram, most.lutram);
@@ -385,7 +385,7 @@ TEST(Generators, AStreamBetweenRegionsPassesARegisterSliceInEach) {
   EXPECT_LE(spread.latency_cycles, one.latency_cycles + 16);
   ASSERT_EQ(spread.regions.size(), spread.netlist.units.size());
 
-  // Writers and readers stand together, but for two slices next to one another.
+  // A stream's writer and reader are in the same region, unless both are slices in neighbouring regions.
   const auto& units = spread.netlist.units;
   std::vector<std::pair<std::uint32_t, bool>> writer(spread.netlist.streams.size(), {0, false});
   for (std::size_t u = 0; u < units.size(); ++u)
@@ -401,7 +401,7 @@ TEST(Generators, AStreamBetweenRegionsPassesARegisterSliceInEach) {
       EXPECT_TRUE(slice && units[u].instance.module == "mr_skid") << spread.netlist.streams[s].name;
       EXPECT_EQ(std::max(from, to) - std::min(from, to), 1U) << spread.netlist.streams[s].name;
     }
-  EXPECT_GE(crossings, 4U);  // there, and from the last region back
+  EXPECT_GE(crossings, 4U);  // to the last region and back from it
   for (const auto s : spread.netlist.outputs) EXPECT_EQ(writer[s].first, 0U);
 
   Cost sum;
@@ -555,7 +555,7 @@ TEST(Timing, HalvingAnyFifoSlowsTheDesignDown) {
       for (auto& [name, value] : shallower.units[fifo.unit].instance.parameters)
         if (name == "DEPTH") value = static_cast<std::int64_t>(fifo.depth / 2);
       const auto played = simulate(shallower);
-      if (!played.ok()) continue;  // it stands still
+      if (!played.ok()) continue;  // the dataflow deadlocks
       EXPECT_TRUE(played->interval_cycles > design.interval_cycles ||
                   played->latency_cycles > design.latency_cycles);
     }
@@ -565,7 +565,7 @@ TEST(Timing, HalvingAnyFifoSlowsTheDesignDown) {
 TEST(FirstFrame, StartsOnTheNextCardOnceItsPacketHasArrived) {
   const Design a = assemble(catalog(), convolution(), {parallel(2, 9)}).value();
   Design b = a;
-  b.inputs[0].tensor = "y";  // as many bytes: 192
+  b.inputs[0].tensor = "y";  // it has the same size: 192 bytes
   b.outputs[0].tensor = "z";
   const double clock = 1e8;
   const auto cycles = [&](double seconds) { return std::llround(seconds * clock); };
@@ -582,7 +582,7 @@ TEST(FirstFrame, StartsOnTheNextCardOnceItsPacketHasArrived) {
       play_first_frame({stages[0], {nullptr, 0, 0, {"y"}, {"y"}, 0}, {&b, clock, 0, {}, {}, 0}}, {});
   ASSERT_TRUE(near.ok()) << near.error().message();
   EXPECT_EQ(cycles((*near)[2].last_output), 2 * alone);
-  // Or as long as it is said to.
+  // The host takes as long as the stage says.
   const auto slow = play_first_frame(
       {stages[0], {nullptr, 0, 0, {"y"}, {"y"}, 300 / clock}, {&b, clock, 0, {}, {}, 0}}, {});
   ASSERT_TRUE(slow.ok()) << slow.error().message();

@@ -1,5 +1,5 @@
-// Generators outside: what they offer is weighed and built like our own; whatever else they do ends in one
-// clear error, soon, and with nothing of theirs left running.
+// External generators. Their candidates are compared and built like our own. Anything else that they do ends
+// soon in one clear error, and leaves no process running.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -21,7 +21,7 @@ using kernels::Program;
 
 constexpr ElementType kInt8{ElementType::Kind::kSigned, 8};
 
-/// One layer 'fc' of 4 inputs and 2 outputs, the sums going out.
+/// One layer 'fc' of 4 inputs and 2 outputs, which are its sums.
 Program one_layer(bool wide = false) {
   kernels::Convolution layer;
   layer.out_channels = 2;
@@ -53,7 +53,7 @@ std::string answer(const std::string& candidates, const std::string& builds = "t
 
 class GeneratorPlugin : public testing::Test {
  protected:
-  /// A shell script as plugin.
+  /// A plugin that is a shell script.
   std::shared_ptr<Plugin> plugin(const std::string& body, int milliseconds = 20000) {
     const fs::path path = directory_.path() / "plugin";
     std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
@@ -62,7 +62,7 @@ class GeneratorPlugin : public testing::Test {
     EXPECT_TRUE(opened.ok());
     return opened.ok() ? *opened : nullptr;
   }
-  /// One that reads its question and says the same whatever it is.
+  /// A plugin that reads its question and always gives the same answer.
   std::shared_ptr<Plugin> saying(const std::string& text) {
     std::ofstream(directory_.path() / "said") << text;
     return plugin("cat > " + (directory_.path() / "asked").string() + "; cat " +
@@ -93,7 +93,8 @@ TEST_F(GeneratorPlugin, OffersAreListedBesideOurOwnFoldings) {
   EXPECT_EQ(candidate->interval_cycles, 4U);
   EXPECT_EQ(candidate->cost, (Cost{7, 0, 9, 1, 0, 0, 0}));
   EXPECT_EQ(to_string(foldings.back()), "plugin's own");
-  EXPECT_TRUE((*generator)->foldings(3).size() == (*own)->foldings(3).size());  // it is not that quick
+  EXPECT_TRUE((*generator)->foldings(3).size() ==
+              (*own)->foldings(3).size());  // the candidate is slower than that
   const auto asked = read_text_file(directory_.path() / "asked");
   ASSERT_TRUE(asked.ok());
   EXPECT_NE(asked->find(R"("ask":"candidates")"), std::string::npos) << *asked;
@@ -206,7 +207,7 @@ TEST_F(GeneratorPlugin, CrashesHangsAndEndlessOutputAreReported) {
 TEST_F(GeneratorPlugin, ProcessesThatThePluginStartedAreKilled) {
   const std::string mark = (directory_.path() / "mark").string();
   std::ofstream(directory_.path() / "said") << answer(kOffer);
-  // The child keeps the plugin's output open; the answer is taken all the same.
+  // The child keeps the plugin's output open. The answer is accepted nevertheless.
   const auto starting = plugin("cat > /dev/null; (sleep 1000 & echo $! > " + mark + "); cat " +
                                directory_.path().string() + "/said");
   const auto begin = std::chrono::steady_clock::now();
@@ -214,7 +215,7 @@ TEST_F(GeneratorPlugin, ProcessesThatThePluginStartedAreKilled) {
   EXPECT_TRUE(status.ok()) << status.error().message();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
   const pid_t child = std::stoi(*read_text_file(mark));
-  // It was killed: gone, or waiting for its new parent to look, once the kernel comes to it.
+  // A killed process is gone, or a zombie that its new parent has not reaped yet.
   const auto gone = [&] {
     std::ifstream state("/proc/" + std::to_string(child) + "/stat");
     std::string text;

@@ -140,8 +140,9 @@ TEST(Synth, RunsYosysOnceForEqualInstancesAndNeverForCachedOnes) {
   EXPECT_EQ((*first)[1].lut, 7U);
   EXPECT_EQ((*first)[2], (*first)[0]);
   EXPECT_EQ(stand.runs(), 1U);
-  EXPECT_EQ(*known_cost(stand.yosys(), cache, job("mr_alone", 2)), (*first)[1]);
-  ASSERT_TRUE(synthesise(stand.yosys(), cache, {job("mr_alone", 2)}).ok());
+  const auto again = synthesise(stand.yosys(), cache, {job("mr_alone", 2)});
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ((*again)[0], (*first)[1]);
   EXPECT_EQ(stand.runs(), 1U);
   EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
 }
@@ -189,7 +190,7 @@ TEST(Synth, WritesInstancesInValidSystemVerilog) {
             std::string::npos);
 }
 
-/// What a run that must fail says and leaves.
+/// Expects that a run fails with this error and leaves nothing behind.
 void expect_failure(const Stand& stand, const Cache& cache, ErrorCode code, const std::string& words) {
   const auto failed = synthesise(stand.yosys(), cache, {job("mr_alone", 1)});
   ASSERT_FALSE(failed.ok());
@@ -197,14 +198,14 @@ void expect_failure(const Stand& stand, const Cache& cache, ErrorCode code, cons
   EXPECT_NE(failed.error().message().find(words), std::string::npos) << failed.error().message();
   EXPECT_EQ(entries(cache.root() / "synth"), 0U);
   EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
-  EXPECT_FALSE(known_cost(stand.yosys(), cache, job("mr_alone", 1)));
+  EXPECT_FALSE(cache.find("synth", key_of(stand.yosys(), job("mr_alone", 1))));
 }
 
 void expect_failure(const Stand& stand, ErrorCode code, const std::string& words) {
   expect_failure(stand, stand.cache(), code, words);
 }
 
-/// A file system of a few pages, where the machine lets us mount one.
+/// A file system of a few pages, if the machine lets us mount one.
 class SmallDisk {
  public:
   explicit SmallDisk(fs::path path) : path_(std::move(path)) {
@@ -235,7 +236,7 @@ TEST(Synth, ReportsTheErrorOfYosys) {
 
 TEST(Synth, CachesNoTruncatedStatistics) {
   expect_failure(Stand("head -c 60 ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt, "no cells");
-  // As Yosys 0.23 leaves them where the disk fills up, with exit code 0.
+  // Yosys 0.23 leaves such statistics if the disk fills up, and ends with exit code 0.
   expect_failure(Stand("sed '/RAMB18E2/,$d' ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt,
                  "24 of the 32 cells");
 }
@@ -246,7 +247,7 @@ TEST(Synth, CachesNothingIfOneInstanceIsTruncated) {
   const auto failed = synthesise(stand.yosys(), cache, {job("mr_alone", 1), job("mr_alone", 2)});
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().code(), ErrorCode::kCorrupt);
-  EXPECT_FALSE(known_cost(stand.yosys(), cache, job("mr_alone", 1)));
+  EXPECT_FALSE(cache.find("synth", key_of(stand.yosys(), job("mr_alone", 1))));
 }
 
 TEST(Synth, ReportsAFullDiskThatYosysIgnores) {
@@ -258,7 +259,7 @@ TEST(Synth, ReportsAFullDiskThatYosysIgnores) {
   expect_failure(stand, *cache, ErrorCode::kResourceExhausted, "is full");
 }
 
-/// The stand-in kills who waits for it: the folder of that run stays, and goes with the next one.
+/// The stand-in kills the process that waits for it. The folder of that run remains until the next run.
 TEST(Synth, RemovesTheFilesOfAKilledRun) {
   Stand stand("kill -9 $PPID; exec sleep 600\n");
   const Cache cache = stand.cache();
@@ -364,7 +365,7 @@ TEST_F(SynthPartition, CostsAreSummedAndComparedWithTheDevice) {
 }
 
 TEST_F(SynthPartition, CostsAreComparedWithEachRegionIncludingTheShell) {
-  // "a" takes 20 LUT in the second region; "b", the shell (20) and the glue (3) stand in the first.
+  // "a" takes 20 LUT in the second region; "b", the shell (20) and the glue (3) are in the first.
   const auto over = [&](std::uint64_t first, std::uint64_t second) {
     const std::string head = R"({"schema": 1, "partition": "p", "dataflow": "p_dataflow", "top": "p_top",
  "device": "u280", "family": "xcu", "regions": [)",
@@ -452,7 +453,7 @@ TEST_F(SynthPartition, AMissingModuleOrMemoryFileIsRefused) {
   write(rtl() / "a.hex", "00\n");
   fs::remove(rtl() / "library" / "mr_part.sv");
   EXPECT_EQ(refusal(),
-            "accepted");  // nobody names it but mr_top's text, and then it is no module of the library
+            "accepted");  // only mr_top's text names it, and then it is no module of the library
   fs::remove(rtl() / "library" / "mr_top.sv");
   EXPECT_NE(refusal().find("'mr_top' that is not there"), std::string::npos) << refusal();
   write(rtl() / "library" / "mr_top.sv", "");
