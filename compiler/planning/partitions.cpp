@@ -74,9 +74,9 @@ void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
   }
   // Relays on a card without blocks of their stage are a part of their own.
   for (auto& [at, relays] : added) {
-    const auto behind = std::find_if(solution.parts.begin(), solution.parts.end(), [&](const Part& other) {
-      return std::pair(other.stage, other.place) > at;
-    });
+    const auto behind =
+        std::find_if(solution.parts.begin(), solution.parts.end(),
+                     [&key = at](const Part& other) { return std::pair(other.stage, other.place) > key; });
     solution.parts.insert(behind, Part{false, at.second, at.first, relays});
   }
 }
