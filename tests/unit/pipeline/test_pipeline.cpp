@@ -44,25 +44,6 @@ TEST(Pipeline, AFramePassesHostStagesCardsAndLinks) {
   EXPECT_EQ(status.links.size(), 2U);
 }
 
-TEST(Pipeline, HasRoomWhileFramesComeAndGoOneByOne) {
-  FakeWorld world(chain_of_three(), chain_cluster(3));
-  // A frame's slot is free a moment after its answer is there, so two of the slots may be in use.
-  const auto pipeline = open_or_fail(world, {.slots = 3});
-  ASSERT_TRUE(pipeline);
-  std::atomic<bool> done{false};
-  std::jthread client([&] {
-    for (int i = 0; i < 5'000; ++i) {
-      TestFrame frame(1, 1, 1);
-      EXPECT_TRUE(pipeline->infer(frame.frame).ok());
-    }
-    done = true;
-  });
-  std::uint64_t full = 0;
-  while (!done)
-    if (pipeline->room() == 0) ++full;
-  EXPECT_EQ(full, 0U) << "the pipeline said that no slot was free";
-}
-
 TEST(Pipeline, RecordsTheTimesOfTheLast1024Frames) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   const auto pipeline = open_or_fail(world, {.slots = 2});
