@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "kernels/program/packing.hpp"
+#include "runtime/plan/cluster.hpp"
 #include "runtime/plan/image_abi.hpp"
-#include "runtime/plan/packets.hpp"
 
 namespace millrace::compiler::emit {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "runtime/plan/packets.hpp"
+#include "runtime/plan/cluster.hpp"
 
 namespace millrace::compiler::explore {
 

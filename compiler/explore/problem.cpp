@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "kernels/program/packing.hpp"
-#include "runtime/plan/packets.hpp"
+#include "runtime/plan/cluster.hpp"
 
 namespace millrace::compiler::explore {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "compiler/generators/timing.hpp"
-#include "runtime/plan/packets.hpp"
+#include "runtime/plan/cluster.hpp"
 
 namespace millrace::compiler::generators {
 namespace {

@@ -71,32 +71,6 @@ Status Fleet::open(const CardSource& source) {
   return {};
 }
 
-Status Fleet::make_units(std::uint32_t position) {
-  OpenCard& open_card = cards_[position];
-  for (const std::uint32_t index : open_card.ingresses) {
-    const Schedule::Ingress& wanted = schedule_.ingresses[index];
-    MILLRACE_ASSIGN(ingresses_[index],
-                    open_card.card->make_ingress(wanted.unit, wanted.bytes, options_.slots));
-  }
-  for (const std::uint32_t index : open_card.egresses) {
-    const Schedule::Egress& wanted = schedule_.egresses[index];
-    MILLRACE_ASSIGN(egresses_[index], open_card.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
-  }
-  return {};
-}
-
-/// Also if the image was on the card already: its parameters may be those of another deployment.
-Status Fleet::give_parameters(std::uint32_t position) {
-  OpenCard& open_card = cards_[position];
-  for (const plan::ImagePartition& partition : deployment_.records.at(endpoint(position).image).partitions) {
-    if (partition.parameters_unit.empty()) continue;
-    MILLRACE_TRY(open_card.card->give_parameters(partition.parameters_unit,
-                                                 deployment_.parameters.at(partition.name)));
-    open_card.parameters.fetch_add(1);
-  }
-  return {};
-}
-
 Status Fleet::load(std::uint32_t position) {
   OpenCard& open_card = cards_[position];
   const auto changed = open_card.card->load(deployment_.images.at(endpoint(position).image));
@@ -111,11 +85,28 @@ Status Fleet::load(std::uint32_t position) {
 }
 
 Status Fleet::set_up(std::uint32_t position) {
+  OpenCard& open_card = cards_[position];
   const auto all = [&]() -> Status {
-    MILLRACE_TRY(make_units(position));
-    MILLRACE_TRY(give_parameters(position));
+    for (const std::uint32_t index : open_card.ingresses) {
+      const Schedule::Ingress& wanted = schedule_.ingresses[index];
+      MILLRACE_ASSIGN(ingresses_[index],
+                      open_card.card->make_ingress(wanted.unit, wanted.bytes, options_.slots));
+    }
+    for (const std::uint32_t index : open_card.egresses) {
+      const Schedule::Egress& wanted = schedule_.egresses[index];
+      MILLRACE_ASSIGN(egresses_[index],
+                      open_card.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
+    }
+    // Also if the image was on the card already: its parameters may be those of another deployment.
+    for (const plan::ImagePartition& partition :
+         deployment_.records.at(endpoint(position).image).partitions) {
+      if (partition.parameters_unit.empty()) continue;
+      MILLRACE_TRY(open_card.card->give_parameters(partition.parameters_unit,
+                                                   deployment_.parameters.at(partition.name)));
+      open_card.parameters.fetch_add(1);
+    }
     MILLRACE_TRY(write_links(position));
-    return cards_[position].card->start_supervisor();
+    return open_card.card->start_supervisor();
   };
   return released_unless_ok(position, all());
 }

@@ -100,8 +100,6 @@ class Fleet {
   const plan::Endpoint& endpoint(std::uint32_t position) const {
     return deployment_.plan.endpoints[binding_.cards[position].endpoint];
   }
-  Status make_units(std::uint32_t position);
-  Status give_parameters(std::uint32_t position);
   Status released_unless_ok(std::uint32_t position, Status status);
 
   const plan::LoadedDeployment& deployment_;

@@ -30,18 +30,6 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   return traffic;
 }
 
-/// For each kind of device, the largest amount of memory that one of its images needs.
-Result<std::map<std::string, std::uint64_t>> memory_of_devices(const LoadedDeployment& deployment) {
-  std::map<std::string, std::uint64_t> memory;
-  for (const auto& image : deployment.plan.images) {
-    MILLRACE_ASSIGN(const auto view, parse_xclbin(deployment.images.at(image.name)));
-    MILLRACE_ASSIGN(const auto needed, memory_bytes(view));
-    auto& most = memory[image.device];
-    most = std::max({most, needed, kLeastMemoryBytes});
-  }
-  return memory;
-}
-
 /// Appends cards and cables for one replica.
 void add_replica(const Deployment& deployment, const std::string& behind, Cluster& cluster) {
   std::vector<std::string> endpoints, cards;
@@ -81,9 +69,13 @@ Result<Cluster> emulated_cluster_for(const LoadedDeployment& deployment, std::ui
   cluster.emulated = true;
   for (std::uint32_t i = 1; i <= replicas; ++i)
     add_replica(deployment.plan, i == 1 ? "" : "-" + std::to_string(i), cluster);
-  MILLRACE_ASSIGN(const auto memory, memory_of_devices(deployment));
-  for (const auto& [device, bytes] : memory)
-    cluster.devices[device].memory = {{"DDR[0]", bytes, kBandwidthBytesPerSecond}};
+  for (const auto& image : deployment.plan.images) {
+    MILLRACE_ASSIGN(const auto view, parse_xclbin(deployment.images.at(image.name)));
+    MILLRACE_ASSIGN(const auto needed, memory_bytes(view));
+    std::vector<MemoryBank>& banks = cluster.devices[image.device].memory;
+    const std::uint64_t most = banks.empty() ? kLeastMemoryBytes : banks[0].capacity_bytes;
+    banks = {{"DDR[0]", std::max(most, needed), kBandwidthBytesPerSecond}};
+  }
   return cluster;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/plan/packets.hpp"
+#include "runtime/plan/cluster.hpp"
 #include "runtime/rtl/bits.hpp"
 #include "runtime/rtl/executor.hpp"
 

@@ -9,7 +9,7 @@
 #include "kernels/program/packing.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/pipeline/binding.hpp"
-#include "runtime/plan/packets.hpp"
+#include "runtime/plan/cluster.hpp"
 #include "runtime/plan/parameters.hpp"
 #include "runtime/rtl/build.hpp"
 #include "runtime/rtl/executor.hpp"
