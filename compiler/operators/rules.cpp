@@ -1,7 +1,6 @@
 #include "compiler/operators/rules.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace millrace::compiler::operators {
 

@@ -1,9 +1,6 @@
 // What the passes share. Private to compiler/passes.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "compiler/graph/graph.hpp"
 #include "compiler/operators/operators.hpp"
 #include "compiler/passes/passes.hpp"

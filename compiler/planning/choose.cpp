@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "compiler/explore/partition.hpp"
 #include "compiler/planning/split_channels.hpp"

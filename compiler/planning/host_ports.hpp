@@ -2,7 +2,6 @@
 // first and last layers, so a wide layer makes the shell larger.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>

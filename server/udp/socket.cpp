@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 namespace millrace::server::udp {
 namespace {

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 
 #include "emulated_host.hpp"
 #include "kernels/reference/reference.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
-#include <set>
 
 #include "compiler/emit/rtl/text.hpp"
 #include "kernels/rtl/library.hpp"

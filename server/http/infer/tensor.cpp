@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <type_traits>
 
 #include "server/http/json_text.hpp"

@@ -2,7 +2,6 @@
 
 #include <boost/container/static_vector.hpp>
 #include <boost/url/pct_string_view.hpp>
-#include <chrono>
 #include <span>
 #include <utility>
 

@@ -4,7 +4,6 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "http_server_fixture.hpp"
 #include "server/http/connection/coding.hpp"

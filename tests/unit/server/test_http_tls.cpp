@@ -7,7 +7,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <thread>
-#include <vector>
 
 #include "certificate.hpp"
 #include "http_server_fixture.hpp"

@@ -1,9 +1,6 @@
 // The real clients against the real listener over loopback, with a bad network between them.
 #include <gtest/gtest.h>
 
-#include <random>
-#include <thread>
-
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
