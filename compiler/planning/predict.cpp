@@ -32,8 +32,9 @@ bool quickly_played(const Attempt& attempt, const explore::Solution& solution) {
   return work <= kMostPlayed;
 }
 
-/// The folding of a block of the placed program. Blocks that were explored are found by name. The others are
-/// relays, which get the slowest folding that the plan allows. Nothing: the block has no hardware.
+/// Returns the folding of a block of the placed program, or nothing if the block has no hardware. Blocks that were
+/// explored are found by name. The others are relays, which only pass a tensor on; they get the slowest folding
+/// that the plan allows.
 Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const kernels::Program& program,
                                                std::uint32_t block, double clock_hz) {
   const auto& explored = attempt.program();

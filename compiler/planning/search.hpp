@@ -33,7 +33,7 @@ Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool expla
 /// Whether the model fits if its target for latency is dropped. Splitting layers makes no frame faster.
 bool only_latency_is_missed(const Task& task, const Lowered& lowered);
 
-/// The prediction of a solution, timed as one step.
+/// Predicts the figures of a solution, and records the time that this takes as one step of the planning.
 Result<Predicted> predicted(const Task& task, Attempt attempt);
 
 /// The targets that a plan misses, in words; empty: none.

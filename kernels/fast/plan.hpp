@@ -121,7 +121,7 @@ Method method_of(const Planning& planning, const Block& block);
 Step plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool, const Form& form,
                    std::uint8_t* source, const Tensor& result, const Target& destination);
 
-/// Plans any block with natural storage for inputs and output.
+/// Plans any block. Its inputs and output are stored as Tensor says, without padding or reordering.
 Step plan_plain(const Planning& planning, const Block& block, std::byte* destination);
 
 }  // namespace millrace::kernels::fast

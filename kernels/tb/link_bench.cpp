@@ -1,4 +1,4 @@
-// Bench of the link modules: a sender and a receiver of one image, joined by simulated cables.
+// Test bench of the link modules: a sender and a receiver, both in one FPGA image, joined by simulated cables.
 //
 // The bench decodes every packet on a cable, computes its CRC bit by bit and compares its payload with
 // kernels/program/packing.hpp. The scripts are: clean frames; a change of epoch in mid-frame; lost greetings

@@ -117,7 +117,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
   Detached run(Open open);
 
   void check_deadline(Clock::time_point now) override {
-    // Mostly a frame is back long before this: to watch from its start would cost each request a system call.
+    // Most requests are answered before the first check. To watch every client from the start for a disconnect
+    // would cost a system call a request.
     if (phase_ == Phase::kWorking) return watch();
     if (now < deadline_) return;
     if (phase_ == Phase::kReading && incoming_.begun()) return transport_.cancel();  // run() answers 408

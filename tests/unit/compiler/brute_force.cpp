@@ -63,8 +63,8 @@ class Enumeration {
     return out;
   }
 
-  /// The shortest route from p to q through ascending places; of equally short ones the one over the earliest places.
-  /// Empty: there is none.
+  /// Returns the shortest route from card p to card q along which the positions of the cards ascend, or an empty
+  /// one. Of equally short routes it takes the one with the earliest positions.
   std::vector<std::uint32_t> path(std::uint32_t p, std::uint32_t q) const {
     if (p == q) return {p};
     std::vector<std::uint32_t> best;

@@ -33,8 +33,8 @@ Result<Compiled> compile(const OnnxModel& model);
 /// The first output of one frame, by kernels/reference.
 std::vector<float> run(const kernels::Program& program, const std::vector<float>& input);
 
-/// Compiles, runs a few random frames, compares. `tolerance` in the output's own unit. Gives the program for
-/// further looks.
+/// Compiles the model, runs a few random frames, and compares the outputs with what the operators mean, within
+/// `tolerance` in the unit of the outputs. Returns the program so that the test can inspect it.
 kernels::Program expect_meaning(const OnnxModel& model, double tolerance = 0);
 
 std::size_t count_blocks(const kernels::Program& program, const char* name);

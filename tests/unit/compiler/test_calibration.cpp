@@ -78,7 +78,7 @@ TEST(Calibration, CatalogueIsWithinTenPercentOfTheMeasuredWeightLoaders) {
 }
 
 /// Whole words of the memory, or of a cable, a beat: their units are wires or shift registers.
-TEST(Calibration, CatalogueIsWithinTwelvePercentOfTheMeasuredWidePorts) {
+TEST(Calibration, CatalogueIsWithinTwelvePercentOfTheResourcesMeasuredForWidePorts) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(measurements.ok() && catalog.ok());

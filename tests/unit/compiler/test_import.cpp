@@ -134,7 +134,8 @@ TEST(Import, RefusesAModelWhoseWeightsAreMissing) {
   EXPECT_NE(g.error().message().find("weights are missing"), std::string::npos) << g.error().message();
 }
 
-/// Puts the weights of small_model() into a file beside it; its location, to be set.
+/// Moves the weights of small_model() into a file beside it. Returns the entry for the location of that file,
+/// which the caller sets.
 onnx::StringStringEntryProto* make_external(OnnxModel& m) {
   for (auto& t : *m.proto().mutable_graph()->mutable_initializer()) {
     if (t.name() != "w_q") continue;

@@ -144,7 +144,7 @@ std::string line_of(const std::string& page, const std::string& start) {
   return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
 }
 
-TEST_F(Served, ThePageHasEverySeries) {
+TEST_F(Served, ThePageOfMetricsHasEverySeries) {
   const auto model = make("m", "1");
   ASSERT_TRUE(registry.publish(model).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
