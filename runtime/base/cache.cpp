@@ -34,7 +34,7 @@ Error failed(const fs::path& path, const std::string& what, int code) {
                          : "; set MILLRACE_CACHE to a folder of yours"));
 }
 
-/// Locks a file. The lock is released with the descriptor, or by the kernel if the process dies.
+/// Locks a file. Closing the descriptor releases the lock; so does the kernel if the process dies.
 Result<Descriptor> take_lock(const fs::path& path, const std::function<void()>& waiting = {},
                              const std::stop_token& stop = {}) {
   Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -60,14 +60,14 @@ Status make_folder(const fs::path& path) {
   return {};
 }
 
-/// Refuses a folder that holds other files, because the cache creates, clears and locks folders below its
+/// Refuses a folder that holds other files, because the cache creates, deletes and locks folders below its
 /// root.
 Status check_own(const fs::path& root) {
   std::error_code code;
   const auto other = [](const fs::directory_entry& entry) { return entry.path().filename() != "lost+found"; };
   if (std::none_of(fs::directory_iterator(root, code), {}, other)) return {};
-  // Checked last: if another process turns the folder into a cache meanwhile, `locks` is the first file it
-  // creates.
+  // `locks` is checked last: if another process makes the folder a cache meanwhile, `locks` is the first file
+  // that it creates.
   if (fs::is_directory(root / kLocks, code)) return {};
   return Error(ErrorCode::kEnvironment,
                root.string() +
@@ -95,7 +95,7 @@ Result<Cache> Cache::open(const fs::path& given) {
   std::error_code code;
   fs::path root = fs::absolute(given, code).lexically_normal();
   if (code) return failed(given, "tell where it is", code.value());
-  if (!root.has_filename() && root != root.root_path()) root = root.parent_path();  // "folder/"
+  if (!root.has_filename() && root != root.root_path()) root = root.parent_path();  // "x/" -> "x"
   if (root == root.root_path())
     return Error(ErrorCode::kEnvironment, root.string() + " cannot be a cache; give a folder of its own");
   MILLRACE_TRY(make_folder(root.parent_path()));
@@ -109,7 +109,7 @@ Result<Cache> Cache::open(const fs::path& given) {
                      ": other users can change this cache, and what is in it gets run; make it "
                      "yours and writable by you alone (chmod 700), or set MILLRACE_CACHE");
   MILLRACE_TRY(check_own(root));
-  // kLocks first: see check_own().
+  // kLocks must be created first: see check_own().
   for (const char* folder : {kLocks, "tmp"}) MILLRACE_TRY(make_folder(root / folder));
   if (::access((root / "tmp").c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
   return Cache(root);

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Incremental SHA-256. Not thread-safe.
+/// Computes a SHA-256 digest of bytes that arrive in several parts. Not thread-safe.
 class Sha256 {
  public:
   Sha256();
@@ -20,14 +20,14 @@ class Sha256 {
   Sha256& update(std::span<const std::byte> bytes);
   Sha256& update(std::string_view text);
 
-  /// The digest of all bytes given. Nothing may follow.
+  /// Returns the digest of all bytes added so far. No other call may follow.
   std::array<std::byte, 32> finish();
 
  private:
   void* context_;
 };
 
-/// 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 digest as 64 lower-case hexadecimal digits.
 std::string sha256_hex(std::span<const std::byte> bytes);
 std::string sha256_hex(std::string_view text);
 std::string to_hex(std::span<const std::byte> bytes);

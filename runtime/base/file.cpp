@@ -41,20 +41,20 @@ int sync_directory(const fs::path& path) {
   return ::fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-/// The folder of `path`, and the beginning of the names of temporary files there.
+/// Returns the folder of `path`, and the prefix of the names of temporary files that are written there.
 std::pair<fs::path, std::string> temporaries_beside(const fs::path& path) {
   fs::path absolute = fs::absolute(path).lexically_normal();
   if (!absolute.has_filename()) absolute = absolute.parent_path();
   return {absolute.parent_path(), "." + absolute.filename().string() + ".tmp"};
 }
 
-/// A name that no other thread or process uses.
+/// Returns a name that no other thread or process uses.
 std::string unique_name(const std::string& prefix) {
   static std::atomic<unsigned> counter{0};
   return prefix + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
 }
 
-/// Opens `file` for writing, with these flags too, and writes the bytes. Errors name `path`.
+/// Opens `file` for writing, with `flags` in addition, and writes the bytes. Error messages name `path`.
 Status write_bytes(const fs::path& file, const fs::path& path, std::span<const std::byte> bytes, int flags,
                    bool sync = false) {
   Descriptor fd(::open(file.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | flags, 0644));
@@ -81,8 +81,8 @@ bool is_at(const Descriptor& fd, const fs::path& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/// Removes the directories that killed processes claimed. A living process holds the lock of its own, so the
-/// process ids in the names do not matter.
+/// Removes directories that killed processes claimed. A living process holds a lock on each directory that it
+/// claimed, so the process ids in the names do not matter.
 void remove_unclaimed(const fs::path& parent, const std::string& prefix) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(parent, code)) {
@@ -92,7 +92,7 @@ void remove_unclaimed(const fs::path& parent, const std::string& prefix) {
   }
 }
 
-/// Opens a regular file; `size` is its length.
+/// Opens a regular file into `fd` and sets `size` to its length.
 Status open_regular(const fs::path& path, Descriptor& fd, std::uint64_t& size) {
   // Opening a FIFO without a writer would block, and so would reading it.
   fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -119,7 +119,7 @@ Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t lim
   };
   if (size > limit_bytes) return too_long();
 
-  // One byte more than the file should have, to detect its end.
+  // Reads one byte more than the file should have, to detect that the file ends there.
   std::vector<std::byte> bytes(static_cast<std::size_t>(size) + 1);
   std::size_t filled = 0;
   while (true) {
@@ -167,7 +167,7 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return directory_error(path);
-    // A rename would replace a device or pipe for everybody who uses it.
+    // Renaming a file over a device or pipe would replace it for everybody who uses it.
     if (!S_ISREG(info.st_mode)) return write_bytes(path, path, bytes, 0);
     std::error_code code;
     target = fs::canonical(path, code);
@@ -252,14 +252,14 @@ Result<ClaimedDirectory> claim_directory(const fs::path& parent, const std::stri
   while (true) {
     const fs::path path = parent / unique_name(prefix);
     if (::mkdir(path.c_str(), 0777) != 0) {
-      if (errno == EEXIST) continue;  // left by a dead process with the same id
+      if (errno == EEXIST) continue;  // a dead process with the same id left this directory
       return os_error(parent, "create a directory in it", errno);
     }
     Descriptor lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock.get() < 0 && errno != ENOENT) return os_error(path, "open", errno);
     if (lock.get() < 0) continue;
-    // On a file system without locks no process removes directories either, because that needs the same lock.
-    // If another process removed this one before it was locked, try the next name.
+    // On a file system without locks no process removes directories, because removal needs the same lock. If
+    // another process removed this directory before it was locked, the next name is tried.
     const bool locked = ::flock(lock.get(), LOCK_EX) == 0;
     if (!locked || is_at(lock, path)) return ClaimedDirectory(path, std::move(lock));
   }
@@ -281,7 +281,7 @@ Status write_directory_atomically(const fs::path& target,
   if (!claimed.ok()) return claimed.error();
   const fs::path& temporary = claimed->path();
   MILLRACE_TRY(fill(temporary));
-  // One syncfs() for all files: an fsync() for each of hundreds of files takes seconds on a busy disk.
+  // One syncfs() covers all files: an fsync() for each of hundreds of files takes seconds on a busy disk.
   if (::syncfs(claimed->descriptor()) != 0) return os_error(temporary, "sync", errno);
   const auto rename_with = [&](unsigned flags) {
     return ::syscall(SYS_renameat2, AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) == 0
@@ -290,7 +290,7 @@ Status write_directory_atomically(const fs::path& target,
   };
   const int code = unfinished->put_in_place(target, [&] {
     const int done = rename_with(RENAME_NOREPLACE);
-    return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // `temporary` is then the old directory
+    return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // then `temporary` is the old directory
   });
   if (code != 0) return os_error(target, "put the directory in place", code);
   sync_directory(folder);

@@ -1,4 +1,4 @@
-// Files and directories: whole reads with a bound, writes that are complete or absent.
+// Reads whole files up to a size limit, and writes files and directories that are either complete or absent.
 #pragma once
 
 #include <unistd.h>
@@ -18,42 +18,42 @@
 
 namespace millrace {
 
-/// Reads the whole file. kNotFound; kEnvironment (permission, I/O); kInvalidInput for a directory, pipe or
-/// device, on which it does not block, and for a file longer than `limit_bytes`, for which it allocates
-/// nothing.
+/// Reads the whole file. kNotFound if it does not exist; kEnvironment for a lack of permission or an I/O
+/// error; kInvalidInput for a directory, pipe or device (without blocking), and for a file longer than
+/// `limit_bytes` (without allocating).
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 
-/// Reads `bytes` bytes from `offset` on. Errors as above, and kInvalidInput if the file ends before.
+/// Reads `bytes` bytes from `offset` on. Errors as of read_file(), kInvalidInput if the file ends earlier.
 Result<std::string> read_file_part(const std::filesystem::path& path, std::uint64_t offset,
                                    std::uint64_t bytes);
 
-/// Writes a temporary file beside `path`, syncs it and renames it to `path`. So `path` has the old or the new
-/// content at any time, never a part. Writes through links, and directly into a pipe or device. kInvalidInput
-/// for a directory, kResourceExhausted if the disk is full.
+/// Writes a temporary file next to `path`, syncs it and renames it to `path`. So `path` has the old or the
+/// new content at any time, never a part. Follows symbolic links; writes directly into a pipe or device.
+/// kInvalidInput for a directory, kResourceExhausted if the disk is full.
 Status write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Creates a file inside a directory that write_directory_atomically() fills. Does not sync: that function
-/// syncs the whole directory. The file must not exist. Errors as above.
+/// Creates a file inside a directory that write_directory_atomically() fills. Does not sync, because
+/// write_directory_atomically() syncs the whole directory. The file must not exist. Errors as above.
 Status write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_new_file(const std::filesystem::path& path, std::string_view text);
-/// For the same use: a directory with its parents; a copy, which must not exist yet.
+/// Also for write_directory_atomically(): makes a directory and its parents; copies to a new path.
 Status make_folders(const std::filesystem::path& path);
 Status copy_new_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Writes a file for a tool that reads it at once: neither synced nor atomic. kNotFound if its folder is
-/// missing, kEnvironment, kResourceExhausted if the disk is full.
+/// Writes a file that another program reads immediately. The file is neither synced nor replaced atomically.
+/// kNotFound if its folder is missing, kEnvironment, kResourceExhausted if the disk is full.
 Status write_scratch_file(const std::filesystem::path& path, std::string_view text);
 
-/// Whether a file can be written at `path`, as far as can be known. For output that comes after minutes of
-/// work.
+/// Checks, as far as possible, whether a file can be written at `path`. Called before minutes of work whose
+/// output goes there.
 Status check_file_place(const std::filesystem::path& path);
 
 /// A file descriptor that its owner closes.
 class Descriptor {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}  // negative: none
+  explicit Descriptor(int fd) : fd_(fd) {}  // a negative `fd` means no descriptor
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -61,7 +61,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   int get() const { return fd_; }
-  /// The object must not hold a descriptor.
+  /// Takes over `fd`. This object must not hold a descriptor already.
   void reset(int fd) { fd_ = fd; }
   /// Closes the descriptor and returns 0 or errno. Some file systems report a full disk only here.
   int close() {
@@ -74,7 +74,7 @@ class Descriptor {
   int fd_;
 };
 
-/// A directory that only this process writes to. The destructor removes it.
+/// A directory to which only this process writes. The destructor removes the directory.
 class ClaimedDirectory {
  public:
   ClaimedDirectory(ClaimedDirectory&& other) noexcept
@@ -88,25 +88,25 @@ class ClaimedDirectory {
   ClaimedDirectory(std::filesystem::path path, Descriptor lock)
       : path_(std::move(path)), lock_(std::move(lock)) {}
   std::filesystem::path path_;
-  Descriptor lock_;  // on the directory; the kernel releases it if the process dies
+  Descriptor lock_;  // locks the directory; the kernel releases the lock if the process dies
 };
 
-/// Makes a new directory <parent>/<prefix>.<pid>.<n>, with its parents. Removes those of the same prefix that
-/// killed processes left. Errors as of write_file_atomically().
+/// Makes a new directory <parent>/<prefix>.<pid>.<n> and its parents. Removes directories with the same
+/// prefix that killed processes left behind. Errors as of write_file_atomically().
 Result<ClaimedDirectory> claim_directory(const std::filesystem::path& parent, const std::string& prefix);
 
-/// Lets `fill` write a temporary directory beside `target`, syncs its file system and renames it to `target`.
-/// After a crash or a loss of power the old or the new directory is there, never a part. An existing `target`
-/// is exchanged and then removed. On failure `target` is unchanged and nothing is left behind. If a process
-/// is killed in between, the next call for the same target removes what that process left.
+/// Lets `fill` write a temporary directory next to `target`, syncs its file system and renames it to `target`.
+/// After a crash or power loss, `target` is the whole old or the whole new directory. An existing `target` is
+/// swapped out and then removed. A failure leaves `target` unchanged and nothing behind. If the process is
+/// killed, the next call for the same target removes the temporary directory that was left behind.
 ///
 /// `fill` must change the directory only by write_new_file(), make_folders(), copy_new_file() or a child
 /// process that it waits for, so that an interruption (interruption.hpp) can remove the directory.
 Status write_directory_atomically(const std::filesystem::path& target,
                                   const std::function<Status(const std::filesystem::path& temporary)>& fill);
 
-/// The checksums of all files below a directory, as `sha256sum` prints them: a line each, sorted by their path.
-/// Leaves out the file `except`. Errors as of read_file(), for files over 2 GiB too.
+/// Returns the checksums of all files below a directory in the format of `sha256sum`: one line for each file,
+/// sorted by path. Leaves out the file `except`. Errors as of read_file(), and kInvalidInput over 2 GiB.
 Result<std::string> sha256_sums(const std::filesystem::path& directory, std::string_view except = {});
 
 /// A new empty directory below the system's temporary directory. The destructor removes it with its content.

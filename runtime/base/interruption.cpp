@@ -16,21 +16,21 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
-constexpr char kEnd = 0;  // no signal has this number
+constexpr char kEnd = 0;  // a byte in the pipe that ends the thread; no signal has this number
 
-int pipe_write = -1;  // the signal handler's end
+int pipe_write = -1;  // the end of the pipe to which the signal handler writes
 std::array<struct sigaction, kSignals.size()> old_actions;
 
 struct State {
-  // Shared for each change of files. After a signal, one thread holds it exclusively for ever.
+  // Held shared during each change of files. After a signal, one thread holds it exclusively until the end.
   std::shared_mutex changes;
-  std::mutex mutex;  // protects what follows
+  std::mutex mutex;  // protects the members below
   std::vector<fs::path> unfinished;
   std::vector<fs::path> written;
-  bool handled = false;  // without a handler `written` would grow for ever
+  bool handled = false;  // whether a handler exists: without one, `written` would grow without limit
 };
 
-/// Never destroyed: threads may still write while the process ends.
+/// The state is never destroyed, because threads may still write files while the process ends.
 State& state() {
   static State& made = *new State;
   return made;
@@ -72,7 +72,7 @@ void wait_for_signal(int from, const InterruptionHandler::Say& say) {
 
 InterruptionHandler::InterruptionHandler(Say say) {
   std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;  // the signals then end the process as they always do
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;  // without the pipe, the signals end the process as usual
   ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
   read_ = ends[0];
   pipe_write = ends[1];
@@ -94,7 +94,7 @@ InterruptionHandler::~InterruptionHandler() {
   if (read_ < 0) return;
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &old_actions[i], nullptr);
   [[maybe_unused]] const auto sent = ::write(pipe_write, &kEnd, 1);
-  thread_.join();  // if a signal came before, this waits until it has ended the process
+  thread_.join();  // after a signal, this waits until the thread has ended the process
   ::close(pipe_write);
 }
 
@@ -117,7 +117,7 @@ int Unfinished::put_in_place(const fs::path& target, const std::function<int()>&
   if (const int code = rename(); code != 0) return code;
   const std::lock_guard lock(state().mutex);
   if (!state().handled) return 0;
-  // A path inside another unfinished one is not in place yet.
+  // A path inside another unfinished directory is not yet in its final location.
   const auto holds = [&](const fs::path& outer) {
     return outer != temporary_ &&
            std::mismatch(outer.begin(), outer.end(), target.begin(), target.end()).first == outer.end();

@@ -1,7 +1,7 @@
 // Removes unfinished files and directories before Ctrl-C, SIGTERM or SIGHUP ends the process.
 //
-// The functions of file.hpp register their temporaries here. Without an InterruptionHandler the signals keep
-// their meaning and registering costs next to nothing.
+// The functions of file.hpp register their temporary files here. Without an InterruptionHandler the signals
+// keep their usual effect, and registering costs almost nothing.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,16 @@
 
 namespace millrace {
 
-/// Handles SIGINT, SIGTERM and SIGHUP, unless the process was started with the signal ignored (nohup). On the
-/// first signal a thread removes everything Unfinished, calls `say` and ends the process by the same signal,
-/// so that a shell sees exit code 130, 143 or 129. One object a process; the thread that runs the command
-/// owns it.
+/// Handles SIGINT, SIGTERM and SIGHUP, except a signal that the process was started to ignore (nohup). On the
+/// first signal a thread removes all Unfinished files, calls `say` and ends the process by the same signal,
+/// so that a shell sees exit code 130, 143 or 129. A process has at most one handler; the thread that runs
+/// the command owns it.
 class InterruptionHandler {
  public:
-  /// `written`: the files and directories that were put in place before the signal, and stay.
+  /// `written` lists the files and directories that were complete before the signal; they are kept.
   using Say = std::function<void(int signal, const std::vector<std::filesystem::path>& written)>;
   explicit InterruptionHandler(Say say);
-  /// Restores the signals. Does not return after a signal: the process ends.
+  /// Restores the previous signal actions. If a signal came before, does not return: the process ends.
   ~InterruptionHandler();
   InterruptionHandler(const InterruptionHandler&) = delete;
   InterruptionHandler& operator=(const InterruptionHandler&) = delete;
@@ -31,13 +31,13 @@ class InterruptionHandler {
   std::thread thread_;
 };
 
-/// Hold the result while you change files below something Unfinished, for one change. An interruption waits
-/// until it is released, and no change begins after an interruption. Holders do not wait for each other. A
-/// thread must not hold two.
+/// Returns a lock to hold during one change of files below an Unfinished file or directory. An interruption
+/// waits until the lock is released; after an interruption no change begins. Several threads can hold such
+/// locks at once. A thread must not hold two.
 [[nodiscard]] std::shared_lock<std::shared_mutex> hold_off_interruption();
 
-/// A temporary file or directory that is to be renamed. An interruption removes it with its content. Any
-/// thread. One may be inside another.
+/// A temporary file or directory that will be renamed. An interruption removes it with its content. Usable
+/// from any thread. One Unfinished directory may be inside another.
 class Unfinished {
  public:
   explicit Unfinished(std::filesystem::path temporary);
@@ -45,8 +45,8 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  /// Calls `rename`, which renames the temporary to `target` and returns 0 or an errno, and returns its
-  /// result. An interruption comes before or after, not during the call.
+  /// Calls `rename`, which renames the temporary to `target` and returns 0 or an errno, and returns the same
+  /// value. An interruption happens either before or after the call, never during it.
   int put_in_place(const std::filesystem::path& target, const std::function<int()>& rename);
 
  private:

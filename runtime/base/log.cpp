@@ -32,8 +32,8 @@ bool writes_to_journal() {
          stream == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
-/// Writes a line's priority for the journal, "<4>", before the line (sd-daemon(3)), for `journalctl -p
-/// warning`.
+/// Writes the line's priority for the journal, "<4>", before the line (sd-daemon(3)). `journalctl -p warning`
+/// filters by it.
 class JournalPriority final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -67,7 +67,7 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-/// Appends a JSON string. Text that is not UTF-8 is taken for Latin-1, so that every line is valid JSON.
+/// Appends a JSON string. Text that is not UTF-8 is read as Latin-1, so that every line is valid JSON.
 void append_quoted(std::string& out, std::string_view text) {
   const bool utf8 = is_utf8(text);
   out += '"';
@@ -94,7 +94,7 @@ struct Kept {
 };
 
 Kept& kept() {
-  static auto* const instance = new Kept;  // never destroyed: threads may log to the end
+  static auto* const instance = new Kept;  // never destroyed, because threads may log until the process ends
   return *instance;
 }
 
@@ -107,7 +107,7 @@ void keep(Level level, std::string_view component, std::string_view message) {
   if (kept().entries.size() > kKept) kept().entries.pop_front();
 }
 
-// In the order of Level.
+// The names and spdlog levels, in the order of enum Level.
 constexpr std::pair<std::string_view, spdlog::level::level_enum> kLevels[] = {
     {"debug", spdlog::level::debug},
     {"info", spdlog::level::info},
@@ -119,7 +119,7 @@ spdlog::level::level_enum level_of(Level level) {
   return kLevels[static_cast<std::size_t>(level)].second;
 }
 
-/// Quotes the value only if its end would be unclear otherwise.
+/// Appends a field's value, in quotes only if its end would otherwise be unclear.
 void append_text(std::string& out, std::string_view text) {
   const std::string shown = printable(text);
   if (shown.find_first_of(" \"=") == std::string::npos)

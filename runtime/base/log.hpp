@@ -1,6 +1,6 @@
-// The program's log on stderr: one line an event, as text or JSON. If stderr is systemd's journal, each line
-// begins with its priority. A line may carry fields: members of the JSON object, or " name=value" after the
-// text. Any thread.
+// The program's log on stderr: one line for each event, as text or JSON. If stderr is systemd's journal, each
+// line begins with its priority. A line may carry fields: members of the JSON object, or " name=value" after
+// the text. All functions but configure() may be called on any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace millrace::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 
-/// Call it at start, before other threads exist. Default: kInfo, text.
+/// Sets level and format. Call it at start, before other threads exist. Without the call: kInfo and text.
 void configure(Level level, bool json);
 
-/// Changes the level from now on. Any thread.
+/// Changes the least level that is logged. Any thread.
 void set_level(Level level);
 
-/// Whether lines of this level are written. Ask before a line that is expensive to make. Any thread.
+/// Whether lines of this level are written. Ask before a message that is expensive to build. Any thread.
 bool enabled(Level level);
 
-/// "debug", "info", "warning", "error", "off"; false for anything else.
+/// Parses "debug", "info", "warning", "error" or "off" into `level`; returns false for any other text.
 bool parse_level(std::string_view text, Level& level);
 
-/// `component` names the part of the program ("card", "pipeline", "http"); `message` is one line.
+/// Writes a line. `component` is the part of the program ("card", "pipeline", "http"); `message` is one line.
 void debug(std::string_view component, std::string_view message);
 void info(std::string_view component, std::string_view message);
 void warning(std::string_view component, std::string_view message);
@@ -38,16 +38,16 @@ struct Entry {
   std::string component, message;
 };
 
-/// The last 64 warnings and errors, oldest first, at any level. Long messages are cut.
+/// Returns the last 64 warnings and errors, oldest first, whatever the level is. Long messages are cut.
 std::vector<Entry> recent();
 
-/// `name`: letters, digits and '_'. A field is left out if its text is empty or its number is not finite.
+/// A field of a log line. `name`: letters, digits, '_'. An empty text or infinite number is left out.
 struct Field {
   std::string_view name;
   std::variant<std::string_view, std::uint64_t, double> value;
 };
 
-/// A line with fields, by which JSON logs are searched. The message alone must say what happened.
+/// Writes a line with fields, by which JSON logs can be searched. The message alone must say what happened.
 void write(Level level, std::string_view component, std::string_view message,
            std::initializer_list<Field> fields);
 

@@ -20,7 +20,7 @@ Error bad(const std::filesystem::path& path, const std::string& what) {
   return Error(ErrorCode::kInvalidInput, path.string() + ": not a usable .npy file: " + what);
 }
 
-/// The text after `'key':` in the header's dictionary literal.
+/// Returns the text after `'key':` in the header's dictionary literal, or nothing.
 std::optional<std::string_view> value_of(std::string_view header, std::string_view key) {
   const std::string quoted = "'" + std::string(key) + "'";
   auto at = header.find(quoted);
@@ -52,7 +52,7 @@ std::optional<std::vector<std::uint64_t>> parse_shape(std::string_view text) {
   }
 }
 
-/// Bytes of one element of a simple little-endian type: "<f4" -> 4.
+/// Returns the bytes of one element of a simple little-endian type ("<f4" -> 4), or nothing for other types.
 std::optional<std::uint64_t> bytes_of(std::string_view descr) {
   if (descr.size() != 3) return std::nullopt;
   const char order = descr[0], kind = descr[1], size = descr[2];

@@ -36,7 +36,7 @@ struct Pipe {
   }
 };
 
-/// Runs in the child between fork and exec, so it calls only async-signal-safe functions.
+/// Turns the forked child into the program. Before exec it calls only async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, const char* directory, int output, int failure, pid_t parent,
                          int niceness) {
   int code = 0;
@@ -53,7 +53,7 @@ struct Pipe {
       ::dup2(output, STDERR_FILENO) < 0 || (*directory != '\0' && ::chdir(directory) != 0)) {
     code = errno;
   } else {
-    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // CLOSE_RANGE_CLOEXEC: `failure` must survive until exec
+    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // CLOSE_RANGE_CLOEXEC: `failure` must stay open until exec
     ::execv(arguments[0], arguments);
     code = errno;
   }
@@ -61,7 +61,7 @@ struct Pipe {
   ::_exit(127);
 }
 
-/// Reads until the end of the pipe, or until a request to stop.
+/// Reads the child's output until the pipe ends or a stop is requested.
 void read_all(int from, std::string& output, const ChildWatch& watch = {}) {
   std::array<char, 65536> part;
   while (!watch.stop.stop_requested()) {

@@ -1,4 +1,4 @@
-// Runs programs of the machine, such as compilers, to their end and collects their output and exit code.
+// Runs installed programs, such as compilers, waits until they end, and collects their output and exit code.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ namespace millrace {
 
 struct ChildOutcome {
   int exit_code = -1;  // -1: a signal ended the program
-  int signal = 0;      // the signal that ended the program; 0: none
-  std::string output;  // standard output and error together, the last megabyte
+  int signal = 0;      // the signal that ended the program, or 0
+  std::string output;  // the last megabyte of standard output and standard error together
   bool ok() const { return signal == 0 && exit_code == 0; }
 };
 
@@ -25,15 +25,15 @@ std::optional<std::filesystem::path> find_program(std::string_view name);
 
 /// Options of run_child().
 struct ChildWatch {
-  std::stop_token stop = {};                             // on a request to stop, the child is killed
-  std::function<void(std::string_view)> on_output = {};  // gets each part of the output as it comes
-  int niceness = 0;                                      // lower priority, as nice(1)
+  std::stop_token stop = {};                             // a stop request kills the child
+  std::function<void(std::string_view)> on_output = {};  // is called with each part of the output
+  int niceness = 0;                                      // lowers the child's priority, as nice(1) does
 };
 
-/// Runs `command` in `directory` (empty: the current one) and waits for its end. The child inherits the
-/// environment and no descriptors. It gets SIGTERM if the calling thread ends first. `command[0]` is a path.
-/// kEnvironment if the program cannot be started, kResourceExhausted if there are no descriptors or processes
-/// left. Any thread.
+/// Runs `command` in `directory` (if empty, in the current one) and waits until it ends. `command[0]` is a
+/// path. The child inherits the environment but no descriptors. It gets SIGTERM if the calling thread ends
+/// first. kEnvironment if the program cannot be started, kResourceExhausted if no descriptors or processes
+/// are left. Any thread.
 Result<ChildOutcome> run_child(const std::vector<std::string>& command,
                                const std::filesystem::path& directory = {}, const ChildWatch& watch = {});
 

@@ -10,7 +10,7 @@ struct Described {
   int exit_code;
 };
 
-// In the order of ErrorCode.
+// The name and exit code of each error, in the order of enum ErrorCode.
 constexpr Described kCodes[] = {
     {"invalid_input", 2},     {"not_found", 2},          {"unsupported", 2},
     {"does_not_fit", 1},      {"resource_exhausted", 1}, {"unavailable", 1},

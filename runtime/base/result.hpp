@@ -1,8 +1,8 @@
 // Errors: a code that a program can act on, and a message that a person can act on.
 //
-// A function that can fail because of its input or environment returns Result<T>; assert() is for our own
-// bugs. A message names the thing at fault and the remedy: "cluster three.yaml:7: unknown key 'cabels'; known
-// keys: cables, cards, name".
+// A function that can fail because of its input or environment returns Result<T>; assert() checks for bugs of
+// Millrace itself. A message names the cause and the remedy: "cluster three.yaml:7: unknown key 'cabels';
+// known keys: cables, cards, name".
 #pragma once
 
 #include <cassert>
@@ -15,24 +15,24 @@
 namespace millrace {
 
 enum class ErrorCode {
-  kInvalidInput,       // malformed, wrong shape, unknown key: the caller must change what was given
-  kNotFound,           // no such file, model, tensor, card
-  kUnsupported,        // understood, but not something Millrace does (yet)
-  kDoesNotFit,         // what was asked for does not hold: too few resources, targets not met, bytes differ
-  kResourceExhausted,  // a bound was reached (queue, slots, memory, disk): may pass
-  kUnavailable,        // a card is lost, draining, loading: may pass
+  kInvalidInput,       // malformed, wrong shape, unknown key: the caller must change the input
+  kNotFound,           // no such file, model, tensor or card
+  kUnsupported,        // understood, but Millrace cannot do it (yet)
+  kDoesNotFit,         // the request cannot be met: too few resources, missed targets, different bytes
+  kResourceExhausted,  // a limit was reached (queue, slots, memory, disk); may succeed later
+  kUnavailable,        // a card is lost, draining or loading; may succeed later
   kDeadlineExceeded,   // the deadline passed before the answer
-  kCancelled,          // the caller went away, or stop was asked for
-  kCorrupt,            // a checksum or a structure of ours does not hold
-  kEnvironment,        // something the machine should have is missing: library, device, permission, port
-  kInternal,           // our bug
+  kCancelled,          // the caller went away or requested a stop
+  kCorrupt,            // a checksum or a data structure of Millrace is wrong
+  kEnvironment,        // the machine lacks something: library, device, permission, port
+  kInternal,           // a bug of Millrace
 };
 
-/// Short stable name, for logs and JSON: "invalid_input".
+/// Returns the code's short name for logs and JSON, which never changes: "invalid_input".
 std::string_view to_string(ErrorCode code);
 
-/// Process exit code for an error that ends a command: 1 does not hold or fit, 2 bad input, 3 environment, 70
-/// our bug.
+/// Returns the exit code of a command that ends with this error: 1 if the request cannot be met, 2 for bad
+/// input, 3 for the environment, 70 for a bug of Millrace.
 int exit_code(ErrorCode code);
 
 class Error {
@@ -42,7 +42,7 @@ class Error {
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  /// The same error seen from further out: "<context>: <message>".
+  /// Returns the same error with the caller's context before the message: "<context>: <message>".
   Error within(std::string_view context) const {
     return Error(code_, std::string(context) + ": " + message_);
   }
@@ -52,7 +52,7 @@ class Error {
   std::string message_;
 };
 
-/// A T or an Error. The caller must test ok() before it calls value().
+/// Holds either a T or an Error. The caller must test ok() before it calls value().
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -110,7 +110,7 @@ using Status = Result<void>;
 
 }  // namespace millrace
 
-/// Returns the error of `expr` from the current function, if `expr` failed.
+/// Evaluates `expr`. If it failed, returns its error from the current function.
 #define MILLRACE_TRY(expr)                                                        \
   do {                                                                            \
     if (auto try_status_ = (expr); !try_status_.ok()) return try_status_.error(); \
@@ -118,7 +118,7 @@ using Status = Result<void>;
 
 #define MILLRACE_CONCAT_INNER(a, b) a##b
 #define MILLRACE_CONCAT(a, b) MILLRACE_CONCAT_INNER(a, b)
-/// MILLRACE_ASSIGN(auto x, make_x()): x on success, else returns the error from the current function.
+/// MILLRACE_ASSIGN(auto x, make_x()) sets x on success, else returns the error from the current function.
 #define MILLRACE_ASSIGN(declaration, expr)                                                                 \
   auto MILLRACE_CONCAT(try_result_, __LINE__) = (expr);                                                    \
   if (!MILLRACE_CONCAT(try_result_, __LINE__).ok()) return MILLRACE_CONCAT(try_result_, __LINE__).error(); \

@@ -41,7 +41,7 @@ std::vector<PassedSocket> take_passed_sockets() {
     const auto colon = names.find(':');
     std::string name = names.substr(0, colon);
     names = colon == std::string::npos ? "" : names.substr(colon + 1);
-    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) continue;  // nothing was passed there
+    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) continue;  // no descriptor was passed under this number
     out.push_back({name.empty() ? "unknown" : std::move(name), fd});
   }
   return out;
@@ -55,7 +55,7 @@ bool notify(std::string_view state) {
   const std::size_t length = std::strlen(path);
   if (length >= sizeof to.sun_path) return false;
   std::memcpy(to.sun_path, path, length);
-  if (to.sun_path[0] == '@') to.sun_path[0] = '\0';  // in the abstract namespace
+  if (to.sun_path[0] == '@') to.sun_path[0] = '\0';  // '@' means a socket in the abstract namespace
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);

@@ -16,19 +16,19 @@ struct PassedSocket {
   int fd = -1;       // close-on-exec; the caller closes it
 };
 
-/// The sockets that $LISTEN_PID, $LISTEN_FDS and $LISTEN_FDNAMES pass to this process. Removes the variables,
-/// so that no child takes the sockets for its own; a second call returns none. Call it before other threads
-/// exist.
+/// Returns the sockets that $LISTEN_PID, $LISTEN_FDS and $LISTEN_FDNAMES pass to this process. Removes the
+/// variables, so that no child process uses the sockets; a second call returns none. Call it before other
+/// threads exist.
 std::vector<PassedSocket> take_passed_sockets();
 
-/// Sends "READY=1", "STOPPING=1" or "STATUS=…" to $NOTIFY_SOCKET. False if there is no such socket, or if it
-/// cannot be reached. Any thread.
+/// Sends "READY=1", "STOPPING=1" or "STATUS=…" to $NOTIFY_SOCKET. Returns false if there is no such socket or
+/// it cannot be reached. Any thread.
 bool notify(std::string_view state);
 
-/// Sends "RELOADING=1" with the time that systemd requires.
+/// Sends "RELOADING=1" with the monotonic time that systemd requires.
 bool notify_reloading();
 
-/// The longest interval between two "WATCHDOG=1" ($WATCHDOG_USEC), if a watchdog supervises this process.
+/// Returns the longest time allowed between two "WATCHDOG=1" ($WATCHDOG_USEC), or nothing without a watchdog.
 std::optional<std::chrono::microseconds> watchdog_interval();
 
 }  // namespace millrace::service
