@@ -95,7 +95,7 @@ class ClaimedDirectory {
 /// prefix that killed processes left behind. Errors as of write_file_atomically().
 Result<ClaimedDirectory> claim_directory(const std::filesystem::path& parent, const std::string& prefix);
 
-/// Lets `fill` write a temporary directory next to `target`, syncs its file system and renames it to `target`.
+/// Lets `fill` write a temporary folder next to `target`, syncs its file system and renames it to `target`.
 /// After a crash or power loss, `target` is the whole old or the whole new directory. An existing `target` is
 /// swapped out and then removed. A failure leaves `target` unchanged and nothing behind. If the process is
 /// killed, the next call for the same target removes the temporary directory that was left behind.

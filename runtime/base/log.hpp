@@ -41,7 +41,7 @@ struct Entry {
 /// Returns the last 64 warnings and errors, oldest first, whatever the level is. Long messages are cut.
 std::vector<Entry> recent();
 
-/// A field of a log line. `name`: letters, digits, '_'. An empty text or infinite number is left out.
+/// A field of a log line. `name`: letters, digits, '_'. Empty texts and NaN or infinite numbers are left out.
 struct Field {
   std::string_view name;
   std::variant<std::string_view, std::uint64_t, double> value;

@@ -1,13 +1,13 @@
-// One FPGA as a pipeline drives it: load an image, start units, read and write the control registers.
+// One FPGA card as a pipeline uses it: load an FPGA image, start units, read and write control registers.
 //
-// The contract is abstract so that a pipeline can be tested with cards that fail on command. open() returns
-// the one implementation that ships. It uses only XRT's public C++ API. XRT decides whether an Alveo or an
-// emulated card answers. runtime/plan/image_abi.hpp defines the units and registers of an image.
+// The interface is abstract so that a pipeline can be tested with cards that fail on command. open() returns
+// the implementation for real use, which calls only XRT's public C++ API; XRT decides whether an Alveo or an
+// emulated card answers. runtime/plan/image_abi.hpp defines the units and registers of an FPGA image.
 //
 // Threads. A slot of a unit (Ingress, Egress) belongs to one thread at a time; only that thread may start its
-// runs. For each card, only one thread at a time may be inside Egress::wait() or Card::wait_supervisor(): XRT
-// 2.13 admits one waiter to the driver and blocks the others behind it. Any thread may call read(), write()
-// and info() at any time.
+// runs. For each card, only one thread at a time may be inside Egress::wait() or Card::wait_supervisor(),
+// because XRT 2.13 lets one thread wait in the driver and blocks all further ones. Any thread may call
+// read(), write() and info() at any time.
 #pragma once
 
 #include <chrono>
@@ -25,35 +25,35 @@
 namespace millrace::runtime::card {
 
 enum class RunState {
-  kDone,     // completed, or never started
-  kRunning,  // not completed yet
+  kDone,     // the run completed or was never started
+  kRunning,  // the run has not completed yet
   kFailed,   // XRT ended the run with an error: the card is lost
 };
 
-/// An input port that the host feeds: `slots` buffers, each with a run. All arguments of a run except epoch
-/// and sequence are set once.
+/// An input port that the host feeds. Each of its `slots` slots has a buffer and a run. All arguments of a
+/// run except epoch and sequence are set once.
 class Ingress {
  public:
   virtual ~Ingress() = default;
 
-  /// Host memory of the slot, exactly one frame of the port. Do not write to it while the slot's run is
-  /// kRunning.
+  /// Returns the slot's host memory, which is exactly one frame of the port. Do not write to this memory
+  /// while the slot's run is kRunning.
   virtual std::span<std::byte> buffer(std::uint32_t slot) = 0;
 
   /// Copies the slot's buffer to the card and starts its run. Allocates nothing. kUnavailable: the card is
   /// lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
-  /// The state of the slot's last run. Does not wait.
+  /// Returns the state of the slot's last run. Does not wait.
   virtual RunState state(std::uint32_t slot) = 0;
 };
 
-/// An output port that the host reads, with slots like those of an Ingress.
+/// An output port that the host reads. It has slots like an Ingress.
 class Egress {
  public:
   virtual ~Egress() = default;
 
-  /// Starts the slot's run, which takes the frame (epoch, sequence). kUnavailable: the card is lost.
+  /// Starts the slot's run, which receives the frame (epoch, sequence). kUnavailable: the card is lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
   /// Waits until the slot's run ends, for about `bound` at most. The wait can be longer while other runs of
@@ -64,91 +64,91 @@ class Egress {
   /// wait() returned kDone.
   virtual Result<plan::abi::StatusTrailer> fetch(std::uint32_t slot) = 0;
 
-  /// The payload in host memory, after fetch() and until the slot is started again.
+  /// Returns the payload in host memory. Valid after fetch() and until the slot is started again.
   virtual std::span<const std::byte> payload(std::uint32_t slot) const = 0;
 };
 
 struct CardInfo {
-  std::uint32_t index = 0;  // XRT's index
+  std::uint32_t index = 0;  // the card's number in XRT
   std::string bdf;          // "0000:03:00.1"; empty if XRT does not report it
   std::string name;         // the shell's or the emulator's name; empty if XRT does not report it
-  std::string image_uuid;   // of the loaded image; empty if there is none
+  std::string image_uuid;   // the loaded image's uuid; empty if no image is loaded
 };
 
-/// What XRT measures on a board. A value is absent if XRT does not measure it, as on emulated cards.
+/// Values that XRT measures on a board. A value is absent if XRT does not measure it, as on emulated cards.
 struct Sensors {
-  std::optional<double> temperature_celsius;  // the hottest of its sensors
-  std::optional<double> power_watts;          // of the whole board
+  std::optional<double> temperature_celsius;  // of the hottest sensor
+  std::optional<double> power_watts;          // drawn by the whole board
 };
 
 class Card {
  public:
-  /// Releases the card for other owners. Units made by it must already be destroyed. The image stays on the
-  /// card.
+  /// Releases the card for other owners. Units that this card made must already be destroyed. The loaded
+  /// image stays on the card.
   virtual ~Card() = default;
 
-  /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns true if the card was
-  /// programmed; XRT does not program an image again that the card already runs. Units of an earlier load
-  /// must already be destroyed. kCorrupt: XRT rejects the bytes, or the image has another ABI version.
+  /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns whether the card was
+  /// programmed: XRT does not program an image that the card already runs. Units of an earlier load must
+  /// already be destroyed. kCorrupt: XRT rejects the bytes, or the image has another ABI version.
   /// kEnvironment: XRT cannot load the image.
   virtual Result<bool> load(std::span<const std::byte> image) = 0;
 
-  /// Releases what load() opened (control registers, supervisor). Required before another load(). Idempotent.
+  /// Closes what load() opened (control registers, supervisor). Required before the next load(). Idempotent.
   virtual void unload() = 0;
 
-  /// `unit` is a plan::ImagePort::compute_unit. `bytes` is the size of the port's frame in storage form.
+  /// Opens a unit. `unit` is a plan::ImagePort::compute_unit, `bytes` the port's frame size in storage form.
   virtual Result<std::unique_ptr<Ingress>> make_ingress(const std::string& unit, std::uint64_t bytes,
                                                         std::uint32_t slots) = 0;
   virtual Result<std::unique_ptr<Egress>> make_egress(const std::string& unit, std::uint64_t bytes,
                                                       std::uint32_t slots) = 0;
 
-  /// Gives a partition the parameters that its image does not contain. `file` has the format of
-  /// plan/parameters.hpp. It is copied to the card and stays there until unload(). `unit` is a
-  /// plan::ImagePartition::parameters_unit. Blocks until the card has taken the file: 10 s at most, and 20 µs
-  /// more for each byte. No frame of the partition may be under way; the card drops the frames that the
+  /// Loads the parameters of a partition whose image does not contain them. `file` has the format of
+  /// plan/parameters.hpp; its copy stays on the card until unload(). `unit` is a
+  /// plan::ImagePartition::parameters_unit. Blocks until the card has read the file: at most 10 s, and 20 µs
+  /// more for each byte. The pipeline must have no frame in this partition; the card drops frames that the
   /// partition holds. kCorrupt: the file has another format, or the card rejects it. kUnavailable: the card
-  /// is lost or does not answer. kUnsupported: this card takes no parameters.
+  /// is lost or does not answer. kUnsupported: this card loads no parameters.
   virtual Status give_parameters(const std::string& unit, std::span<const std::byte> file) {
     static_cast<void>(file);
     return Error(ErrorCode::kUnsupported, unit + ": this card takes no parameters");
   }
 
-  /// Registers of millrace_control (image_abi.hpp). kUnavailable: no image is loaded, or the card is lost.
+  /// Reads a register of millrace_control (image_abi.hpp). kUnavailable: no image or no card any more.
   virtual Result<std::uint32_t> read(std::uint32_t offset) = 0;
   virtual Status write(std::uint32_t offset, std::uint32_t value) = 0;
 
-  /// The supervisor's run ends only when it has a fault to report. wait_supervisor() returns kDone if there
-  /// is a report, or kFailed.
+  /// Starts the supervisor's run, which ends only when the card has a fault to report. wait_supervisor()
+  /// returns kDone if there is a report, or kFailed.
   virtual Status start_supervisor() = 0;
   virtual RunState wait_supervisor(std::chrono::milliseconds bound) = 0;
-  /// True once the supervisor's run has ended, with or without a report. Does not wait.
+  /// Whether the supervisor's run has ended, with or without a report. Does not wait.
   virtual bool supervisor_ended() = 0;
   virtual plan::abi::FaultReport fault_report() = 0;
 
   virtual CardInfo info() = 0;
 
-  /// Reads the board's sensors. Slow. Any thread.
+  /// Reads the board's sensors, which is slow. Any thread.
   virtual Sensors sensors() { return {}; }
 };
 
-/// Names a device to the functions below: by its PCIe address, or by XRT's index if `bdf` is empty.
+/// Identifies a device by its PCIe address or, if `bdf` is empty, by XRT's index.
 struct Address {
   std::uint32_t index = 0;
   std::string bdf;
 };
 
-/// Opens the card. A process can open a card once. kResourceExhausted: another Card of this process holds it.
-/// kNotFound: XRT has no such device. kInvalidInput: `bdf` is no PCIe address. kEnvironment: XRT has the
-/// device but cannot open it, or XRT has no devices at all.
+/// Opens a device. A process can open each device once. kResourceExhausted: another Card of this process
+/// holds it. kNotFound: XRT has no such device. kInvalidInput: `bdf` is not a PCIe address. kEnvironment: XRT
+/// has the device but cannot open it, or XRT has no devices at all.
 Result<std::unique_ptr<Card>> open(const Address& address);
 
 /// Whether a Card of this process holds the device.
 bool is_open(const Address& address);
 
-/// UUID of the device's image, whoever holds the device. Empty if there is no image or no such device.
+/// Returns the uuid of the device's image, whoever holds the device; empty without an image or device.
 std::string image_uuid(const Address& address);
 
-/// Every device that XRT lists, in the order of XRT's indices. Opens each for a moment.
+/// Lists every device of XRT, in the order of XRT's indices. Opens each device for a moment.
 Result<std::vector<CardInfo>> enumerate();
 
 }  // namespace millrace::runtime::card

@@ -41,7 +41,7 @@ DevicePool& DevicePool::instance() {
   return *pool;
 }
 
-/// `problem` tells whether it worked.
+/// Opens the device. If that fails, `problem` says why.
 void DevicePool::Known::open(unsigned index) {
   try {
     device = xrt::device(index);
@@ -62,7 +62,7 @@ void DevicePool::open_all() {
   } catch (const std::exception&) {
     reported = 0;
   }
-  // Some system classes do not implement the report. If XRT reports no devices, count those that open.
+  // Some XRT systems do not report the number of devices. If XRT reports none, counts the devices that open.
   for (unsigned index = 0; index < kMostDevices && (reported == 0 || index < reported); ++index) {
     Known known;
     known.open(index);

@@ -1,4 +1,4 @@
-// Private to this folder: the process's xrt::device objects, one per device, and which of them are held.
+// Private to this folder: the process's xrt::device objects, one for each device, and which are in use.
 #pragma once
 
 #include <exception>
@@ -13,27 +13,27 @@
 
 namespace millrace::runtime::card {
 
-/// Keeps device objects until the process ends. XRT 2.13 keeps a thread for every device object it ever saw,
-/// so closing and reopening a device would leak a thread each time. Opens all devices when the first one is
-/// used: XRT looks devices up in an unlocked table whenever a run starts, and changes the table when it sees
-/// a new device. Any thread.
+/// Keeps device objects until the process ends. XRT 2.13 keeps a thread for every device object, so closing
+/// and reopening a device would leak a thread each time. Opens all devices when the first one is used:
+/// whenever a run starts, XRT looks devices up in a table without a lock, and XRT changes the table when it
+/// sees a new device. Any thread.
 class DevicePool {
  public:
   static DevicePool& instance();
 
-  /// XRT's index for an address. kInvalidInput: it is no PCIe address. kNotFound: XRT lists no such device.
+  /// Returns XRT's index of a device. kInvalidInput: not a PCIe address. kNotFound: XRT lists no such device.
   Result<unsigned> index_of(const Address& address);
 
-  /// kResourceExhausted: the device is held. kNotFound: XRT has no such device. kEnvironment: XRT cannot open
-  /// it.
+  /// Returns the device and marks it as held. kResourceExhausted: the device is already held. kNotFound: XRT
+  /// has no such device. kEnvironment: XRT cannot open the device.
   Result<xrt::device> acquire(unsigned index);
   void release(unsigned index);
   bool is_held(unsigned index);
 
-  /// Returns the device without holding it.
+  /// Returns the device without marking it as held.
   Result<xrt::device> peek(unsigned index);
 
-  /// The number of devices that XRT has.
+  /// Returns the number of devices that XRT has.
   unsigned count();
 
  private:
@@ -52,11 +52,11 @@ class DevicePool {
   std::mutex mutex_;
   // Protected by mutex_:
   bool opened_ = false;
-  std::vector<Known> devices_;  // by index
-  std::string why_none_;        // if XRT has no device: its error for the first one
+  std::vector<Known> devices_;  // by XRT's index
+  std::string why_none_;        // XRT's error for the first device, if XRT has none
 };
 
-/// A fact that XRT reports about a device; an empty string if XRT cannot tell.
+/// Returns a property that XRT reports about a device, or an empty string if XRT does not know it.
 template <xrt::info::device fact>
 std::string info_of(const xrt::device& device) {
   try {
@@ -65,9 +65,9 @@ std::string info_of(const xrt::device& device) {
     return "";
   }
 }
-/// The UUID of the device's image, likewise.
+/// Returns the uuid of the device's image, or an empty string if XRT does not know it.
 std::string image_uuid_of(const xrt::device& device);
-/// All that XRT reports about a device.
+/// Returns everything that XRT reports about a device.
 CardInfo info_of(unsigned index, const xrt::device& device);
 
 }  // namespace millrace::runtime::card

@@ -22,13 +22,13 @@ struct LinkCounters {
   std::uint64_t packets = 0, bytes = 0, stalls = 0;
 };
 
-/// Takes row `index` out of service, writes it, and reads it back. kEnvironment: the row reads back
-/// differently.
+/// Disables the link of row `index`, writes the row, and reads it back. kEnvironment: the values read back
+/// differ from those written.
 Status write_link_row(Card& card, std::uint32_t index, const LinkRow& row);
 Status enable_link(Card& card, std::uint32_t index, bool enabled);
 Result<LinkCounters> read_link(Card& card, std::uint32_t index);
 
-/// Reads a 64-bit counter from two registers. A carry between the two reads does not falsify the result.
+/// Reads a 64-bit counter from two registers, correctly even if the low one overflows between the reads.
 Result<std::uint64_t> read_counter(Card& card, std::uint32_t low_offset, std::uint32_t high_offset);
 
 }  // namespace millrace::runtime::card

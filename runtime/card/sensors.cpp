@@ -21,7 +21,7 @@ const json::value* find(const json::value& in, const char* key) {
   return object == nullptr ? nullptr : object->if_contains(key);
 }
 
-/// The text of a member; empty if there is none. XRT writes every value as a text.
+/// Returns the text of a member, or an empty text if it is absent. XRT writes every value as a text.
 std::string_view text_of(const json::value& in, const char* key) {
   const json::value* member = find(in, key);
   const auto* text = member == nullptr ? nullptr : member->if_string();

@@ -6,11 +6,11 @@
 
 namespace millrace::runtime::card {
 
-/// xrt::info::device::electrical -> `power_consumption_watts`. Nothing if XRT does not report it ("N/A", an
-/// error message, or no JSON).
+/// Parses xrt::info::device::electrical and returns `power_consumption_watts`. Returns nothing if XRT does
+/// not report the value ("N/A", an error message, or text that is not JSON).
 std::optional<double> power_watts_of(std::string_view electrical);
 
-/// xrt::info::device::thermal -> the hottest sensor that is present. Nothing if none is present.
+/// Parses xrt::info::device::thermal and returns the hottest sensor, or nothing if no sensor is present.
 std::optional<double> hottest_celsius_of(std::string_view thermal);
 
 }  // namespace millrace::runtime::card

@@ -1,4 +1,4 @@
-// The Card implementation that ships. It uses XRT's public C++ API and turns every XRT exception into an
+// The Card implementation for real use. It calls XRT's public C++ API and converts every XRT exception to an
 // error.
 #include <cstring>
 #include <exception>
@@ -22,12 +22,12 @@ namespace abi = plan::abi;
 
 namespace {
 
-// The name of a compute unit as XRT expects it: "millrace_ingress:{p0_in0}".
+// Returns a compute unit's name in the form that XRT expects: "millrace_ingress:{p0_in0}".
 std::string unit_name(const char* kernel, const char* unit) {
   return std::string(kernel) + ":{" + unit + "}";
 }
 
-/// Runs `action` and turns an exception of XRT into an error with this code.
+/// Runs `action` and converts an exception of XRT to an error with the given code.
 template <class Action>
 auto guarded(ErrorCode code, const char* what, Action action) -> decltype(action()) {
   try {
@@ -43,7 +43,7 @@ constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// The memory bank of an argument. XRT's own types disagree about its sign.
+// Converts an argument's memory bank, whose type is signed in one XRT function and unsigned in another.
 xrt::memory_group bank(int group_id) {
   return static_cast<xrt::memory_group>(group_id);
 }
@@ -70,7 +70,7 @@ RunState wait_for(const xrt::run& run, std::chrono::milliseconds bound) {
   }
 }
 
-/// A slot of a unit: a buffer, its host mapping, and a run whose constant arguments are set.
+/// A slot of a unit: a buffer, the buffer's host mapping, and a run whose constant arguments are set.
 struct Slot {
   xrt::bo buffer;
   std::byte* mapped = nullptr;
@@ -78,11 +78,11 @@ struct Slot {
   bool started = false;
 };
 
-// Both kinds of unit have the same arguments at the same offsets.
+// Ingress and egress units have the same arguments at the same offsets.
 static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
               +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
 
-/// The compute unit of an input port or of an output port. Its owner sees only the interface of that kind.
+/// The compute unit of an input port or an output port. Callers see it as an Ingress or as an Egress only.
 class Unit final : public Ingress, public Egress {
  public:
   Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, bool feeds,
@@ -298,7 +298,7 @@ class XrtCard final : public Card {
   }
 
   static constexpr std::uint64_t kLargestFrame = 1U << 31U;
-  /// A simulated card loads parameters word by word, some hundred kilobytes a second if nothing else runs.
+  /// A simulated card loads parameters word by word: some hundred kilobytes a second if nothing else runs.
   static constexpr std::chrono::milliseconds parameter_timeout(std::uint64_t bytes) {
     return std::chrono::milliseconds(10'000 + bytes / 50);
   }
@@ -307,12 +307,12 @@ class XrtCard final : public Card {
   const unsigned index_;
   xrt::device device_;
 
-  // Of the owner's thread:
+  // Used only by the owner's thread:
   xrt::uuid image_;
   xrt::kernel supervisor_kernel_;
   xrt::bo report_;
   xrt::run supervisor_;
-  std::vector<xrt::bo> parameters_;  // the partitions may still read them
+  std::vector<xrt::bo> parameters_;  // kept, because the partitions may still read them
 
   std::mutex control_mutex_;
   // Protected by control_mutex_:

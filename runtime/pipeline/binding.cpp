@@ -14,7 +14,7 @@ namespace abi = plan::abi;
 namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-// A cluster in which this many tries do not find a binding is answered like one that has none.
+// After this many attempts without a binding, the search reports that the cluster has none.
 constexpr std::uint64_t kMostTries = 1'000'000;
 
 std::string quoted(const std::string& text) {
@@ -78,7 +78,7 @@ class Binder {
     return {};
   }
 
-  // The common failure, too few cards of a kind, deserves its own words.
+  // Returns the error for the common failure: too few cards of a device kind.
   Status check_kinds() const {
     std::map<std::string, std::uint32_t> needed;
     for (std::uint32_t position = 0; position < binding_.cards.size(); ++position) {
@@ -110,14 +110,14 @@ class Binder {
         [&](const auto& c) { return (c.a.card == a && c.b.card == b) || (c.a.card == b && c.b.card == a); }));
   }
 
-  // Channels that run between two places, one way.
+  // Returns the number of channels in one direction between two endpoints.
   std::uint32_t channels_between(std::uint32_t from, std::uint32_t to) const {
     return static_cast<std::uint32_t>(std::count_if(edges_.begin(), edges_.end(), [&](const BoundChannel& e) {
       return e.producer == from && e.consumer == to;
     }));
   }
 
-  // The first channel that the cables of `card` cannot carry to the places assigned so far.
+  // Returns the first channel that no cable of `card` can carry to the cards assigned so far, or nothing.
   std::optional<std::uint32_t> uncabled(std::uint32_t position, std::uint32_t card) const {
     for (const BoundChannel& edge : edges_) {
       if (edge.producer != position && edge.consumer != position) continue;
@@ -130,7 +130,7 @@ class Binder {
     return std::nullopt;
   }
 
-  // The order in which cards are tried for an endpoint: those it need not program first.
+  // Returns the order in which cards are tried for an endpoint: first the cards that already hold its image.
   std::vector<std::uint32_t> order_of(std::uint32_t position) const {
     const plan::Image* const image = deployment_.find_image(endpoint(position).image);
     std::vector<std::uint32_t> order;
@@ -145,7 +145,7 @@ class Binder {
     if (position == binding_.cards.size()) return true;
     const std::vector<std::uint32_t>& order = order_[position % positions_];
     auto from = order.begin();
-    // Copies are alike: the first card of one comes after that of the one before.
+    // Copies are interchangeable: the first card of each copy comes after the first card of the copy before.
     if (position >= positions_ && position % positions_ == 0)
       from = std::find(order.begin(), order.end(), binding_.cards[position - positions_].card);
     for (; from != order.end(); ++from) {
@@ -184,8 +184,8 @@ class Binder {
     return Error(ErrorCode::kDoesNotFit, message);
   }
 
-  // Row of the link table at one end of a channel. A port that feeds several channels has a row for each, in
-  // the order of the channels.
+  // Returns the row of the link table at one end of a channel. A port that feeds several channels has one row
+  // for each of them, in the order of the channels.
   Result<std::uint32_t> row_of(std::uint32_t position, const plan::PortRef& ref, plan::PortKind kind,
                                std::uint32_t channel) const {
     const bool sends = kind == plan::PortKind::kLinkSend;
@@ -214,7 +214,7 @@ class Binder {
     const std::string& from = cluster_.cards[binding_.cards[bound.producer].card].name;
     const std::string& to = cluster_.cards[binding_.cards[bound.consumer].card].name;
 
-    // Of several cables, the one that carries least this way so far.
+    // Among several cables, choose the one that carries the fewest channels in this direction so far.
     std::uint32_t best = kNone;
     bool best_forward = true;
     for (std::uint32_t index = 0; index < cluster_.cables.size(); ++index) {
@@ -227,7 +227,7 @@ class Binder {
       best = index;
       best_forward = forward;
     }
-    assert(best != kNone);  // assign() saw that there is room
+    assert(best != kNone);  // assign() made sure that there is room
     Load& load = loads_[{best, best_forward}];
     const plan::Cable& cable = cluster_.cables[best];
     card::LinkRow row{0, load.channels, channel.packet_bytes, channel.credits};
@@ -251,11 +251,11 @@ class Binder {
   const plan::Cluster& cluster_;
   const std::uint32_t copies_;
   const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds_;
-  std::uint32_t positions_ = 0;  // of one copy; those of the others follow
+  std::uint32_t positions_ = 0;  // endpoints with a card in one copy; later copies follow
   std::vector<bool> free_;
-  std::vector<std::vector<std::uint32_t>> order_;         // by position of one copy
-  std::vector<BoundChannel> edges_;                       // without their rows
-  std::map<std::pair<std::uint32_t, bool>, Load> loads_;  // (cable, from a to b)
+  std::vector<std::vector<std::uint32_t>> order_;         // indexed by the endpoint's position in one copy
+  std::vector<BoundChannel> edges_;                       // rows are not assigned yet
+  std::map<std::pair<std::uint32_t, bool>, Load> loads_;  // key: (cable, whether from end a to end b)
   std::uint64_t tries_ = 0;
   std::uint32_t deepest_ = 0;
   std::optional<std::uint32_t> deepest_channel_;

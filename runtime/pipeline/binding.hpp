@@ -1,4 +1,4 @@
-// Chooses a card of the cluster for each endpoint of a plan, and the rows of its link table. Pure: accesses
+// Chooses a card of the cluster for each endpoint of a plan, and the rows of the card's link table. Accesses
 // no card. An endpoint needs a card of its device kind, and a channel between two endpoints needs a cable
 // between their cards.
 #pragma once
@@ -28,7 +28,7 @@ struct BoundCard {
   std::vector<BoundLinkPort> links;
 };
 
-/// A channel on a cable. Indices into Binding::cards.
+/// A channel that a cable carries. `producer` and `consumer` are indices into Binding::cards.
 struct BoundChannel {
   std::uint32_t channel = 0;  // index into deployment.channels
   std::uint32_t producer = 0, producer_row = 0;
@@ -40,14 +40,14 @@ struct Binding {
   std::vector<BoundChannel> channels;
 };
 
-/// Whether a channel travels on a cable (and not through host memory).
+/// Whether a channel uses a cable (and not host memory).
 bool is_link(const plan::Channel& channel);
 
-/// The cards of one pipeline, chosen so that `copies` of it get cards of their own. `records`: of every image
-/// of the plan, by the image's name. `is_free`: whether a card may be used. `holds`: whether the image is on
-/// the card already; such cards are tried first. kDoesNotFit names the endpoint, the kind and the channel
-/// that no free card serves; kInvalidInput if an image lacks a port of the plan; kUnsupported for channels
-/// that links cannot carry yet. The plan and the records are those of a LoadedDeployment.
+/// Chooses the cards of one pipeline so that `copies` pipelines can have different cards. `records` has the
+/// record of every image of the plan, by the image's name. `is_free` says whether a card may be used. `holds`
+/// says whether a card has the image already; such cards are tried first. kDoesNotFit names the endpoint,
+/// device kind and channel without a free card; kInvalidInput if an image lacks a port of the plan;
+/// kUnsupported for channels that links cannot carry yet. Plan and records are those of a LoadedDeployment.
 Result<Binding> bind_endpoints(
     const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
     const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,

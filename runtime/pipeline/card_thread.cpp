@@ -1,5 +1,5 @@
-// A card's thread. It waits for the card's results and passes them on. If the card has no results for the
-// host, it waits for the supervisor's run. No other thread waits for the card.
+// The thread of one card. It waits for the card's results and passes them on. If the card has no results for
+// the host, the thread waits for the supervisor's run. No other thread waits for the card.
 #include <cstring>
 
 #include "runtime/pipeline/engine.hpp"
@@ -10,7 +10,7 @@ namespace abi = plan::abi;
 
 namespace {
 
-// How long a wait in XRT lasts before the thread checks its flags. A card ends the wait early.
+// How long the thread waits in XRT before it checks its flags. A result of the card ends the wait early.
 constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::milliseconds kBetweenSessions{2};
 constexpr std::chrono::milliseconds kDrainAtEnd{500};
@@ -56,8 +56,8 @@ void Engine::card_loop(std::uint32_t position) {
         continue;
       }
     }
-    // A thread must wait in XRT between sessions too, or XRT does not report the ends of other runs of the
-    // card.
+    // A thread must wait in XRT between sessions too: otherwise XRT does not report when other runs of the
+    // card end.
     const card::RunState state =
         fleet_.card(position).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;
@@ -65,8 +65,8 @@ void Engine::card_loop(std::uint32_t position) {
   }
 }
 
-// `epoch` is the one that the session began with. If a flush raises it meanwhile, runs started here belong to
-// the old epoch and are flushed too.
+// Handles results in frame order. `epoch` is the epoch at the session's start. If a flush raises the epoch
+// meanwhile, runs started here belong to the old epoch and are flushed too.
 void Engine::serve_results(std::uint32_t position, std::uint64_t first, std::uint32_t epoch) {
   const auto serve = [&](std::uint64_t sequence) {
     for (const std::uint32_t index : fleet_.egresses_of(position))

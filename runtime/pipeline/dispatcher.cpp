@@ -53,13 +53,13 @@ void Dispatcher::add(std::shared_ptr<Pipeline> replica) {
   changed();
 }
 
-// The hot path begins here. It allocates nothing, and takes mutex_ only if no replica has a free slot.
+// The hot path begins here. It allocates nothing, and locks mutex_ only if no replica has a free slot.
 Status Dispatcher::submit(Frame& frame) {
   const Clock::time_point now = Clock::now();
   const bool handed_over = std::exchange(frame.handed_over, false);
   if (waiting_.load() == 0 && state_.load(std::memory_order_acquire) == State::kServing) {
     auto taken = replicas_.offer(frame, now);
-    // Replicas also refuse because they stop after hold(), hand_over() or refuse() of just now.
+    // Replicas also refuse frames because they stop after a recent hold(), hand_over() or refuse().
     if (taken && (taken->ok() || taken->error().code() != ErrorCode::kUnavailable ||
                   state_.load(std::memory_order_acquire) == State::kServing))
       return std::move(*taken);
@@ -88,7 +88,7 @@ Status Dispatcher::submit_slowly(Frame& frame, bool handed_over, Clock::time_poi
   return next->submit(frame);
 }
 
-/// Makes a frame wait. A frame that another version handed over was accepted there, so it finds room.
+/// Queues a frame. A frame handed over by another model version is queued even if the queue is full.
 Status Dispatcher::queue(Lock& lock, FrameQueue& in, Frame& frame, bool handed_over, Clock::time_point now) {
   const bool holding = &in == &held_;
   frame.status = {};
@@ -107,7 +107,7 @@ Status Dispatcher::queue(Lock& lock, FrameQueue& in, Frame& frame, bool handed_o
   }
   if (!holding) {
     waiting_.store(queue_.size());
-    // No frame was offered a slot that became free before this store.
+    // Slots that became free before waiting_ was stored have not been offered to any waiting frame yet.
     give_out(lock);
   }
   lock.unlock();
@@ -157,7 +157,7 @@ void Dispatcher::fail(const FrameQueue::Entry& entry, Status status) {
   if (frame.on_complete != nullptr) frame.on_complete(frame, frame.context);
 }
 
-/// Takes all frames out at once, so that frames that come meanwhile do not fail too.
+/// Removes all frames before it fails them, so that frames that arrive meanwhile do not fail too.
 void Dispatcher::fail_all(Lock& lock, FrameQueue& in, const Error& error) {
   std::vector<FrameQueue::Entry> failed;
   while (!in.empty()) failed.push_back(in.pop());
@@ -176,7 +176,7 @@ void Dispatcher::cancel(Frame& frame) {
       lock.unlock();
       return fail({&frame, Clock::now(), {}}, Error(ErrorCode::kCancelled, "cancelled while it waited"));
     }
-    // The successor can cancel the frame only once it has it.
+    // The successor can cancel the frame only after it has received the frame.
     handed_.wait(lock, [&] { return in_hand_ != &frame; });
     next = successor_;
   }
@@ -262,7 +262,7 @@ void Dispatcher::finish(std::chrono::milliseconds bound) {
     stop_by_ = std::min(stop_by_, end);
     drained_.notify_all();
     const bool first = !std::exchange(finishing_, true);
-    if (!first && !stopping_replicas_) return;  // the first call goes on until the earlier bound
+    if (!first && !stopping_replicas_) return;  // the first call waits until the earlier bound
     while (first && !queue_.empty() && Clock::now() < stop_by_) {
       const Clock::time_point earliest = stop_by_;
       drained_.wait_until(lock, earliest);

@@ -1,10 +1,10 @@
-// Where the frames of a deployment wait: the one queue in front of its replicas, one or several.
+// The one queue in which frames of a deployment wait for a slot of its replicas.
 //
 //   submit() ─▶ the replica with most free slots
 //      └─ all slots taken ─▶ queue ─▶ the replica that frees a slot
 //      └─ hold() was called ─▶ held frames ─▶ hand_over(): the successor, the next version of the model
 //
-// A replica that loses a card fails the frames it has in flight; waiting frames go to the others. If all
+// A replica that loses a card fails the frames on its cards; waiting frames go to other replicas. If all
 // replicas are lost, waiting frames fail and submit() refuses.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Takes the frames of a dispatcher that handed over. Any thread.
+/// Receives the frames of a dispatcher that was told to hand_over(). Any thread.
 class Successor {
  public:
   virtual ~Successor() = default;
@@ -29,60 +29,60 @@ class Successor {
   virtual void cancel(Frame& frame) = 0;
 };
 
-/// Threads: any may call the functions of Pipeline, refuse() and finish(); add(), retire(), hold() and
-/// hand_over() by one at a time. The dispatcher alone uses its replicas.
+/// Threads: any thread may call the functions of Pipeline, refuse() and finish(). Only one thread at a time
+/// may call add(), retire(), hold() and hand_over(). Only the dispatcher uses its replicas.
 class Dispatcher final : public Pipeline, private Watcher {
  public:
-  /// Opens `replicas` pipelines over a deployment, each on cards of its own: all of them, or none. Errors as of
-  /// Pipeline::open().
+  /// Opens `replicas` pipelines for a deployment, each on different cards: either all of them or none. Errors
+  /// as of Pipeline::open().
   static Result<std::unique_ptr<Dispatcher>> open(
       const std::shared_ptr<const plan::LoadedDeployment>& deployment, const plan::Cluster& cluster,
       const PipelineOptions& options, std::uint32_t replicas = 1);
 
-  /// `queue_capacity`: frames that may wait for a slot and, from hold() on, as many for the successor.
+  /// `queue_capacity`: how many frames may wait for a slot and, after hold(), how many for the successor.
   Dispatcher(std::shared_ptr<Pipeline> first, std::uint32_t queue_capacity);
-  ~Dispatcher() override;  // as stop(0)
+  ~Dispatcher() override;  // like stop(0)
 
-  // Replicas.
+  // Functions that change the replicas.
 
-  /// The replica serves frames from now on.
+  /// Adds a replica, which receives frames from now on.
   void add(std::shared_ptr<Pipeline> replica);
 
-  /// As ReplicaSet::retire(). The last replica is not retired; finish() stops it.
+  /// As ReplicaSet::retire(), but never returns the last replica; finish() stops that replica.
   std::shared_ptr<Pipeline> retire() { return replicas_.retire(); }
 
   std::size_t size() const { return replicas_.size(); }
 
-  /// The number of replicas that the caller of add() and retire() aims at; 1 until it is set. Any thread.
+  /// Records the number of replicas that the caller of add() and retire() wants; initially 1. Any thread.
   void want(std::uint32_t count) { wanted_.store(count); }
   std::uint32_t wanted() const { return wanted_.load(); }
 
-  // From this version of the model to the next. Frames accepted before always complete here.
+  // Functions that switch from this model version to the next. Frames already accepted complete here.
 
-  /// From now on frames are held until hand_over() or refuse(), within their deadlines.
+  /// From now on frames are held until hand_over(), refuse() or their deadlines.
   void hold();
 
-  /// Gives held frames to the successor, the most urgent first, then what comes. A full queue of the
-  /// successor takes the held frames all the same. `successor` must not lead back here.
+  /// Gives held frames to the successor, the most urgent first, and then all new frames. The successor
+  /// accepts held frames even if its queue is full. `successor` must not pass frames back to this dispatcher.
   void hand_over(std::shared_ptr<Successor> successor);
 
-  /// Held frames, and those that come from now on unless there is a successor, fail with `error`.
+  /// Fails held frames with `error`, and also frames that arrive from now on unless there is a successor.
   void refuse(const Error& error);
 
-  /// Completes accepted frames, but for held ones, within `bound`, fails the rest and releases the cards.
-  /// Call it after hold(), hand_over() or refuse().
+  /// Completes accepted frames except held ones within `bound`, fails the rest and releases the cards. Call
+  /// it after hold(), hand_over() or refuse().
   void finish(std::chrono::milliseconds bound);
 
-  // As Pipeline:
+  // The functions of Pipeline:
   const plan::Deployment& deployment() const override { return deployment_; }
   Status submit(Frame& frame) override;
   void cancel(Frame& frame) override;
-  bool ready() const override;  // also while frames are held
+  bool ready() const override;  // also true while frames are held
   std::chrono::milliseconds retry_after() override { return replicas_.retry_after(waiting_.load()); }
   PipelineStatus status() override;
   std::vector<FrameRecord> recent_frames() override { return replicas_.recent_frames(); }
   Result<std::unique_ptr<Pipeline>> open_again() const override { return replicas_.open_again(); }
-  void stop(std::chrono::milliseconds bound) override;  // refuse() and finish()
+  void stop(std::chrono::milliseconds bound) override;  // calls refuse() and finish()
 
  private:
   enum class State : std::uint8_t { kServing, kHolding, kHandedOver, kRefusing };
@@ -95,7 +95,7 @@ class Dispatcher final : public Pipeline, private Watcher {
   void expire(const std::stop_token& stop);
   void fail(const FrameQueue::Entry& entry, Status status);
   void fail_all(Lock& lock, FrameQueue& in, const Error& error);
-  void queue_changed();  // mutex_ is held
+  void queue_changed();  // called with mutex_ held
 
   const plan::Deployment deployment_;
   const std::uint32_t queue_capacity_;
@@ -105,18 +105,18 @@ class Dispatcher final : public Pipeline, private Watcher {
   std::atomic<std::uint32_t> waiting_{0};  // frames in queue_; written under mutex_
   std::atomic<std::uint64_t> failed_{0};   // frames that failed while they waited
 
-  std::mutex mutex_;                  // a thread that holds a replica's mutex must not take it
-  std::condition_variable_any wake_;  // an earlier deadline
-  std::condition_variable drained_;   // queue_ is empty, or an earlier bound was given
-  std::condition_variable handed_;    // in_hand_ has changed
+  std::mutex mutex_;                  // must not be locked by a thread that holds a replica's mutex
+  std::condition_variable_any wake_;  // notified when next_expiry_ becomes earlier
+  std::condition_variable drained_;   // notified when queue_ is empty or stop_by_ is earlier
+  std::condition_variable handed_;    // notified when in_hand_ has changed
   // Protected by mutex_:
-  FrameQueue queue_;                // frames that wait for a slot here
+  FrameQueue queue_;                // frames that wait for a slot of this dispatcher
   FrameQueue held_;                 // frames that wait for the successor
-  const Frame* in_hand_ = nullptr;  // the held frame that the successor is being given
+  const Frame* in_hand_ = nullptr;  // the held frame that is now being given to the successor
   std::shared_ptr<Successor> successor_;
-  Error refusal_{ErrorCode::kUnavailable, ""};  // kRefusing
+  Error refusal_{ErrorCode::kUnavailable, ""};  // the error for new frames in the state kRefusing
   Clock::time_point next_expiry_ = Clock::time_point::max();
-  Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound finish() was given
+  Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound passed to finish()
   bool finishing_ = false, stopping_replicas_ = false;
 
   std::jthread expiry_;  // fails waiting frames at their deadlines

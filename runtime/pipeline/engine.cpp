@@ -1,4 +1,4 @@
-// One frame: from submit() to on_complete.
+// The path of one frame from submit() to on_complete.
 #include "runtime/pipeline/engine.hpp"
 
 #include <algorithm>
@@ -8,11 +8,11 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// When the results of a slot are there, its ingress runs have ended. XRT may report that a little later; the
-// recovery thread asks again after this time.
+// XRT may report the end of a slot's ingress runs a little later than the slot's results. The recovery thread
+// checks again after this time.
 constexpr std::chrono::milliseconds kIngressLag{1};
 
-/// `bytes_of(i)`: how long tensor `i` must be.
+/// Checks a frame's tensors. `bytes_of(i)` is the required length of tensor `i`.
 template <class Tensors, class BytesOf>
 Status check_tensors(const char* what, const Tensors& given, const std::vector<plan::TensorSignature>& wanted,
                      BytesOf bytes_of) {
@@ -76,7 +76,7 @@ Status Engine::submit(Frame& frame) {
 std::uint32_t Engine::room() const {
   if (!ready()) return 0;
   const std::uint64_t next = next_sequence_.load(), done = done_.load();
-  if (next <= done) return options_.slots;  // a frame came and went between the two reads
+  if (next <= done) return options_.slots;  // a frame started and ended between the two reads
   return next - done < options_.slots ? options_.slots - static_cast<std::uint32_t>(next - done) : 0;
 }
 
@@ -84,7 +84,7 @@ std::optional<Status> Engine::offer(Frame& frame, Clock::time_point submitted) {
   if (Status wrong = check_frame(frame); !wrong.ok()) return wrong;
   frame.status = {};
   frame.times = {};
-  const Clock::time_point deadline = frame.deadline;  // the frame may be gone once it is taken
+  const Clock::time_point deadline = frame.deadline;  // read before another thread can complete the frame
   if (deadline <= Clock::now())
     return Error(ErrorCode::kDeadlineExceeded, "the frame's deadline has passed already");
   const std::lock_guard lock(mutex_);
@@ -109,8 +109,8 @@ void Engine::tell_watcher() {
   if (Watcher* const watcher = watcher_.load(); watcher != nullptr) watcher->changed();
 }
 
-// The hot path before the cards begins here. It allocates nothing; the caller holds mutex_; the only system calls
-// are those that start the ingress runs.
+// The hot path before the cards begins here. It allocates nothing; the caller holds mutex_; its only system
+// calls are those that start ingress runs.
 void Engine::stage(Frame& frame, Clock::time_point submitted) {
   const std::uint64_t sequence = next_sequence_++;
   Slot& slot = slot_of(sequence);
@@ -148,14 +148,14 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   for (const std::uint32_t index : schedule_.early) {
     const Schedule::Task& task = schedule_.tasks[index];
     if (task.kind != Schedule::TaskKind::kIngress) continue;
-    // If the card turns out to be lost, the frame fails with all others in flight.
+    // If the card turns out to be lost, this frame fails together with all others in flight.
     if (const Status started = start_ingress(sequence, task.index); !started.ok()) {
       note_loss(fleet_.position_of_ingress(task.index), started.error().message());
     }
   }
 }
 
-// A buffer must not be written while its ingress run goes on, even if the results are there.
+// Whether the next slot is free. Its ingress runs must have ended too, because they still read its buffers.
 bool Engine::has_free_slot() {
   if (phase_.load() != Phase::kRunning || next_sequence_ - done_.load() >= options_.slots) return false;
   const std::uint32_t slot = slot_index(next_sequence_);
@@ -194,8 +194,8 @@ Status Engine::start_ingress(std::uint64_t sequence, std::uint32_t index) {
 }
 // The hot path before the cards ends here.
 
-// The hot path after the cards begins here, on a card's thread: from a result to on_complete. The same rules
-// hold, except in the frame's callback.
+// The hot path after the cards begins here, on a card's thread: from a result to on_complete. It allocates
+// nothing and makes system calls only to start ingress runs, except in the frame's callback.
 void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
   Slot& slot = slot_of(sequence);
   for (const std::uint32_t index : schedule_.readers[value]) {
@@ -222,7 +222,7 @@ void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
 void Engine::finish(std::uint64_t sequence) {
   Slot& slot = slot_of(sequence);
   Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
-  if (frame == nullptr) return;  // it has failed already, with its deadline or a lost card
+  if (frame == nullptr) return;  // the frame already failed: deadline or lost card
   for (std::size_t i = 0; i < frame->outputs.size(); ++i) {
     std::memcpy(frame->outputs[i].data(), slot.values[schedule_.outputs[i]], frame->outputs[i].size());
   }

@@ -1,9 +1,9 @@
-// One pipeline over cards: slots, the work of one frame, and the threads. Takes a frame only into a free
-// slot; frames wait in the Dispatcher. Private to this folder and its tests.
+// One pipeline on cards: its slots, the work for each frame, and the threads. Accepts a frame only if a slot
+// is free; frames wait in the Dispatcher. Private to this folder and its tests.
 //
 // Sequence numbers are consecutive; frame n uses slot n % slots of every unit. Egress runs are started as
-// soon as their slot is free, before their frame comes. So a result meets a waiting run, and a lost card ends
-// that run, which reports the loss at once.
+// soon as their slot is free, before the frame comes. So the card always finds a run for a result; and if a
+// card is lost, XRT ends the waiting run, which reports the loss immediately.
 //
 // Threads:
 //   callers      submit(): host stages and ingress starts of a frame, under mutex_
@@ -14,7 +14,7 @@
 //
 // Order. For each late task, the run for frame n happens before the run for frame n + 1. Every run needs a
 // result from each egress thread that the task depends on, and an egress thread finishes all work for frame n
-// before it takes frame n + 1. So late tasks, and completions, need no lock to be in order.
+// before it begins with frame n + 1. So late tasks and completions are in order without a lock.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@
 
 namespace millrace::runtime::pipeline {
 
-/// The timelines of the last frames. Any thread. note() never waits: a frame that ends while the records are read is not recorded.
+/// Recent frames' timelines. Any thread. note() never waits: a frame that ends during a read is left out.
 class FrameLog {
  public:
   void note(const FrameRecord& record) {
@@ -46,8 +46,8 @@ class FrameLog {
     ++count_;
   }
 
-  /// The mean time from the end of one frame to the end of the next, over the frames of the last second before
-  /// the last frame ended; at least the time since the last frame. Zero if there are too few records.
+  /// Returns the mean time between the ends of consecutive frames, over the last second before the last frame
+  /// ended; at least the time since the last frame. Zero if there are too few records.
   std::chrono::nanoseconds pace(Clock::time_point now) const {
     const std::lock_guard lock(mutex_);
     const std::uint64_t kept = std::min(count_, kKept);
@@ -62,7 +62,7 @@ class FrameLog {
                                               now - last);
   }
 
-  /// Oldest first.
+  /// Returns the kept records, oldest first.
   std::vector<FrameRecord> read() const {
     const std::lock_guard lock(mutex_);
     std::vector<FrameRecord> out;
@@ -76,7 +76,7 @@ class FrameLog {
   static constexpr std::uint64_t kKept = 1024;
 
   mutable std::mutex mutex_;
-  std::uint64_t count_ = 0;  // of all frames noted
+  std::uint64_t count_ = 0;  // the number of all frames noted so far
   std::vector<FrameRecord> records_ = std::vector<FrameRecord>(kKept);
 };
 
@@ -86,7 +86,7 @@ class Engine final : public Pipeline {
          const PipelineOptions& options, Schedule schedule, Binding binding);
   ~Engine() override;
 
-  /// Opens and loads the cards, starts the threads.
+  /// Opens and loads the cards and starts the threads.
   Status start(const CardSource& source);
 
   const plan::Deployment& deployment() const override { return deployment_->plan; }
@@ -95,7 +95,7 @@ class Engine final : public Pipeline {
   std::uint32_t room() const override;
   std::optional<Status> offer(Frame& frame, Clock::time_point submitted) override;
   void watch(Watcher* watcher) override { watcher_.store(watcher); }
-  void cancel(Frame&) override {}  // its frames are on the cards
+  void cancel(Frame&) override {}  // does nothing, because its frames are on the cards
   Error why_unavailable() const override;
   bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
   std::chrono::milliseconds retry_after() override;
@@ -112,19 +112,19 @@ class Engine final : public Pipeline {
   bool ending() const { return phase_.load() == Phase::kStopped; }
 
   struct Slot {
-    std::atomic<Frame*> frame{nullptr};          // the thread that completes the frame exchanges it for null
-    std::atomic<std::uint64_t> staged{0};        // 1 + sequence, once all below is written
-    std::atomic<std::uint32_t> threads_left{0};  // egress threads that have not started the slot's next runs
+    std::atomic<Frame*> frame{nullptr};          // whoever completes the frame swaps in null
+    std::atomic<std::uint64_t> staged{0};        // 1 + sequence, stored after the members below
+    std::atomic<std::uint32_t> threads_left{0};  // egress threads yet to start the slot's next runs
     std::atomic<Clock::time_point> computed{};   // when the last result came
-    // Written under mutex_ at staging:
+    // Written by stage() under mutex_:
     std::uint32_t epoch = 0;
     Clock::time_point deadline, submitted, taken, started;
     FrameTimes times;
-    // Each value has one writer a frame; its readers come later in the order above:
+    // Each value has one writer in a frame, and later readers (see "Order" above):
     std::vector<std::vector<std::byte>>
         storage;                           // by value; empty for model inputs that only early tasks read
-    std::vector<const std::byte*> values;  // by value: where it is read
-    std::vector<std::atomic<std::uint32_t>> waits;  // by task: late values still missing
+    std::vector<const std::byte*> values;  // indexed by value: where to read it
+    std::vector<std::atomic<std::uint32_t>> waits;  // indexed by task: late values still missing
   };
 
   struct Stage {
@@ -134,7 +134,7 @@ class Engine final : public Pipeline {
   };
 
   struct CardThread {
-    std::atomic<bool> lost{true};  // or not up yet
+    std::atomic<bool> lost{true};  // also true until the card is first up
     // Protected by mutex_:
     bool parked = false;      // the thread does not use the card
     bool in_session = false;  // the thread waits for egress runs
@@ -142,10 +142,10 @@ class Engine final : public Pipeline {
     std::thread thread;
   };
 
-  // engine.cpp: one frame.
+  // Implemented in engine.cpp: the path of one frame.
   void stage(Frame& frame, Clock::time_point submitted);
-  Error refusal() const;                          // mutex_ is held
-  void wake_recovery_at(Clock::time_point time);  // mutex_ is held
+  Error refusal() const;                          // called with mutex_ held
+  void wake_recovery_at(Clock::time_point time);  // called with mutex_ held
   void run_stage(Slot& slot, std::uint32_t index);
   void load_ingress(std::uint64_t sequence, std::uint32_t index);
   Status start_ingress(std::uint64_t sequence, std::uint32_t index);
@@ -153,27 +153,27 @@ class Engine final : public Pipeline {
   void finish(std::uint64_t sequence);
   void free_slot(std::uint64_t sequence);
   void complete(Frame& frame, Status status);
-  bool has_free_slot();  // for the next frame; mutex_ is held
-  void tell_watcher();   // mutex_ is not held
+  bool has_free_slot();  // whether the next frame has a slot; called with mutex_ held
+  void tell_watcher();   // called without mutex_
   Slot& slot_of(std::uint64_t sequence) { return slots_[sequence % options_.slots]; }
   std::uint32_t slot_index(std::uint64_t sequence) const {
     return static_cast<std::uint32_t>(sequence % options_.slots);
   }
 
-  // card_thread.cpp: what a card's thread does.
+  // Implemented in card_thread.cpp: the work of a card's thread.
   void card_loop(std::uint32_t position);
   void serve_results(std::uint32_t position, std::uint64_t first, std::uint32_t epoch);
   bool take_result(std::uint32_t position, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
   void drain_results(std::uint32_t position);
   bool arm(std::uint32_t position, std::uint64_t sequence, std::uint32_t epoch);
-  std::string read_fault(std::uint32_t position);  // after its supervisor's run ended
+  std::string read_fault(std::uint32_t position);  // called after the supervisor's run has ended
   void report_loss(std::optional<std::uint32_t> position, const std::string& reason);
-  void note_loss(std::optional<std::uint32_t> position, const std::string& reason);  // mutex_ is held
+  void note_loss(std::optional<std::uint32_t> position, const std::string& reason);  // needs mutex_
 
-  // recovery.cpp: deadlines, recovery, stop.
+  // Implemented in recovery.cpp: deadlines, recovery, stop.
   void run_recovery();
   void expire(std::unique_lock<std::mutex>& lock);
-  void watch_oldest();  // mutex_ is held
+  void watch_oldest();  // called with mutex_ held
   void fail_frame(std::unique_lock<std::mutex>& lock, Slot& slot, const Error& error);
   void fail_all(const Error& error);
   void recover();
@@ -187,7 +187,7 @@ class Engine final : public Pipeline {
   bool resume();
   void log_losses();
   bool is_new(const std::string& text);
-  /// A log line that names the model, of which a server has several.
+  /// Adds the model's name to a log line, because a server has several models.
   std::string with_model(const std::string& text) const;
   void end_threads();
 
@@ -196,44 +196,44 @@ class Engine final : public Pipeline {
   const plan::Cluster cluster_;
   const PipelineOptions options_;
   const Schedule schedule_;
-  CardSource source_;                   // from start() on
-  std::uint32_t egress_positions_ = 0;  // cards with an egress unit
+  CardSource source_;                   // set by start()
+  std::uint32_t egress_positions_ = 0;  // the number of cards with an egress unit
   Fleet fleet_;
 
   std::vector<Slot> slots_;
   FrameLog frame_log_;
   std::vector<Stage> stages_;
-  std::vector<CardThread> card_threads_;  // by position
+  std::vector<CardThread> card_threads_;  // indexed by the card's position
   std::thread recovery_thread_;
 
   std::atomic<Phase> phase_{Phase::kStarting};  // written under mutex_
-  std::atomic<std::uint64_t> session_{0};       // raised whenever the cards (re)start; written under mutex_
-  std::atomic<std::uint32_t> epoch_{0};         // likewise
-  std::atomic<std::uint64_t> done_{0};          // frames whose slot is free again
+  std::atomic<std::uint64_t> session_{0};       // incremented when the cards (re)start; written under mutex_
+  std::atomic<std::uint32_t> epoch_{0};         // the epoch that all cards have; written under mutex_
+  std::atomic<std::uint64_t> done_{0};          // the number of frames whose slot is free again
   std::atomic<std::uint64_t> completed_{0}, failed_{0};
-  std::atomic<Clock::time_point> next_try_{};    // to bring lost cards back
-  std::atomic<bool> stopping_{false};            // submit() refuses
+  std::atomic<Clock::time_point> next_try_{};    // when lost cards will next be reloaded
+  std::atomic<bool> stopping_{false};            // while true, submit() refuses frames
   std::atomic<std::uint64_t> next_sequence_{0};  // written under mutex_
   std::atomic<Watcher*> watcher_{nullptr};
 
   mutable std::mutex mutex_;
-  std::condition_variable recovery_wake_;  // loss, an earlier deadline, a thread that parked, the end
-  std::condition_variable card_wake_;      // a card is back, a session began, the end
-  std::condition_variable drained_;        // stop() waits for frames
-  Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound it was given
+  std::condition_variable recovery_wake_;  // notified of loss, deadline, parking, the end
+  std::condition_variable card_wake_;      // notified when a card is back, a session begins, or at the end
+  std::condition_variable drained_;        // notified when frames complete; stop() waits for it
+  Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound passed to stop()
   // Protected by mutex_:
-  std::uint64_t session_first_ = 0;  // first sequence of the session
+  std::uint64_t session_first_ = 0;  // the session's first sequence number
   Clock::time_point next_expiry_ = Clock::time_point::max();
   Clock::time_point last_resume_;
   std::string lost_reason_;
-  std::vector<std::string> unlogged_losses_;  // logged later, without mutex_
-  bool stuck_before_ = false;                 // frames did not come back, in a session before this one
+  std::vector<std::string> unlogged_losses_;  // losses to log when mutex_ is free
+  bool stuck_before_ = false;                 // whether an earlier session also got no frames back
 
-  // Of the recovery thread:
+  // Used only by the recovery thread:
   std::chrono::milliseconds backoff_{0};
-  std::map<std::string, Clock::time_point> logged_;  // losses logged lately
+  std::map<std::string, Clock::time_point> logged_;  // losses logged recently, and when
 
-  std::optional<Observer> observer_;  // from start() on
+  std::optional<Observer> observer_;  // set by start()
 };
 
 }  // namespace millrace::runtime::pipeline
