@@ -75,7 +75,7 @@ Status Fleet::load(std::uint32_t position) {
   OpenCard& open_card = cards_[position];
   const auto changed = open_card.card->load(deployment_.images.at(endpoint(position).image));
   if (!changed.ok()) return released_unless_ok(position, changed.error());
-  // If this fleet loads a card a second time, the card was lost in between.
+  // If this fleet loads a card for a second time, the card was lost in between.
   if (*changed || open_card.loaded_before) {
     open_card.programmed.fetch_add(1);
     if (options_.on_programmed) options_.on_programmed(cluster_card(position).name);
@@ -97,7 +97,7 @@ Status Fleet::set_up(std::uint32_t position) {
       MILLRACE_ASSIGN(egresses_[index],
                       open_card.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
     }
-    // Also if the image was on the card already: its parameters may be those of another deployment.
+    // Even a card that had the image already gets parameters: it may hold those of another deployment.
     for (const plan::ImagePartition& partition :
          deployment_.records.at(endpoint(position).image).partitions) {
       if (partition.parameters_unit.empty()) continue;
@@ -230,10 +230,10 @@ Observer::~Observer() {
 
 Observer::Figures Observer::read(std::chrono::milliseconds bound) {
   std::unique_lock lock(mutex_);
-  // A reading that goes on began before this call and does not count.
+  // A reading that is under way began before this call, so its result does not count.
   const std::uint64_t mine = begun_ + 1;
   wanted_ = mine;
-  // A reading that has lasted longer than `bound` waits for a card that hangs. The next one would too.
+  // If the reading under way has lasted longer than `bound`, a card hangs; the next reading would hang too.
   const bool hangs = begun_ != done_ && Clock::now() - began_ > bound;
   changed_.notify_all();
   if (!hangs)
@@ -275,7 +275,7 @@ void Observer::observe(const std::stop_token& stop) {
   for (std::uint32_t position = 0; position < fleet_.size() && !stop.stop_requested(); ++position) {
     {
       const std::lock_guard lock(mutex_);
-      last_.cards[position].answers = false;  // until it has answered
+      last_.cards[position].answers = false;  // true again when the card has answered
     }
     CardStatus card = fleet_.card_status(position);
     const std::lock_guard lock(mutex_);

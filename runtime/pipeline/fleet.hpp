@@ -1,5 +1,5 @@
-// The cards of one pipeline: opened as the binding says, loaded, wired and, after a loss, loaded again; and the
-// thread that reads what they count. A `position` is the index of a card in Binding::cards.
+// The cards of one pipeline: opens and loads the cards of a binding, connects their links, and loads them
+// again after a loss. A thread reads their counters. A `position` is the index of a card in Binding::cards.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace millrace::runtime::pipeline {
 
 class Fleet {
  public:
-  /// References are kept: they must outlive the fleet.
+  /// The fleet keeps references to its arguments, which must outlive it.
   Fleet(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster, const Schedule& schedule,
         Binding binding, const PipelineOptions& options);
   ~Fleet();
@@ -31,34 +31,34 @@ class Fleet {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(cards_.size()); }
 
-  /// Opens the cards. Errors name endpoint and card.
+  /// Opens the cards. Error messages name the endpoint and the card.
   Status open(const CardSource& source);
 
-  /// Puts the image on the card. Different cards may be loaded at once. If this fails, the card is released.
+  /// Loads the image onto the card. Different cards may be loaded at once. A failure releases the card.
   Status load(std::uint32_t position);
 
-  /// Makes the units, writes the partitions' parameters and the link table (not yet in service), and starts
-  /// the supervisor. One card at a time. If this fails, the card is released.
+  /// Opens the units, loads the partitions' parameters, writes the link table (without enabling links), and
+  /// starts the supervisor. Only one card at a time. A failure releases the card.
   Status set_up(std::uint32_t position);
 
-  /// Releases units and image, so that load() can follow. No thread may be using them.
+  /// Releases the card's units and image, so that load() can follow. No thread may be using them.
   void release(std::uint32_t position);
 
   /// Releases and closes all cards. card_status() and link_status() must not be called afterwards.
   void close();
 
-  /// Ends the supervisor's run, before the card is closed.
+  /// Ends the supervisor's run. Called before the card is closed.
   void stop_supervisor(std::uint32_t position);
 
-  /// The largest epoch of all cards.
+  /// Returns the largest epoch of all cards.
   Result<std::uint32_t> largest_epoch();
   Status write_epoch(std::uint32_t position, std::uint32_t epoch);
 
-  /// Takes the card's links out of service and writes their rows; enable_links() puts them in service.
+  /// Disables the card's links and writes their rows of the link table. enable_links() enables the links.
   Status write_links(std::uint32_t position);
   Status enable_links(std::uint32_t position);
 
-  // Units, by their index in the schedule. They must not be used while their card is released.
+  // Access to units by their index in the schedule. Not allowed while their card is released.
   card::Ingress& ingress(std::uint32_t index) { return *ingresses_[index]; }
   card::Egress& egress(std::uint32_t index) { return *egresses_[index]; }
   std::uint32_t position_of_ingress(std::uint32_t index) const { return ingress_positions_[index]; }
@@ -70,27 +70,27 @@ class Fleet {
   }
 
   card::Card& card(std::uint32_t position) { return *cards_[position].card; }
-  /// "endpoint 'card1' (card 'fpga1')", for messages.
+  /// Returns text for messages: "endpoint 'card1' (card 'fpga1')".
   std::string describe(std::uint32_t position) const;
 
-  /// The part of the status that needs no access to the card. Any thread, also after close().
+  /// Returns the part of the status that needs no access to the card. Any thread, also after close().
   CardStatus describe_card(std::uint32_t position) const;
   LinkStatus describe_link(std::uint32_t link) const;
   std::uint32_t links() const { return static_cast<std::uint32_t>(binding_.channels.size()); }
 
-  /// The whole status. Reads registers, and waits for a card that hangs. Any thread, after open().
+  /// Returns the card's whole status. Reads registers, so a hung card blocks it. Any thread, after open().
   CardStatus card_status(std::uint32_t position);
   LinkStatus link_status(std::uint32_t link);
 
-  /// A card reported a fault of this row of its link table. Any thread.
+  /// Counts a fault that a card reported for this row of its link table. Any thread.
   void count_link_error(std::uint32_t position, std::uint32_t row);
 
  private:
   struct OpenCard {
     std::unique_ptr<card::Card> card;
-    std::vector<std::uint32_t> ingresses, egresses;  // of the schedule
+    std::vector<std::uint32_t> ingresses, egresses;  // indices into the schedule's units
     std::atomic<std::uint64_t> programmed{0}, parameters{0};
-    bool loaded_before = false;  // by this fleet
+    bool loaded_before = false;  // whether this fleet has loaded the card
   };
 
   const plan::ClusterCard& cluster_card(std::uint32_t position) const {
@@ -113,7 +113,7 @@ class Fleet {
   std::vector<std::unique_ptr<card::Egress>> egresses_;
 };
 
-/// Reads the counters and sensors of a fleet's cards on a thread, so that no caller waits for a card that hangs.
+/// Reads counters and sensors of a fleet's cards on its own thread, so that no caller waits for a hung card.
 class Observer {
  public:
   struct Figures {
@@ -125,13 +125,13 @@ class Observer {
   explicit Observer(Fleet& fleet);
   ~Observer();
 
-  /// Reads every card and link anew. Cards and links that are not reached within `bound` have the figures
-  /// read last, and `answers` of the card that hangs is false. Any thread.
+  /// Reads every card and link again. Cards and links that do not answer within `bound` keep their last
+  /// values, and `answers` of a card that hangs is false. Any thread.
   Figures read(std::chrono::milliseconds bound);
 
-  /// Ends the reading after the current card; does not wait. Any thread.
+  /// Ends the reading after the current card. Does not wait. Any thread.
   void begin_stop();
-  /// begin_stop(), and waits. A card that hangs is waited for as long as the driver does.
+  /// Like begin_stop(), and waits for the thread's end: for a hung card, as long as the driver waits.
   void stop();
 
  private:
@@ -143,7 +143,7 @@ class Observer {
   std::condition_variable_any changed_;
   // Protected by mutex_:
   Figures last_;
-  std::uint64_t wanted_ = 0, begun_ = 0, done_ = 0;  // numbers of readings
+  std::uint64_t wanted_ = 0, begun_ = 0, done_ = 0;  // numbers of readings requested, begun and completed
   Clock::time_point began_;                          // when the last reading began
 
   std::jthread thread_;  // last, because it uses all members above

@@ -13,8 +13,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Not thread-safe. Reads no field of a frame, only the entry given to push(). pop() takes constant time;
-/// push() and make_room() visit the clients that wait at one priority; the others visit the whole queue.
+/// Not thread-safe. Reads only the entry given to push(), never the frame. pop() takes constant time. push()
+/// and make_room() visit the clients of one priority; remove() and pop_expired() visit the whole queue.
 class FrameQueue {
  public:
   struct Entry {
@@ -31,7 +31,7 @@ class FrameQueue {
   bool full() const { return size_ >= capacity_; }
   std::uint32_t size() const { return size_; }
 
-  /// Allocates only if the queue is full(): it then grows beyond its capacity.
+  /// Adds an entry. Allocates only if the queue is full(); the queue then grows beyond its capacity.
   void push(const Entry& entry) {
     if (free_entries_.empty()) free_entries_.emplace_back();
     if (free_clients_.empty()) free_clients_.emplace_back();
@@ -47,22 +47,22 @@ class FrameQueue {
     ++size_;
   }
 
-  /// The entry that pop() would return. Must not be empty().
+  /// Returns the entry that pop() would return. The queue must not be empty().
   const Entry& front() const {
     return std::find_if(waiting_.begin(), waiting_.end(), has_frames)->front().entries.front();
   }
 
-  /// Must not be empty().
+  /// Removes and returns the first entry. The queue must not be empty().
   Entry pop() {
     Clients& clients = *std::find_if(waiting_.begin(), waiting_.end(), has_frames);
     const auto first = clients.begin();
-    clients.splice(clients.end(), clients, first);  // the next client's turn
+    clients.splice(clients.end(), clients, first);  // it is now the next client's turn
     return take(clients, first, first->entries.begin());
   }
 
-  /// For a full() queue: removes and returns the frame that `arrival` displaces. That is the last frame of a
-  /// less urgent client, or of an equally urgent client that has more frames here than the arrival's client.
-  /// An empty entry means that the arrival must be refused.
+  /// Called if the queue is full(): removes and returns the frame that `arrival` displaces. The displaced
+  /// frame is the last of a less urgent client, or of an equally urgent client with more frames here than the
+  /// arrival's client. An empty entry means that the arrival must be refused.
   Entry make_room(const Entry& arrival) {
     const auto least = std::find_if(waiting_.rbegin(), waiting_.rend(), has_frames);
     if (least == waiting_.rend()) return {};
@@ -79,12 +79,12 @@ class FrameQueue {
     return take(clients, longest, std::prev(longest->entries.end()));
   }
 
-  /// Whether the frame was in the queue.
+  /// Removes a frame. Returns whether the frame was in the queue.
   bool remove(const Frame* frame) {
     return remove_if([&](const Entry& entry) { return entry.frame == frame; }).frame != nullptr;
   }
 
-  /// Removes and returns a frame whose deadline is not after `now`; an empty entry if there is none.
+  /// Removes and returns a frame whose deadline is not after `now`, or returns an empty entry.
   Entry pop_expired(Clock::time_point now) {
     return remove_if([&](const Entry& entry) { return entry.deadline <= now; });
   }
@@ -102,7 +102,7 @@ class FrameQueue {
     std::uint64_t number = 0;
     std::list<Entry> entries;  // never empty while the client waits
   };
-  using Clients = std::list<Client>;  // the one whose turn it is comes first
+  using Clients = std::list<Client>;  // the client whose turn it is comes first
 
   static bool has_frames(const Clients& clients) { return !clients.empty(); }
 
@@ -133,7 +133,7 @@ class FrameQueue {
   }
 
   std::uint32_t capacity_, size_ = 0;
-  std::array<Clients, kLastPriority - kFirstPriority + 1> waiting_;  // by priority
+  std::array<Clients, kLastPriority - kFirstPriority + 1> waiting_;  // indexed by priority - kFirstPriority
   std::list<Entry> free_entries_;
   Clients free_clients_;
 };

@@ -56,7 +56,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::open(std::shared_ptr<const plan::Loa
                                                  std::uint32_t copies, const CardSource& source) {
   MILLRACE_TRY(check_options(options));
   MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment->plan, deployment->records));
-  // Two pipelines that open at once must not be given the same card.
+  // Two pipelines that open at the same time must not choose the same card.
   static std::mutex opening;
   const std::lock_guard lock(opening);
   MILLRACE_ASSIGN(Binding binding, bind(*deployment, cluster, source, {}, copies));
@@ -76,7 +76,7 @@ Status Pipeline::check(const plan::LoadedDeployment& deployment, const plan::Clu
 }
 
 Status Pipeline::infer(Frame& frame) {
-  // The thread's own, so that it outlives the notification of a completed frame.
+  // Belongs to the thread and not to this call, so that it still exists when the completion is notified.
   thread_local std::atomic<std::uint32_t> done;
   done.store(0);
   frame.context = &done;

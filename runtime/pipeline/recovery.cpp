@@ -1,4 +1,4 @@
-// Start, deadlines, recovery from losses, stop.
+// The engine's start, deadlines, recovery from losses, and stop.
 #include <algorithm>
 #include <functional>
 #include <future>
@@ -88,13 +88,13 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
   drained_.notify_all();
 }
 
-// Slots become free in order, so the oldest frame shows whether the cards still work. A card that hangs
-// reports nothing; only the flush that follows finds it.
+// Checks whether the cards still work, by the oldest frame, because slots become free in order. A card that
+// hangs reports nothing; only the flush after this check finds which card hangs.
 void Engine::watch_oldest() {
   const std::uint64_t oldest = done_.load();
   if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;
   const Slot& slot = slot_of(oldest);
-  // Until the result of the frame before, the cards were busy with other frames.
+  // Until the result of the frame before the oldest, the cards were busy with other frames.
   const Clock::time_point before =
       slot_of(oldest + options_.slots - 1).computed.load(std::memory_order_relaxed);
   const Clock::time_point since = std::max(slot.started, before);
@@ -108,7 +108,7 @@ void Engine::watch_oldest() {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since);
   note_loss(std::nullopt, "frame " + std::to_string(oldest) + " did not come back from the cards within " +
                               std::to_string(waited.count()) + " ms");
-  // No frame came back since the last flush either, and that flush found no card that hangs.
+  // Since the last flush no frame came back either, and that flush found no card that hangs.
   if (std::exchange(stuck_before_, true) && oldest == session_first_) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position)
       note_loss(position, "it is loaded again, as no frame comes through after a flush");
@@ -140,7 +140,7 @@ void Engine::log_losses() {
   }
 }
 
-// Log each failure once in a while, or a card that never comes up repeats the same line forever.
+// Whether a failure was not logged recently: a card that never comes up must not repeat a line forever.
 bool Engine::is_new(const std::string& text) {
   const Clock::time_point now = Clock::now();
   std::erase_if(logged_, [&](const auto& entry) { return now - entry.second > kRepeatAfter; });
@@ -195,7 +195,7 @@ std::chrono::milliseconds Engine::longer_backoff() const {
   return std::clamp(2 * backoff_, options_.restart_backoff_initial, options_.restart_backoff_maximum);
 }
 
-// All at once, because a card that hangs takes seconds to answer.
+// Calls `action` for all cards at once, because a card that hangs takes seconds to answer.
 void Engine::at_all_cards(const std::function<void(std::uint32_t)>& action) {
   std::vector<std::future<void>> others;
   for (std::uint32_t position = 1; position < fleet_.size(); ++position)
@@ -208,7 +208,7 @@ void Engine::flush() {
   const std::uint32_t epoch = epoch_.load() + 1;
   epoch_.store(epoch);
   at_all_cards([&](std::uint32_t position) {
-    // A card that reported a fault still lives. It gets the epoch too, but need not answer.
+    // A card that reported a fault still works. It gets the epoch too, but does not have to answer.
     const bool was_lost = card_threads_[position].lost.load();
     const Status written = fleet_.write_epoch(position, epoch);
     if (!written.ok() && !was_lost) report_loss(position, written.error().message());
@@ -237,7 +237,7 @@ void Engine::wait_until_quiet() {
   });
 }
 
-// A living card must have ended all runs before its slots are used again.
+// Waits until a working card has ended all runs, because their slots are used again.
 void Engine::wait_for_runs(std::uint32_t position) {
   const Clock::time_point until = Clock::now() + kFlushBound;
   for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
@@ -260,7 +260,7 @@ void Engine::wait_for_runs(std::uint32_t position) {
   wait_until_quiet();
 }
 
-// Waits before the next attempt to load lost cards. False if the pipeline stops meanwhile.
+// Waits before the next attempt to load lost cards. Returns false if the pipeline stops meanwhile.
 bool Engine::back_off() {
   std::unique_lock lock(mutex_);
   const bool any_lost = std::any_of(card_threads_.begin(), card_threads_.end(),
@@ -295,7 +295,7 @@ bool Engine::bring_back() {
   return all;
 }
 
-// Call it when all cards have the epoch. Puts the links in service, starts the egress runs, lets frames in.
+// Enables the links, starts the egress runs and lets frames in. Called when all cards have the same epoch.
 bool Engine::resume() {
   const auto at_each_card = [&](auto action) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position)
@@ -362,7 +362,7 @@ void Engine::stop(std::chrono::milliseconds bound) {
     if (stopping_.exchange(true)) return drained_.notify_all();
     const auto drained = [&] { return done_.load() == next_sequence_ || phase_.load() != Phase::kRunning; };
     while (!drained() && Clock::now() < stop_by_) {
-      const Clock::time_point end = stop_by_;  // an earlier one may come
+      const Clock::time_point end = stop_by_;  // another stop() may set an earlier time meanwhile
       drained_.wait_until(lock, end);
     }
     phase_.store(Phase::kStopped);
@@ -380,7 +380,7 @@ void Engine::end_threads() {
   fail_all(stopped);  // first, because the recovery thread may wait for a card that hangs
   if (recovery_thread_.joinable()) recovery_thread_.join();
   fail_all(stopped);
-  // A run that never ends would keep the card open in XRT. The driver gives up a card that hangs.
+  // A run that never ends would keep the card open in XRT. After a time the driver gives up a hung card.
   at_all_cards([&](std::uint32_t position) {
     if (card_threads_[position].lost.load()) return;
     const Status written = fleet_.write_epoch(position, epoch_.load() + 1);

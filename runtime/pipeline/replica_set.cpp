@@ -41,7 +41,7 @@ bool ReplicaSet::any_ready() const {
   const auto replicas = replicas_.load();
   if (std::any_of(replicas->begin(), replicas->end(), [](const auto& one) { return one->ready(); }))
     return true;
-  return replicas != replicas_.load() && any_ready();  // those of a replaced list may have been stopped
+  return replicas != replicas_.load() && any_ready();  // a replaced list may contain stopped replicas
 }
 
 Error ReplicaSet::why_unavailable() const {
@@ -61,7 +61,7 @@ std::optional<Status> ReplicaSet::offer(Frame& frame, Clock::time_point submitte
     if (room > most) best = i;
     most = std::max(most, room);
   }
-  // If other frames took the best one's slots meanwhile, the frame is offered to the replicas behind it.
+  // If other frames have filled the best replica meanwhile, the frame is offered to the next replicas.
   std::optional<Status> refusal;
   bool busy = false;  // a replica is ready, but has no free slot
   for (std::size_t i = best; i < best + count; ++i) {
@@ -77,7 +77,7 @@ std::optional<Status> ReplicaSet::offer(Frame& frame, Clock::time_point submitte
   }
   if (busy) return std::nullopt;
   if (replicas != replicas_.load())
-    return offer(frame, submitted);  // those of a replaced list may be stopping
+    return offer(frame, submitted);  // replicas of a replaced list may be stopping
   return refusal;
 }
 
@@ -136,7 +136,7 @@ std::vector<FrameRecord> ReplicaSet::recent_frames() const {
   return all;
 }
 
-// All at once, because a card that hangs takes seconds to stop.
+// Stops all replicas at once, because a card that hangs takes seconds to stop.
 void ReplicaSet::stop(Clock::time_point end) {
   const auto replicas = replicas_.load();
   std::vector<std::future<void>> stopped;

@@ -1,4 +1,4 @@
-// The pipelines behind a dispatcher: replicas of one deployment, each on cards of its own. No frame waits
+// The replicas behind a dispatcher: pipelines of one deployment, each on different cards. No frame waits
 // here.
 #pragma once
 
@@ -12,41 +12,41 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Threads: add() and retire() by one at a time; everything else by any, after the first add(). Only the owner
-/// uses the replicas.
+/// Threads: only one thread at a time may call add() and retire(); any thread may call all other functions
+/// after the first add(). Only the owner uses the replicas.
 class ReplicaSet {
  public:
-  /// `watcher` hears from every replica. It must live until all replicas have stopped.
+  /// All replicas notify `watcher`, which must live until all replicas have stopped.
   explicit ReplicaSet(Watcher& watcher) : watcher_(watcher) {}
 
   void add(std::shared_ptr<Pipeline> replica);
 
-  /// Gives the oldest replica no more frames and returns it; the caller stops it. Null if it is the only one.
-  /// A later add() or retire() destroys the replica once nobody holds it and no thread is inside it any more.
+  /// Stops using the oldest replica and returns it; the caller stops it. Returns null if there is only one. A
+  /// later add() or retire() destroys the replica when nobody holds it and no thread is inside it any more.
   std::shared_ptr<Pipeline> retire();
 
   std::size_t size() const { return replicas_.load()->size(); }
   bool any_ready() const;
 
-  /// Why no replica takes frames, where any_ready() is false.
+  /// Returns why no replica accepts frames while any_ready() is false.
   Error why_unavailable() const;
 
-  /// What a replica says of the frame's tensors.
+  /// Checks the frame's tensors as a replica does.
   Status check_frame(const Frame& frame) const { return replicas_.load()->front()->check_frame(frame); }
 
-  /// Offers the frame to the replica with most free slots, and to equally free ones in turn. Returns what the
-  /// replica said; nothing if the frame has to wait for a free slot. Allocates nothing.
+  /// Offers the frame to the replica with the most free slots; equally free replicas have turns. Returns the
+  /// replica's answer, or nothing if the frame has to wait for a free slot. Allocates nothing.
   std::optional<Status> offer(Frame& frame, Clock::time_point submitted);
 
-  /// Until `waiting` frames have found a slot at the recent pace; where no replica is ready, until the next
-  /// attempt to recover one.
+  /// Returns the time until `waiting` frames have slots at the recent pace or, if no replica is ready, until
+  /// the next attempt to recover a replica.
   std::chrono::milliseconds retry_after(std::uint32_t waiting) const;
 
   void cancel(Frame& frame);
-  PipelineStatus status() const;  // the sum; cards and links of one replica after those of another
+  PipelineStatus status() const;  // the replicas' sums, and the cards and links of all replicas in order
   std::vector<FrameRecord> recent_frames() const;
   Result<std::unique_ptr<Pipeline>> open_again() const { return replicas_.load()->front()->open_again(); }
-  void stop(Clock::time_point end);  // all at once
+  void stop(Clock::time_point end);  // stops all replicas at once
 
  private:
   using Replicas = std::vector<std::shared_ptr<Pipeline>>;  // the oldest first
@@ -54,10 +54,10 @@ class ReplicaSet {
   void replace(Replicas next);
 
   Watcher& watcher_;
-  // A thread that is inside a replica holds the list in which it found the replica.
+  // A thread that is inside a replica keeps the list in which it found the replica alive.
   std::atomic<std::shared_ptr<const Replicas>> replicas_{std::make_shared<const Replicas>()};
   std::atomic<std::uint32_t> turn_{0};
-  Replicas retired_;  // of the thread that adds and retires; the last thread to leave must not destroy them
+  Replicas retired_;  // owned by the thread that retires; a thread that leaves a replica must not destroy it
 };
 
 }  // namespace millrace::runtime::pipeline

@@ -55,7 +55,7 @@ class Deriver {
     return index;
   }
 
-  // The value that the one channel into (partition, port) carries.
+  // Returns the value of the one channel that ends at (partition, port).
   Result<std::uint32_t> incoming(const std::string& partition, const std::string& port,
                                  std::uint64_t bytes) const {
     const std::string where =
@@ -179,7 +179,7 @@ class Deriver {
         early_ingresses.push_back(index);
       }
     }
-    // All stages first: once an ingress has been started, the frame may come back at any time.
+    // Early stages come before ingresses, because a frame may come back as soon as an ingress has started.
     schedule_.early.insert(schedule_.early.end(), early_ingresses.begin(), early_ingresses.end());
     schedule_.kept_inputs.assign(kept.begin(), kept.end());
   }
@@ -187,7 +187,7 @@ class Deriver {
   const plan::Deployment& deployment_;
   const std::map<std::string, plan::ImageRecord>& records_;
   std::map<Key, std::uint32_t> values_;
-  std::vector<bool> late_;  // by value
+  std::vector<bool> late_;  // indexed by value
   Schedule schedule_;
 };
 

@@ -1,10 +1,10 @@
-// The host's work for one frame, derived once from a plan: the host stages, the ingress units with their
-// inputs, the egress units with their results, and what depends on what. The work is a graph with forks and
-// joins; host stages may be before, between and after the cards. Pure.
+// The host's work for one frame, derived once from a plan: host stages, ingress units with their inputs,
+// egress units with their results, and the dependencies between them. The work is a graph with forks and
+// joins; host stages may be before, between and after the cards.
 //
 // A value is a tensor in host memory. Values known at submission are early: the model's inputs, and what host
-// stages compute from early values alone. All others are late: they come from egress units, or from host
-// stages that read late values. A task that reads late values runs when the last of them is there.
+// stages compute from early values alone. All other values are late: they come from egress units, or from
+// host stages that read late values. A task that reads late values runs when the last of them has arrived.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace millrace::runtime::pipeline {
 struct Schedule {
   struct HostStage {
     std::uint32_t partition = 0;                 // index into deployment.partitions
-    std::vector<std::uint32_t> inputs, outputs;  // values, in the order of the program's
+    std::vector<std::uint32_t> inputs, outputs;  // values, in the program's order
   };
   struct Ingress {
     std::uint32_t endpoint = 0;  // index into deployment.endpoints
@@ -34,28 +34,28 @@ struct Schedule {
     std::uint32_t endpoint = 0;
     std::string unit;
     std::uint64_t bytes = 0;
-    std::optional<std::uint32_t> value;  // none: another unit brings the same bytes, so these are dropped
+    std::optional<std::uint32_t> value;  // none: another unit also brings these bytes, so they are dropped
   };
   enum class TaskKind : std::uint8_t { kStage, kIngress, kFinish };
   struct Task {
     TaskKind kind = TaskKind::kFinish;
-    std::uint32_t index = 0;  // into stages or ingresses
-    std::uint32_t waits = 0;  // late values it reads; 0 for early tasks
+    std::uint32_t index = 0;  // index into stages or ingresses
+    std::uint32_t waits = 0;  // the number of late values it reads; 0 for early tasks
   };
 
-  std::vector<std::uint64_t> value_bytes;  // by value: its length; the model's inputs first, in order
+  std::vector<std::uint64_t> value_bytes;  // indexed by value; the model's inputs come first, in order
   std::vector<HostStage> stages;
   std::vector<Ingress> ingresses;
-  std::vector<Egress> egresses;      // topological order
-  std::vector<Task> tasks;           // the last is kFinish: the model's outputs are there
+  std::vector<Egress> egresses;      // in topological order
+  std::vector<Task> tasks;           // the last is kFinish: the model's outputs are complete
   std::vector<std::uint32_t> early;  // tasks to do at submission: stages in order, then ingresses
-  std::vector<std::vector<std::uint32_t>> readers;  // value -> late tasks that read it
-  std::vector<std::uint32_t> outputs;               // values that are the model's outputs, in order
+  std::vector<std::vector<std::uint32_t>> readers;  // indexed by value: the late tasks that read it
+  std::vector<std::uint32_t> outputs;               // the values that are the model's outputs, in order
   std::vector<std::uint32_t> kept_inputs;           // model inputs that a late task reads
 };
 
-/// The plan and the records are those of a LoadedDeployment. kInvalidInput if their ports contradict each other,
-/// naming partition and port; kUnsupported for host channels that carry a slice, and for plans without a card.
+/// Derives the schedule. Plan and records are those of a LoadedDeployment. kInvalidInput names a partition
+/// and port that contradict each other; kUnsupported for host channels with a slice and plans without a card.
 Result<Schedule> derive_schedule(const plan::Deployment& deployment,
                                  const std::map<std::string, plan::ImageRecord>& records);
 
