@@ -24,29 +24,29 @@ struct MemoryBank {
   bool operator==(const MemoryBank&) const = default;
 };
 
-/// A part of a device that a partition can occupy. A device without named regions has one, "all".
+/// A part of a device that a partition can occupy. A device without named regions has one region, "all".
 struct Region {
   std::string name;
-  Resources resources;              // before the shell
-  std::vector<std::string> memory;  // banks it reaches
+  Resources resources;              // of the region, before the shell is subtracted
+  std::vector<std::string> memory;  // names of the memory banks that the region can access
   std::string programming_unit;     // regions with the same unit are programmed together
   bool operator==(const Region&) const = default;
 };
 
 struct Device {
-  std::string name;       // "ku060"; the file's stem
+  std::string name;       // "ku060"; the same as the file's name
   std::string part;       // "xcku060"
-  std::string family;     // Yosys family: "xcku" … ; see configs/README.md
-  std::string platform;   // Vitis platform; empty: runs emulated only
-  std::string plan_only;  // why this device can only be planned for; empty: it can be compiled for too
+  std::string family;     // Yosys family: "xcku" and others; see configs/README.md
+  std::string platform;   // Vitis platform; empty if the device can only be emulated
+  std::string plan_only;  // why plans for the device cannot be compiled; empty if they can
   double clock_mhz = 0;
-  Resources shell;              // that the shell takes from the regions, from the first on
+  Resources shell;              // subtracted from the regions for the shell, first region first
   Resources shell_of_platform;  // the part of `shell` that the vendor's platform takes
-  Resources link;               // that each cable in use takes from the first region
+  Resources link;               // subtracted from the first region for each cable in use
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;
   std::uint32_t connectors = 0;                // link connectors (QSFP or network ports)
-  std::map<std::string, std::string> sources;  // figure -> its source
+  std::map<std::string, std::string> sources;  // name of a figure -> where the figure comes from
   bool operator==(const Device&) const = default;
 };
 
@@ -57,40 +57,40 @@ struct ClusterCard {
   bool operator==(const ClusterCard&) const = default;
 };
 
-/// One end of a cable: a card and the connector on it. `card` empty = none.
+/// One end of a cable: a card and a connector of the card. If `card` is empty, there is no cable.
 struct CableEnd {
   std::string card;
   std::uint32_t connector = 0;
   bool operator==(const CableEnd&) const = default;
 };
 
-/// Full duplex, point to point.
+/// A cable between two cards, full duplex.
 struct Cable {
   std::string name;  // default: "fpga0-fpga1"
   CableEnd a, b;
-  double gigabits_per_second = 0;  // each way, > 0
+  double gigabits_per_second = 0;  // in each direction, > 0
   double latency_ns = 0;
   bool operator==(const Cable&) const = default;
 };
 
 struct Cluster {
   std::string name;
-  bool emulated = false;           // all cards, or none: emulated and real cards need separate host ranks
+  bool emulated = false;           // all cards are emulated, or none; a host rank cannot mix them
   std::vector<ClusterCard> cards;  // in file order; an emulated card's XRT index is its position
   std::vector<Cable> cables;
-  std::map<std::string, Device> devices;  // of its cards, by name
+  std::map<std::string, Device> devices;  // the devices of the cluster's cards, by name
 
   const ClusterCard* find_card(const std::string& card) const;
   const Device& device_of(const ClusterCard& card) const { return devices.at(card.device); }
 };
 
-// Frames are cut into packets on a cable (kernels/rtl/README.md, "A packet").
+// On a cable, frames are cut into packets (kernels/rtl/README.md, "A packet").
 
-/// Payload of a packet. The last packet of a frame may have less.
+/// The payload bytes of a packet. The last packet of a frame may have fewer.
 inline constexpr std::uint32_t kPacketBytes = 1024;
 
-/// A packet on the wire has a header of 32 bytes, the payload filled up to whole words, and a word with the
-/// CRC.
+/// On the wire, a packet consists of a header of 32 bytes, the payload padded to whole words, and a word with
+/// the CRC.
 inline constexpr std::uint32_t kPacketWordBytes = 8;
 inline constexpr std::uint32_t kPacketOverheadBytes = 32 + kPacketWordBytes;
 
@@ -106,8 +106,8 @@ constexpr std::uint64_t frame_bytes_on_wire(std::uint64_t frame_bytes,
          (rest > 0 ? packet_bytes_on_wire(rest) : 0);
 }
 
-/// Reads and checks a cluster and the devices it names (`<devices_dir>/<device>.yaml`; by default ../devices
-/// beside the cluster file's folder). Errors name file, line and key.
+/// Reads and checks a cluster and its devices (`<devices_dir>/<device>.yaml`; by default, the folder
+/// `devices` next to the cluster file's folder). Error messages name file, line and key.
 Result<Cluster> load_cluster(const std::filesystem::path& file,
                              const std::filesystem::path& devices_dir = {});
 Result<Device> load_device(const std::filesystem::path& file);

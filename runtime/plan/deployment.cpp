@@ -48,7 +48,7 @@ static void fields(Fields& io, ParameterFile& parameters) {
   io(parameters.file, parameters.sha256, parameters.bytes);
 }
 
-/// Without the program, which is a file of its own (program_proto.cpp).
+/// Lists a partition's fields except its program, which is a separate file (program_proto.cpp).
 static void fields(Fields& io, Partition& partition) {
   io(partition.name, partition.kind, partition.endpoint, partition.image, partition.region, partition.inputs,
      partition.outputs, partition.nodes, partition.program_digest);

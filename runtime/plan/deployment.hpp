@@ -1,8 +1,8 @@
-// The deployment: the directory that `compile` writes and `serve` reads. Its deployment.json is the protobuf
-// JSON of deployment.proto, and these structs are its C++ form. README.md describes the directory.
+// The deployment: a directory that `compile` writes and `serve` reads. Its deployment.json is the protobuf
+// JSON of deployment.proto; these structs are the same data in C++. README.md describes the directory.
 //
-// A plan names logical endpoints, not cards. The binding chooses a card for each endpoint when the deployment
-// is loaded.
+// A plan names logical endpoints, not cards. When the deployment is loaded, the binding chooses a card for
+// each endpoint.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,25 @@ namespace millrace::runtime::plan {
 inline constexpr std::uint32_t kSchemaVersion = 1;
 inline constexpr std::uint32_t kMostReplicas = 64;
 
-/// Bytes of one element of an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES and unknown types.
+/// Returns an element's bytes in an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES or unknown.
 std::uint64_t datatype_bytes(const std::string& datatype);
 
-/// A tensor as clients see it: the ONNX graph's own name, type and shape (batch axis included, always 1).
+/// A tensor as clients see it: name, type and shape of the ONNX graph (with the batch axis, always 1).
 struct TensorSignature {
   std::string name;
-  std::string datatype;  // Open Inference Protocol: "FP32", "UINT8", …
+  std::string datatype;  // an Open Inference Protocol datatype: "FP32", "UINT8", …
   std::vector<std::int64_t> shape;
   std::uint64_t elements() const;  // 0 if an axis is below 1 or the product overflows
   std::uint64_t bytes() const;     // elements * datatype_bytes()
   bool operator==(const TensorSignature&) const = default;
 };
 
-/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. From
+/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. Read from
 /// millrace.yaml.
 struct Preprocessing {
   std::string layout;        // "NCHW", "NHWC"; "" if the input is not a picture
-  std::vector<float> scale;  // empty (1), one, or one a channel
-  std::vector<float> mean;   // empty (0), one, or one a channel
+  std::vector<float> scale;  // one value, one for each channel, or empty (1)
+  std::vector<float> mean;   // one value, one for each channel, or empty (0)
   bool operator==(const Preprocessing&) const = default;
 };
 
@@ -52,15 +52,15 @@ struct ModelInfo {
   std::string description;
   std::vector<TensorSignature> inputs;
   std::vector<TensorSignature> outputs;
-  std::vector<std::string> labels;  // of the first output's last axis; may be empty
+  std::vector<std::string> labels;  // names of the classes on the first output's last axis; may be empty
   Preprocessing preprocessing;
   bool operator==(const ModelInfo&) const = default;
 };
 
 enum class PartitionKind { kHost, kDataflow, kAie };
 
-/// Where a tensor enters or leaves a partition. An output port with several channels is a fork: the producer
-/// sends the tensor to each.
+/// An input or output of a partition. An output port with several channels is a fork: the producer sends the
+/// tensor on each channel.
 struct Port {
   std::string name;  // unique among the partition's ports; an identifier: "in0", "out0"
   std::string tensor;
@@ -71,7 +71,7 @@ struct Port {
   bool operator==(const Port&) const = default;
 };
 
-/// What explore expected of a partition; reports only.
+/// What explore predicted for a partition. Used only in reports.
 struct Prediction {
   Resources resources;
   std::uint64_t interval_cycles = 0;
@@ -80,79 +80,79 @@ struct Prediction {
   bool operator==(const Prediction&) const = default;
 };
 
-/// A partition's parameters, outside of its image: parameters.hpp has the format.
+/// A file with a partition's parameters that are not in its image. parameters.hpp describes the format.
 struct ParameterFile {
-  std::string file;  // relative: "weights/<sha256>.bin"
+  std::string file;  // relative to the deployment: "weights/<sha256>.bin"
   std::string sha256;
   std::uint64_t bytes = 0;
   bool operator==(const ParameterFile&) const = default;
 };
 
 struct Partition {
-  std::string name;  // an identifier
+  std::string name;  // an identifier, unique in the plan
   PartitionKind kind = PartitionKind::kDataflow;
   std::string endpoint;
-  std::string image;               // name of the image that holds it; empty for host partitions
-  std::string region;              // "all" where the device has no named regions
+  std::string image;               // name of the image with this partition; empty for host partitions
+  std::string region;              // "all" if the device has no named regions
   std::vector<Port> inputs;        // in the order of the program's inputs
   std::vector<Port> outputs;       // in the order of the program's outputs
-  std::vector<std::string> nodes;  // ONNX nodes it computes
+  std::vector<std::string> nodes;  // the ONNX nodes that the partition computes
   std::string program_digest;      // sha256 of the serialised program or, with parameters, of its topology
-  kernels::Program program;        // host partitions only; card partitions' programs are in their image
+  kernels::Program program;        // of host partitions only; images contain card partitions' programs
   Prediction prediction;
-  std::optional<ParameterFile> parameters;  // of blocks that are not baked; on cards only
+  std::optional<ParameterFile> parameters;  // parameters of card partitions that are not built into the image
   bool operator==(const Partition&) const = default;
 };
 
-/// What one load programs.
+/// An FPGA image: what one load programs onto a card.
 struct Image {
   std::string name;
-  std::string file;  // relative: "images/<name>.xclbin"
+  std::string file;  // relative to the deployment: "images/<name>.xclbin"
   std::string file_sha256;
-  std::string content_digest;  // of what it computes; its uuid is the first 16 bytes, made a version-8 uuid
+  std::string content_digest;  // digest of what the image computes; `uuid` is made of its first 16 bytes
   std::string uuid;            // "xxxxxxxx-xxxx-8xxx-xxxx-xxxxxxxxxxxx"
-  std::string device;          // kind it was built for
+  std::string device;          // the kind of device for which it was built
   std::vector<std::string> partitions;
   bool operator==(const Image&) const = default;
 };
 
-/// A logical place: the host, or a card of a kind.
+/// A logical host or card, to which the binding assigns a real one.
 struct Endpoint {
   std::string name;
   bool host = false;
-  std::string device;  // required kind; empty for the host
+  std::string device;  // the required kind of device; empty for the host
   std::string image;
   bool operator==(const Endpoint&) const = default;
 };
 
 enum class Transport { kHost, kAurora, kUdp, kMpi };
 
-/// One end of a channel. An empty partition means the model's own inputs or outputs (port = the tensor's
-/// name).
+/// One end of a channel. An empty partition stands for the model's own inputs or outputs; `port` is then the
+/// tensor's name.
 struct PortRef {
   std::string partition;
   std::string port;
   bool operator==(const PortRef&) const = default;
 };
 
-/// Elements offset, offset + stride, … (count of them, in units of `unit` consecutive elements) of the
-/// producer's tensor. The whole tensor is {0, elements, 1, 1}.
+/// A part of the producer's tensor: `count` units of `unit` consecutive elements, at offset, offset + stride,
+/// … (in units). The whole tensor is {0, elements, 1, 1}.
 struct Slice {
   std::uint64_t offset = 0, count = 0, stride = 1, unit = 1;
   bool operator==(const Slice&) const = default;
 };
 
-/// One edge of the graph of partitions.
+/// A connection between ports of two partitions, or between a partition and the model's inputs or outputs.
 struct Channel {
-  std::uint32_t id = 0;  // unique; the tag on a link
+  std::uint32_t id = 0;  // unique in the plan; used as the tag on a link
   std::string name;
   PortRef producer, consumer;
-  Transport transport = Transport::kHost;  // kHost: through the host's memory
+  Transport transport = Transport::kHost;  // kHost means through the host's memory
   kernels::ElementType type;
-  Slice slice;                     // whole tensor unless a split
-  std::uint64_t frame_bytes = 0;   // on the wire: packed on links, storage form for kHost
-  std::uint32_t packet_bytes = 0;  // payload of a packet; 0 for kHost
-  std::uint32_t credits = 0;       // packets in flight; 0 for kHost
+  Slice slice;                     // the whole tensor unless the channel carries a part
+  std::uint64_t frame_bytes = 0;   // packed form on links, storage form for kHost
+  std::uint32_t packet_bytes = 0;  // payload bytes of a packet; 0 for kHost
+  std::uint32_t credits = 0;       // the most packets in flight; 0 for kHost
   bool operator==(const Channel&) const = default;
 };
 
@@ -165,7 +165,7 @@ struct CommunicationStep {
   bool operator==(const CommunicationStep&) const = default;
 };
 
-/// What one port does for one frame, in order; ports of a partition run concurrently.
+/// The sends and receives of one port for one frame, in order. A partition's ports run concurrently.
 struct PortPlan {
   std::string endpoint, partition, port;
   std::vector<CommunicationStep> steps;
@@ -174,15 +174,15 @@ struct PortPlan {
 
 struct Deployment {
   std::uint32_t schema_version = kSchemaVersion;
-  std::string generator;  // "millrace 0.1.0"
+  std::string generator;  // the program that wrote it: "millrace 0.1.0"
   ModelInfo model;
   std::vector<Endpoint> endpoints;
   std::vector<Image> images;
-  std::vector<Partition> partitions;  // topological order of the graph of partitions
+  std::vector<Partition> partitions;  // in topological order
   std::vector<Channel> channels;
   std::vector<PortPlan> communication;
-  std::uint32_t replicas = 1;  // pipelines it was compiled for, each on cards of its own; 1..kMostReplicas
-  std::string digest;          // sha256 over all the above; identity of the deployment
+  std::uint32_t replicas = 1;  // number of pipelines, each on different cards; 1..kMostReplicas
+  std::string digest;          // sha256 over all members above; identifies the deployment
   bool operator==(const Deployment&) const = default;
 
   const Partition* find_partition(const std::string& name) const;
@@ -190,55 +190,55 @@ struct Deployment {
   const Endpoint* find_endpoint(const std::string& name) const;
 };
 
-/// A deployment that was read from disk and checked, with all that cards are loaded with. So a lost card gets
-/// the same bytes again, even if the directory has changed meanwhile.
+/// A deployment that was read from disk and checked, with everything that is loaded onto cards. So a lost
+/// card is loaded with the same bytes again, even if the directory has changed meanwhile.
 struct LoadedDeployment {
   std::filesystem::path directory;
   Deployment plan;
-  std::map<std::string, std::vector<std::byte>> images;  // xclbins, by the image's name
-  std::map<std::string, ImageRecord> records;            // likewise
-  // By the partition's name, for partitions with parameters outside their image; parameters.hpp.
+  std::map<std::string, std::vector<std::byte>> images;  // xclbin files, by the image's name
+  std::map<std::string, ImageRecord> records;            // by the image's name
+  // By the partition's name: parameter files (parameters.hpp) of partitions that have one.
   std::map<std::string, std::vector<std::byte>> parameters;
 };
 
-/// Reads each file once. kNotFound (no such directory, not a deployment), kCorrupt (a checksum or a reference
-/// between the parts is wrong), kUnsupported (another schema). Checks the images' containers and records
-/// against the plan; does not decode the images' programs.
+/// Loads a deployment; reads each file once. kNotFound (no such directory, not a deployment), kCorrupt (a
+/// checksum or a reference between the parts is wrong), kUnsupported (another schema). Checks the images'
+/// containers and records against the plan; does not decode the programs in images.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
-/// Checks that the parts of a plan fit together. The error names the first part that does not.
+/// Checks that the parts of a plan are consistent. The error names the first part that is not.
 Status validate(const Deployment& deployment);
 
-/// Bytes -> plan and back; the JSON is canonical (stable order, two spaces), so equal plans give equal bytes.
+/// Converts JSON to a plan and back. Order and indentation are fixed: equal plans give equal bytes.
 Result<Deployment> parse_deployment(const std::string& json);
 std::string to_json(const Deployment& deployment);
 
-/// Computes the plan's digest.
+/// Returns the plan's digest.
 std::string compute_digest(const Deployment& deployment);
 
-/// Several deployments of one model may be side by side in a directory (compiler/variants), with this index.
+/// Several deployments of one model may share a directory (compiler/variants), which then has this index.
 inline constexpr char kVariantsFile[] = "variants.json";
 
 /// Whether a deployment, or a directory of variants, may replace `directory`. The directory must be absent,
-/// empty, or the same without other files, and must neither be nor contain the current directory or one of
-/// `inputs`. A directory of variants may hold a Makefile. kInvalidInput; kEnvironment if it cannot be read.
+/// empty, or hold such files only; it must neither be nor contain the current directory or one of `inputs`. A
+/// directory of variants may also hold a Makefile. kInvalidInput if not; kEnvironment if it cannot be read.
 Status check_replaceable(const std::filesystem::path& directory,
                          const std::vector<std::filesystem::path>& inputs, bool variants = false);
 
-/// kInvalidInput if `directory` holds variants; for commands that need one deployment.
+/// Returns kInvalidInput if `directory` holds variants. For commands that need a single deployment.
 Status check_no_variants(const std::filesystem::path& directory);
 
-/// Writes `directory` whole or not at all: deployment.json, the files that `fill` adds (images/*.xclbin),
-/// CHECKSUMS. The plan must be valid and `directory` replaceable. kInternal if `fill` writes files with other
-/// digests than the plan's.
+/// Writes the whole directory or nothing: deployment.json, the files that `fill` adds (images/*.xclbin), and
+/// CHECKSUMS. The plan must be valid and `directory` replaceable. kInternal if `fill` writes files whose
+/// digests differ from the plan's.
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
 
-/// An emulated cluster for some replicas of a deployment, for commands without a cluster file. Each replica
-/// has one card for each endpoint that is not a host, in the plan's order and named after it; the second
-/// replica's names end in "-2", and so on. Cables join cards as their channels need; one cable carries at most
-/// abi::kMaxTags channels each way. Devices have as much memory as the banks of their images together. kCorrupt
-/// if an image lists its banks wrongly.
+/// Returns an emulated cluster for `replicas` replicas of a deployment, for commands without a cluster file.
+/// Each replica has one card for each endpoint except the host, in the plan's order and with the endpoint's
+/// name; names of the second replica end in "-2", and so on. Cables connect cards as their channels need; one
+/// cable carries at most abi::kMaxTags channels in each direction. A device has the memory of its image's
+/// banks. kCorrupt if an image lists its banks wrongly.
 Result<Cluster> emulated_cluster_for(const LoadedDeployment& deployment, std::uint32_t replicas = 1);
 
 }  // namespace millrace::runtime::plan

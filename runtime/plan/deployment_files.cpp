@@ -1,5 +1,5 @@
-// A deployment as a directory. CHECKSUMS is written last and has the format of sha256sum, so that
-// `sha256sum -c CHECKSUMS` says the same as load_deployment().
+// Reads and writes a deployment's directory. CHECKSUMS is written last, in the format of sha256sum, so that
+// `sha256sum -c CHECKSUMS` finds the same damage as load_deployment().
 #include <algorithm>
 #include <map>
 
@@ -48,7 +48,7 @@ Result<Checksums> parse_checksums(const std::string& text) {
   return sums;
 }
 
-/// Reads every file that CHECKSUMS lists, and checks it. The files of kRtlFolder are not kept.
+/// Reads every file that CHECKSUMS lists and checks it. Does not return the files of kRtlFolder.
 Result<Files> read_files(const fs::path& directory, const Checksums& sums) {
   Files files;
   for (const auto& [path, expected] : sums) {
@@ -69,7 +69,7 @@ Result<Files> read_files(const fs::path& directory, const Checksums& sums) {
   return files;
 }
 
-/// The file that the plan names, among those that were read.
+/// Returns the content of a file that the plan names, among the files that were read.
 Result<std::vector<std::byte>*> find(Files& files, const Checksums& sums, const std::string& file,
                                      const std::string& sha256, const std::string& owner) {
   const auto found = files.find(file);
@@ -78,7 +78,7 @@ Result<std::vector<std::byte>*> find(Files& files, const Checksums& sums, const 
   return &found->second;
 }
 
-/// Checks an image's container and record against the plan.
+/// Checks an image's container and record against the plan, and returns the record.
 Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployment& plan,
                                 const Image& image) {
   MILLRACE_ASSIGN(const XclbinView view, parse_xclbin(bytes));
@@ -104,7 +104,7 @@ Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployme
   return record;
 }
 
-/// Moves images and parameters from `files` to the deployment, and checks them against its plan.
+/// Moves images and parameters from `files` to the deployment, and checks them against the plan.
 Status add_files(Files files, const Checksums& sums, LoadedDeployment& loaded) {
   for (const Image& image : loaded.plan.images) {
     MILLRACE_ASSIGN(auto* const bytes,
@@ -124,12 +124,12 @@ Status add_files(Files files, const Checksums& sums, LoadedDeployment& loaded) {
                  std::to_string(wanted.bytes));
     const auto program = decode_parameters(*bytes, partition.program_digest);
     if (!program.ok()) return program.error().within(wanted.file);
-    loaded.parameters[partition.name] = *bytes;  // two partitions may have the same file
+    loaded.parameters[partition.name] = *bytes;  // copied, because partitions may share a file
   }
   return {};
 }
 
-/// The absolute path, without links as far as it exists, and without a trailing separator.
+/// Returns the absolute path, with existing links resolved, and without a trailing separator.
 fs::path resolved(const fs::path& path) {
   std::error_code code;
   fs::path out = fs::weakly_canonical(fs::absolute(path, code), code);
@@ -141,10 +141,10 @@ bool is_or_holds(const fs::path& directory, const fs::path& path) {
   return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
 }
 
-/// The first file below `directory` that does not belong to a deployment there or, if there are variants, in a
-/// folder there; empty if there is none.
+/// Returns the first file below `directory` that is not part of a deployment there or, with `variants`, in a
+/// subfolder; empty if there is none.
 Result<std::string> foreign_file(const fs::path& directory, bool variants) {
-  std::map<fs::path, Checksums> sums;  // by the deployment's folder; empty if they cannot be read
+  std::map<fs::path, Checksums> sums;  // key: the deployment's folder; the value is empty if unreadable
   std::error_code code;
   for (auto it = fs::recursive_directory_iterator(directory, code);
        !code && it != fs::recursive_directory_iterator(); it.increment(code)) {

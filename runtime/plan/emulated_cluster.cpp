@@ -12,7 +12,7 @@ constexpr double kGigabitsPerSecond = 10;
 constexpr std::uint64_t kBandwidthBytesPerSecond = 10'000'000'000U;
 constexpr std::uint64_t kLeastMemoryBytes = 4096;  // for an image without a bank
 
-/// The number of channels each way between two endpoints, which are in ascending order.
+/// (lower endpoint, higher endpoint) -> number of channels in each direction.
 using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint32_t, std::uint32_t>>;
 
 Traffic count_traffic(const Deployment& deployment, const std::vector<std::string>& endpoints) {
@@ -30,7 +30,7 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   return traffic;
 }
 
-/// Appends cards and cables for one replica.
+/// Appends the cards and cables of one replica. `behind` is the suffix of their names.
 void add_replica(const Deployment& deployment, const std::string& behind, Cluster& cluster) {
   std::vector<std::string> endpoints, cards;
   for (const auto& endpoint : deployment.endpoints) {
