@@ -2,7 +2,7 @@
 // everything it was made from. An entry either exists completely and undamaged, or does not exist.
 //
 //   <root>/<kind>/<key>/        the entry's files and SHA256SUMS, which is written last
-// <root>/tmp/<use>.<pid>.<n>  a directory that folder() made
+//   <root>/tmp/<use>.<pid>.<n>  a directory that folder() made
 //   <root>/locks/<key>          locked by the process that makes the entry
 #pragma once
 

@@ -1,18 +1,18 @@
-// The interface between host code and every image of Millrace, emulated or real: constants and layouts.
+// The interface between host code and every FPGA image of Millrace, emulated or real: constants and layouts.
 // compiler/emit writes such images, runtime/card uses them, runtime/emulator and kernels/rtl/shell implement
 // them. Any change here must raise kAbiVersion.
 //
-// Compute units (kernel:cu) of an image. All but the last are ap_ctrl_chain and scheduled (xrt::run):
-//   millrace_ingress:<partition>_<port>   one a host-fed input port
-//   millrace_egress:<partition>_<port>    one a host-read output port
-//   millrace_parameters:<partition>       one a partition with parameters that are not in the image
-//   millrace_supervisor:supervisor        one
-//   millrace_control:control              one, user-managed (xrt::ip), registers below
+// Compute units (kernel:cu) of an image. All except the last are ap_ctrl_chain and scheduled (xrt::run):
+//   millrace_ingress:<partition>_<port>   one for each input port that the host feeds
+//   millrace_egress:<partition>_<port>    one for each output port that the host reads
+//   millrace_parameters:<partition>       one for each partition with parameters outside the image
+//   millrace_supervisor:supervisor        exactly one
+//   millrace_control:control              exactly one; not scheduled (xrt::ip); see the registers below
 //
 // A partition is a free-running dataflow: it computes frames as they come to its input ports and sends
-// results from its output ports. The host starts only ingress and egress units, with one run a frame, in
-// frame order on each unit; runs queue. Frames carry (epoch, sequence). The card drops every frame of an
-// epoch other than its own.
+// results from its output ports. The host starts only ingress and egress units, with one run for each frame,
+// in frame order on each unit; runs are queued. Frames carry (epoch, sequence). The card drops every frame
+// whose epoch differs from the card's epoch.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ inline constexpr char kControlUnit[] = "control";
 inline constexpr char kParametersKernel[] = "millrace_parameters";
 
 /// Arguments of an ingress run. The run reads `bytes` bytes (the port's frame in storage form) from `buffer`
-/// and sends them to the partition. It completes when the partition has taken the frame, or when the frame is
-/// dropped because its epoch is not the card's.
+/// and sends them to the partition. The run completes when the partition has received the frame, or when the
+/// frame is dropped because its epoch is not the card's epoch.
 enum IngressArgument : std::uint32_t {
   kIngressBuffer = 0,    // global pointer, offset 0x10
   kIngressBytes = 1,     // u32, 0x1c
@@ -45,30 +45,30 @@ enum IngressArgument : std::uint32_t {
 /// payload.
 enum EgressArgument : std::uint32_t {
   kEgressBuffer = 0,    // global pointer, 0x10
-  kEgressBytes = 1,     // u32, 0x1c: payload size expected
+  kEgressBytes = 1,     // u32, 0x1c: expected payload bytes
   kEgressEpoch = 2,     // u32, 0x24
   kEgressSequence = 3,  // u64, 0x2c
 };
 
-/// Arguments of a run that loads a partition's parameters (parameters.hpp). `buffer` holds the file, whose
-/// sections begin at these offsets. It must stay as long as the image is loaded, because streamed weights are
-/// read from it. Until the first such run completes, the partition computes nothing; the run drops frames
-/// that the partition holds. The host starts it after it has raised the epoch and before the next frame, so
-/// that every frame meets one set of parameters on all cards. The run fails if the file is not for this
-/// image.
+/// Arguments of a run that loads a partition's parameters (parameters.hpp). `buffer` holds the parameter
+/// file, whose sections begin at these offsets. The buffer must exist while the image is loaded, because
+/// streamed weights are read from it. Before the first such run completes, the partition computes nothing;
+/// the run drops frames that the partition holds. The host starts the run between raising the epoch and
+/// sending the next frame, so that all cards use the same parameters for a frame. The run fails if the file
+/// is for another image.
 enum ParametersArgument : std::uint32_t {
   kParametersBuffer = 0,          // global pointer, 0x10
-  kParametersBytes = 1,           // u32, 0x1c: of the file
+  kParametersBytes = 1,           // u32, 0x1c: bytes of the file
   kParametersLoadOffset = 2,      // u32, 0x24
   kParametersLoadBytes = 3,       // u32, 0x2c
   kParametersStreamedOffset = 4,  // u32, 0x34
 };
 
-/// The supervisor has one run for each load of the image. It completes on a fault or on kRegSupervisorStop.
-/// If the card dies, XRT ends it with an error, so the host hears of the loss even if it waits for no frame
-/// of this card.
+/// The supervisor has one run for each load of the image. The run completes on a fault or on
+/// kRegSupervisorStop. If the card dies, XRT ends the run with an error, so the host learns of the loss even
+/// if it is not waiting for a frame from this card.
 enum SupervisorArgument : std::uint32_t {
-  kSupervisorReport = 0,  // global pointer, 0x10: a FaultReport is written there before completion
+  kSupervisorReport = 0,  // global pointer, 0x10: where the FaultReport is written
 };
 
 enum class FaultCode : std::uint32_t { kNone = 0, kStopped = 1, kLinkDown = 2, kProtocol = 3, kInternal = 4 };
@@ -82,9 +82,8 @@ struct FaultReport {                  // 64 bytes
 };
 static_assert(sizeof(FaultReport) == 64);
 
-/// kFailed: memory answered an access of this card with an error, so the payload may be wrong. All frames
-/// that leave the card are then marked so until the epoch is raised. The memory of emulated cards does not
-/// fail.
+/// kFailed: a memory access of the card failed, so the payload may be wrong. All frames that leave the card
+/// have this status until the epoch is raised. Memory accesses of emulated cards do not fail.
 enum class FrameStatus : std::uint32_t { kOk = 0, kDropped = 1, kFailed = 2 };
 
 struct StatusTrailer {                // 64 bytes
@@ -110,10 +109,10 @@ constexpr std::uint64_t egress_buffer_bytes(std::uint64_t payload_bytes) {
   return trailer_offset(payload_bytes) + sizeof(StatusTrailer);
 }
 
-// Registers of millrace_control, 32 bits each, byte offsets.
+// Registers of millrace_control: 32 bits each; the values are byte offsets; r = read, w = write.
 inline constexpr std::uint32_t kRegAbiVersion = 0x10;  // r
-inline constexpr std::uint32_t kRegEpoch = 0x14;       // rw; a write flushes everything of other epochs
-inline constexpr std::uint32_t kRegLinkPorts = 0x18;   // r: rows of the link table
+inline constexpr std::uint32_t kRegEpoch = 0x14;       // rw; a write drops all frames of other epochs
+inline constexpr std::uint32_t kRegLinkPorts = 0x18;   // r: number of rows of the link table
 inline constexpr std::uint32_t kRegSupervisorStop =
     0x1c;                                             // w: any value ends the supervisor's run (kStopped)
 inline constexpr std::uint32_t kRegFramesLow = 0x20;  // r: frames computed since load (all partitions)
@@ -122,24 +121,24 @@ inline constexpr std::uint32_t kRegBusyLow =
     0x28;  // r: microseconds some partition was computing, since load
 inline constexpr std::uint32_t kRegBusyHigh = 0x2c;
 
-// The link table: row i (ImagePort::link_index) at kLinkTable + i * kLinkRowBytes. The host writes it after
-// binding and enables it last.
+// The link table: row i (ImagePort::link_index) is at kLinkTable + i * kLinkRowBytes. The host writes a row
+// after the binding was chosen, and sets kLinkEnable last.
 inline constexpr std::uint32_t kLinkTable = 0x100;
 inline constexpr std::uint32_t kLinkRowBytes = 0x40;
 inline constexpr std::uint32_t kMaxLinkPorts = 32;
-inline constexpr std::uint32_t kLinkEnable = 0x00;       // rw: 1 = in service
-inline constexpr std::uint32_t kLinkConnector = 0x04;    // rw: connector of this card
-inline constexpr std::uint32_t kLinkTag = 0x08;          // rw: 0..kMaxTags-1, names the channel on that cable
+inline constexpr std::uint32_t kLinkEnable = 0x00;       // rw: 1 enables the link
+inline constexpr std::uint32_t kLinkConnector = 0x04;    // rw: the card's connector
+inline constexpr std::uint32_t kLinkTag = 0x08;          // rw: 0..kMaxTags-1, the channel on the cable
 inline constexpr std::uint32_t kLinkPacketBytes = 0x0c;  // rw
-inline constexpr std::uint32_t kLinkCredits = 0x10;      // rw: packets
-inline constexpr std::uint32_t kLinkStatus = 0x14;       // r: bit 0 cable present, bit 1 peer in service
+inline constexpr std::uint32_t kLinkCredits = 0x10;      // rw: most packets in flight
+inline constexpr std::uint32_t kLinkStatus = 0x14;       // r: bit 0 cable present, bit 1 peer enabled
 inline constexpr std::uint32_t kLinkPacketsLow = 0x18;   // r: since load
 inline constexpr std::uint32_t kLinkPacketsHigh = 0x1c;
-inline constexpr std::uint32_t kLinkBytesLow = 0x20;  // r: payload
+inline constexpr std::uint32_t kLinkBytesLow = 0x20;  // r: payload bytes since load
 inline constexpr std::uint32_t kLinkBytesHigh = 0x24;
-inline constexpr std::uint32_t kLinkStallsLow = 0x28;  // r: sender: times it found no credit
+inline constexpr std::uint32_t kLinkStallsLow = 0x28;  // r: how often the sender had no credit
 inline constexpr std::uint32_t kLinkStallsHigh = 0x2c;
 
-inline constexpr std::uint32_t kMaxTags = 16;  // channels one cable carries each way
+inline constexpr std::uint32_t kMaxTags = 16;  // the most channels in each direction of a cable
 
 }  // namespace millrace::runtime::plan::abi

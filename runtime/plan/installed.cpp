@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kExtension = ".yaml";
 
-/// `share/<what>` beside the folder of this program; empty where there is none.
+/// Returns `share/<what>` next to the folder of this program, or an empty path if there is none.
 fs::path shared(const fs::path& what) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);

@@ -1,5 +1,5 @@
 // Finds files that are installed with the programs: cluster files and documents. A program in a build folder
-// finds those of its checkout. Any thread.
+// finds the files of its source tree. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,16 @@
 
 namespace millrace::runtime::plan {
 
-/// `share/millrace/<what>` of this program's prefix; empty if there is none.
+/// Returns the path `share/millrace/<what>` in this program's prefix, or an empty path if it does not exist.
 std::filesystem::path installed(std::string_view what);
 
-/// The installed path of a document of the source tree ("compiler/README.md"); `name` itself if it is not
-/// installed.
+/// Returns the installed path of a document of the source tree ("compiler/README.md"), or `name` if the
+/// document is not installed.
 std::string document(std::string_view name);
 
-/// The cluster file that a user names: a path, relative to `folder` (empty: the current one), or the name of
-/// an installed one ("three-ku060"). A file of that name in the folder comes first. Does not read the file.
-/// kNotFound if there is neither; the message lists the installed clusters.
+/// Returns the path of the cluster file that a user names: by a path relative to `folder` (if empty, the
+/// current one), or by the name of an installed file ("three-ku060"). A file in the folder is preferred. Does
+/// not read the file. kNotFound if neither exists; the message lists the installed clusters.
 Result<std::filesystem::path> find_cluster(const std::filesystem::path& given,
                                            const std::filesystem::path& folder = {});
 

@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'M', 'R', 'P', 'A', 'R', 'A', 'M', 'S'};
 constexpr std::uint32_t kSchema = 1;
-constexpr std::uint64_t kTail = 64;  // the widest memory word; the file is a multiple of it
+constexpr std::uint64_t kTail = 64;  // the widest memory word; the file's size is a multiple of it
 
-/// The first bytes of the file, little-endian; the rest of the first kParameterAlignment is 0.
+/// The header at the start of the file, little-endian. Bytes up to kParameterAlignment are 0.
 struct Header {
   std::array<char, 8> magic;
   std::uint32_t schema;
   std::uint32_t reserved;
-  std::array<char, 64> topology;  // hexadecimal
+  std::array<char, 64> topology;  // digest in hexadecimal
   struct {
     std::uint64_t offset, bytes;
   } section[3];

@@ -1,8 +1,8 @@
-// The parameters of a partition with loaded or streamed weights: one file of the deployment, which the host
-// copies to the card unchanged. README.md describes it.
+// The file with the parameters of a partition whose weights are loaded or streamed. A deployment contains the
+// file; the host copies it to the card unchanged. README.md describes it.
 //
-// It has three sections: the program with its numbers, for emulation and the reference; the words that the
-// hardware's loader takes; the weights that the hardware reads every frame.
+// The file has three sections: the program with its numbers, for emulation and the reference; the words for
+// the hardware's loader; and the weights that the hardware reads for every frame.
 #pragma once
 
 #include <cstddef>
@@ -18,36 +18,36 @@ namespace millrace::runtime::plan {
 
 inline constexpr std::uint64_t kMaxParameterBytes = std::uint64_t{1} << 31U;
 
-/// "weights/<sha256>.bin"
+/// Returns "weights/<sha256>.bin".
 std::string parameter_file_name(const std::string& sha256);
 
-/// Sections begin at multiples of this, as XRT's buffers do.
+/// Sections begin at multiples of this number of bytes, as XRT's buffers do.
 inline constexpr std::uint64_t kParameterAlignment = 4096;
 
-/// A section inside a file.
+/// A section inside a parameter file.
 struct ParameterSection {
   std::uint64_t offset = 0, bytes = 0;
   bool operator==(const ParameterSection&) const = default;
 };
 
-/// The header of a file.
+/// The header of a parameter file.
 struct ParameterHeader {
-  std::string topology;       // program_digest() of the topology the numbers are for
-  ParameterSection program;   // a ProgramFile
-  ParameterSection load;      // words of the loader's stream, in its order; empty without hardware
-  ParameterSection streamed;  // read every frame, at fixed addresses from its start; may be empty
+  std::string topology;       // program_digest() of the topology to which the numbers belong
+  ParameterSection program;   // contains a ProgramFile
+  ParameterSection load;      // words for the loader, in their order; empty without hardware
+  ParameterSection streamed;  // weights that are read for every frame, at fixed addresses; may be empty
 };
 
-/// `program` has its numbers; `load` and `streamed` are in the generated hardware's form.
+/// Returns the file. `program` has its numbers; `load` and `streamed` have the generated hardware's layout.
 std::vector<std::byte> encode_parameters(const kernels::Program& program,
                                          std::span<const std::byte> load = {},
                                          std::span<const std::byte> streamed = {});
 
-/// Checks magic, schema and the sections' bounds. kCorrupt, kUnsupported (another schema).
+/// Checks magic, schema and the sections' bounds. kCorrupt, or kUnsupported for another schema.
 Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes);
 
-/// The program of a partition whose image has the program digest `topology`. kCorrupt: the header's errors;
-/// the bytes are for another topology, or the program is not valid or not of that topology.
+/// Returns the program with its parameters. `topology` is the program digest in the partition's image.
+/// kCorrupt: as read_parameter_header(), or the program is invalid or has another topology.
 Result<kernels::Program> decode_parameters(std::span<const std::byte> bytes, const std::string& topology);
 
 }  // namespace millrace::runtime::plan

@@ -10,7 +10,7 @@
 namespace millrace::runtime::plan {
 namespace k = kernels;
 
-// One function a struct; called by Fields, so declared before it is used and found by its Fields argument.
+// Each struct has one function. Fields calls it, so it is declared before its use and found by its argument.
 
 void fields(Fields& io, k::ElementType& type) {
   io(type.kind, type.bits);
@@ -31,7 +31,7 @@ static void fields(Fields& io, k::Requantise& requantise) {
      requantise.lowest, requantise.highest, requantise.zero_point);
 }
 
-/// Without the weights, which are blobs.
+/// Lists a convolution's fields except the weights, which are blobs.
 static void fields(Fields& io, k::Convolution& convolution) {
   io(convolution.window, convolution.out_channels, convolution.groups, convolution.weight_type);
   io.skip("weights_sha256");
@@ -106,7 +106,7 @@ Error bad(const std::string& where, const std::string& why) {
   return Error(ErrorCode::kCorrupt, "program: " + where + ": " + why);
 }
 
-/// Weights by digest, each checked once; bounds what shared blobs may expand to.
+/// Finds weights by digest and checks each once. Limits the size to which shared blobs may expand.
 class Blobs {
  public:
   Status open(const proto::ProgramFile& file) {

@@ -34,7 +34,7 @@ bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& mes
 
 namespace {
 
-/// proto3 texts are UTF-8; parsing looks at that, printing alters what is not.
+/// Whether all texts are UTF-8. The proto3 parser checks that, but the printer would alter other bytes.
 bool is_printable(const google::protobuf::Message& message) {
   const std::unique_ptr<google::protobuf::Message> copy(message.New());
   return from_bytes(to_bytes(message), *copy);
@@ -54,8 +54,8 @@ std::string to_canonical_json(const google::protobuf::Message& message) {
     throw std::invalid_argument(message.GetTypeName() +
                                 " cannot be printed: it holds text that is not UTF-8");
 
-  // protobuf indents by one space; a JSON string holds no raw line end, so every line start is an
-  // indentation.
+  // protobuf indents by one space. A JSON string contains no raw line end, so the spaces at the start of
+  // every line are indentation.
   std::string text;
   text.reserve(one_space.size() + one_space.size() / 4);
   bool at_start = true;

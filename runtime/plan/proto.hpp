@@ -1,6 +1,6 @@
-// Between the structs of this folder and its protobuf messages, in both directions. Each struct lists its
-// fields once, in a function `fields(Fields&, Struct&)`, in the order in which the .proto file declares them.
-// Private to runtime/plan.
+// Converts the structs of this folder to protobuf messages and back. Each struct lists its fields once, in a
+// function `fields(Fields&, Struct&)`, in the order in which the .proto file declares them. Private to
+// runtime/plan.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -32,58 +32,58 @@ namespace millrace::runtime::plan {
 namespace proto = ::millrace::plan;
 
 void to_proto(const kernels::Program& program, proto::ProgramFile& out);
-/// Checks indices, enumerations, narrow fields and blobs, and calls kernels::validate() last, which checks the
-/// meaning.
+/// Converts a program. Checks indices, enumerations, narrow fields and blobs itself; kernels::validate(),
+/// which is called last, checks their meaning.
 Result<kernels::Program> from_proto(const proto::ProgramFile& in);
 
-/// Field numbers ascending, no maps: equal messages give equal bytes.
+/// Serialises in the order of field numbers, without maps, so that equal messages give equal bytes.
 std::vector<std::byte> to_bytes(const google::protobuf::Message& message);
-/// False if the bytes are not such a message. protobuf logs nothing.
+/// Parses a message. Returns false if the bytes are not such a message. protobuf logs nothing.
 bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& message);
 
-/// Every field printed under its .proto name, two spaces a level, a line end after the last. Throws
-/// std::invalid_argument where a text is not UTF-8: readers refuse such a file, so it is our bug.
+/// Prints every field under its .proto name, indented by two spaces, with a line end after the last line.
+/// Throws std::invalid_argument if a text is not UTF-8: readers refuse such a file, so that is a bug.
 std::string to_canonical_json(const google::protobuf::Message& message);
-/// Unknown fields are refused by name unless `ignore_unknown`; `what` opens the error ("deployment.json").
+/// Parses JSON. Refuses unknown fields unless `ignore_unknown`. `what` begins messages ("deployment.json").
 Status from_json(std::string_view json, google::protobuf::Message& message, const std::string& what,
                  bool ignore_unknown = false);
 
-/// A version 0 (none), older than the previous or newer than ours is refused; `what` names the file.
+/// Refuses a schema version that is 0, older than the previous one or too new. `what` names the file.
 Status check_schema(std::uint32_t found, const std::string& what);
 
 class Fields;
-void fields(Fields& io, kernels::ElementType& type);  // program_proto.cpp
+void fields(Fields& io, kernels::ElementType& type);  // in program_proto.cpp
 
 class Fields {
  public:
   using Message = google::protobuf::Message;
 
-  /// Reads from `message`. Errors have the code `code`, and `where` names the message in them.
+  /// Reads from `message`. Errors have the code `code`; `where` names the message in their text.
   Fields(const Message& message, std::string where, ErrorCode code)
       : in_(message), where_(std::move(where)), code_(code) {}
   /// Writes to `message`.
   explicit Fields(Message& message) : in_(message), out_(&message) {}
 
   bool reads() const { return out_ == nullptr; }
-  /// The first error of a read.
+  /// Returns the first error of a read.
   const Status& status() const { return *status_; }
   void fail(const std::string& why) {
     if (status_->ok()) *status_ = Error(code_, where_ + ": " + why);
   }
 
-  /// Transfers the next fields of the message.
+  /// Reads or writes the next fields of the message.
   template <class... T>
   void operator()(T&... values) {
     (transfer(next(), values), ...);
   }
 
-  /// Passes over the next field, which the struct does not have.
+  /// Skips the next field, which the struct does not have.
   void skip([[maybe_unused]] std::string_view name) {
     [[maybe_unused]] const Field* const skipped = next();
     assert(skipped->name() == name);
   }
 
-  /// A oneof whose fields are in the order of the variant's alternatives.
+  /// Transfers a oneof whose fields are in the order of the variant's alternatives.
   template <class... T>
   void one_of(std::variant<T...>& value) {
     const auto& group = *next()->containing_oneof();
@@ -98,7 +98,7 @@ class Fields {
     std::visit([&](auto& held) { transfer(alternative, held); }, value);
   }
 
-  /// A field that is absent where it has the value `absent`.
+  /// Transfers a field that is left out of the message if it has the value `absent`.
   template <class T>
   void unless(const T& absent, T& value) {
     const Field* const field = next();
@@ -164,7 +164,7 @@ class Fields {
     return {*out, out, *this, ""};
   }
 
-  /// A repeated message, called in errors by its `name` where it has one: "partitions 'p0'".
+  /// Returns an element of a repeated message. Errors call it by its `name` if it has one: "partitions 'p0'".
   Fields element(const Field* field, int index) {
     if (!reads()) {
       Message* const out = reflection().AddMessage(out_, field);
@@ -177,8 +177,8 @@ class Fields {
     return {in, nullptr, *this, where_ + ": " + field->name() + " " + called};
   }
 
-  /// An enumerator of ours has the number of its protobuf enumerator, counted from the first that is no
-  /// UNSPECIFIED.
+  /// Transfers an enumeration: the values of the C++ enumeration count from the first value in protobuf that
+  /// is not UNSPECIFIED.
   template <class T>
   void choice(const Field* field, T& value) {
     const auto& type = *field->enum_type();
@@ -190,7 +190,7 @@ class Fields {
     value = static_cast<T>(number - first);
   }
 
-  /// The type that protobuf gives a number or text; numbers have at least 32 bits there.
+  /// The C++ type that protobuf uses for a number or text; numbers have at least 32 bits.
   template <class T>
   using Wire = std::conditional_t<(sizeof(T) >= 4) || std::is_same_v<T, bool>, T,
                                   std::conditional_t<std::is_signed_v<T>, std::int32_t, std::uint32_t>>;
@@ -236,20 +236,20 @@ class Fields {
 
   const Message& in_;
   Message* const out_ = nullptr;
-  int next_ = 0;  // the field to transfer, by its place in the .proto file
+  int next_ = 0;  // the next field's position in the .proto file
   std::string where_;
   ErrorCode code_ = ErrorCode::kInternal;
-  std::shared_ptr<Status> status_ = std::make_shared<Status>();  // shared with nested messages
+  std::shared_ptr<Status> status_ = std::make_shared<Status>();  // shared with readers of nested messages
 };
 
 /// Writes a struct as a message.
 template <class T>
 void write(const T& value, google::protobuf::Message& message) {
   Fields out(message);
-  fields(out, const_cast<T&>(value));  // only read where fields are written
+  fields(out, const_cast<T&>(value));  // writing fields does not change `value`
 }
 
-/// Reads a struct from a message; `where` names the message in errors, which have the code `code`.
+/// Reads a struct from a message. `where` names the message in errors, which have the code `code`.
 template <class T>
 Result<T> read(const google::protobuf::Message& message, const std::string& where, ErrorCode code) {
   T value;

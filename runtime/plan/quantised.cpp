@@ -9,7 +9,7 @@ namespace {
 
 using kernels::TensorIndex;
 
-/// As kernels::Quantise computes it.
+/// Quantises `x` exactly as kernels::Quantise does.
 std::int32_t quantised(float x, const QuantisedInput& to) {
   const double q = static_cast<double>(std::nearbyint(x / to.scale)) + to.zero_point;
   return static_cast<std::int32_t>(std::clamp<double>(q, to.lowest, to.highest));
@@ -33,8 +33,8 @@ std::optional<std::string> datatype_of(const kernels::ElementType& type) {
   return std::string(type.kind == Kind::kSigned ? "INT" : "UINT") + (type.bits > 8 ? "16" : "8");
 }
 
-/// The only block that reads the tensor; null if there are several, or if the tensor is an output of the
-/// program.
+/// Returns the only block that reads the tensor. Returns null if there are several, or if the tensor is an
+/// output of the program.
 const kernels::Block* only_reader(const kernels::Program& program, TensorIndex tensor) {
   if (std::find(program.outputs.begin(), program.outputs.end(), tensor) != program.outputs.end())
     return nullptr;

@@ -13,21 +13,21 @@
 
 namespace millrace::runtime::plan {
 
-/// An integer q means (q - zero_point) * scale.
+/// The integers that a client may send for one input. An integer q stands for (q - zero_point) * scale.
 struct QuantisedInput {
   std::string datatype;  // "INT8", "UINT8", "INT16", "UINT16"
   float scale = 1;
   std::int32_t zero_point = 0;
-  std::int32_t lowest = 0, highest = 0;  // allowed values; may be fewer than the datatype has
+  std::int32_t lowest = 0, highest = 0;  // allowed integers; may be fewer than the datatype's
 };
 
-/// For each of model.inputs, the integers it can be sent as. An input has them if it is float32, is first
-/// quantised with one scale (a permutation may come before), and every such integer is unchanged after
-/// dequantising and quantising.
+/// Returns the integers that can be sent for each of model.inputs. An input accepts integers if it is
+/// float32, is first quantised with one scale (a permutation may come before), and every allowed integer is
+/// unchanged after dequantising and quantising.
 std::vector<std::optional<QuantisedInput>> quantised_inputs(const Deployment& deployment);
 
-/// Converts integers of the datatype to float32, both as little-endian bytes. `bytes` must hold whole
-/// elements. kInvalidInput, with the index, if one is not in lowest..highest.
+/// Converts integers of the input's datatype to float32, both as little-endian bytes. `bytes` must hold whole
+/// elements. kInvalidInput names the index of an element outside of lowest..highest.
 Result<std::vector<std::byte>> dequantised(const QuantisedInput& input, std::span<const std::byte> bytes);
 
 }  // namespace millrace::runtime::plan

@@ -1,5 +1,5 @@
-// Checks that the parts of a plan fit together. Each check names the first part that does not. Whether files
-// and digests are right is seen when the deployment is loaded.
+// Checks that the parts of a plan are consistent. Each check names the first part that is not. Files and
+// digests are checked when the deployment is loaded.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -59,7 +59,7 @@ Status check_model(const ModelInfo& model) {
 
 Status check_places(const Deployment& d) {
   std::set<std::string> names;
-  std::map<std::string, std::string> holder;  // partition -> image
+  std::map<std::string, std::string> holder;  // partition -> its image
   for (const auto& image : d.images) {
     const std::string where = "image '" + image.name + "'";
     if (!is_name(image.name) || !names.insert(image.name).second)
@@ -162,8 +162,8 @@ Status check_partitions(const Deployment& d) {
 }
 
 struct End {
-  std::size_t position = 0;  // of the partition; 0 for the model's inputs, past the last for its outputs
-  const Endpoint* endpoint = nullptr;  // null: the model's own
+  std::size_t position = 0;            // of the partition; 0: model inputs; past the last: outputs
+  const Endpoint* endpoint = nullptr;  // null for the model's inputs and outputs
   const Port* port = nullptr;
   const TensorSignature* tensor = nullptr;
   bool on_host() const { return endpoint == nullptr || endpoint->host; }
@@ -293,9 +293,9 @@ class ChannelChecker {
   std::set<std::pair<std::string, std::string>> sent_;
 };
 
-/// Checks that the steps of all ports are the ends of all channels, without the model's own ends.
+/// Checks that the ports' steps match the ends of all channels, except the model's inputs and outputs.
 Status check_communication(const Deployment& d) {
-  // by partition, port, channel and whether it is a send
+  // key: partition, port, channel and whether the step is a send
   std::map<std::tuple<std::string, std::string, std::uint32_t, bool>, const Channel*> missing;
   for (const auto& channel : d.channels)
     for (const bool send : {true, false}) {

@@ -1,6 +1,6 @@
 // Reads the xclbin container. Offsets are those of axlf, axlf_header and axlf_section_header in XRT's
-// xclbin.h. The layout is frozen, and hostile bytes are easier to check by offset than by cast, so xclbin.h
-// is not included.
+// xclbin.h. That header is not included, because its layout never changes, and untrusted bytes are easier to
+// check by offset than by cast.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -24,8 +24,8 @@ constexpr std::size_t kSectionHeaderBytes = 40;
 constexpr std::size_t kSectionNameBytes = 16;
 constexpr std::uint32_t kMaxSections = 0x10000;
 
-// Our checksum in m_keyBlock: this mark, then the sha256 of the whole container with the 32 digest bytes
-// zero. The rest of the block is 0xff, and so is the whole block in containers of other tools.
+// Millrace's checksum in m_keyBlock: this mark, then the sha256 of the whole container, computed with zeros
+// in place of the digest. The rest of the block is 0xff. Other tools fill the whole block with 0xff.
 constexpr char kMark[] = "millrace:sha256";
 constexpr std::size_t kMarkBytes = sizeof kMark;
 constexpr std::size_t kDigestBytes = 32;
@@ -54,13 +54,13 @@ Error corrupt(const std::string& why) {
   return Error(ErrorCode::kCorrupt, "xclbin: " + why);
 }
 
-/// True if the container has our checksum and the checksum is right; false if it has none.
+/// Returns whether the container has Millrace's checksum. An error if the checksum is wrong.
 Result<bool> check_key_block(std::span<const std::byte> bytes) {
   const auto block = bytes.subspan(kKeyBlock, kKeyBlockBytes);
   const auto all = [](std::span<const std::byte> part, std::byte value) {
     return std::all_of(part.begin(), part.end(), [value](std::byte b) { return b == value; });
   };
-  if (all(block, std::byte{0xff}) || all(block, std::byte{0})) return false;  // not one of ours
+  if (all(block, std::byte{0xff}) || all(block, std::byte{0})) return false;  // has no checksum of Millrace
   const std::string altered = "altered or damaged (its checksum does not hold); compile the model again";
   if (std::memcmp(block.data(), kMark, kMarkBytes) != 0) return corrupt(altered);
   const auto expected = checksum(bytes);
@@ -68,7 +68,7 @@ Result<bool> check_key_block(std::span<const std::byte> bytes) {
   return true;
 }
 
-/// 32 hexadecimal digits as the text of a uuid.
+/// Formats 32 hexadecimal digits as a uuid.
 std::string uuid_text(const std::string& hex) {
   return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" +
          hex.substr(20);
@@ -121,9 +121,9 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
 }
 
 Result<std::uint64_t> memory_bytes(const XclbinView& view) {
-  // mem_topology and mem_data of xclbin.h: a count, then rows of 40 bytes from offset 8.
+  // mem_topology and mem_data of xclbin.h: a count, then one entry of 40 bytes for each bank from offset 8.
   constexpr std::size_t kRows = 8, kRowBytes = 40, kUsed = 1, kSize = 8;
-  // Types of rows for streams, the host's memory at another address, and processor kernels.
+  // The types of entries that are not memory: streams, remapped host memory, and processor kernels.
   constexpr std::array<std::uint8_t, 4> kNoMemory = {3, 4, 9, 11};
   const XclbinSection* section = view.find(kSectionMemoryTopology);
   if (section == nullptr || section->bytes.size() < sizeof(std::int32_t)) return std::uint64_t{0};
@@ -156,7 +156,7 @@ void seal_xclbin(std::span<std::byte> container) {
 std::string uuid_from_digest(const std::string& content_digest) {
   std::string hex = content_digest.substr(0, 32);
   hex.resize(32, '0');
-  hex[12] = '8';  // version
+  hex[12] = '8';  // the uuid's version
   const char variant = hex[16];
   const int nibble = variant >= 'a' ? variant - 'a' + 10 : variant - '0';
   hex[16] = "89ab"[nibble & 3];

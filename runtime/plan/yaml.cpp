@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::size_t kMaxNodes = 100000;
 constexpr std::size_t kMaxDepth = 64;
-constexpr std::size_t kMaxBytes = 16U << 20U;  // of scalars: an alias repeats one
+constexpr std::size_t kMaxBytes = 16U << 20U;  // total length of scalars; aliases count again
 constexpr std::uint64_t kMaxFileBytes = 1U << 20U;
 
 Error at_line(const std::string& file, int line, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(line) + ": " + message);
 }
 
-/// Makes our tree of yaml-cpp's nodes, in which an alias is the same node as the one it refers to.
+/// Converts yaml-cpp's nodes to Node. In yaml-cpp an alias is the same node as the one that it refers to.
 class Converter {
  public:
   explicit Converter(const std::string& file) : file_(file) {}
@@ -74,11 +74,11 @@ class Converter {
   }
 
   const std::string& file_;
-  std::vector<YAML::Node> open_;  // from the root in
+  std::vector<YAML::Node> open_;  // the nodes being converted, the root first
   std::size_t nodes_ = 0, bytes_ = 0;
 };
 
-/// Checks the syntax of documents, and does nothing with them.
+/// Checks the syntax of documents and ignores their content.
 struct SyntaxCheck final : YAML::EventHandler {
   using Mark = YAML::Mark;
   using Text = const std::string&;

@@ -1,5 +1,5 @@
-// YAML as Millrace's files use it: mappings with known keys, sequences, scalars. Every error names file, line
-// and key. Only yaml.cpp includes yaml-cpp.
+// Reads YAML as Millrace's files use it: mappings with known keys, sequences, scalars. Every error names
+// file, line and key. Only yaml.cpp includes yaml-cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 namespace millrace::runtime::plan::yaml {
 
 struct Node {
-  struct Entry;  // key, value
+  struct Entry;  // a key and its value
   enum class Kind { kNull, kScalar, kSequence, kMapping };
   Kind kind = Kind::kNull;
-  int line = 0;  // from 1
+  int line = 0;  // counted from 1
   std::string scalar;
   std::vector<Node> items;     // of a sequence
   std::vector<Entry> entries;  // of a mapping, in file order; keys are unique
@@ -30,36 +30,36 @@ struct Node::Entry {
   Node value;
 };
 
-/// Parses one document. Every message begins with `file`. kInvalidInput for text that is not YAML, several
-/// documents, duplicate keys, more than 100,000 nodes (aliases expanded) and more than 64 levels.
+/// Parses one document. Every error message begins with `file`. kInvalidInput for text that is not YAML,
+/// several documents, duplicate keys, more than 100,000 nodes (after aliases are expanded) or 64 levels.
 Result<Node> parse(const std::string& text, const std::string& file);
-/// As parse(), with the file's path; at most 1 MiB.
+/// Reads and parses the file at `path`, which may have at most 1 MiB.
 Result<Node> load(const std::filesystem::path& path);
 
-/// "<file>:<line>: <message>" as kInvalidInput.
+/// Returns the error kInvalidInput with the message "<file>:<line>: <message>".
 Error error_at(const std::string& file, const Node& node, const std::string& message);
 
-/// Typed access to a mapping with known keys. The node must outlive it.
+/// Typed access to a mapping with known keys. The node must outlive this object.
 class Mapping {
  public:
-  /// `what` names the thing in messages: "cluster", "card".
+  /// `what` names the mapping in messages: "cluster", "card".
   static Result<Mapping> of(const Node& node, const std::string& file, const std::string& what,
                             std::initializer_list<std::string_view> known);
 
   const Node* find(std::string_view key) const;  // null if the key is absent or its value is null
 
-  // The key is required if `otherwise` is empty.
+  // If `otherwise` is empty, the key is required.
   Result<std::string> text(std::string_view key, std::optional<std::string> otherwise = {}) const;
   Result<std::uint64_t> integer(std::string_view key, std::optional<std::uint64_t> otherwise = {}) const;
   Result<double> number(std::string_view key, std::optional<double> otherwise = {}) const;  // finite
   Result<bool> boolean(std::string_view key, std::optional<bool> otherwise = {}) const;
-  Result<std::vector<std::string>> texts(std::string_view key) const;     // absent: empty; a scalar: one
-  Result<std::vector<double>> numbers(std::string_view key) const;        // absent: empty; a scalar: one
+  Result<std::vector<std::string>> texts(std::string_view key) const;  // absent: empty; a scalar: one text
+  Result<std::vector<double>> numbers(std::string_view key) const;     // absent: empty; a scalar: one number
   Result<const std::vector<Node>*> sequence(std::string_view key) const;  // absent: empty; never null
 
   int line() const { return node_->line; }
   Error error(const std::string& message) const { return error_at(file_, *node_, message); }
-  Error error(std::string_view key, const std::string& message) const;  // at the key's line: "key: message"
+  Error error(std::string_view key, const std::string& message) const;  // "key: message", at the key's line
 
  private:
   Mapping(const Node& node, std::string file, std::string what)
