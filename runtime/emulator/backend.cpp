@@ -16,13 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The text of the first selection. A process can select its backend only once.
+/// Returns the topology text of the first selection. A process can select its backend only once.
 std::optional<std::string>& selected() {
   static std::optional<std::string> text;
   return text;
 }
 
-/// The emulated machine as text, as the shim will read it.
+/// Returns the emulated machine in the text format that the shim reads.
 Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity) {
   Topology topology;
   std::map<std::string, std::uint32_t> index;

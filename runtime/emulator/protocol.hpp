@@ -1,7 +1,7 @@
-// The layouts of the memory that the shim shares with card processes. README.md describes them.
+// The layouts of the memory that the shim shares with card processes. README.md describes the protocol.
 //
-// Both sides are built together, so layouts have no versions. The magic word only detects a card program of
-// another build. Everything starts as zeros. One side writes each word; the word's comment names it.
+// Both programs are built together, so layouts have no versions. The magic word only detects a card program
+// of another build. All memory is zero at first. Each word's comment names the one side that writes it.
 #pragma once
 
 #include <linux/futex.h>
@@ -44,42 +44,42 @@ inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 38;  // of one card
 /// The descriptors that a card process starts with.
 enum CardDescriptor : int { kControlFd = 3, kMemoryFd, kFabricFd, kImageFd, kLivenessFd, kFirstOtherFd };
 
-/// Execution buffers are ERT packets of one page each. The card reads and answers them in place.
+/// Commands ("execution buffers") are ERT packets of one page each. The card reads and answers them in place.
 inline constexpr std::uint32_t kPacketSlots = 4096;
 inline constexpr std::uint32_t kPacketBytes = 4096;
 
 enum class Request : std::uint32_t { kLoad, kReadRegister, kWriteRegister, kAbort };
 
-/// A call from the host to the card, one at a time. The host writes everything except `answered`, `status`,
-/// `value` (of reads) and `message`.
+/// A call from the host to the card. There is one call at a time. The host writes everything except
+/// `answered`, `status`, `message` and, for reads, `value`.
 struct alignas(64) Call {
-  Word asked;     // number of the present call
+  Word asked;     // number of the current call
   Word answered;  // futex; number of the last call answered, or kCardGone once the card is dead
   Request request;
-  std::uint32_t unit;    // register access: compute unit; abort: packet slot
-  std::uint32_t offset;  // register access
+  std::uint32_t unit;    // compute unit for register access, packet slot for an abort
+  std::uint32_t offset;  // for register access
   std::uint32_t value;
   std::int32_t status;  // 0 or a negative errno
-  char message[512];    // kLoad: why it failed
+  char message[512];    // for kLoad: why it failed
 };
 inline constexpr std::uint32_t kCardGone = 0xffffffffu;
 
 struct ControlBlock {
   std::uint32_t magic;
-  std::uint32_t card;              // index: host
+  std::uint32_t card;              // the card's index; written by the host
   alignas(64) LongWord submitted;  // packets submitted since load: host
   alignas(64) LongWord taken;      // packets that the card has taken: card
   alignas(64) Word completions;    // futex; completed packets, modulo 2^32: card (host once it is dead)
   Word waiters;                    // threads of the host that sleep on `completions`: host
   Call call;
   LongWord submissions[kPacketSlots];  // ring of generation << 32 | packet slot: host
-  Word generation[kPacketSlots];       // of each packet; an older command no longer owns it: host
+  Word generation[kPacketSlots];       // raised when a packet slot is freed: its old commands are void: host
 };
 
 inline constexpr std::uint64_t kPacketsOffset = (sizeof(ControlBlock) + 4095) / 4096 * 4096;
 inline constexpr std::uint64_t kControlBytes = kPacketsOffset + std::uint64_t{kPacketSlots} * kPacketBytes;
 
-/// The content of the image descriptor during kLoad: this header, then EMULATION_DATA.
+/// The content of the image descriptor during kLoad: this header, followed by the section EMULATION_DATA.
 struct ImageHeader {
   static constexpr std::uint32_t kMaxUnits = 128, kMaxBanks = 64;
   struct Unit {
@@ -94,14 +94,14 @@ struct ImageHeader {
   Bank bank[kMaxBanks];
 };
 
-/// Wakes a card. Whoever gives the card work increments `rung` and, if the card sleeps, wakes it.
+/// Wakes a card. Whoever has work for the card increments `rung` and, if the card sleeps, wakes the card.
 struct alignas(64) Doorbell {
-  Word rung;  // anyone
+  Word rung;  // incremented by anyone
   // Futex. The card sets it before it sleeps; whoever wakes the card clears it. The card sleeps on this word
   // and not on `rung`, because a late ringer may clear the word just before the card enters the kernel. The
   // futex then returns at once. A card that slept on `rung` instead would sleep on with nobody to wake it.
   Word sleeping;
-  Word alive;  // a process serves this card: host
+  Word alive;  // whether a process runs this card: host
 };
 
 inline void ring(Doorbell& doorbell) {
@@ -111,8 +111,8 @@ inline void ring(Doorbell& doorbell) {
 }
 
 /// One direction of one tag of one cable: a ring of packet slots with one sender and one receiver. When the
-/// sender starts or restarts, it begins a new generation: it takes the size and number of slots from the link
-/// table, and starts at slot 0 once the receiver has acknowledged the generation. Until then, and whenever
+/// sender starts or restarts, it begins a new generation: it reads the size and number of slots from the link
+/// table, and starts at slot 0 when the receiver has acknowledged the generation. Until then, and whenever
 /// all slots are full, the sender has no credit.
 struct Ring {
   struct alignas(64) Sender {
@@ -120,11 +120,11 @@ struct Ring {
     Word generation;  // 0: never started
     Word packet_bytes, credits;
     LongWord head;  // packets sent in this generation
-    Word starved;   // asks for the doorbell when credit returns; the receiver clears it
+    Word starved;   // 1: ring the doorbell when credit returns; receiver resets it
   } sender;
   struct alignas(64) Receiver {
     Word in_service;
-    Word generation;  // the last one acknowledged
+    Word generation;  // the last generation that was acknowledged
     LongWord tail;    // packets taken in that generation
   } receiver;
 };
@@ -132,7 +132,7 @@ struct Ring {
 struct PacketHeader {
   std::uint64_t sequence;
   std::uint32_t epoch;
-  std::uint32_t offset;  // of the payload in the frame's packed form
+  std::uint32_t offset;  // where the payload belongs in the frame's packed form
   std::uint32_t length;
   std::uint32_t last;
   std::uint64_t reserved;
@@ -148,11 +148,11 @@ struct CableEnd {
   std::uint32_t card, connector;
 };
 
-/// Constant once the first card has started, except doorbells and rings.
+/// Memory that all cards share. Constant after the first card has started, except doorbells and rings.
 struct Fabric {
   std::uint32_t magic;
   std::uint32_t cards, cables;
-  std::uint32_t spin_nanoseconds;  // how long a card looks for work before it sleeps
+  std::uint32_t spin_nanoseconds;  // how long a card polls for work before it sleeps
   std::uint32_t rtl;               // 1: cards simulate their SystemVerilog
   CableEnd cable[kMaxCables][2];
   Doorbell doorbell[kMaxCards];

@@ -9,7 +9,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// Owns the mapping and, if it has one, the descriptor.
+/// Owns the mapping and, if there is one, the descriptor of the memory.
 class SharedMemory {
  public:
   SharedMemory() = default;
@@ -24,7 +24,7 @@ class SharedMemory {
 
   /// Creates zeroed memory that is closed on exec. kResourceExhausted: the system refuses.
   static Result<SharedMemory> create(const char* name, std::uint64_t bytes);
-  /// Maps all of a memory that another process created. Takes ownership of `descriptor`.
+  /// Maps the whole of a memory that another process created. Takes ownership of `descriptor`.
   static Result<SharedMemory> open(int descriptor);
 
   std::byte* data() const { return data_; }

@@ -1,5 +1,5 @@
-// The emulated machine as text: select_backend() writes it to MILLRACE_EMULATION and the shim reads it there.
-// README.md describes the format.
+// The emulated machine as text: select_backend() writes the text to MILLRACE_EMULATION, and the shim reads
+// it. README.md describes the format.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace millrace::runtime::emulator {
 struct Topology {
   struct Card {
     std::string name, device;
-    std::uint64_t memory_bytes = 0;  // of all banks
+    std::uint64_t memory_bytes = 0;  // total of all banks
     bool operator==(const Card&) const = default;
   };
   struct End {
@@ -28,8 +28,8 @@ struct Topology {
   };
   struct Options {
     std::chrono::milliseconds program_time{0};     // delay added to each load
-    std::chrono::milliseconds call_timeout{5000};  // a card that leaves a call unanswered so long is killed
-    std::chrono::microseconds spin{0};             // how long card and waiter look for work before they sleep
+    std::chrono::milliseconds call_timeout{5000};  // a card that takes longer to answer is killed
+    std::chrono::microseconds spin{0};             // how long cards and waiters poll before they sleep
     bool rtl = false;                              // cards simulate the generated SystemVerilog
     bool operator==(const Options&) const = default;
   };
@@ -41,12 +41,12 @@ struct Topology {
 
 std::string to_text(const Topology& topology);
 
-/// Strict: refuses unknown words, cards without memory, cables to unknown cards and connectors used twice.
-/// The error names the offender.
+/// Parses the text. Refuses unknown words, cards without memory, cables to unknown cards and connectors used
+/// twice. The error names what is wrong.
 Result<Topology> parse_topology(std::string_view text);
 
-/// Parses "program_time=2500 call_timeout=200" with the same checks. Times are in milliseconds, spin is in
-/// microseconds, rtl is 0 or 1.
+/// Parses options such as "program_time=2500 call_timeout=200", with the same checks. Times are in
+/// milliseconds, spin is in microseconds, rtl is 0 or 1.
 Status parse_options(std::string_view text, Topology::Options& options);
 
 }  // namespace millrace::runtime::emulator

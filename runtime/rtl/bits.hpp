@@ -1,4 +1,4 @@
-// Cuts frames in the packed form of kernels/program/packing.hpp into the beats of a port.
+// Copies parts of frames, in the packed form of kernels/program/packing.hpp, to and from a port's data bits.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace millrace::runtime::rtl {
 
-/// Copies `count` bits of `from`, starting at bit `at`, to `to`. The unused bits of the last byte become
-/// zero.
+/// Copies `count` bits of `from`, starting at bit `at`, to the start of `to`. Unused bits of the last byte
+/// become zero.
 inline void copy_bits_out(const std::byte* from, std::uint64_t at, std::uint64_t count, std::uint8_t* to) {
   const std::uint64_t bytes = (count + 7) / 8, first = at / 8;
   const unsigned shift = at % 8;
@@ -27,8 +27,8 @@ inline void copy_bits_out(const std::byte* from, std::uint64_t at, std::uint64_t
   if (count % 8 != 0) to[bytes - 1] = static_cast<std::uint8_t>(to[bytes - 1] & ((1U << (count % 8)) - 1U));
 }
 
-/// Copies `count` bits of `from` to bit `at` of `to`. The bits of `to` from `at` on and the unused bits of
-/// from's last byte must be zero.
+/// Copies the first `count` bits of `from` to bit `at` of `to`. The bits of `to` from `at` on and the unused
+/// bits of the last byte of `from` must be zero.
 inline void copy_bits_in(const std::uint8_t* from, std::uint64_t count, std::byte* to, std::uint64_t at) {
   const std::uint64_t bytes = (count + 7) / 8, first = at / 8, last = (at + count - 1) / 8;
   const unsigned shift = at % 8;

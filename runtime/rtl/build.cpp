@@ -34,8 +34,8 @@ Words split(const std::string& text) {
   return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
 }
 
-/// Higher optimisation levels take minutes on wide designs and gain little. -fno-gnu-unique: simulations must
-/// not share statics.
+/// Options for a quick build: higher optimisation levels take minutes on wide designs and gain little.
+/// -fno-gnu-unique, because simulations must not share static variables.
 const Words& compiler_options() {
   static const Words options = split(
       "-std=c++20 -O1 -fPIC -fvisibility=hidden -fno-gnu-unique -w -DVM_COVERAGE=0 -DVM_SC=0 -DVM_TRACE=0 "
@@ -62,7 +62,7 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The lines of a tool's output that explain an error, few enough for a message.
+/// Returns the few lines of a tool's output that explain an error.
 std::string gist(const std::string& output) {
   constexpr std::size_t kLines = 8;
   std::string out, line, last;
@@ -72,7 +72,7 @@ std::string gist(const std::string& output) {
   return out.empty() && !last.empty() ? "\n  " + last : out;
 }
 
-/// Runs a tool. The error code tells a fault of the machine from a fault of ours.
+/// Runs a tool. The error's code says whether the machine or Millrace caused the error.
 Status run_tool(const Words& command, const fs::path& directory, const std::string& what) {
   MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, directory));
   if (outcome.ok()) return {};
@@ -90,14 +90,14 @@ Status run_tool(const Words& command, const fs::path& directory, const std::stri
                                          std::to_string(outcome.exit_code) + ")" + gist(outcome.output));
 }
 
-/// The number of cores that this process may use.
+/// Returns the number of cores that this process may use.
 unsigned cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1U, static_cast<unsigned>(CPU_COUNT(&set)));
 }
 
-/// Runs commands in parallel. The first error ends it.
+/// Runs commands in parallel. Stops at the first error and returns it.
 Status run_all(const std::vector<Words>& commands, const fs::path& directory, const std::string& what,
                const BuildOptions& options) {
   std::atomic<std::size_t> next{0}, done{0};
@@ -142,7 +142,7 @@ std::string tool_key(const Toolchain& tools) {
          joined(compiler_options()) + wrapper_header();
 }
 
-/// The cache entry of Verilator's compiled runtime.
+/// Returns the cache entry of Verilator's compiled runtime, and builds it if it is missing.
 Result<fs::path> build_runtime(const Cache& cache, const Toolchain& tools, const BuildOptions& options) {
   const auto make = [&](const fs::path& entry, const fs::path& scratch) -> Status {
     if (options.progress) options.progress("compiling Verilator's runtime, once");
@@ -156,7 +156,7 @@ Result<fs::path> build_runtime(const Cache& cache, const Toolchain& tools, const
   return cache.get(kRuntimeKind, sha256_hex(tool_key(tools)), make);
 }
 
-/// Writes the folder's files and the text around them to `scratch`. Returns the memory files among them.
+/// Writes the folder's files and the wrapper around them to `scratch`. Returns the names of its memory files.
 Result<Words> lay_out(const Source& source, const fs::path& scratch) {
   Words memories;
   for (const auto& [path, content] : source.files) {
@@ -172,8 +172,8 @@ Result<Words> lay_out(const Source& source, const fs::path& scratch) {
   return memories;
 }
 
-/// Joins Verilator's C++ files into pieces of similar size, the largest first. The files are many and small,
-/// and each includes the same headers.
+/// Combines Verilator's many small C++ files, which all include the same headers, into a few files of similar
+/// size. Returns them, the largest first.
 Result<Words> compilation_units(const fs::path& scratch) {
   constexpr std::uintmax_t kUnitBytes = 400'000;
   std::vector<std::pair<std::uintmax_t, std::string>> files;
@@ -238,7 +238,7 @@ Result<Toolchain> Toolchain::find() {
   const auto missing = [](const std::string& what) {
     return Error(ErrorCode::kEnvironment, "rtl fidelity: " + what + "; " + kRemedy);
   };
-  // Prefer the program below Debian's Perl script: it ends at once when it gets a signal.
+  // Prefer the binary to Debian's Perl script that calls it, because the binary ends immediately on a signal.
   auto verilator = find_program("verilator_bin");
   if (!verilator) verilator = find_program("verilator");
   if (!verilator) return missing("verilator is not installed");

@@ -2,9 +2,9 @@
 // simulation.hpp loads. Needs Verilator and a C++ compiler on the machine.
 //
 // There are two kinds of cache entries. A "simulation" entry holds simulation.so and design.json; its key is
-// the sha256 of the SystemVerilog, the text around it, and the tools' versions and options. A "verilator"
+// the sha256 of the SystemVerilog, the wrapper around it, and the tools' versions and options. A "verilator"
 // entry holds Verilator's own runtime, compiled once. In addition, <cache>/images/<content digest> lists an
-// image's partitions with the keys of their simulations. An emulated card looks its simulations up there.
+// image's partitions with the keys of their simulations. An emulated card finds its simulations in that list.
 #pragma once
 
 #include <filesystem>
@@ -19,33 +19,33 @@
 
 namespace millrace::runtime::rtl {
 
-/// The tools of this machine.
+/// The build tools that are installed on this machine.
 struct Toolchain {
   std::filesystem::path verilator, compiler;
   std::string verilator_version, compiler_version;  // one line each
   std::filesystem::path include;                    // Verilator's headers and runtime
 
-  /// kEnvironment: says which tool is missing or too old and how to install it.
+  /// Finds the tools. kEnvironment says which tool is missing or too old and how to install it.
   static Result<Toolchain> find();
 };
 
 struct BuildOptions {
-  std::function<void(const std::string&)> progress;  // gets a line for a person who waits; any thread
+  std::function<void(const std::string&)> progress;  // called with a line for the user; any thread
 };
 
-/// The simulation's cache entry. Builds it if it is missing. kEnvironment: a tool cannot run or was ended by
-/// a signal. kResourceExhausted: the disk is full. kInternal: the tools reject the SystemVerilog.
+/// Returns the simulation's cache entry; builds it if it is missing. kEnvironment: a tool cannot run or was
+/// ended by a signal. kResourceExhausted: the disk is full. kInternal: the tools reject the SystemVerilog.
 Result<std::filesystem::path> build_simulation(const Cache& cache, const Toolchain& tools,
                                                const Source& source, const BuildOptions& options);
 
 struct BuiltPartition {
   std::string partition;
   std::filesystem::path entry;
-  Design design = {};  // the deployment's design; the entry may have been built with other predictions
+  Design design = {};  // of the deployment; the entry's predictions may differ
 };
 
-/// Builds all card partitions of a deployment, in its order, and writes the lists in which emulated cards
-/// look them up. Errors are those of read_source() and build_simulation() and name the partition.
+/// Builds all card partitions of a deployment, in its order, and writes the lists by which emulated cards
+/// find them. Errors are those of read_source() and build_simulation() and name the partition.
 Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployment& deployment,
                                                       const BuildOptions& options);
 
@@ -54,8 +54,8 @@ Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployme
 Status list_simulations(const Cache& cache, const std::string& content_digest,
                         const std::vector<BuiltPartition>& partitions);
 
-/// The cache entry of a partition of an image, if this machine has built it. kNotFound: says which command
-/// builds it. `content_digest` may be any text.
+/// Returns the cache entry of an image's partition, if this machine has built it. kNotFound says which
+/// command builds it. `content_digest` may be any text.
 Result<std::filesystem::path> find_simulation(const Cache& cache, const std::string& content_digest,
                                               const std::string& partition);
 

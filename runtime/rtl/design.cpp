@@ -41,7 +41,7 @@ bool is_inside(const std::string& path) {
          });
 }
 
-/// An object of the document and its path in the document, for messages.
+/// An object of the JSON document and its path in the document, for error messages.
 class Object {
  public:
   static Result<Object> of(const json::value& value, std::string place) {
@@ -143,13 +143,13 @@ Result<std::vector<Stream>> parse_streams(const Object& document) {
   return streams;
 }
 
-/// The blocks whose matrix-vector units (among `instances`) multiply in DSP slices.
+/// Returns the blocks whose matrix-vector units (among `instances`) multiply in DSP slices.
 Result<std::vector<Layer>> parse_layers(const Object& document) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
   std::vector<Layer> layers;
   if (!document.has("blocks") && !document.has("instances")) return layers;
   MILLRACE_ASSIGN(const json::array* const instances, document.array("instances"));
-  std::map<std::string, std::vector<std::string>> units;  // by block
+  std::map<std::string, std::vector<std::string>> units;  // block -> names of its units
   for (std::size_t i = 0; i < instances->size(); ++i) {
     const std::string place = "instances[" + std::to_string(i) + "]";
     MILLRACE_ASSIGN(const Object object, Object::of((*instances)[i], place));
@@ -176,7 +176,7 @@ Result<std::vector<Layer>> parse_layers(const Object& document) {
   return layers;
 }
 
-/// The digest as design.json has it: the sha256 of lines "<sha256>  <path>".
+/// Returns the digest as in design.json: the sha256 of lines "<sha256>  <path>".
 std::string digest_of(const std::map<std::string, std::string>& files) {
   std::string lines;
   for (const auto& [path, content] : files) lines += sha256_hex(content) + "  " + path + "\n";

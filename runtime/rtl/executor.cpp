@@ -104,7 +104,7 @@ Executor::State Executor::advance(std::uint64_t cycles) {
   return state_;
 }
 
-/// Simulates one cycle. Returns true if a beat went in or came out.
+/// Simulates one cycle. Returns whether a beat went in or came out.
 bool Executor::cycle() {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Frame& frame = inputs_[i];
@@ -151,7 +151,7 @@ void Executor::abandon() {
 Status Executor::begin_load(std::span<const std::byte> words, std::span<const std::byte> streamed) {
   state_ = State::kIdle;
   fault_.clear();
-  MILLRACE_TRY(simulation_->begin_load(words));  // changes nothing yet, so an error rejects both or neither
+  MILLRACE_TRY(simulation_->begin_load(words));  // does not change the tables yet: all or nothing
   return simulation_->hold_weights(streamed);
 }
 

@@ -13,12 +13,12 @@ namespace millrace::runtime::rtl {
 namespace {
 
 constexpr int kResetCycles = 8;
-constexpr std::size_t kLoadWordBytes = 8;       // of the loading stream
-constexpr std::uint64_t kSettleCycles = 8;      // from the last hop into a table
-constexpr std::uint64_t kReadAheadWords = 128;  // more than any reader of weights reads ahead
+constexpr std::size_t kLoadWordBytes = 8;       // of a word in the stream of constants
+constexpr std::uint64_t kSettleCycles = 8;      // from the last hop until the last table is written
+constexpr std::uint64_t kReadAheadWords = 128;  // more than any reader of weights reads in advance
 
 constexpr std::uint64_t kWordBytes = 64;
-constexpr std::size_t kMostBursts = 8;  // that a port may have under way
+constexpr std::size_t kMostBursts = 8;  // the most read bursts of a port under way
 constexpr std::uint8_t kOkay = 0, kDecodeError = 3;
 
 /// The latency of an Alveo U280's memories when a page must be opened first: 137.8 ns for HBM, 106.7 ns for
@@ -103,7 +103,7 @@ Status Simulation::load(const std::filesystem::path& library, std::uint64_t seed
       !find(library_, abi::kSettle, settle_) || !find(library_, abi::kTick, tick_) ||
       !find(library_, abi::kFailure, failure_))
     return Error(ErrorCode::kCorrupt, library.string() + ": is no simulation of ours; remove it");
-  model_ = open_model(static_cast<std::uint32_t>(seed % 0x7fffffffU + 1));  // 0 lets Verilator choose
+  model_ = open_model(static_cast<std::uint32_t>(seed % 0x7fffffffU + 1));  // Verilator replaces 0
   if (model_ == nullptr) return Error(ErrorCode::kResourceExhausted, "no memory for the simulation");
   if (const std::string failed = failure(); !failed.empty())
     return Error(ErrorCode::kInternal,
@@ -147,7 +147,7 @@ void Simulation::reset() {
     tick();
   }
   reset_(model_, 0);
-  // Let the readers read ahead, as hardware does long before a frame comes.
+  // Let the readers of weights read in advance, as hardware does long before a frame comes.
   for (std::uint64_t i = 0; memory_ && *weights_.active != 0 && i < memory_->latency() + kReadAheadWords;
        ++i) {
     settle();

@@ -1,7 +1,7 @@
-// A partition's dataflow, verilated and loaded: signals to set and read, and a clock to advance.
+// A partition's dataflow, compiled by Verilator and loaded: signals to set and read, and a clock to advance.
 //
 // A cycle has these steps: set the inputs' valid and data and the outputs' ready; settle(); read the inputs'
-// ready and the outputs' valid and data; tick(). A beat passes if valid and ready are both set at the tick.
+// ready and the outputs' valid and data; tick(). A beat passes if valid and ready are set at the tick.
 #pragma once
 
 #include <cstddef>
@@ -21,28 +21,28 @@
 
 namespace millrace::runtime::rtl {
 
-/// Models the card's memory for readers of weights, in simulated time. Each AXI4 read port gets its bursts
-/// answered in order: one word per clock at most, the first one a latency after its address. One thread.
+/// Models the card's memory for readers of weights, in simulated time. Each AXI4 read port gets its bursts in
+/// order: at most one word per clock, the first word a fixed latency after the address. One thread.
 class MemoryModel {
  public:
-  /// `latency_cycles`: from a burst's address to its first word.
+  /// `latency_cycles` is the time from a burst's address to its first word.
   MemoryModel(std::vector<abi::ReadPort> ports, std::uint64_t latency_cycles)
       : ports_(ports.begin(), ports.end()), latency_(latency_cycles) {}
 
   std::uint64_t latency() const { return latency_; }
-  /// Sets the content at kBase. The bytes stay the caller's. Reads outside them are answered with an error.
+  /// Sets the memory's content at kBase. The caller keeps the bytes. Reads outside them return an error.
   void hold(std::span<const std::byte> content) { content_ = content; }
   static constexpr std::uint64_t kBase = 0x1'0000'0000;
 
-  /// Holds back each address and each word with this probability in each clock.
+  /// Makes the memory delay each address and each word with this probability in each clock.
   void stall(double probability, std::uint64_t seed);
 
-  /// Offers this clock's signals to the ports. Call it before combinational logic settles; repeated calls in
-  /// a clock do the same.
+  /// Sets the memory's signals for this clock. Call it before combinational logic settles; repeated calls in
+  /// one clock have no further effect.
   void drive();
-  /// Records what the ports took and requested. Call it after logic has settled and before the clock rises.
+  /// Records what the ports received and requested. Call it between settle() and the rising clock.
   void sample();
-  /// Forgets all bursts under way.
+  /// Drops all bursts under way.
   void reset();
 
  private:
@@ -53,8 +53,8 @@ class MemoryModel {
     explicit Port(const abi::ReadPort& wires) : signals(wires) {}
     abi::ReadPort signals;
     std::deque<Burst> bursts;
-    bool offered = false;                          // a word is offered and stays until it is taken
-    bool hold_address = false, hold_word = false;  // held back in this clock
+    bool offered = false;                          // a word is offered until it is taken
+    bool hold_address = false, hold_word = false;  // delayed in this clock
   };
 
   bool chance() { return threshold_ != 0 && random_() < threshold_; }
@@ -66,12 +66,12 @@ class MemoryModel {
   std::mt19937_64 random_;
 };
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class Simulation {
  public:
   /// Opens a cache entry (build.hpp) whose checksums were verified. Registers without a reset start with
-  /// random values drawn from `seed`. The model comes out of reset with idle inputs. kCorrupt: the library is
-  /// not one of ours. kResourceExhausted: memory ran out.
+  /// random values derived from `seed`. The model has been reset and its inputs are idle. kCorrupt: the
+  /// library is not a simulation of Millrace. kResourceExhausted: memory ran out.
   static Result<std::unique_ptr<Simulation>> open(const std::filesystem::path& entry, std::uint64_t seed);
   ~Simulation();
   Simulation(const Simulation&) = delete;
@@ -79,7 +79,7 @@ class Simulation {
 
   const Design& design() const { return design_; }
 
-  // Ports in the design's order. The caller writes valid and data of an input, and ready of an output.
+  // Signals of ports in the design's order. The caller sets an input's valid and data, and an output's ready.
   const abi::Port& input(std::size_t i) const { return inputs_[i]; }
   const abi::Port& output(std::size_t i) const { return outputs_[i]; }
 
@@ -91,34 +91,34 @@ class Simulation {
     if (memory_) memory_->sample();
     tick_(model_);
   }
-  /// Resets the dataflow for some cycles. Frames under way are lost.
+  /// Resets the dataflow for some cycles. Drops the frames in it.
   void reset();
 
-  /// Loads the dataflow's constants, with a reset before and after; frames under way are lost. If the design
-  /// has load_words, this is required before the first frame. kCorrupt: the number of bytes does not match.
+  /// Loads the dataflow's constants, with a reset before and after. Drops the frames in the dataflow. If the
+  /// design has load_words, this is required before the first frame. kCorrupt: the number of bytes is wrong.
   Status load_constants(std::span<const std::byte> words);
-  /// Begins the same in pieces. `words` must stay valid until load_more() returns true. Do not clock the
-  /// simulation otherwise meanwhile.
+  /// Begins to load constants in steps. `words` must stay valid until load_more() returns true. Until then,
+  /// only load_more() may advance the clock.
   Status begin_load(std::span<const std::byte> words);
-  /// Continues a load for at most `cycles` cycles; returns true when it is done. kInternal: an assertion
+  /// Continues a load for at most `cycles` cycles; returns whether it is complete. kInternal: an assertion
   /// failed, and the tables hold a mixture of old and new constants.
   Result<bool> load_more(std::uint64_t cycles);
-  /// Sets the memory of streamed weights: design().streamed_bytes bytes, which stay the caller's. The setting
-  /// survives resets. If weights are streamed, this is required before the first frame. kCorrupt: the number
-  /// of bytes does not match.
+  /// Sets the memory of streamed weights: design().streamed_bytes bytes, which the caller keeps. Resets do
+  /// not change it. If weights are streamed, this is required before the first frame. kCorrupt: the number of
+  /// bytes is wrong.
   Status hold_weights(std::span<const std::byte> bytes);
-  /// Makes that memory stall at random.
+  /// Makes the memory of streamed weights stall at random.
   void stall_memory(double probability, std::uint64_t seed);
 
-  /// The first SystemVerilog assertion that failed, or a message that weights were read outside the memory.
-  /// Empty if neither happened.
+  /// Returns the first SystemVerilog assertion that failed, or a message that weights were read outside the
+  /// memory; empty if neither happened.
   std::string failure() const;
-  /// The most beats that a stream's FIFO has held since the last reset.
+  /// Returns the most beats that a stream's FIFO has held since the last reset.
   std::uint64_t high_water(std::size_t stream) const { return *streams_[stream].high_water; }
-  /// The cycles since the last reset in which a layer's multipliers took operands, counted in the model. If
-  /// the layer has several units, their mean.
+  /// Returns the cycles since the last reset in which a layer's multipliers took operands, as counted in the
+  /// model. For a layer with several units, returns their mean.
   double busy_cycles(std::size_t layer) const;
-  /// kFull: the stream's FIFO is full. kWaiting: it holds beats that its reader does not take.
+  /// kFull: the stream's FIFO is full. kWaiting: the FIFO holds beats that its reader does not take.
   enum class StreamState { kFlowing, kEmpty, kWaiting, kFull };
   StreamState state(std::size_t stream) const;
 
@@ -128,13 +128,13 @@ class Simulation {
 
   Design design_;
   std::vector<abi::Port> inputs_, outputs_;
-  std::optional<MemoryModel> memory_;  // of streamed weights
+  std::optional<MemoryModel> memory_;  // memory of streamed weights
   abi::Weights weights_{};
   abi::Port load_{};  // valid is null if nothing is loaded
   std::span<const std::byte> loading_;
-  std::uint64_t load_cycle_ = 0;  // of the load under way
+  std::uint64_t load_cycle_ = 0;  // cycles of the load under way
   std::vector<abi::Stream> streams_;
-  std::vector<abi::Unit> units_;  // of all layers, in their order
+  std::vector<abi::Unit> units_;  // units of all layers, in the layers' order
   void* library_ = nullptr;
   void* model_ = nullptr;
   abi::Close* close_ = nullptr;

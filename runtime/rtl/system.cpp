@@ -17,7 +17,7 @@ std::uint64_t threshold_of(double probability) {
   return static_cast<std::uint64_t>(std::ldexp(std::clamp(probability, 0.0, 1.0), 53)) << 11U;
 }
 
-/// What a channel's packets do. The model counts bits; the bits themselves stay where the sender put them.
+/// The packets of a channel. This model only counts bits; the data stays in the sender's frames.
 struct Packets {
   Packets(std::uint64_t bits_of_frame, std::uint32_t packet_bytes, std::uint32_t most_credits)
       : frame_bits(bits_of_frame),
@@ -41,10 +41,10 @@ struct Packets {
 
   const std::uint64_t frame_bits, packet_bits, packets_a_frame, credits;
   std::uint64_t accepted = 0, read = 0;               // bits
-  std::uint64_t sent = 0, arrived = 0, returned = 0;  // packets; sent: the last bit left
+  std::uint64_t sent = 0, arrived = 0, returned = 0;  // packets; sent: its last bit left
   std::uint64_t freed = 0;                            // packets read completely
   std::uint64_t starved = 0;                          // cycles in which a whole packet waited for credit
-  std::deque<double> arrivals, returns;               // times, ascending
+  std::deque<double> arrivals, returns;               // ascending times at which packets and credits arrive
 };
 
 }  // namespace
@@ -53,7 +53,7 @@ struct System::Channel {
   std::string name;
   Packets packets;
   Cable* cable = nullptr;
-  Frames frames;  // the sender fills the last one, the receiver reads the first
+  Frames frames;  // the sender appends to the last frame, the receiver reads the first
 };
 
 /// One direction of a cable. Times are in cycles of the simulated clock.
@@ -64,11 +64,11 @@ struct System::Cable {
 
   std::string name;
   double gigabits_per_second, latency_ns;
-  double bits_per_cycle = 0, latency_cycles = 0;  // both known once all clocks are
+  double bits_per_cycle = 0, latency_cycles = 0;  // known when all clocks are known
   std::vector<Packets*> channels;
   std::size_t next = 0;
   Packets* sending = nullptr;
-  double free_at = 0;  // when the present packet leaves the cable, or the last one left it
+  double free_at = 0;  // when the latest packet's last bit leaves or left the sender
   double busy = 0;
 };
 
@@ -168,7 +168,7 @@ void System::feed(End input, std::vector<std::byte> packed) {
   parts_[input.partition].inputs[input.port].fed.push_back(std::move(packed));
 }
 
-/// How many cycles may pass without a beat or packet until that is a standstill.
+/// How many cycles may pass without any beat or packet before the simulation counts as stuck.
 std::uint64_t System::patience() const {
   std::uint64_t patience = 10'000;
   for (const Part& part : parts_) {

@@ -19,7 +19,7 @@ std::string busy_name(std::size_t unit) {
   return "unit" + std::to_string(unit) + "_busy";
 }
 
-/// The matrix-vector units of all layers, in the layers' order.
+/// Returns the names of the matrix-vector units of all layers, in the layers' order.
 std::vector<std::string> units_of(const Design& design) {
   std::vector<std::string> units;
   for (const Layer& layer : design.layers) units.insert(units.end(), layer.units.begin(), layer.units.end());
@@ -30,7 +30,7 @@ std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// Signals of the dataflow module, in the order of abi.hpp's structures.
+/// Signals of the dataflow module and the members of abi.hpp's structures that point to them.
 struct WeightsSignal {
   const char* name;
   bool input;
@@ -42,7 +42,7 @@ constexpr WeightsSignal kReadSignals[] = {{"arvalid", false, 1}, {"arready", tru
                                           {"arlen", false, 8},   {"rvalid", true, 1},  {"rready", false, 1},
                                           {"rdata", true, 512},  {"rresp", true, 2},   {"rlast", true, 1}};
 
-/// The text "{&top.weights_active, …}". Verilator stores signals of up to 64 bits as integers.
+/// Returns the C++ text "{&top.weights_active, …}". Verilator stores signals of up to 64 bits as integers.
 std::string addresses(const std::string& prefix, std::span<const WeightsSignal> signals) {
   std::string text;
   for (const WeightsSignal& signal : signals) {
@@ -93,8 +93,8 @@ std::string wrapper_module(const Design& design) {
               stream_name("state", i) + " = {" + fifo + ".m_ready, " + fifo + ".m_valid, " + fifo +
               ".s_ready, " + fifo + ".s_valid};\n";
   }
-  // Every matrix-vector unit has operands in stage 1 if valid[1] is set, and its multipliers take them in a
-  // cycle with `en`. So operands count once, however long the unit is stalled, and waiting does not count.
+  // Counts cycles in which multipliers get operands: in every matrix-vector unit, valid[1] means operands in
+  // stage 1, which pass in a cycle with `en`. So operands count once, however long the unit stalls.
   const std::vector<std::string> units = units_of(design);
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::string busy = busy_name(i), unit = "dataflow." + units[i];

@@ -1,5 +1,5 @@
-// millrace-card: one emulated FPGA. libxrt_core.so.2 starts it with the descriptors that it needs; nobody
-// starts it by hand.
+// millrace-card: the program of one emulated FPGA card. libxrt_core.so.2 starts it with the descriptors that
+// it needs; users never start it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// Decodes the packet that the host submitted. Its contents are untrusted.
+/// Decodes the command packet that the host submitted. The packet's content is untrusted.
 Command decode_command(const std::byte* packets, std::uint64_t submission) {
   Command command;
   command.slot = static_cast<std::uint32_t>(submission) % kPacketSlots;
@@ -49,15 +49,15 @@ Command decode_command(const std::byte* packets, std::uint64_t submission) {
   return command;
 }
 
-/// One event loop that takes commands, answers calls and runs partitions. One thread.
+/// The emulated card: one event loop that reads commands, answers calls and runs partitions. One thread.
 class Card {
  public:
-  /// `image` is the descriptor to which the host writes images.
+  /// `image` is the descriptor of the memory to which the host writes FPGA images.
   Card(SharedMemory control, SharedMemory memory, SharedMemory fabric, int image);
   Card(const Card&) = delete;
   Card& operator=(const Card&) = delete;
 
-  /// Serves until the process ends.
+  /// Runs the event loop until the process ends.
   [[noreturn]] void run();
 
  private:
@@ -88,7 +88,7 @@ class Card {
   Completions completions_;
   CardServices services_;
   std::unique_ptr<LoadedImage> image_;
-  abi::FaultReport fault_;  // kNone: nothing to report
+  abi::FaultReport fault_;  // kNone if there is nothing to report
   std::uint64_t taken_ = 0;
   std::uint32_t answered_ = 0;
 };
@@ -159,7 +159,7 @@ void Card::take_command(const Command& command) {
     case UnitKind::kEmpty:
       return completions_.finish(command, PacketState::kCompleted);
     case UnitKind::kControl:
-      return completions_.finish(command, PacketState::kError);  // the host drives this unit itself
+      return completions_.finish(command, PacketState::kError);  // the host accesses this unit itself
     default:
       unit.queue.push_back(command);
   }
@@ -224,7 +224,7 @@ std::int32_t Card::load(std::string& why) {
       why = image.error().message();
       result = -EINVAL;
     }
-  } catch (const std::exception& error) {  // std::bad_alloc above all
+  } catch (const std::exception& error) {  // usually std::bad_alloc
     why = std::string("the image is too large for this machine: ") + error.what();
     result = -ENOMEM;
   }
@@ -232,7 +232,7 @@ std::int32_t Card::load(std::string& why) {
   return result;
 }
 
-/// Ends queued commands with an error and takes links out of service.
+/// Drops the image: ends queued commands with an error and disables the links.
 void Card::drop_image() {
   if (image_ != nullptr) {
     for (auto& unit : image_->units)
@@ -258,13 +258,13 @@ void Card::abort(std::uint32_t slot) {
   }
 }
 
-/// Only the unit millrace_control has registers that the host may access.
+/// Whether the host may access this register. Only the unit millrace_control has such registers.
 bool Card::is_register(std::uint32_t unit, std::uint32_t offset) const {
   return image_ != nullptr && unit < image_->units.size() &&
          image_->units[unit]->kind == UnitKind::kControl && offset % 4 == 0;
 }
 
-/// The port whose row of the link table has a register at this offset; null if there is none.
+/// Returns the port whose row of the link table has a register at this offset, or null.
 LinkPort* Card::link_of(std::uint32_t offset) const {
   const auto row = (offset - abi::kLinkTable) / abi::kLinkRowBytes;
   return offset < abi::kLinkTable || row >= image_->links.size() ? nullptr : image_->links[row].get();
@@ -313,7 +313,7 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
   const auto row = (offset - abi::kLinkTable) / abi::kLinkRowBytes;
   const auto in_row = (offset - abi::kLinkTable) % abi::kLinkRowBytes;
   if (in_row == abi::kLinkEnable && fault_.code == abi::FaultCode::kProtocol && fault_.link_index == row)
-    fault_ = {};  // an unreported fault of the row's last time in service
+    fault_ = {};  // drops an unreported fault from before the row was disabled
   const int status = link->write(in_row, value);
   const bool taken = std::any_of(image_->links.begin(), image_->links.end(), [&](const auto& other) {
     return other != nullptr && link->collides(*other);
@@ -334,8 +334,8 @@ void Card::collect_faults() {
     }
 }
 
-/// Records a fault for the supervisor's next report, unless an earlier fault waits for it. A request to stop
-/// is ignored if the supervisor has no run.
+/// Stores a fault for the supervisor's next report, unless an earlier fault is still unreported. A request to
+/// stop is ignored if the supervisor has no run.
 void Card::report(abi::FaultCode code, std::uint32_t link, const std::string& detail) {
   const bool stop = code == abi::FaultCode::kStopped;
   if (fault_.code != abi::FaultCode::kNone) return;
@@ -358,7 +358,7 @@ bool Card::tell_supervisor() {
   return true;
 }
 
-/// Ends the process when the host closes its end of the socket or ends in any way.
+/// Ends this process when the host closes its end of the socket or ends in any way.
 void end_with_the_host() {
   char byte;
   while (read(kLivenessFd, &byte, 1) < 0 && errno == EINTR) {
@@ -366,7 +366,7 @@ void end_with_the_host() {
   _exit(0);
 }
 
-/// Maps the memory that the host shares. The error says why that failed.
+/// Maps the memory that the host shares with this process. The error says why that failed.
 Result<std::unique_ptr<Card>> open_card() {
   MILLRACE_ASSIGN(auto control, SharedMemory::open(kControlFd));
   MILLRACE_ASSIGN(auto memory, SharedMemory::open(kMemoryFd));
@@ -390,8 +390,8 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "millrace-card is started by Millrace for each emulated card, not by hand\n");
     return 2;
   }
-  // The card must not end before the host. Ctrl-C and a service manager's SIGTERM go to the whole process
-  // group while the host still drains. The card also keeps no other descriptor of the host open.
+  // The card must not end before the host. Ctrl-C and a service manager's SIGTERM reach the whole process
+  // group while the host still completes its work. The card also closes all other descriptors of the host.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
   syscall(SYS_close_range, kFirstOtherFd, ~0U, 0);
   std::thread(end_with_the_host).detach();

@@ -1,4 +1,4 @@
-// A card's commands: ERT packets that are decoded, queued at compute units, and completed in place.
+// Commands of an emulated card: ERT packets that are decoded, queued at compute units and completed in place.
 #pragma once
 
 #include <climits>
@@ -16,19 +16,19 @@ enum class PacketState : std::uint32_t { kCompleted = 4, kError = 5, kAbort = 6 
 struct Command {
   static constexpr std::size_t kWords = 16;
   std::uint32_t slot = 0, generation = 0;
-  std::uint32_t unit = 0;                // compute unit; ~0 if the packet names none
+  std::uint32_t unit = 0;                // compute unit; ~0 if the packet selects no unit
   std::uint32_t words = 0;               // length of the register map; at most kWords are kept
   std::uint32_t registers[kWords] = {};  // word i is register 4 * i
 
-  /// The argument at a byte offset; 0 if the packet is too short.
+  /// Returns the argument at a byte offset, or 0 if the packet is too short.
   std::uint32_t u32(std::uint32_t offset) const { return offset / 4 < words ? registers[offset / 4] : 0; }
   std::uint64_t u64(std::uint32_t offset) const { return std::uint64_t{u32(offset + 4)} << 32 | u32(offset); }
 };
 
 using CommandQueue = std::deque<Command>;
 
-/// Reports completions to the host. The host can read a state at once; flush() wakes waiters that sleep, once
-/// for many completions.
+/// Reports completed commands to the host. The host can read a packet's state immediately; flush() wakes
+/// waiters that sleep, once for many completions.
 class Completions {
  public:
   Completions(ControlBlock& control, std::byte* packets) : control_(control), packets_(packets) {}

@@ -47,7 +47,7 @@ Status add_units(const ImageHeader& header, LoadedImage& image) {
   return {};
 }
 
-/// The unit of a port or partition. `name` is "kernel:{cu}"; the unit is called "kernel:cu".
+/// Claims the compute unit of a port or partition. `name` is "kernel:{cu}"; the unit's name is "kernel:cu".
 Result<CommandQueue*> claim_unit(std::string name, const std::string& who, LoadedImage& image) {
   name.erase(name.find('{'), 1);
   name.pop_back();
@@ -74,7 +74,7 @@ Result<Partition::Channel> connect(const plan::ImagePort& port, const kernels::T
   return Partition::Channel{nullptr, row.get()};
 }
 
-/// Opens the simulation in this machine's cache. No code is ever loaded from an image.
+/// Opens the partition's simulation from this machine's cache. Code is never loaded from an image.
 Result<std::unique_ptr<rtl::Executor>> open_simulation(const plan::ImageRecord& record,
                                                        const plan::ImagePartition& partition,
                                                        const kernels::Program& program, std::uint32_t card) {
@@ -87,8 +87,8 @@ Result<std::unique_ptr<rtl::Executor>> open_simulation(const plan::ImageRecord& 
   return std::make_unique<rtl::Executor>(std::move(simulation), program);
 }
 
-/// The partition's ports are the program's inputs and then its outputs. An output that feeds several channels
-/// has a port for each of them, one after the other, with the same name.
+/// Adds a partition. Its ports are the program's inputs, then its outputs. An output that feeds several
+/// channels has one port for each channel; these ports have the same name and are adjacent.
 Status add_partition(const plan::ImageRecord& record, const plan::ImagePartition& partition,
                      const kernels::Program& program, LoadedImage& image, CardServices& services) {
   std::vector<Partition::Channel> inputs;

@@ -1,4 +1,4 @@
-// An image on a card: its compute units, link table and partitions, built from the data that the shim passed.
+// An FPGA image on an emulated card: compute units, link table and partitions, built from the shim's data.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ struct Unit {
 };
 
 struct LoadedImage {
-  std::vector<std::unique_ptr<Unit>> units;      // by XRT's number
-  std::vector<std::unique_ptr<LinkPort>> links;  // by row; null if the image does not use the row
+  std::vector<std::unique_ptr<Unit>> units;      // indexed by XRT's number
+  std::vector<std::unique_ptr<LinkPort>> links;  // indexed by row; null if the row is unused
   std::vector<Partition> partitions;
   Unit* supervisor = nullptr;
 };
 
-/// `data` is EMULATION_DATA and untrusted. Errors name the unit, port or field.
+/// Builds the image. `data` is EMULATION_DATA and untrusted. Errors name the unit, port or field.
 Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std::span<const std::byte> data,
                                                  CardServices& services);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kNoCable = ~0u;
 
 struct CableEndpoint {
-  std::uint32_t cable = kNoCable, end = 0;  // `end` is our end of the cable
+  std::uint32_t cable = kNoCable, end = 0;  // `end` is this card's end of the cable
 };
 
 CableEndpoint find_cable(const Fabric& fabric, std::uint32_t card, std::uint32_t connector) {
@@ -43,7 +43,7 @@ int LinkPort::write(std::uint32_t offset, std::uint32_t value) {
                           : offset == abi::kLinkCredits     ? &credits_
                                                             : nullptr;
   if (target == nullptr) return -EINVAL;
-  if (enabled_ != 0) return -EBUSY;  // the row must be out of service
+  if (enabled_ != 0) return -EBUSY;  // the row must be disabled
   *target = value;
   return 0;
 }
@@ -86,7 +86,7 @@ int LinkPort::enable() {
     s.in_service.store(1, std::memory_order_release);
   } else {
     auto& r = ring_->receiver;
-    generation_ = r.generation.load(std::memory_order_relaxed);  // do not interrupt a sender that continues
+    generation_ = r.generation.load(std::memory_order_relaxed);  // a sender that continues is not interrupted
     position_ = r.tail.load(std::memory_order_relaxed);
     r.in_service.store(1, std::memory_order_release);
   }
@@ -134,7 +134,7 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
         ++stalls_;
       }
       s.starved.store(1, std::memory_order_seq_cst);
-      free = credit();  // credit may have come before the receiver saw that we wait
+      free = credit();  // credit may have come before `starved` was set
       if (free == 0) break;
     }
     starved_ = false;
@@ -161,11 +161,11 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
   return true;
 }
 
-/// Acknowledges a sender that has restarted. Returns false if there is no sender to receive from.
+/// Acknowledges a sender that has restarted. Returns whether there is a sender from which to receive.
 bool LinkPort::acknowledge() {
   const auto& s = ring_->sender;
   if (s.in_service.load(std::memory_order_acquire) == 0)
-    return generation_ != 0;  // packets it sent earlier are still good
+    return generation_ != 0;  // packets sent before are still valid
   const auto generation = s.generation.load(std::memory_order_acquire);
   if (generation == generation_) return true;
   const auto packet_bytes = s.packet_bytes.load(std::memory_order_relaxed),

@@ -1,4 +1,4 @@
-// A row of the link table: one end of a channel, which uses a cable's ring in shared memory.
+// A row of the link table: one end of a channel, whose packets pass through a cable's ring in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -25,30 +25,30 @@ class LinkPort {
   int write(std::uint32_t offset, std::uint32_t value);
   std::uint32_t read(std::uint32_t offset) const;
 
-  /// Takes the row out of service. The peer sees it.
+  /// Disables the row, which the card at the other end notices.
   void disable();
   /// Whether this row uses the same ring as `other`.
   bool collides(const LinkPort& other) const;
 
-  // For a sender: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances `sent`.
-  // Returns true if it sent some.
+  // Called for a sender: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances
+  // `sent`. Returns whether any packet was sent.
   bool send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent);
 
   struct Packet {
     PacketHeader header;
     const std::byte* payload;  // in the ring; valid until take()
   };
-  /// For a receiver: the oldest packet that arrived. Its length never exceeds the slot. Returns false if
-  /// there is none.
+  /// Called for a receiver: returns the oldest packet that arrived, or false if there is none. The packet's
+  /// length never exceeds its slot.
   bool peek(Packet& packet);
   void take();
-  /// Call after take(), once for several: rings the sender's doorbell if the sender waits for credit.
+  /// Called once after one or several take(): rings the sender's doorbell if the sender waits for credit.
   void notify_sender();
 
-  /// Records that the peer violated the protocol and takes the port out of service.
+  /// Records that the card at the other end violated the protocol, and disables this port.
   void fail(std::string what);
   bool has_fault() const { return !fault_.empty(); }
-  /// Returns the fault and clears it; empty if there is none. The port is out of service after a fault.
+  /// Returns the fault and clears it; empty if there is none. A fault also disables the port.
   std::string take_fault();
 
  private:
@@ -61,15 +61,15 @@ class LinkPort {
   const std::uint32_t card_;
   const bool sends_;
 
-  std::uint32_t enabled_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;  // as written
+  std::uint32_t enabled_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;  // host wrote them
   std::uint64_t packets_ = 0, payload_ = 0, stalls_ = 0;
 
-  // In service: constant until disable().
+  // Valid while the row is enabled; constant until disable():
   Ring* ring_ = nullptr;
   std::byte* slots_ = nullptr;
   Doorbell* peer_ = nullptr;
   std::uint32_t generation_ = 0;
-  std::uint64_t position_ = 0;  // our head or tail
+  std::uint64_t position_ = 0;  // this card's head or tail in the ring
   bool starved_ = false;
   std::string fault_;
 };
