@@ -99,8 +99,8 @@ std::string supported_operators() {
 std::string check_attributes(const OnnxOperator& op) {
   for (const auto& [name, value] : op.attributes) {
     const auto& known = known_attributes();
-    const auto kind =
-        std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.names.contains(name); });
+    const auto kind = std::find_if(known.begin(), known.end(),
+                                   [&, &name = name](const auto& k) { return k.names.contains(name); });
     if (kind == known.end()) return "attribute '" + name + "' is not known";
     if (value.index() != static_cast<std::size_t>(kind - known.begin()))
       return "attribute '" + name + "' must be " + kind->type;
