@@ -1,14 +1,14 @@
-// Simulates partitions, the cables between them and the host under one clock: that of the fastest partition.
-// A slower partition ticks when its own clock would.
+// Simulates partitions, the cables between them and the host with one clock: the clock of the fastest
+// partition. A slower partition advances only when its own clock would.
 //
-// The host takes no time. It offers inputs in every clock while frames are left, and takes outputs in every
-// clock. With stalls, each port holds back at random in each clock: it does not raise valid (once raised,
-// valid stays), or it withdraws ready. The memory of streamed weights stalls too.
+// The host is infinitely fast. It offers inputs in every clock while frames are left, and reads outputs in
+// every clock. With stalls, each port delays at random in each clock: it does not raise valid (but never
+// lowers a raised valid), or it lowers ready. The memory of streamed weights stalls too.
 //
-// Cables are modelled, with bandwidth and latency; so are the channels on them, with packets and credits. A
-// sender holds two packets. A packet is sent when it is whole and has a credit. Channels take turns on a
-// cable, and a packet occupies the cable for its bytes on the wire. It can be read one cable latency after
-// its last bit left. Its credit returns one latency after its last bit was read.
+// The model of cables has bandwidth and latency; the model of channels has packets and credits. A sender
+// buffers two packets. A packet is sent when it is complete and has a credit. The channels of a cable have
+// turns, and a packet occupies the cable for its bytes on the wire. It can be read one cable latency after
+// its last bit was sent. Its credit returns one latency after its last bit was read.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 
 namespace millrace::runtime::rtl {
 
-/// The cycles in which a frame's first and last beat passed a port.
+/// The cycles in which the first and last beat (transfer) of a frame passed a port.
 struct FramePassage {
   std::uint64_t first = 0, last = 0;                // cycles of the system's clock
   std::uint64_t first_of_own = 0, last_of_own = 0;  // cycles of the partition's clock
@@ -40,16 +40,16 @@ struct SystemOptions {
 struct Standstill {
   std::uint64_t cycle = 0;
   std::string message;               // which ports and streams wait, one line per partition
-  std::vector<std::string> streams;  // "<partition>.<stream>" of those that hold beats nobody takes
+  std::vector<std::string> streams;  // "<partition>.<stream>" whose beats nobody reads
 };
 
-/// One thread.
+/// The simulated machine. Used by one thread.
 class System {
  public:
   explicit System(const SystemOptions& options);
   ~System();
 
-  /// Build the system before run(). Each function returns an index that counts from 0 in the order of calls.
+  /// Called before run(). Each add function returns an index that counts from 0 in the order of calls.
   std::size_t add_partition(std::string name, std::unique_ptr<Simulation> simulation, double clock_mhz);
   std::size_t add_cable(std::string name, double gigabits_per_second, double latency_ns);  // one direction
   struct End {
@@ -60,14 +60,14 @@ class System {
   };
   std::size_t add_channel(std::string name, End output, End input, std::size_t cable, PacketSize packets);
 
-  /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. `on_frame` may call
-  /// it.
+  /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. May be called by
+  /// `on_frame`.
   void feed(End input, std::vector<std::byte> packed);
 
-  /// Runs until every output of every partition has produced `frames` frames. `on_frame` gets each packed
-  /// frame when its last beat comes. `progress`, if given, is called from time to time. kInternal: a
-  /// SystemVerilog assertion failed. If nothing moves any more, the status is ok and standstill() describes
-  /// what waits.
+  /// Runs until every output of every partition has produced `frames` frames. `on_frame` receives each packed
+  /// frame when its last beat arrives. `progress`, if set, is called from time to time. kInternal: a
+  /// SystemVerilog assertion failed. If nothing advances any more, the status is ok and standstill()
+  /// describes what waits.
   using OnFrame = std::function<void(End output, std::uint64_t frame, const std::vector<std::byte>& packed)>;
   Status run(std::uint64_t frames, const OnFrame& on_frame, const std::function<void()>& progress = {});
 
@@ -79,7 +79,7 @@ class System {
   const Simulation& simulation(std::size_t partition) const { return *parts_[partition].simulation; }
   const std::string& name(std::size_t partition) const { return parts_[partition].name; }
   double clock_mhz(std::size_t partition) const { return parts_[partition].clock_mhz; }
-  /// One entry per frame, in order.
+  /// One entry for each frame, in order.
   using Passages = std::vector<FramePassage>;
   const Passages& input_passages(End end) const { return parts_[end.partition].inputs[end.port].passages; }
   const Passages& output_passages(End end) const { return parts_[end.partition].outputs[end.port].passages; }
@@ -87,19 +87,19 @@ class System {
   struct ChannelReport {
     std::string name, cable;
     std::uint64_t packets = 0, bits = 0, starved_cycles = 0;
-    double cable_busy = 0;  // fraction of the time in which the cable was busy, for any channel
+    double cable_busy = 0;  // fraction of the time in which the cable sends a packet
   };
   std::vector<ChannelReport> channels() const;
 
  private:
   struct Cable;
   struct Channel;
-  /// Frames that wait to be read. The first one may be read in part.
+  /// Frames that wait to be read. A part of the first frame may have been read.
   using Frames = std::deque<std::vector<std::byte>>;
   struct Input {
     std::uint64_t beat_bits = 0, beats = 0, beat = 0;
-    Frames fed;                  // by the host
-    Channel* channel = nullptr;  // or from another partition
+    Frames fed;                  // the host's frames for this input
+    Channel* channel = nullptr;  // or the channel from another partition
     bool offered = false;
     Passages passages;
   };
@@ -107,8 +107,8 @@ class System {
     std::uint64_t beat_bits = 0, beats = 0, beat = 0;
     std::vector<std::byte> frame;
     std::vector<Channel*> channels;
-    Passages passages;        // if beat > 0, the last one is under way
-    std::uint64_t whole = 0;  // complete frames
+    Passages passages;        // if beat > 0, the last frame is incomplete
+    std::uint64_t whole = 0;  // number of complete frames
   };
   struct Part {
     std::string name;

@@ -15,8 +15,8 @@ namespace abi = plan::abi;
 
 namespace {
 
-// How long a simulation runs before the card looks for commands and calls, and how many cycles it advances at
-// once.
+// How long a simulation runs until the card checks for commands and calls, and by how many cycles the
+// simulation advances in one step.
 constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
 
 std::uint64_t now_nanoseconds() {
@@ -24,7 +24,7 @@ std::uint64_t now_nanoseconds() {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
-/// Room for the packed form of a tensor; none if the packed form equals the storage form.
+/// Allocates memory for a tensor's packed form; none if the packed form equals the storage form.
 std::vector<std::byte> room_for_packed(const kernels::Tensor& tensor) {
   const std::uint64_t packed = kernels::packed_bytes(tensor.type, tensor.elements());
   const bool equal =
@@ -121,8 +121,8 @@ bool Partition::take_from_link(Input& input) {
     const auto& header = packet.header;
     const FrameKey key{header.epoch, header.sequence};
     moved = true;
-    // The frame is incomplete if it began before this port was in service or if its sender restarted. Drop
-    // packets up to the next first packet.
+    // The frame is incomplete if it began before this port was enabled or if its sender restarted. Drop
+    // packets until a frame's first packet.
     const bool first = header.offset == 0;
     const bool next = key == input.key && header.offset == input.received;
     if (key.epoch == services_.epoch && (first || next)) {
@@ -148,7 +148,7 @@ bool Partition::take_from_link(Input& input) {
   return moved;
 }
 
-/// Starts a frame if all inputs hold it and all outputs are free. Returns true if anything moved.
+/// Starts a frame if all inputs hold the frame and all outputs are free. Returns whether anything changed.
 bool Partition::compute() {
   if (!ready_) return false;
   for (const auto& output : outputs_)
@@ -171,8 +171,8 @@ bool Partition::compute() {
   return true;
 }
 
-/// Finds the frame that all inputs hold. Each port receives frames in order. So a frame with a lower number
-/// than another port's has lost its partners for good and is dropped.
+/// Finds the frame that all inputs hold. Each port receives frames in order. So if one port's frame has a
+/// lower number than another port's frame, it can never be complete and is dropped.
 bool Partition::join(FrameKey& key) {
   const Input* newest = &inputs_.front();
   for (const auto& input : inputs_)
@@ -188,7 +188,7 @@ bool Partition::join(FrameKey& key) {
 }
 
 void Partition::run_program(const FrameKey& key) {
-  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // wake waiters before a longer computation
+  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // before a computation longer than 20 µs
   if (usual_nanoseconds_ > kWorthAWakeUp) services_.completions.flush();
   const auto begin = now_nanoseconds();
   executor_->run(input_frames_, output_frames_);
@@ -199,7 +199,7 @@ void Partition::run_program(const FrameKey& key) {
   fill_outputs(key, took);
 }
 
-/// Simulates one slice, so that the card can then serve commands and calls.
+/// Simulates for one slice of time. Then the card can handle commands and calls.
 void Partition::continue_simulation() {
   using State = rtl::Executor::State;
   const auto begin = now_nanoseconds();
@@ -267,7 +267,7 @@ bool Partition::hand_to_host(Output& output, Exit& exit) {
     } else {
       exit.done = true;
       moved = true;
-      if (output.key.sequence < key.sequence) break;  // no run asked for this frame
+      if (output.key.sequence < key.sequence) break;  // no run waits for this frame
       deliver(output, run, abi::FrameStatus::kOk);
     }
     queue.pop_front();
@@ -290,7 +290,7 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
   if (whole) {
     trailer.payload_bytes = static_cast<std::uint32_t>(output.frame.size());
     trailer.cycles = output.took;
-    // The memory behind a simulated partition is always ready.
+    // A simulated partition never waits for the memory to which it writes.
     trailer.stall_cycles = simulation_ == nullptr ? now_nanoseconds() - output.ready_at : 0;
     std::memcpy(to, output.frame.data(), output.frame.size());
   }
@@ -299,13 +299,13 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
 }
 // hot path ends
 
-/// A run stays at the head of its queue until its parameters are loaded, so that an abort finds it there.
+/// Loads parameters. The run stays first in its queue until they are loaded, so that an abort finds the run.
 bool Partition::take_parameters() {
   CommandQueue* const runs = parameters_.unit;
   if (runs == nullptr) return false;
   if (loading_ && (runs->empty() || runs->front().slot != loading_->slot ||
                    runs->front().generation != loading_->generation)) {
-    loading_.reset();  // only a part is loaded, so the partition has no parameters now
+    loading_.reset();  // partly loaded: the partition has no parameters now
     return true;
   }
   if (runs->empty()) return false;
@@ -321,7 +321,7 @@ bool Partition::take_parameters() {
   return true;
 }
 
-/// If the new parameters are rejected, the partition keeps the old ones.
+/// Uses the parameters of a run. If they are rejected, the partition keeps its old parameters.
 Status Partition::use_parameters(const Command& run) {
   const std::uint32_t bytes = run.u32(0x1c);
   const std::byte* const from = services_.memory.at(run.u64(0x10), bytes);
@@ -345,7 +345,7 @@ Status Partition::use_parameters(const Command& run) {
   return {};
 }
 
-/// Loads one slice, so that the card can then serve commands and calls.
+/// Loads for one slice of time. Then the card can handle commands and calls.
 Status Partition::continue_loading() {
   const auto begin = now_nanoseconds();
   while (now_nanoseconds() - begin < kSliceNanoseconds) {

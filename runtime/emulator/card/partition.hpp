@@ -1,5 +1,5 @@
-// A running partition: free-running dataflow from its input ports to its output ports, through its program or
-// through the simulation of its SystemVerilog.
+// A running partition: a dataflow that computes frames as they arrive at its input ports, by its program or
+// by the simulation of its SystemVerilog, and sends results from its output ports.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@
 
 namespace millrace::runtime::emulator {
 
-/// The card's memory by device address, with bounds checks.
+/// Access to the card's memory by device address, with bounds checks.
 class MemoryView {
  public:
   MemoryView(std::byte* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
   void lay_out(std::span<const ImageHeader::Bank> banks) { banks_.assign(banks.begin(), banks.end()); }
-  /// Null if [address, address + bytes) is not inside one bank.
+  /// Returns the bytes in memory, or null if [address, address + bytes) is not inside one bank.
   std::byte* at(std::uint64_t address, std::uint64_t bytes) const;
   std::uint64_t bytes() const { return bytes_; }
 
@@ -34,13 +34,13 @@ class MemoryView {
   std::vector<ImageHeader::Bank> banks_;
 };
 
-/// What a card's partitions share.
+/// Objects that all partitions of a card share.
 struct CardServices {
   MemoryView& memory;
   Completions& completions;
   std::byte* const fabric;
-  const std::uint32_t card;  // index
-  const bool rtl;            // partitions are simulated
+  const std::uint32_t card;  // the card's index
+  const bool rtl;            // whether partitions are simulated
   std::uint32_t epoch = 0;
   std::uint64_t frames = 0;
   std::uint64_t busy_nanoseconds = 0;
@@ -48,32 +48,32 @@ struct CardServices {
 
 class Partition {
  public:
-  /// What feeds an input or carries an output. Exactly one pointer is set; both objects outlive the
-  /// partition.
+  /// The source of an input or the destination of an output. Exactly one pointer is set; both objects outlive
+  /// the partition.
   struct Channel {
-    CommandQueue* unit = nullptr;  // ingress or egress
+    CommandQueue* unit = nullptr;  // an ingress or egress unit
     LinkPort* link = nullptr;
   };
 
   /// Describes a partition whose image lacks some of its parameters.
   struct Parameters {
-    std::string topology;          // program digest of the image's partition
-    CommandQueue* unit = nullptr;  // its runs bring the parameters; null: the image has them all
+    std::string topology;          // digest of the program in the image
+    CommandQueue* unit = nullptr;  // its runs load parameters; null if the image has all
   };
 
-  /// `inputs` has one channel for each program input; `outputs` has, for each program output, the channels
-  /// that carry it. `simulation` simulates the program's SystemVerilog and replaces kernels/fast; it may be
+  /// `inputs` has one channel for each program input; `outputs` has, for each program output, its channels.
+  /// `simulation` simulates the program's SystemVerilog instead of computing with kernels/fast; it may be
   /// null.
   Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
             std::vector<std::vector<Channel>> outputs, Parameters parameters,
             std::unique_ptr<rtl::Executor> simulation);
 
-  /// Moves everything that can move: at most one frame through the program, or some milliseconds of its
-  /// simulation. Returns true if anything moved.
+  /// Advances everything that can advance: at most one frame through the program, or some milliseconds of its
+  /// simulation. Returns whether anything advanced.
   bool advance();
-  /// Drops all frames, or only those of an epoch other than the card's.
+  /// Drops all frames, or only frames whose epoch is not the card's epoch.
   void drop_frames(bool all);
-  /// Returns why the simulation lost a frame, and clears it; empty if it lost none.
+  /// Returns why the simulation lost a frame, and clears the reason; empty if no frame was lost.
   std::string take_fault() { return std::exchange(fault_, std::string()); }
 
  private:
@@ -119,18 +119,18 @@ class Partition {
 
   CardServices& services_;
   Parameters parameters_;
-  bool ready_ = true;                                // all parameters are there
+  bool ready_ = true;                                // whether all parameters are loaded
   std::optional<Command> loading_;                   // the run whose parameters are being loaded
-  std::optional<kernels::fast::Executor> executor_;  // either this or simulation_ is set
+  std::optional<kernels::fast::Executor> executor_;  // either executor_ or simulation_ is set
   std::unique_ptr<rtl::Executor> simulation_;
   bool simulating_ = false;
-  FrameKey simulated_;  // the frame under simulation
+  FrameKey simulated_;  // the frame that is being simulated
   std::string fault_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   std::vector<const std::byte*> input_frames_;
   std::vector<std::byte*> output_frames_;
-  std::uint64_t usual_nanoseconds_ = 0;  // running mean of compute time
+  std::uint64_t usual_nanoseconds_ = 0;  // running mean of the compute time
 };
 
 }  // namespace millrace::runtime::emulator

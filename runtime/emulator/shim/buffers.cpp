@@ -1,4 +1,4 @@
-// XRT's C functions for buffers, and for commands, which are in buffers of their own (xrt.h).
+// XRT's C functions for buffers and for commands, which are stored in separate buffers (xrt.h).
 #include <ert.h>
 #include <experimental/xrt-next.h>
 #include <xrt.h>
@@ -14,7 +14,7 @@ namespace millrace::runtime::emulator {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::uint32_t kPacketHandles = 0x40000000u;  // execution buffers: this | slot
+constexpr std::uint32_t kPacketHandles = 0x40000000u;  // handle of an execution buffer: this bit | its slot
 
 bool is_packet(std::uint32_t buffer) {
   return (buffer & kPacketHandles) != 0 && (buffer & ~kPacketHandles) < kPacketSlots;
@@ -26,7 +26,7 @@ void release(EmulatedCard& card, std::uint32_t handle, const Buffer& buffer) {
   if (buffer.owned) std::free(buffer.host);
 }
 
-/// The buffer, if it has a copy on the card and this part. Nothing otherwise.
+/// Returns the buffer if it has a copy on the card and contains the requested part, or nothing if not.
 std::optional<Buffer> find_part(const Handle& device, std::uint32_t buffer, std::uint64_t bytes,
                                 std::uint64_t offset) {
   const auto found = device.find(buffer);
@@ -35,7 +35,7 @@ std::optional<Buffer> find_part(const Handle& device, std::uint32_t buffer, std:
   return holds ? found : std::nullopt;
 }
 
-/// Copies between two buffers on the card at once, because the card's memory is mapped here.
+/// Copies between two buffers on the card. The shim does it directly, as it has mapped the card's memory.
 int copy(const Handle& device, std::uint32_t to, std::uint64_t to_offset, std::uint32_t from,
          std::uint64_t from_offset, std::uint64_t bytes) {
   const auto target = find_part(device, to, bytes, to_offset);

@@ -1,4 +1,4 @@
-// The life of a card's process: start, unexpected end, and deliberate end.
+// Starts a card's process, ends it, and handles its unexpected end.
 #include <ert.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -34,12 +34,12 @@ int EmulatedCard::spawn(int liveness) {
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  // The card gets its own process group: on Ctrl-C the program drains, and the card must not die meanwhile.
+  // The card gets its own process group: on Ctrl-C the host first completes its work, which needs the card.
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  // The card inherits descriptors under fixed numbers. All are duplicated first, to numbers above these, so
-  // that none is overwritten before it is copied.
+  // The card inherits descriptors under fixed numbers. All are first duplicated to higher numbers, so that no
+  // descriptor is overwritten before it is copied.
   std::vector<int> copies;
   const auto give = [&](int descriptor, int as) {
     constexpr int kAboveAllTargets = 100;
@@ -48,7 +48,7 @@ int EmulatedCard::spawn(int liveness) {
   };
   pid_t process = -1;
   int error = ENOMEM;
-  // It inherits stderr too, but no terminal, and no pipe whose end another process waits for.
+  // The card inherits stderr, but no terminal for input, and no pipe whose end another process waits for.
   if (posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
       posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
       give(control_memory_.descriptor(), kControlFd) && give(memory_.descriptor(), kMemoryFd) &&
@@ -99,7 +99,7 @@ Status EmulatedCard::start() {
   alive_.store(true, std::memory_order_release);
   if (process_ >= 0 && watch()) return {};
 
-  // A card that is not watched must not be used. Closing our end of the socket ends it.
+  // A card whose process is not watched must not be used. Closing the host's end of the socket ends it.
   alive_.store(false);
   if (process_ >= 0) ::close(process_);
   ::close(liveness_);
@@ -109,7 +109,7 @@ Status EmulatedCard::start() {
                std::string("cannot watch the card process: ") + std::strerror(errno));
 }
 
-/// Marks this card's ends of cables as out of service until its links are enabled again.
+/// Marks this card's ends of cables as disabled until its links are enabled again.
 void EmulatedCard::leave_service() {
   auto& f = fabric();
   f.doorbell[index_].alive.store(0);
@@ -124,9 +124,9 @@ void EmulatedCard::leave_service() {
   }
 }
 
-/// Starts a thread that notices at once when the process ends. Returns false if the thread cannot be created.
+/// Starts a thread that notices immediately when the process ends. Returns false if no thread can be created.
 bool EmulatedCard::watch() {
-  // The program's signal handlers must run on its own threads, not on this one.
+  // The program's signal handlers must run on its own threads, not on this watching thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -136,8 +136,8 @@ bool EmulatedCard::watch() {
       pollfd end{process, POLLIN, 0};
       while (poll(&end, 1, -1) < 0) {
       }
-      // Call this before the process is reaped: a thread that sees the process gone and reloads its card must
-      // not find the card marked as alive.
+      // Called before waitid() removes the process: a thread that sees that the process is gone and reloads
+      // its card must not find the card marked as alive.
       ended();
       siginfo_t info{};
       (void)waitid(P_PIDFD, static_cast<id_t>(process), &info, WEXITED);
@@ -150,7 +150,7 @@ bool EmulatedCard::watch() {
   return started;
 }
 
-/// Runs on the watching thread when the process has ended.
+/// Marks the card as dead. Called on the watching thread when the process has ended.
 void EmulatedCard::ended() {
   const std::lock_guard lock(submit_mutex_);
   alive_.store(false, std::memory_order_release);
@@ -178,7 +178,7 @@ void EmulatedCard::kill() {
   if (process_ >= 0) syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
 }
 
-/// Returns false if the process still exists after two seconds (it hangs in the kernel).
+/// Waits for the process. Returns false if it still exists after two seconds, because it hangs in the kernel.
 bool EmulatedCard::await_end() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   auto& answered = control().call.answered;

@@ -69,7 +69,7 @@ void EmulatedCard::closed() {
   uuid_ = {};
   loaded_ = false;
   contexts_.clear();
-  memory_.lay_out({}, {});  // no handle and so no buffer is left: the next handle finds no image
+  memory_.lay_out({}, {});  // without a handle there are no buffers; the next handle finds no image
 }
 
 bool EmulatedCard::has_image(const Uuid& uuid) const {
@@ -158,7 +158,7 @@ std::optional<std::uint32_t> EmulatedCard::allocate_packet() {
 
 void EmulatedCard::free_packet(std::uint32_t slot) {
   const std::lock_guard lock(submit_mutex_);
-  control().generation[slot].fetch_add(1);  // the card may still hold a command of this packet
+  control().generation[slot].fetch_add(1);  // makes commands of this packet void that the card still holds
   submitted_[slot] = 0;
   free_packets_.push_back(slot);
 }
@@ -194,8 +194,8 @@ int EmulatedCard::submit(std::uint32_t slot) {
 }
 
 int EmulatedCard::wait(int milliseconds) {
-  // Each thread has a value of its own. With a shared value, one thread could notice the completion of
-  // another thread's command and hide it from that thread.
+  // Each thread has its own counter. With a shared counter, one thread could notice the completion of another
+  // thread's command and hide the completion from that thread.
   thread_local std::uint32_t seen[kMaxCards] = {};
   auto& c = control();
   auto& mine = seen[index_];

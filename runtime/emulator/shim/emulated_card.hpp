@@ -1,4 +1,4 @@
-// The host's side of one emulated card: its process, its memory, commands to it and calls into it.
+// The host's side of one emulated card: starts its process, maps its memory, sends it commands and calls.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace millrace::runtime::emulator {
 /// Any thread may call any member. Functions that return int return 0 or a negative errno, as the HAL does.
 class EmulatedCard {
  public:
-  /// Must never be destroyed: threads that watch its processes use it.
+  /// The object must never be destroyed, because the threads that watch the card's process use it.
   EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric,
                SharedMemory control, SharedMemory memory, SharedMemory image);
 
@@ -25,11 +25,11 @@ class EmulatedCard {
   std::uint64_t memory_bytes() const { return card_.memory_bytes; }
   std::uint32_t index() const { return index_; }
 
-  // The image. The card's process lives while a handle of the card is open; closing the last one ends it.
+  // Functions for the image. The card's process runs while any handle of the card is open.
   void opened();
   void closed();
-  /// Loads an image, or does nothing if the card runs it already. Restarts a card that died. Throws
-  /// std::system_error with the reason: EBUSY while compute units of another image are in use.
+  /// Loads an image unless the card already runs it. Restarts a card that died. Throws std::system_error with
+  /// the reason: EBUSY while compute units of another image are in use.
   void load(const axlf* image);
   bool has_image(const Uuid& uuid) const;
   int open_context(const Uuid& uuid, std::uint32_t unit, bool shared);
@@ -37,7 +37,7 @@ class EmulatedCard {
 
   DeviceMemory& memory() { return memory_; }
 
-  // Commands.
+  // Functions for commands.
   std::optional<std::uint32_t> allocate_packet();
   void free_packet(std::uint32_t slot);
   std::byte* packet(std::uint32_t slot) const;
@@ -47,8 +47,8 @@ class EmulatedCard {
   /// without one.
   int wait(int milliseconds);
 
-  /// Asks the card for something (protocol.hpp). `value` goes there and back. A card that does not answer in
-  /// time is killed (EIO).
+  /// Sends a request to the card and waits for the answer (protocol.hpp). `value` is sent and received. A
+  /// card that does not answer in time is killed (EIO).
   int call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
            std::string* message = nullptr);
 
@@ -85,9 +85,9 @@ class EmulatedCard {
   std::uint32_t handles_ = 0;
 
   mutable std::mutex image_mutex_;
-  Uuid uuid_{};                    // of the image that the contexts belong to
-  bool loaded_ = false;            // a living card has that image
-  std::vector<Context> contexts_;  // one per compute unit
+  Uuid uuid_{};                    // uuid of the image to which the contexts belong
+  bool loaded_ = false;            // whether a running card has that image
+  std::vector<Context> contexts_;  // one for each compute unit
 
   DeviceMemory memory_;
 
@@ -95,9 +95,9 @@ class EmulatedCard {
 
   std::mutex submit_mutex_;  // the last lock in the locking order; also guards changes of alive_
   int process_ = -1;         // pidfd, for signals; -1: no process
-  int liveness_ = -1;        // our end of a socket; the card ends when it is closed
+  int liveness_ = -1;        // host's end of a socket; closing it ends the card
   std::vector<std::uint32_t> free_packets_;
-  std::vector<std::uint8_t> submitted_;  // by slot: submitted at least once, may be pending
+  std::vector<std::uint8_t> submitted_;  // indexed by slot: submitted at least once, may be pending
 };
 
 }  // namespace millrace::runtime::emulator

@@ -1,9 +1,9 @@
-// The HAL that libxrt_coreutil calls: XRT's C functions, implemented with emulated cards. buffers.cpp has those
-// for buffers and commands.
+// The HAL functions that libxrt_coreutil calls: XRT's C functions, implemented with emulated cards. The
+// functions for buffers and commands are in buffers.cpp.
 //
-// The contracts are XRT's (xrt.h, experimental/xrt-next.h), with one difference. To give a reason,
-// xclLoadXclBin throws std::system_error and xclOpen throws std::runtime_error, where XRT's own functions
-// return a bare number or null. Their callers pass exceptions on to the program.
+// The functions behave as XRT documents them (xrt.h, experimental/xrt-next.h), with one difference: to give a
+// reason, xclLoadXclBin throws std::system_error and xclOpen throws std::runtime_error, where XRT's own
+// functions return only a number or null. Their callers pass exceptions on to the program.
 #include <experimental/xrt-next.h>
 #include <xrt.h>
 
@@ -28,8 +28,8 @@ struct Machine {
   Status build(const Topology& topology);
 
   SharedMemory fabric_memory;
-  std::vector<std::unique_ptr<EmulatedCard>> cards;  // none if the environment describes none, or on an error
-  std::string problem;                               // the error
+  std::vector<std::unique_ptr<EmulatedCard>> cards;  // empty if MILLRACE_EMULATION describes none or is wrong
+  std::string problem;                               // why MILLRACE_EMULATION is wrong
 };
 
 Machine::Machine() {
@@ -67,14 +67,14 @@ Status Machine::build(const Topology& topology) {
   return {};
 }
 
-/// Made at the first call and never destroyed, because libxrt_coreutil closes devices from its own
-/// destructors.
+/// Returns the machine, which is made at the first call and never destroyed, because libxrt_coreutil closes
+/// devices in its own destructors.
 Machine& machine() {
   static Machine& machine = *new Machine;
   return machine;
 }
 
-constexpr std::uint32_t kVirtualUnit = ~0u;  // names the image as a whole and no compute unit
+constexpr std::uint32_t kVirtualUnit = ~0u;  // stands for the whole image, not for a compute unit
 
 }  // namespace
 
@@ -164,7 +164,7 @@ int xclRegWrite(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t
   return open_device(handle).card.call(Request::kWriteRegister, unit, offset, value);
 }
 
-// What the other functions do that Debian's device class refers to.
+// All other functions to which Debian's device class refers do nothing or fail, by one of these:
 
 __attribute__((visibility("hidden"))) int millrace_nothing_to_do() {
   return 0;
@@ -173,7 +173,7 @@ __attribute__((visibility("hidden"))) int millrace_no_such_call() {
   return -ENOSYS;
 }
 __attribute__((visibility("hidden"))) long millrace_no_such_access() {
-  return -1;  // also XRT_NULL_BO and NULLBOEXPORT
+  return -1;  // the same value as XRT_NULL_BO and NULLBOEXPORT
 }
 __attribute__((visibility("hidden"))) void* millrace_no_such_object() {
   return nullptr;

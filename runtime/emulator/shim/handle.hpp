@@ -1,4 +1,4 @@
-// An open device (xclDeviceHandle) with its buffers and contexts on an emulated card.
+// A device that a program opened (xclDeviceHandle), with the buffers and contexts that belong to it.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ namespace millrace::runtime::emulator {
 struct Buffer {
   std::size_t bytes = 0;
   std::uint32_t flags = 0;
-  std::uint64_t address = 0;  // on the card
-  // The host's copy. A host-only buffer has only this copy; a device-only buffer has none.
+  std::uint64_t address = 0;  // the buffer's address on the card
+  // The host's copy. A host-only buffer has only this copy; a device-only buffer has no host copy.
   std::byte* host = nullptr;
   std::byte* device = nullptr;  // the card's copy
-  bool owned = false;           // `host` is ours to free
+  bool owned = false;           // whether the shim must free `host`
 };
 
-/// Any thread.
+/// An open device. Usable from any thread.
 struct Handle {
   explicit Handle(EmulatedCard& emulated_card) : card(emulated_card) { card.opened(); }
   ~Handle();

@@ -16,7 +16,7 @@ Error wrong(std::string message) {
   return Error(ErrorCode::kInvalidInput, "xclbin: " + std::move(message));
 }
 
-/// The section's bytes. Nothing if it is absent; an error if it lies outside the image.
+/// Returns the section's bytes, or nothing if it is absent. An error if the section exceeds the image.
 Result<std::optional<Bytes>> section(Bytes image, std::uint32_t kind) {
   axlf_header header;
   std::memcpy(&header, image.data() + offsetof(axlf, m_header), sizeof header);
@@ -31,7 +31,7 @@ Result<std::optional<Bytes>> section(Bytes image, std::uint32_t kind) {
   return std::optional<Bytes>();
 }
 
-/// The entries of a section that has a count (int32) and then entries from offset `first` on.
+/// Returns the entries of a section that has a count (int32), and entries from offset `first` on.
 template <class Entry>
 Result<std::vector<Entry>> entries(Bytes bytes, std::size_t first, const char* name) {
   std::int32_t count = 0;
@@ -167,7 +167,7 @@ void DeviceMemory::free(std::uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return;
-  // Discard the content. Otherwise the next owner could read it and not notice that it forgot a sync.
+  // Discard the content, so that the next owner cannot read it and overlook a missing sync.
   memory_.discard(static_cast<std::uint64_t>(locate(address) - memory_.data()), block->second);
   blocks_.erase(block);
 }

@@ -1,4 +1,4 @@
-// The parts of an xclbin that the shim needs: compute units, memory banks, and the data for the card.
+// Reads the parts of an xclbin that the shim needs: compute units, memory banks, and the card's data.
 #pragma once
 
 #include <array>
@@ -18,25 +18,25 @@ struct axlf;
 
 namespace millrace::runtime::emulator {
 
-/// A card's memory as the loaded image lays it out: its banks and the blocks allocated in them. Any thread.
+/// A card's memory in the layout of the loaded image: the banks and the blocks allocated in them. Any thread.
 class DeviceMemory {
  public:
   using Bank = ImageHeader::Bank;
-  struct Group {  // the address range of a buffer's bank index; may span several banks
+  struct Group {  // the address range of a bank index; may span several banks
     std::uint64_t address, bytes;
   };
 
   explicit DeviceMemory(SharedMemory memory) : memory_(std::move(memory)) {}
 
-  /// Sets the layout. Banks must not overlap and must fit the memory (the image was checked). Returns false
-  /// if the layout differs from the present one while blocks are allocated.
+  /// Sets the layout. Banks must not overlap and must fit the memory, as checked for the image. Returns false
+  /// if blocks are allocated and the layout differs from the current one.
   bool lay_out(std::span<const Bank> banks, std::vector<Group> groups);
 
-  /// Allocates whole pages, first fit. Returns nothing if the group does not exist or is full.
+  /// Allocates whole pages in the first gap that fits. Returns nothing if the group is unknown or full.
   std::optional<std::uint64_t> allocate(std::uint32_t group, std::uint64_t bytes);
   void free(std::uint64_t address);
 
-  /// The card's copy of an allocated block.
+  /// Returns the memory of an allocated block on the card.
   std::byte* at(std::uint64_t address) const;
 
   int descriptor() const { return memory_.descriptor(); }
@@ -57,14 +57,14 @@ using Uuid = std::array<unsigned char, 16>;
 
 struct ImageLayout {
   Uuid uuid{};
-  ImageHeader header{};  // units and banks
+  ImageHeader header{};  // compute units and banks
   std::vector<DeviceMemory::Group> groups;
   std::span<const ImageHeader::Bank> banks() const { return {header.bank, header.banks}; }
   std::span<const std::byte> emulation_data;  // points into the image; empty if the section is absent
 };
 
-/// Trusts only that `image` spans the bytes that its header states (libxrt has read them). kInvalidInput:
-/// names the bad section. kDoesNotFit: the image needs more than `memory_bytes`.
+/// Reads the layout. Assumes only that `image` is as long as its header says (libxrt has read it).
+/// kInvalidInput names the bad section. kDoesNotFit: the image needs more than `memory_bytes`.
 Result<ImageLayout> read_layout(const axlf* image, std::uint64_t memory_bytes);
 
 }  // namespace millrace::runtime::emulator

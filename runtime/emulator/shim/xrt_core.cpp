@@ -1,10 +1,10 @@
-// Depends on private C++ interfaces of XRT 2.13. CMake refuses another version.
+// Depends on private C++ interfaces of XRT 2.13. CMake refuses other versions of XRT.
 //
-// libxrt_coreutil asks an xrt_core::system object for devices. Debian's libxrt_swemu.a has one, with a device
-// class that calls our xcl* functions, but it does not count devices and takes no BDF strings. The object
-// below has the same table of virtual functions, implements those two and forwards the others. Its slots are
-// declared by hand, in order. It is not derived from xrt_core::system, because we cannot define that class's
-// type information.
+// libxrt_coreutil gets devices from an xrt_core::system object. Debian's libxrt_swemu.a has such an object,
+// with a device class that calls the shim's xcl* functions, but that object does not count devices and
+// understands no BDF strings. The object below has the same virtual function table, implements those two
+// functions and forwards the rest. Its functions are declared by hand in the table's order. It is not derived
+// from xrt_core::system, because the shim cannot define that class's type information.
 #include "runtime/emulator/shim/xrt_core.hpp"
 
 #include <xrt.h>
@@ -84,7 +84,7 @@ class System {
   }
 
  protected:
-  ~System() = default;  // never called through a pointer: the table has no slot for it
+  ~System() = default;  // never called: the function table has no entry for it
 
  private:
   xrt_core::system* below_;

@@ -1,4 +1,4 @@
-// Parts of libxrt_coreutil that the shim needs and that no header of libxrt-dev declares. XRT 2.13 only.
+// Declares parts of libxrt_coreutil that the shim needs and no header of libxrt-dev declares. XRT 2.13 only.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ std::shared_ptr<device> get_userpf_device(void* handle, unsigned index);
 
 namespace millrace::runtime::emulator {
 
-/// Installs our system object in front of Debian's software emulation's, so that enumerate_devices() and BDF
-/// strings work. Idempotent.
+/// Puts the shim's system object in front of Debian's object for software emulation, so that
+/// enumerate_devices() and BDF strings work. Idempotent.
 void install_system();
 
-/// Hold this while libxrt_coreutil opens a device, because it reads its table of devices without a lock.
+/// Lock this mutex while libxrt_coreutil opens a device, as it reads its device table without a lock.
 std::recursive_mutex& open_mutex();
 
 }  // namespace millrace::runtime::emulator
