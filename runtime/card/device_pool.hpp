@@ -52,7 +52,7 @@ class DevicePool {
   std::mutex mutex_;
   // Protected by mutex_:
   bool opened_ = false;
-  std::vector<Known> devices_;  // by XRT's index
+  std::vector<Known> devices_;  // indexed by XRT's index
   std::string why_none_;        // XRT's error for the first device, if XRT has none
 };
 

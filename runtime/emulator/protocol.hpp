@@ -73,7 +73,7 @@ struct ControlBlock {
   Word waiters;                    // threads of the host that sleep on `completions`: host
   Call call;
   LongWord submissions[kPacketSlots];  // ring of generation << 32 | packet slot: host
-  Word generation[kPacketSlots];       // raised when a packet slot is freed: its old commands are void: host
+  Word generation[kPacketSlots];       // raised by submission and release; voids old commands: host
 };
 
 inline constexpr std::uint64_t kPacketsOffset = (sizeof(ControlBlock) + 4095) / 4096 * 4096;

@@ -25,7 +25,7 @@ namespace millrace::runtime::pipeline {
 class Successor {
  public:
   virtual ~Successor() = default;
-  virtual Status submit(Frame& frame) = 0;  // as Pipeline::submit()
+  virtual Status submit(Frame& frame) = 0;  // behaves like Pipeline::submit()
   virtual void cancel(Frame& frame) = 0;
 };
 

@@ -208,7 +208,7 @@ class Engine final : public Pipeline {
 
   std::atomic<Phase> phase_{Phase::kStarting};  // written under mutex_
   std::atomic<std::uint64_t> session_{0};       // incremented when the cards (re)start; written under mutex_
-  std::atomic<std::uint32_t> epoch_{0};         // the epoch that all cards have; written under mutex_
+  std::atomic<std::uint32_t> epoch_{0};         // incremented when the cards (re)start; written under mutex_
   std::atomic<std::uint64_t> done_{0};          // the number of frames whose slot is free again
   std::atomic<std::uint64_t> completed_{0}, failed_{0};
   std::atomic<Clock::time_point> next_try_{};    // when lost cards will next be reloaded

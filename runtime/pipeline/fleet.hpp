@@ -107,7 +107,7 @@ class Fleet {
   const Binding binding_;
   const PipelineOptions& options_;
   std::vector<OpenCard> cards_;
-  std::vector<std::atomic<std::uint64_t>> link_errors_;  // by channel of the binding
+  std::vector<std::atomic<std::uint64_t>> link_errors_;  // indexed like Binding::channels
   std::vector<std::uint32_t> ingress_positions_;
   std::vector<std::unique_ptr<card::Ingress>> ingresses_;
   std::vector<std::unique_ptr<card::Egress>> egresses_;
@@ -117,8 +117,8 @@ class Fleet {
 class Observer {
  public:
   struct Figures {
-    std::vector<CardStatus> cards;  // by position
-    std::vector<LinkStatus> links;  // by channel of the binding
+    std::vector<CardStatus> cards;  // indexed by the card's position
+    std::vector<LinkStatus> links;  // indexed like Binding::channels
   };
 
   /// The fleet must outlive the observer and keep its cards open until stop() has returned.

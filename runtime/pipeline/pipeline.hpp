@@ -45,7 +45,7 @@ struct Frame {
   std::vector<std::span<std::byte>> outputs;       // in model.outputs order, signature.bytes() bytes each
   Clock::time_point deadline = Clock::time_point::max();
 
-  // Waiting frames are ordered by priority; within one priority, clients have turns. `client` is any number
+  // Waiting frames are ordered by priority; within one priority, clients take turns. `client` is any number
   // by which the caller identifies a client.
   std::uint8_t priority = kUsualPriority;
   std::uint64_t client = 0;

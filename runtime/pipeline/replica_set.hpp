@@ -34,7 +34,7 @@ class ReplicaSet {
   /// Checks the frame's tensors as a replica does.
   Status check_frame(const Frame& frame) const { return replicas_.load()->front()->check_frame(frame); }
 
-  /// Offers the frame to the replica with the most free slots; equally free replicas have turns. Returns the
+  /// Offers the frame to the replica with the most free slots; equally free replicas take turns. Returns the
   /// replica's answer, or nothing if the frame has to wait for a free slot. Allocates nothing.
   std::optional<Status> offer(Frame& frame, Clock::time_point submitted);
 

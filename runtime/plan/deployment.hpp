@@ -98,7 +98,7 @@ struct Partition {
   std::vector<Port> outputs;       // in the order of the program's outputs
   std::vector<std::string> nodes;  // the ONNX nodes that the partition computes
   std::string program_digest;      // sha256 of the serialised program or, with parameters, of its topology
-  kernels::Program program;        // of host partitions only; images contain card partitions' programs
+  kernels::Program program;        // for host partitions only; images contain the programs of card partitions
   Prediction prediction;
   std::optional<ParameterFile> parameters;  // parameters of card partitions that are not built into the image
   bool operator==(const Partition&) const = default;

@@ -21,9 +21,9 @@ enum class PortKind : std::uint8_t { kIngress, kEgress, kLinkReceive, kLinkSend 
 struct ImagePort {
   std::string name;  // equals plan::Port::name
   PortKind kind = PortKind::kIngress;
-  std::string compute_unit;       // of host ports: "<kernel>:{<cu>}", as xrt::kernel expects it
+  std::string compute_unit;       // for host ports: "<kernel>:{<cu>}", as xrt::kernel expects it
   std::uint32_t link_index = 0;   // of link ports: row of the link table (image_abi.hpp)
-  std::uint32_t memory_bank = 0;  // of host ports
+  std::uint32_t memory_bank = 0;  // for host ports
   kernels::ElementType type;
   std::uint64_t elements = 0;
   bool operator==(const ImagePort&) const = default;

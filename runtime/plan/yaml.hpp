@@ -21,8 +21,8 @@ struct Node {
   Kind kind = Kind::kNull;
   int line = 0;  // counted from 1
   std::string scalar;
-  std::vector<Node> items;     // of a sequence
-  std::vector<Entry> entries;  // of a mapping, in file order; keys are unique
+  std::vector<Node> items;     // a sequence's items
+  std::vector<Entry> entries;  // a mapping's entries, in file order; keys are unique
 };
 
 struct Node::Entry {

@@ -38,7 +38,7 @@ struct ReadPort {
   std::uint8_t *rdata, *rresp, *rlast;
 };
 
-/// Pointers to the signals that contain the address of the weights in memory.
+/// Pointers to the signals that give readers of weights an address in memory, and report their state.
 struct Weights {
   std::uint8_t *active, *flush;
   std::uint64_t* addr;

@@ -13,7 +13,7 @@ namespace millrace::runtime::rtl {
 namespace {
 
 constexpr int kResetCycles = 8;
-constexpr std::size_t kLoadWordBytes = 8;       // of a word in the stream of constants
+constexpr std::size_t kLoadWordBytes = 8;       // bytes of a word in the stream of constants
 constexpr std::uint64_t kSettleCycles = 8;      // from the last hop until the last table is written
 constexpr std::uint64_t kReadAheadWords = 128;  // more than any reader of weights reads in advance
 

@@ -6,7 +6,7 @@
 // lowers a raised valid), or it lowers ready. The memory of streamed weights stalls too.
 //
 // The model of cables has bandwidth and latency; the model of channels has packets and credits. A sender
-// buffers two packets. A packet is sent when it is complete and has a credit. The channels of a cable have
+// buffers two packets. A packet is sent when it is complete and has a credit. The channels of a cable take
 // turns, and a packet occupies the cable for its bytes on the wire. It can be read one cable latency after
 // its last bit was sent. Its credit returns one latency after its last bit was read.
 #pragma once

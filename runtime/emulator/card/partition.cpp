@@ -188,7 +188,7 @@ bool Partition::join(FrameKey& key) {
 }
 
 void Partition::run_program(const FrameKey& key) {
-  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // before a computation longer than 20 µs
+  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // nanoseconds; wake waiters before a longer computation
   if (usual_nanoseconds_ > kWorthAWakeUp) services_.completions.flush();
   const auto begin = now_nanoseconds();
   executor_->run(input_frames_, output_frames_);
