@@ -21,7 +21,7 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Receives the frames of a dispatcher that was told to hand_over(). Any thread.
+/// Receives frames from a dispatcher after Dispatcher::hand_over(). Any thread.
 class Successor {
  public:
   virtual ~Successor() = default;
