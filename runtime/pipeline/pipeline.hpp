@@ -50,13 +50,13 @@ struct Frame {
   std::uint8_t priority = kUsualPriority;
   std::uint64_t client = 0;
 
-  /// Called exactly once for every frame that submit() accepted: on a pipeline thread, or while any thread is
-  /// in submit(), cancel() or stop(). Must not block or throw.
+  /// Called exactly once for every frame that submit() accepted: on a pipeline thread, or inside some
+  /// thread's call of submit(), cancel() or stop(). Must not block or throw.
   void (*on_complete)(Frame& frame, void* context) = nullptr;
   void* context = nullptr;
   void* passage = nullptr;  // data that a Successor (dispatcher.hpp) stores about the frame
   bool handed_over =
-      false;  // set by a Dispatcher that accepted the frame: a full queue takes it all the same
+      false;  // set by a Dispatcher that accepted the frame, so that even a full queue accepts it
 
   // Set by the pipeline before on_complete. Errors: kDeadlineExceeded, kUnavailable (a card was lost, or the
   // pipeline stops), kCancelled, kResourceExhausted (displaced by a more urgent frame, or by a frame of a
