@@ -131,17 +131,24 @@ Result<fs::path> Cache::get(const std::string& kind, const std::string& key, con
   if (auto found = find(kind, key)) return *std::move(found);
 
   MILLRACE_ASSIGN(const ClaimedDirectory scratch, folder("scratch"));
+  MILLRACE_TRY(make_folder(scratch.path() / "work"));
   MILLRACE_TRY(make_folder(root_ / kind));
-  const fs::path target = root_ / kind / key;
-  const Status made = write_directory_atomically(target, [&](const fs::path& entry) -> Status {
-    MILLRACE_TRY(make(entry, scratch.path()));
+  // Written in tmp/, so that a process that dies leaves nothing beside the entries.
+  const fs::path fresh = scratch.path() / "entry", target = root_ / kind / key;
+  const Status made = write_directory_atomically(fresh, [&](const fs::path& entry) -> Status {
+    MILLRACE_TRY(make(entry, scratch.path() / "work"));
     const auto sums = sha256_sums(entry);
     if (!sums.ok())
       return Error(is_disk_full(root_) ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
                    sums.error().message());
     return write_new_file(entry / kSums, *sums);
   });
-  if (made.ok()) return target;
+  if (made.ok()) {
+    std::error_code ignored;
+    fs::remove_all(target, ignored);  // a damaged entry
+    if (::rename(fresh.c_str(), target.c_str()) != 0) return failed(target, "put the entry in place", errno);
+    return target;
+  }
   const bool full = made.error().code() == ErrorCode::kResourceExhausted;
   return Error(made.error().code(), made.error().message() + (full ? kElsewhere : ""));
 }
