@@ -560,7 +560,7 @@ class CountingReplica final : public pipeline::Pipeline {
   std::vector<pipeline::Frame*> taken;
 
  private:
-  const plan::Deployment nothing_;
+  plan::Deployment nothing_;
   pipeline::Watcher* watcher_ = nullptr;
   bool ready_ = true;
   std::uint32_t room_ = 0;
