@@ -1,5 +1,5 @@
-// What a solution comes to, card by card and cable by cable: use, roofline, bottleneck, and what would lift
-// it.
+// Analyses a solution card by card and cable by cable: how much of each is used, the roofline of each card,
+// what limits the rate, and what would raise the rate.
 #pragma once
 
 #include <cstdint>
@@ -10,62 +10,62 @@
 
 namespace millrace::compiler::explore {
 
-/// Frames a second that one resource of a place would allow if no other limited it; infinite if it is not used.
+/// Frames a second that a card could do if only this resource limited it; infinite for an unused resource.
 struct Roofline {
-  // Every available DSP slice does two multiplications a clock. Multiplications that LUTs do are left out.
+  // Every available DSP slice does two multiplications a clock. Multiplications done by LUTs do not count.
   double compute = 0;
-  double memory = 0;    // weights from its memory
-  double links = 0;     // the slowest of its cables
-  double attained = 0;  // its slowest operation
+  double memory = 0;    // by reading weights from the card's memory
+  double links = 0;     // by the card's slowest cable
+  double attained = 0;  // what the card's slowest operation reaches
 };
 
 struct RegionUse {
   std::string name;
-  Amounts used{}, available{};  // [kMemoryBytes]: bytes a second, at the solution's rate
+  Amounts used{}, available{};  // entry kMemoryBytes: bytes a second at the solution's rate
 };
 
 struct PlaceAnalysis {
   std::uint32_t card = 0;
-  std::vector<RegionUse> regions;  // those of the card
-  Amounts links{};                 // of the first region, what its cables take; among what is used
-  double interval_seconds = 0;     // of its slowest operation
-  std::uint32_t slowest = 0;       // operation
+  std::vector<RegionUse> regions;  // the card's regions
+  Amounts links{};                 // resources of the first region that cables use; part of its `used`
+  double interval_seconds = 0;     // of the card's slowest operation
+  std::uint32_t slowest = 0;       // index of the slowest operation
   std::uint64_t cost = 0;          // multiplications and additions a frame
-  std::uint64_t memory_bytes = 0;  // a frame
+  std::uint64_t memory_bytes = 0;  // read for each frame
   Roofline roofline;
 };
 
 struct CableUse {
-  std::uint32_t from = 0, to = 0;  // places
-  std::uint64_t bytes = 0;         // a frame, packets' headers with it
-  double bytes_per_second = 0;     // of all cables between them
-  double seconds = 0;              // a frame takes of the fullest of these
-  double share = 0;                // of that one, at the solution's rate
+  std::uint32_t from = 0, to = 0;  // positions of cards in the pipeline
+  std::uint64_t bytes = 0;         // for each frame, with the packets' headers
+  double bytes_per_second = 0;     // all cables between the two cards together
+  double seconds = 0;              // that each frame occupies the cable with most bytes
+  double share = 0;                // of that cable's time, at the solution's rate
 };
 
-/// An operation at work on one frame, in seconds from the first beat into the first card.
+/// When an operation works on one frame, in seconds after the frame's first data word enters the first card.
 struct Work {
   std::uint32_t operation = 0;
-  double begin = 0;            // the first beat of its input that it can do something with
-  double first = 0, last = 0;  // beats of its output
+  double begin = 0;            // when the first word of every input has arrived
+  double first = 0, last = 0;  // when its first and last output words leave
 };
 
 struct Analysis {
   std::vector<PlaceAnalysis> places;
   std::vector<CableUse> cables;
-  std::vector<Work> works;         // the cards' operations, in their order; added up, never played
+  std::vector<Work> works;         // the cards' operations in order; computed, not simulated
   std::string bottleneck;          // one sentence: what limits the rate
-  std::vector<std::string> lifts;  // what would lift it, by how much; may be empty
+  std::vector<std::string> lifts;  // what would raise the rate, and how far; may be empty
 };
 
-/// The solution is one of this problem, verified; the problem is predictable.
+/// Analyses a solution that verify() accepts. The problem must satisfy is_predictable().
 Analysis analyse(const Problem& problem, const Solution& solution);
 
 /// Adjusts the shares that depend on the rate when the interval changes.
 void change_interval(Analysis& analysis, double from_seconds, double to_seconds);
 
-/// Sets `bottleneck` and `lifts` from the figures of the analysis, which may meanwhile be those of designs: what
-/// designs take beyond the sum of their blocks counts. The lifts assume that each block stays in its region.
+/// Sets `bottleneck` and `lifts` from the analysis's figures. Figures from finished designs also count the
+/// FIFOs and adapters between blocks. The lifts assume that each block stays in its region.
 void explain(const Problem& problem, const Solution& solution, Analysis& analysis);
 
 }  // namespace millrace::compiler::explore

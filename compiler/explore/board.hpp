@@ -1,6 +1,6 @@
-// A problem with facts that the search needs often: its layers, the tensors between them, and the cables between two
-// cards. Also turns an assignment (the card, region and implementation of each operation) into a solution. Private to
-// this folder.
+// Class Board keeps facts about a problem that the search needs often: its layers, the tensors between them,
+// and the cables between cards. It also turns an assignment (the card, region and implementation of each
+// operation) into a solution. Private to this folder.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace millrace::compiler::explore {
 struct Edge {
   std::uint32_t tensor = 0;
   std::size_t from = 0;
-  std::vector<std::size_t> readers;  // layers, ascending, each once
+  std::vector<std::size_t> readers;  // the layers that read it, ascending, each once
   std::size_t last() const { return readers.back(); }
 };
 
@@ -29,43 +29,43 @@ struct Chain {
   std::vector<Layer> layers;
   std::vector<std::size_t> layer_of;  // operation -> layer; layers.size() on the host
   std::vector<Edge> edges;
-  std::vector<std::uint64_t> live_bytes;  // of tensors that cross a cut before layer i
+  std::vector<std::uint64_t> live_bytes;  // [i]: bytes of the tensors that cross a cut before layer i
 
   std::size_t size() const { return layers.size(); }
 };
 
 Chain make_chain(const Problem& problem);
 
-/// Whether each layer of a stage reads the one before it: pieces in a row then need cards joined in a row.
+/// Whether each layer of a stage reads the previous one. Consecutive pieces then need cards joined by cables.
 bool reads_the_one_before(const Chain& chain);
 
-/// A tensor of an earlier stage that a later stage at the same place reads: it would have to leave the card and come
-/// back. Null if there is none.
+/// Returns a tensor of an earlier stage that a later stage on the same card reads, or null if there is none.
+/// Such a tensor would have to leave the card and come back.
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
 
-/// Parts by stage, then place, and the bytes that cross the cuts.
+/// Makes a solution with its parts, ordered by stage and then by position, and the bytes that cross its cuts.
 Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
 
-/// What solve() refuses of targets.
+/// Returns the error with which solve() refuses these targets, or OK.
 Status check_targets(const Targets& targets);
 
-/// What solve() refuses of a number of layers and of partitions: nothing for a card to do, more pieces than
-/// layers or cards.
+/// Returns the error with which solve() refuses this number of layers or partitions, or OK. Refused are
+/// problems without work for a card, and more pieces than layers or cards.
 Status check_layers(const Problem& problem, std::size_t layers);
 
-/// The cables between two cards, all taken as fast as the slowest of them.
+/// The cables between two cards. All are assumed to be as fast as the slowest of them.
 struct Wire {
   std::uint32_t cables = 0;
-  double bytes_per_second = 0;  // each way, of all together
-  double latency_seconds = 0;   // of the slowest
+  double bytes_per_second = 0;  // all cables together, in each direction
+  double latency_seconds = 0;   // of the slowest cable
 
   double of_one() const { return bytes_per_second / cables; }
   bool operator==(const Wire&) const = default;
 };
 
-/// Deals tensors out to the cables between two cards as the pipeline does: each to the cable that carries least
-/// so far.
+/// Distributes tensors over the cables between two cards as the pipeline does: each tensor goes to the cable
+/// that carries the fewest bytes so far.
 class Loads {
  public:
   explicit Loads(std::uint32_t cables) : bytes_(cables, 0) {}
@@ -79,16 +79,16 @@ class Loads {
 };
 
 struct Assignment {
-  std::vector<std::uint32_t> card;            // place -> card
-  std::vector<std::uint32_t> place, region;   // of a layer
-  std::vector<std::uint32_t> implementation;  // of an operation
+  std::vector<std::uint32_t> card;            // position in the pipeline -> card
+  std::vector<std::uint32_t> place, region;   // layer -> position; layer -> region
+  std::vector<std::uint32_t> implementation;  // operation -> implementation
 };
 
-/// What an assignment takes of its cards and cables.
+/// The resources of cards and the bytes on cables that an assignment uses.
 struct Usage {
-  std::vector<std::vector<Amounts>> blocks;                        // of each region of a place, by operations
-  std::vector<Amounts> links;                                      // of a place's first region, by cables
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;  // from a place to a place
+  std::vector<std::vector<Amounts>> blocks;  // [position][region]: used by operations
+  std::vector<Amounts> links;                // [position]: used by cables, in the first region
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;  // (from, to): positions
 };
 
 class Board {
@@ -100,12 +100,12 @@ class Board {
 
   const Wire& wire(std::uint32_t a, std::uint32_t b) const { return wires_[a * problem.cards.size() + b]; }
 
-  /// Routes of all tensors between places: direct if there is a cable, else through the fewest places in
-  /// between. Nothing if a tensor has no route; `tensor` is then that one.
+  /// Returns the routes of all tensors between cards: direct if a cable exists, otherwise through the fewest
+  /// cards of the pipeline. Returns nothing if a tensor has no route, and sets `tensor` to it.
   std::optional<std::vector<Hop>> route(const Assignment& assignment, std::uint32_t* tensor = nullptr) const;
 
-  /// Parts, routes, interval and latency. Nothing if the assignment breaks a budget or a tensor has no route.
-  /// Targets are not checked.
+  /// Returns the assignment's solution with parts, routes, interval and latency. Returns nothing if the
+  /// assignment exceeds a budget or a tensor has no route. Does not check targets.
   std::optional<Solution> assess(const Assignment& assignment) const;
 
   Assignment assignment(const Solution& solution) const;
@@ -119,18 +119,18 @@ class Board {
   std::vector<Wire> wires_;
 };
 
-/// When the first and the last beat leave an operation, in seconds from the first beat into the first card.
+/// When a tensor's first and last data words leave, in seconds after the frame enters the first card.
 struct Passage {
   double first = 0, last = 0;
 };
 
-/// The passage through one operation. At `start` the first beat of every input is there, at `arrive` the last.
+/// Returns when output leaves. The first words of all inputs are there at `start`, the last at `arrive`.
 Passage pass(const Implementation& way, double clock_hz, double start, double arrive);
 
-/// The passage of a tensor over a wire, in packets.
+/// Returns when a tensor that left an operation at `from` has crossed a wire, in packets.
 Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from);
 
-/// The latency of an assignment with these hops. `works` gets the times of each operation on a card.
+/// Returns an assignment's latency in seconds. Adds the times of each operation on a card to `works`.
 double latency(const Board& board, const Assignment& assignment, const std::vector<Hop>& hops,
                std::vector<Work>* works = nullptr);
 

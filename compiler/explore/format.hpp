@@ -1,4 +1,4 @@
-// Figures as messages give them.
+// Formats numbers, times and rates for messages.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 
 namespace millrace::compiler::explore {
 
-/// "1 card", "2 cards".
+/// Returns a count with its noun: "1 card", "2 cards".
 std::string plural(std::size_t n, const std::string& word);
 
-/// One decimal below 100 where it is not whole.
+/// Returns the number with one decimal if it is below 100 and not whole, otherwise without decimals.
 std::string number(double value);
 
-/// In ns, us or ms.
+/// Returns a time in ns, us or ms.
 std::string time(double seconds);
 
-/// The same, rounded such that asking for what is printed asks for no more than there is.
+/// Return a rate rounded down or a time rounded up, so that a target of the printed figure can be met.
 std::string rate_down(double frames_per_second);
 std::string time_up(double seconds);
 
 /// Appends a clause for each kind of resource of which more is used than a region of the card has.
 void add_overfull(std::string& text, const Card& card, std::size_t region, const Amounts& used);
 
-/// The targets for rate and latency that these figures (frames a second, seconds) miss; empty: none.
+/// Names the targets for rate and latency that these figures miss. Returns an empty text if none is missed.
 std::string missed(const Targets& targets, double frames_per_second, double latency_seconds);
 
 }  // namespace millrace::compiler::explore

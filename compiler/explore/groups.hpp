@@ -10,21 +10,21 @@
 
 namespace millrace::compiler::explore {
 
-using Cards = std::vector<std::uint32_t>;  // of the problem, by place
+using Cards = std::vector<std::uint32_t>;  // the problem's cards, by position in the pipeline
 
 class Groups {
  public:
   explicit Groups(const Board& board);
 
-  /// Groups of `cards` cards of which the cluster may have `copies`, joined by cables if the model needs that. Of
-  /// groups that are alike, one. To be called with ascending `cards`.
+  /// Returns groups of `cards` cards that the cluster may contain `copies` times, joined by cables if the
+  /// model needs cables. Returns one of all interchangeable groups. Calls must pass ascending `cards`.
   std::vector<Cards> of(std::size_t cards, std::size_t copies);
 
-  /// How many such groups the cluster has cards for, without regard to cables.
+  /// Returns for how many groups of the same kinds of cards the cluster has cards. Ignores cables.
   std::size_t most_copies(const Cards& cards) const;
 
-  /// Disjoint groups that can replace a solution's cards, at most `most`. The solution's own comes first if it is
-  /// among them.
+  /// Returns at most `most` groups that share no card and can replace a solution's cards. The group of the
+  /// solution's own cards comes first if it is one of them.
   std::vector<Cards> places_for(const Solution& solution, std::size_t most) const;
 
   bool same_kind(std::uint32_t card, std::uint32_t other) const { return kinds_[card] == kinds_[other]; }
@@ -37,10 +37,10 @@ class Groups {
   bool alike(const Cards& a, const Cards& b) const;
 
   const Board& board_;
-  std::vector<std::uint32_t> kinds_;             // of each card: the first one alike
-  std::map<std::uint32_t, std::size_t> have_;    // kind -> cards
-  bool row_ = false;                             // each layer reads the one before
-  std::map<std::size_t, std::set<Cards>> sets_;  // by size; ascending cards
+  std::vector<std::uint32_t> kinds_;             // for each card, the first card that is like it
+  std::map<std::uint32_t, std::size_t> have_;    // kind -> number of cards
+  bool row_ = false;                             // whether each layer reads the previous one
+  std::map<std::size_t, std::set<Cards>> sets_;  // number of cards -> groups, each ascending
   bool complete_ = true;
 };
 

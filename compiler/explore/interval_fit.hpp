@@ -1,4 +1,4 @@
-// Which layers fit which card at one interval. Private to this folder.
+// Computes which layers fit on which card if a frame comes every so many seconds. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace millrace::compiler::explore {
 
-/// For each card, the first card that is like it: same clock, regions and cost of a link.
+/// Returns for each card the first card with the same clock, regions and cost of a link.
 std::vector<std::uint32_t> card_kinds(const Problem& problem);
 
-/// What is assumed of a packing that is neither found nor ruled out.
+/// What to assume if it is unknown whether some layers fit: a packing was neither found nor ruled out.
 enum class Unknown { kDoesNotFit, kFits };
 
-/// For one interval: how many layers, from a given one on, fit a card of a kind.
+/// Says for one interval how many consecutive layers, from a given layer on, fit on a card of some kind.
 class IntervalFit {
  public:
   IntervalFit(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds);
 
   double seconds() const { return seconds_; }
 
-  /// The first layer that no longer fits if `card` holds the layers from `begin` on and uses this many cables;
-  /// `begin` if not even one fits.
+  /// Returns the first layer that no longer fits if `card` holds the layers from `begin` on and uses `cables`
+  /// cables. Returns `begin` if no layer fits.
   std::size_t farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown) {
     return filling(card, cables, begin, unknown).end;
   }
 
-  /// Sets region and implementation of each layer in [begin, end). `end` is at most farthest() with kImpossible.
+  /// Sets region and implementation of the layers in [begin, end). `end`: at most farthest() with kDoesNotFit.
   void choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
               Assignment& assignment);
 
@@ -44,17 +44,17 @@ class IntervalFit {
     Prices prices;
     std::vector<double> cost_before;
   };
-  /// Everything known about packing layers into one budget.
+  /// Everything that is known so far about packing layers into one budget.
   struct PackingCache {
     Amounts budget;
     const Options* options = nullptr;
     std::vector<Choices> choices;  // of each operation
     std::deque<PriceList> price_lists;
-    Figures weights = even_weights();  // the price search begins with them
+    Figures weights = even_weights();  // where the next search for prices begins
     std::map<std::pair<std::size_t, std::size_t>, Packed> packed;
   };
 
-  /// A run of layers in a region of a card.
+  /// Consecutive layers in one region of a card: those in [begin, end).
   struct Run {
     PackingCache* cache = nullptr;
     std::uint32_t region = 0;
@@ -62,15 +62,15 @@ class IntervalFit {
   };
   struct Filling {
     std::size_t end = 0;    // the first layer that no longer fits the card
-    std::vector<Run> runs;  // that got the farthest
+    std::vector<Run> runs;  // the layers of each region, as far as they fit
   };
 
   PackingCache& cache(double clock, const Amounts& budget);
   PackingCache& whole_card_cache(std::uint32_t card, std::uint32_t cables);
   std::uint64_t readable(std::uint32_t card) const;
-  /// `memory`: what the region may read of a frame, in bytes.
+  /// Returns what a region may use. `memory` is the number of bytes that the region may read for each frame.
   Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) const;
-  /// Fills the card's regions one after another. `growth` says how the memory's bytes are dealt out to them.
+  /// Fill a card's regions one after another. `growth` says how the regions share the memory's bytes.
   const Filling& filling(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown);
   std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown,
                         double growth);
@@ -82,14 +82,14 @@ class IntervalFit {
   const Board& board_;
   const std::vector<std::uint32_t>& kinds_;
   double seconds_;
-  std::map<double, Options> options_;  // of a clock
+  std::map<double, Options> options_;  // clock in Hz -> options
   std::map<std::pair<double, Amounts>, std::unique_ptr<PackingCache>> caches_;
   bool reads_memory_ = false;
-  // By kind, cables and first layer.
+  // The key is the kind of card, the number of cables, the first layer, and what is assumed if unknown.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Unknown>, Filling> fillings_;
 };
 
-/// The whole cycles of a clock in this many seconds.
+/// Returns the number of whole clock cycles in `seconds`.
 std::uint64_t cycles_in(double seconds, double clock_hz);
 
 }  // namespace millrace::compiler::explore
