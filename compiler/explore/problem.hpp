@@ -1,5 +1,5 @@
-// What there is to decide when a model is spread over cards: operations and the ways to build them, tensors,
-// cards with their regions, cables, and what is wanted, all as plain numbers.
+// The problem of spreading a model over cards: operations with their possible implementations, tensors, cards
+// with their regions, cables, and the user's targets, all as plain numbers.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace millrace::compiler::explore {
 
-/// Kinds of resources. Block memory is counted in halves of 18 Kb, as Yosys places it. The last is no
-/// resource of the fabric but weighed like one: bytes a frame from the card's memory.
+/// Kinds of resources. Block memory is counted in halves of 18 Kb, as Yosys does. The last kind is not a
+/// resource of the FPGA's fabric but is treated like one: bytes a frame read from the card's memory.
 enum Kind : std::size_t { kLut, kLutram, kFf, kDsp, kBram18, kUram, kMemoryBytes, kKinds };
 
-/// "LUT", "LUTRAM", "FF", "DSP", "BRAM18", "URAM", "memory bandwidth".
+/// Returns "LUT", "LUTRAM", "FF", "DSP", "BRAM18", "URAM" or "memory bandwidth".
 const char* kind_name(std::size_t kind);
 
 using Amounts = std::array<std::uint64_t, kKinds>;
@@ -29,53 +29,55 @@ Amounts operator+(const Amounts& a, const Amounts& b);
 Amounts& operator+=(Amounts& a, const Amounts& b);
 Amounts& operator-=(Amounts& a, const Amounts& b);
 
-/// a - b, never below 0.
+/// Returns a - b, where a negative component becomes 0.
 Amounts less(const Amounts& a, const Amounts& b);
 
-/// Every component of a at most that of b.
+/// Whether every component of a is at most the same component of b.
 bool within(const Amounts& a, const Amounts& b);
 
-/// The fabric's resources of a device file; no memory bytes.
+/// Converts the resources in a device file into amounts. The memory bytes are 0.
 Amounts amounts(const runtime::plan::Resources& resources);
-/// Half a BRAM36 counts as a whole one.
+/// Converts amounts into resources of a device file. Half a BRAM36 counts as a whole one.
 runtime::plan::Resources resources(const Amounts& amounts);
 
-/// One way to build an operation. Cycles are those of its card's clock.
+/// One possible implementation of an operation. Its cycles are cycles of the card's clock.
 struct Implementation {
-  std::string name;                   // for people: "folded 4x9, two a DSP, weights in BRAM"
-  std::uint64_t interval_cycles = 1;  // from one frame to the next; at least 1
-  // Cycles of input, at full speed, that the first output beat needs. At most the interval.
+  std::string name;                   // for messages: "folded 4x9, two a DSP, weights in BRAM"
+  std::uint64_t interval_cycles = 1;  // between the starts of two frames; at least 1
+  // Cycles for which input must arrive at full speed before the first output word. At most the interval.
   std::uint64_t fill_cycles = 0;
-  std::uint64_t depth_cycles = 0;  // from the input beat that completes an output beat to that beat
-  Amounts amounts{};               // [kMemoryBytes]: weights read from memory, bytes a frame
-  std::uint32_t candidate = 0;     // the generator's own number for it; not read here
+  std::uint64_t depth_cycles =
+      0;              // from the input word that completes an output word until that output word leaves
+  Amounts amounts{};  // entry kMemoryBytes: bytes of weights read from memory for each frame
+  std::uint32_t candidate =
+      0;  // the generator's own number of this implementation; compiler/explore ignores it
 };
 
-/// Whether a is as good as b in everything: cycles, the part of the frame that it needs before its first output,
-/// depth and amounts.
+/// Whether implementation a is no worse than b in everything: cycles, the part of the frame that it needs
+/// before its first output, depth and amounts.
 bool as_good(const Implementation& a, const Implementation& b);
 
 struct Operation {
   std::string name;
-  std::uint64_t cost = 0;     // multiplications and additions a frame; 0 on the host
-  bool host = false;          // runs on the host: it cannot run on a card, or was asked to
+  std::uint64_t cost = 0;  // multiplications and additions a frame; 0 on the host
+  bool host = false;       // runs on the host, because no card can run it or because the user asked for that
   bool starts_layer = false;  // a convolution or fully connected block: the model may be cut before it
   std::vector<std::uint32_t> inputs, outputs;  // indices into Problem::tensors
-  // Empty on the host only.
+  // Empty only if the operation runs on the host.
   std::vector<Implementation> implementations = {};
-  double host_seconds = 0;  // on the host: how long a frame that comes back to the cards waits for it
+  double host_seconds = 0;  // on the host: the delay of each frame that returns from the host to a card
 };
 
-/// The cycles of its quickest implementation.
+/// Returns the interval, in cycles, of the operation's quickest implementation.
 std::uint64_t least_interval(const Operation& operation);
 
 struct Tensor {
   std::string name;
-  std::uint64_t bytes = 0;  // of a frame on a cable: packed, in packets with their headers
+  std::uint64_t bytes = 0;  // of one frame on a cable: packed, in packets with their headers
 };
 
-/// What a partition may take of a region, after the shell and the share that stays free.
-/// available[kMemoryBytes]: bytes a second of the card's memory, which all its regions share.
+/// What a partition may use of a region, without the shell and without the share that stays free.
+/// available[kMemoryBytes] is in bytes a second of the card's memory, which all regions of the card share.
 struct Region {
   std::string name;
   Amounts available{};
@@ -84,37 +86,37 @@ struct Region {
 struct Card {
   std::string name, device;
   double clock_hz = 0;
-  // In the order in which they are joined. A layer is in one region. Empty if the device is unknown.
+  // In the order in which they are joined. A layer lies in one region. Empty if the device is unknown.
   std::vector<Region> regions = {};
-  Amounts link{};  // what each cable that is used takes of the first region
+  Amounts link{};  // resources of the first region that each used cable needs
 };
 
-/// Whether the two have the same clock, budgets and cost of a link.
+/// Whether two cards have the same clock, budgets and cost of a link.
 bool alike(const Card& a, const Card& b);
 
-/// Several cables may join the same two cards. A tensor takes one of them.
+/// A cable between two cards. Several cables may join the same two cards; each tensor uses one of them.
 struct Cable {
   std::uint32_t a = 0, b = 0;                                         // indices into Problem::cards
-  double bytes_per_second = std::numeric_limits<double>::infinity();  // each way
+  double bytes_per_second = std::numeric_limits<double>::infinity();  // in each direction
   double latency_seconds = 0;
 };
 
-/// What a solution optimises once it meets the targets: the fewest cards, then throughput; throughput, then the
-/// fewest cards; latency, then the fewest cards. The host between cards bounds the throughput: see
-/// host_seconds().
+/// What a solution optimises once it meets the targets. kCards: the fewest cards, then throughput.
+/// kThroughput: throughput, then the fewest cards. kLatency: latency, then the fewest cards. Work that the
+/// host does between cards bounds the throughput: see host_seconds().
 enum class Objective { kCards, kThroughput, kLatency };
 
-/// "cards", "throughput", "latency".
+/// Returns "cards", "throughput" or "latency".
 const char* objective_name(Objective objective);
 
 struct Targets {
   std::optional<double> frames_per_second;    // at least
-  std::optional<double> max_latency_seconds;  // at most; card ingress to egress
+  std::optional<double> max_latency_seconds;  // at most; from entering the first card to leaving the last
   Objective objective = Objective::kCards;
 };
 
-/// Operations form a DAG: each tensor has at most one producer (none: an input of the model), which comes
-/// before its readers.
+/// A model, a cluster and targets. Operations form a DAG: each tensor has at most one producer, which comes
+/// before its readers. A tensor without a producer is an input of the model.
 struct Problem {
   std::string model;
   std::vector<Operation> operations;
@@ -122,9 +124,9 @@ struct Problem {
   std::string cluster;
   std::vector<Card> cards;
   std::vector<Cable> cables;
-  std::optional<std::uint32_t> partitions;  // asked for: this many cards (of each replica), no more, no fewer
+  std::optional<std::uint32_t> partitions;  // if set: exactly this many cards for each replica
   Targets targets = {};
-  std::optional<std::uint32_t> replicas = {};  // asked for: this many copies, each on cards of its own
+  std::optional<std::uint32_t> replicas = {};  // if set: this many copies, each on its own cards
 };
 
 /// The share of each kind of resource, after the shell, that may be used.
@@ -132,45 +134,46 @@ using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
 inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};
 
-/// What partitions may take of each region of a device. The shell is taken from the regions in their order; of
-/// what is left, a share may be used. All plans and messages use these budgets.
+/// Returns what partitions may use of each region of a device. The shell is taken from the regions in their
+/// order; `shares` of what is left may be used. All plans and messages use these budgets.
 std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares);
 
-/// The host gets `host_blocks` (names), the blocks that touch float32, and permutes that only move what the host
-/// makes or reads. Operations have no implementations yet. Cards have their region_budgets().
+/// Makes the problem for a program and a cluster. The host runs `host_blocks` (names), the blocks that touch
+/// float32, and permutes whose data only the host makes or reads. Operations have no implementations yet.
+/// Cards have the regions of region_budgets().
 Problem make_problem(const kernels::Program& program, const runtime::plan::Cluster& cluster,
                      std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares,
                      const std::vector<std::string>& host_blocks = {});
 
-/// What is wrong with the problem itself, which is our bug: indices, order, producers, cables. Empty: nothing.
+/// Returns what is wrong with the problem's indices, order, producers or cables, which is our bug; empty if valid.
 std::string check(const Problem& problem);
 
-/// The time that a frame takes of the host between cards. One core serves all replicas, so no more frames pass in
-/// a second than it has time for.
+/// Returns how long the host works on each frame between cards. One core of the host serves all replicas, so
+/// this time limits the frames in a second.
 double host_seconds(const Problem& problem);
 
-/// For each card, the first card that cables join it with, directly or through other cards.
+/// For each card, returns the first card that it can reach through cables, directly or through other cards.
 std::vector<std::uint32_t> joined_groups(const Problem& problem);
 
-/// The cards of the largest group that cables join.
+/// Returns the number of cards in the largest group that cables join.
 std::size_t most_joined(const Problem& problem);
 
 /// Whether every operation on a card has an implementation, and every card a region and a clock.
 bool is_predictable(const Problem& problem);
 
-/// Operations that are never cut apart: one that starts a layer, and those that follow it up to the next. Those
-/// before the first layer belong to the first.
+/// Operations that always share a card: one that starts a layer, and those that follow it until the next
+/// layer starts. Operations before the first layer belong to the first.
 struct Layer {
   std::vector<std::uint32_t> operations;  // ascending
   std::uint32_t stage = 0;
   std::uint64_t cost = 0;
 };
 
-/// The stage of each operation: how often the frame has changed between host and cards before it. Stages are even
-/// on the host and odd on cards. Operations of one stage never wait for those of a later one.
+/// Returns the stage of each operation: how often the frame has moved between host and cards before it.
+/// Stages are even on the host and odd on cards. An operation never waits for one of a later stage.
 std::vector<std::uint32_t> stages(const Problem& problem);
 
-/// The cards' operations as layers, by stage, then in the problem's order.
+/// Groups the cards' operations into layers, ordered by stage and then as in the problem.
 std::vector<Layer> layers(const Problem& problem);
 
 }  // namespace millrace::compiler::explore
