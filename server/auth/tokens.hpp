@@ -14,7 +14,8 @@
 
 namespace millrace::server::auth {
 
-/// Each scope includes those before it. kNone: nobody needs a token for it.
+/// What a holder may do. Each scope includes the scopes listed before it. Requests of scope kNone need no
+/// token.
 enum class Scope : std::uint8_t { kNone, kRead, kInfer, kAdmin };
 
 std::string_view to_string(Scope scope);
@@ -25,20 +26,20 @@ struct Holder {
   bool operator==(const Holder&) const = default;
 };
 
-/// Immutable: any thread.
+/// A set of bearer tokens and their holders. It is immutable; any thread may use it.
 class Tokens {
  public:
-  /// kInvalidInput naming `file` and the line, never a secret.
+  /// Reads the text of a tokens file. kInvalidInput names `file` and the line, and never shows a secret.
   static Result<Tokens> parse(std::string_view text, const std::string& file);
 
-  /// The holder of the token in an Authorization header ("Bearer …"); null if it is none of these tokens. The time
-  /// it takes says nothing about the tokens.
+  /// Returns the holder of the token in an Authorization header ("Bearer …"), or null if the token is
+  /// unknown. How long the search takes does not depend on the tokens.
   const Holder* find(std::string_view authorization) const;
 
   std::size_t size() const { return tokens_.size(); }
 
-  /// Whether both have the same holders with the same tokens, in the same order. Not in constant time: neither
-  /// side comes from a client.
+  /// Whether both sets have the same holders with the same tokens, in the same order. The comparison need not
+  /// take constant time, because no client supplies either set.
   bool operator==(const Tokens&) const = default;
 
  private:
@@ -50,24 +51,25 @@ class Tokens {
   std::vector<HashedToken> tokens_;
 };
 
-/// The tokens of a running server, which can be replaced. Before the first replace() nobody needs one.
+/// The tokens of a running server; they can be replaced. Before the first replace() requests need no token.
 class Guard {
  public:
-  /// A thread's own reference to the tokens. While they are not replaced, reading them costs one atomic load.
+  /// A thread's own reference to the tokens. As long as nobody replaces the tokens, reading them costs one
+  /// atomic load.
   class View {
     friend class Guard;
     std::shared_ptr<const Tokens> tokens_;
     std::uint64_t generation_ = 0;
   };
 
-  /// Null: nobody needs a token from now on. Any thread.
+  /// Replaces the tokens. If `tokens` is null, requests need no token from now on. Any thread.
   void replace(std::shared_ptr<const Tokens> tokens);
 
-  /// Null if nobody needs a token. Valid until the view's next refresh.
+  /// Returns the current tokens, or null if requests need no token. Valid until the view's next refresh.
   const Tokens* refresh(View& view) const;
 
  private:
-  mutable std::mutex mutex_;  // tokens_
+  mutable std::mutex mutex_;  // protects tokens_
   std::shared_ptr<const Tokens> tokens_;
   std::atomic<std::uint64_t> generation_{0};
 };

@@ -14,36 +14,36 @@
 namespace millrace::server::config {
 
 struct Sources {
-  std::filesystem::path file;                             // empty: none
-  std::map<std::string, std::string> environment;         // name -> value, MILLRACE_… only
-  std::map<std::string, std::vector<std::string>> flags;  // key -> values
+  std::filesystem::path file;                             // server.yaml; empty if there is no file
+  std::map<std::string, std::string> environment;         // values by name, of MILLRACE_… variables only
+  std::map<std::string, std::vector<std::string>> flags;  // values by the key of the setting
 };
 
 struct Loaded {
   Settings settings;
-  std::map<std::string, std::string> origins;  // key -> "--slots", "MILLRACE_SLOTS", "server.yaml:7"
+  std::map<std::string, std::string> origins;  // by key: "--slots", "MILLRACE_SLOTS" or "server.yaml:7"
   std::vector<std::string> warnings;  // one for each variable whose name resembles a setting's or a flag's
-  /// The source of a setting's value, or "default".
+  /// Returns the source of a setting's value, or "default".
   std::string origin(std::string_view key) const;
-  /// The beginning of a message about the setting: "--slots", "MILLRACE_SLOTS: slots", "server.yaml:7:
-  /// slots", or its key if the value is the default.
+  /// Returns the beginning of a message about the setting: "--slots", "MILLRACE_SLOTS: slots" or
+  /// "server.yaml:7: slots". If the value is the default, returns the key.
   std::string named(std::string_view key) const;
 };
 
-/// Loads and checks everything that needs no other file. Replaces the name of a cluster by the path of its
-/// file. kInvalidInput, naming the flag, the variable or the line; kNotFound or kEnvironment if the file
-/// cannot be read; kNotFound for a cluster that is neither a file nor installed. Refuses unknown keys of the
-/// file, and unknown variables that begin like a section (MILLRACE_HTTP_…).
+/// Loads the settings, and checks what can be checked without other files. Replaces the name of a cluster by
+/// the path of its file. kInvalidInput names the flag, the variable or the line. kNotFound or kEnvironment if
+/// the file cannot be read; kNotFound also for a cluster that is neither a file nor installed. Refuses
+/// unknown keys of the file, and unknown variables whose names begin like a section (MILLRACE_HTTP_…).
 Result<Loaded> load(const Sources& sources);
 
-/// load() with the file's text. Messages call the file `name`.
+/// Does what load() does, with the text of the file. Messages call the file `name`.
 Result<Loaded> load_text(const std::string& text, const std::filesystem::path& name, const Sources& sources);
 
-/// Every setting in YAML, one on each line, with its origin as a comment. The result is a file for --config. A setting
-/// without a value is a key without one.
+/// Returns every setting in YAML, one on each line, with its origin as a comment. --config can read the
+/// result. A setting that has no value is written as a key without a value.
 std::string document(const Loaded& loaded);
 
-/// The variables of this process that begin with MILLRACE_.
+/// Returns the environment variables of this process whose names begin with MILLRACE_.
 std::map<std::string, std::string> process_environment();
 
 }  // namespace millrace::server::config

@@ -19,30 +19,30 @@ namespace millrace::server::config {
 
 struct Settings {
   std::vector<std::string> deployments;
-  std::string cluster;  // empty: an emulated cluster made to fit the first deployment
+  std::string cluster;  // empty: an emulated cluster that fits the first deployment
   std::string fidelity = "functional";
 
-  std::string repository_root;  // empty: none
+  std::string repository_root;  // empty: no repository
   std::string repository_mode = "none";
   std::chrono::milliseconds repository_poll{15'000};
-  std::vector<std::string> repository_load;  // mode explicit, at the start
+  std::vector<std::string> repository_load;  // models that mode explicit loads at the start
   std::string repository_policy = "auto";
-  std::string repository_cache;  // empty: the user's
+  std::string repository_cache;  // empty: the user's cache folder
   std::uint64_t repository_compilations = 1;
-  bool repository_strict = false;  // a start that cannot serve everything ends
+  bool repository_strict = false;  // the server ends if it cannot serve every model at the start
   std::uint64_t replicas = 0;      // 0: as many as each deployment was compiled for
   std::uint64_t warmup_frames = 2;
 
-  std::vector<std::string> http_listen = {"127.0.0.1:8000"};  // server/http/address.hpp
-  std::vector<std::string> http_admin_listen;  // empty: admin routes are answered by every listener
-  std::string http_certificate, http_key;      // PEM; for "tls:" listeners
-  std::string http_tokens;                     // empty: nobody needs a token
+  std::vector<std::string> http_listen = {"127.0.0.1:8000"};  // forms: server/http/connection/address.hpp
+  std::vector<std::string> http_admin_listen;                 // empty: every listener answers admin routes
+  std::string http_certificate, http_key;                     // PEM files, for "tls:" listeners
+  std::string http_tokens;                                    // empty: nobody needs a token
   std::vector<std::string> http_cors_origins;
   std::uint64_t http_compress_from_bytes = 1'024;  // 0: never
-  std::uint64_t http_threads = 0;                  // 0: one for two processors, at most 4
+  std::uint64_t http_threads = 0;                  // 0: one for every two processors, at most 4
   std::uint64_t http_max_connections = 16'384;
   std::uint64_t http_max_header_bytes = 16'384;
-  std::uint64_t http_max_body_bytes = 0;  // 0: what the largest of the models needs
+  std::uint64_t http_max_body_bytes = 0;  // 0: what the largest model needs
   std::uint64_t http_max_held_bytes = 1U << 30U;
   std::chrono::milliseconds http_idle_timeout{600'000};
   std::chrono::milliseconds http_header_timeout{10'000};
@@ -68,15 +68,15 @@ struct Settings {
 // The kinds of settings: the member that holds the value, and its bounds.
 struct Text {
   std::string Settings::*at;
-  std::span<const std::string_view> words = {};  // one of these; empty: any text
+  std::span<const std::string_view> words = {};  // the allowed values; empty: any text
 };
-struct Path {  // in the file, relative to the file's folder
+struct Path {  // a relative path in the file starts at the folder of the file
   std::string Settings::*at;
   bool cluster = false;  // the name of an installed cluster becomes the path of its file
 };
 struct List {
   std::vector<std::string> Settings::*at;
-  bool paths = false;  // as Path
+  bool paths = false;  // whether the values are paths, relative as in Path
 };
 struct Switch {
   bool Settings::*at;
@@ -92,7 +92,7 @@ struct Milliseconds {
 using Kind = std::variant<Text, Path, List, Switch, Count, Milliseconds>;
 
 struct Setting {
-  std::string_view key;   // "http.max_body_bytes": section and name in the file
+  std::string_view key;   // section and name in the file: "http.max_body_bytes"
   std::string_view flag;  // "--max-body-bytes"
   Kind kind;
   std::string_view help;
@@ -206,35 +206,36 @@ inline constexpr Setting kSettings[] = {
     {"log.format", "--log-format", Text{&Settings::log_format, kFormats}, "text or json"},
 };
 
-/// Every setting, in the order of the table.
+/// Returns every setting, in the order of kSettings.
 inline std::span<const Setting> settings() {
   return kSettings;
 }
 
-/// Null if there is no such key.
+/// Returns the setting with this key, or null if no setting has it.
 const Setting* find_setting(std::string_view key);
 
-/// "http.max_body_bytes" -> "MILLRACE_HTTP_MAX_BODY_BYTES".
+/// Returns the name of a setting's environment variable: MILLRACE_HTTP_MAX_BODY_BYTES for
+/// "http.max_body_bytes".
 std::string environment_name(std::string_view key);
 
-/// A setting's value in its own type. monostate: the setting has no value (no path, or a number that the
-/// server chooses).
+/// A setting's value in its own type. It is monostate if the setting has no value, because no path is set or
+/// the server chooses the number.
 using Value = std::variant<std::monostate, bool, std::uint64_t, std::string, std::vector<std::string>>;
 
-/// Paths are absolute, so that a file with the value may be moved.
+/// Returns a setting's value. Paths are absolute, so that a file that holds the value may be moved.
 Value value_of(const Setting& setting, const Settings& of);
 
-/// The value as in the file: YAML on one line, durations in milliseconds.
+/// Returns a setting's value as the file writes it: YAML on one line, durations in milliseconds.
 std::string value_text(const Setting& setting, const Settings& of);
 
 inline bool differs(const Setting& setting, const Settings& a, const Settings& b) {
   return std::visit([&](const auto& kind) { return a.*kind.at != b.*kind.at; }, setting.kind);
 }
 
-/// The settings whose values differ.
+/// Returns the settings whose values differ between `a` and `b`.
 std::vector<const Setting*> differing(const Settings& a, const Settings& b);
 
-/// Copies one setting's value.
+/// Copies the setting's value from `from` to `to`.
 inline void assign(const Setting& setting, const Settings& from, Settings& to) {
   std::visit([&](const auto& kind) { to.*kind.at = from.*kind.at; }, setting.kind);
 }

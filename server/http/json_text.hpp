@@ -1,4 +1,4 @@
-// Small pieces of JSON, for places where a document tree would cost more than the text.
+// Writes small pieces of JSON as text, where a document tree would cost too much.
 #pragma once
 
 #include <charconv>
@@ -8,11 +8,11 @@
 
 namespace millrace::server::http {
 
-/// Appends `text` quoted and escaped. The result is valid JSON whatever the bytes are: bytes that are not UTF-8
-/// become U+FFFD, one for each byte or truncated character (Unicode 15, "maximal subparts").
+/// Appends `text` quoted and escaped. The result is valid JSON for any bytes: each byte or truncated
+/// character that is not UTF-8 becomes U+FFFD (Unicode 15, "maximal subparts").
 void append_json_string(std::string& out, std::string_view text);
 
-/// The first `bytes` bytes of `text`, or a few fewer, so that no character is cut in two.
+/// Returns the first `bytes` bytes of `text`, or a few fewer, so that no character is cut in two.
 std::string_view clipped(std::string_view text, std::size_t bytes);
 
 /// Appends a number in its shortest form that reads back as the same number. Not for NaN and infinities.

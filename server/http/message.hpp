@@ -1,4 +1,4 @@
-// A request and its answer as handlers see them, without sockets and without an HTTP library.
+// A request and its answer as the handlers of routes see them: without sockets and without an HTTP library.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,8 @@ enum class Method { kGet, kPost, kOptions, kOther };
 /// The headers of a request that have no member in Request. They are looked up on demand.
 class Headers {
  public:
-  /// Empty if there is none. The case of names does not matter.
+  /// Returns the value of a header, or nothing if the request lacks the header. The case of `name` does not
+  /// matter.
   virtual std::string_view find(std::string_view name) const = 0;
 
  protected:
@@ -29,17 +30,18 @@ class Headers {
 
 /// What the listener that a request came through allows.
 struct Access {
-  bool admin = true;      // admin routes are answered
-  bool trusted = true;    // only this machine reaches it: admin routes need no token if none are configured
-  bool loopback = false;  // over TCP: a browser on this machine reaches it by any name that points to it
+  bool admin = true;      // the listener answers admin routes
+  bool trusted = true;    // only this machine can connect: admin routes need no token if none is configured
+  bool loopback = false;  // TCP: a browser on this machine can connect by any name of this machine
 };
 
-/// Views into what the connection read, valid until the answer is written.
+/// A request. Its members are views into what the connection has read, and are valid until the answer is
+/// written.
 struct Request {
   Method method = Method::kGet;
   std::string_view target;                                  // as received, query string included
   std::optional<std::string_view> inference_header_length;  // the text of Inference-Header-Content-Length
-  std::span<const std::byte> body;                          // without its content coding
+  std::span<const std::byte> body;                          // decoded: without a content coding
   const Headers* headers = nullptr;
   Access access;
   std::uint64_t client = 0;  // client_key() of the connection
@@ -51,28 +53,29 @@ struct Request {
 
 struct Response {
   unsigned status = 200;
-  std::string_view content_type = "application/json";  // a literal
-  std::string body;                                    // first part: JSON or text
-  // then these, one after the other; the bytes outlive the answer
+  std::string_view content_type = "application/json";  // a view of a literal
+  std::string body;                                    // the first part of the body: JSON or text
+  // the other parts of the body, in order; their bytes must outlive the answer
   std::vector<std::span<const std::byte>> binary;
-  std::optional<std::size_t> inference_header_length;  // sent if set
-  std::optional<unsigned> retry_after_seconds;         // sent if set
+  std::optional<std::size_t> inference_header_length;  // a header that is sent if set
+  std::optional<unsigned> retry_after_seconds;         // a header that is sent if set
   std::string_view allow;                              // the Allow header of a 405
   std::string more_headers;                            // whole lines, each with its CR LF
 };
 
 Response json_response(std::string body);
 
-/// The bytes of the body, all of its parts.
+/// Returns how many bytes all parts of the body have together.
 std::uint64_t body_bytes(const Response& response);
 
-/// The HTTP status of an error: README.md, "Status codes".
+/// Returns the HTTP status for an error: see "Status codes" in README.md.
 unsigned status_of(ErrorCode code);
 
-/// The value of Retry-After for this wait: whole seconds, rounded up, 1 to 60.
+/// Returns the value of Retry-After for a wait: whole seconds, rounded up, at least 1 and at most 60.
 unsigned retry_seconds(std::chrono::milliseconds wait);
 
-/// {"error":"<message>"} with the error's status. It has Retry-After if the same request may succeed later.
+/// Returns {"error":"<message>"} with the error's status, and Retry-After if the same request may succeed
+/// later.
 Response error_response(const Error& error, std::chrono::milliseconds retry_after = std::chrono::seconds(1));
 Response error_response(unsigned status, std::string_view message);
 

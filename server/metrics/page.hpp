@@ -1,5 +1,5 @@
-// What the page holds beside the series of metrics.cpp. Internal to the folder: it shows prometheus-cpp's
-// types.
+// The parts of the metrics page that metrics.cpp does not count itself. Internal to this folder, because it
+// shows prometheus-cpp's types.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -10,13 +10,13 @@
 
 namespace millrace::server::metrics {
 
-/// What the process itself uses, under the names that every Prometheus client library gives it:
+/// Reports what the process itself uses, under the names common to all Prometheus client libraries:
 /// process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes, process_threads,
-/// process_open_fds, process_max_fds, process_start_time_seconds. Values that /proc does not tell are left
+/// process_open_fds, process_max_fds, process_start_time_seconds. Values that /proc does not show are left
 /// out.
 void sample_process(Samples& samples);
 
-/// Adds nv_inference_*, the names of Triton Inference Server, with values computed from the series of
+/// Adds nv_inference_*, the metrics of Triton Inference Server, with values computed from the series in
 /// `families`.
 void append_triton(std::vector<prometheus::MetricFamily>& families);
 
