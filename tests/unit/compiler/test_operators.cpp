@@ -1,6 +1,6 @@
 // Each operator: a small model is compiled whole and run by kernels/reference, and compared with what ONNX
 // says it means. Scales are powers of two unless a test says otherwise, so that float arithmetic is exact and
-// every element must be equal.
+// every element must be equal. The file is above 500 lines because every family of operators has its cases here.
 #include <gtest/gtest.h>
 
 #include <cmath>

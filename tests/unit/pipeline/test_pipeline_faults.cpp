@@ -248,7 +248,7 @@ TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForStuck) {
     const auto until = last + 1200ms;
     while (last < until) {
       all = works() && all;
-      std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(1ms);  // the pause between two frames, so that the pipeline is often idle
       const auto now = pipeline::Clock::now();
       longest = std::max(longest, now - last);
       last = now;
@@ -269,7 +269,7 @@ TEST_F(PipelineFaults, ASlotIsReusedOnlyAfterItsIngressRunsEnded) {
   ASSERT_TRUE(works());
   TestFrame frame(1, 1, 5);
   ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
-  std::this_thread::sleep_for(400ms);
+  std::this_thread::sleep_for(400ms);  // long enough for the frame to be taken, which must not happen
   EXPECT_EQ(frame.completions(), 0);
   EXPECT_EQ(pipeline_->status().queued, 1U);
   world_->hold_ingress(0, false);

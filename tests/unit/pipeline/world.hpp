@@ -14,6 +14,7 @@
 
 #include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/pipeline/engine.hpp"
+#include "tests/support/wait.hpp"
 #include "tests/unit/pipeline/fake_cards.hpp"
 
 namespace millrace::tests {
@@ -102,12 +103,7 @@ Status submit_in_time(runtime::pipeline::Frame& frame, std::chrono::milliseconds
 /// Waits until `holds` returns true; returns false after kPatience.
 template <class Condition>
 bool eventually(Condition holds) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
+  return wait_until(holds, kPatience);
 }
 
 /// x -> host +1 -> a +2 =link=> b +4 =link=> c +8 -> host +16 -> y
