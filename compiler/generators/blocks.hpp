@@ -1,4 +1,4 @@
-// What the generators for all kinds of block have in common. Private to compiler/generators.
+// Helpers that the generators for all kinds of block share. Private to compiler/generators.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace millrace::compiler::generators {
 
-/// A block whose only choice is the number of elements a beat.
+/// A generator for a block whose only choice is how many elements a beat has.
 class LanesBlock : public Generator {
  protected:
   using Generator::Generator;
 
-  /// The foldings that may pass check(), with the number of elements ascending.
+  /// Returns foldings in ascending order of elements per beat. Some of them may fail check().
   virtual std::vector<Folding> possible() const = 0;
-  /// Cycles of a frame.
+  /// Returns the cycles that one frame takes.
   virtual std::uint64_t interval(const Folding& folding) const = 0;
 
  private:
@@ -35,62 +35,63 @@ class LanesBlock : public Generator {
   }
 };
 
-/// The most lines of a memory in LUTs that is read and written at one address (partial results): Yosys cannot
-/// map deeper ones.
+/// The maximum number of lines of a memory in LUTs whose read and write address are the same (partial results). Yosys
+/// cannot map a deeper memory of this kind.
 inline constexpr std::uint32_t kMostPartialResults = 256;
 
-/// The most lines of a table that a folding may put into LUTs. A deeper one takes hundreds of LUTs instead of
-/// one block RAM, and as LUTRAM also multiplexers that no cost counts. The tools leave only narrow ones
-/// there.
+/// The maximum number of lines of a table that a folding may put into LUTs. A deeper table would take hundreds of LUTs
+/// instead of one block RAM. Left to choose, the tools put only narrow deep tables into LUTs.
 inline constexpr std::uint64_t kMostLogicLines = 1024;
 
-/// Height, width and channels of a tensor of the dataflow.
+/// Height, width and channels of a tensor that the dataflow streams.
 struct Image {
   std::uint32_t h = 1, w = 1, c = 1;
   std::uint64_t elements() const { return std::uint64_t{h} * w * c; }
 };
 Image image(const kernels::Tensor& tensor);
 
-/// The value of AKIND or WKIND: 0 unsigned, 1 signed, 2 bipolar.
+/// Returns the value of a hardware module's parameter AKIND or WKIND: 0 for unsigned, 1 for signed, 2 for bipolar.
 int kind(kernels::ElementType type);
 
-/// Ascending.
+/// Returns all divisors of `n` in ascending order.
 std::vector<std::uint32_t> divisors(std::uint32_t n);
 
-/// The foldings by elements a beat that divide a tensor's rows: by divisors of the channels, then by whole pixels.
-/// The number of elements ascends.
+/// Returns foldings with more and more elements per beat: first every divisor of the number of channels, then several
+/// whole pixels, as many as divide the row evenly.
 std::vector<Folding> lane_foldings(const Image& image);
 
-/// Estimates for a unit that no other unit holds up: cycles of a frame, and cycles from the input beat that
-/// completes an output beat to that beat.
+/// Estimated cycles of a unit that never waits for another unit: `interval` for a whole frame, and `latency` from the
+/// input beat that completes an output beat to that output beat.
 struct UnitCycles {
   std::uint64_t interval = 0, latency = 0;
 };
 UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit);
 
-/// The gaps in the output of an mr_swu_par: its scan over pixels between the last window of a row (of a
-/// frame) and the first of the next. Meanwhile the matrix-vector unit behind it can only work on windows that
-/// it has buffered.
+/// The gaps in the output of an mr_swu_par, in cycles. A gap lies between the last window of a row (or of a frame) and
+/// the first window of the next one, while the unit scans pixels that complete no window. During a gap the matrix unit
+/// behind can only work on windows that it has buffered.
 struct WindowGaps {
   std::int64_t row = 0, frame = 0, rows = 0;
-  /// Cycles of a frame in which that unit is idle.
+  /// Returns the cycles of a frame in which the matrix unit is idle. The unit makes `nf` passes of `sf` cycles over each
+  /// vector.
   std::uint64_t cost(std::uint64_t nf, std::uint64_t sf) const;
 };
-/// The gaps of a window whose input beats come every `cycles_a_beat`. All zero for any other unit.
+/// Returns the gaps of a window unit whose input beats come every `cycles_a_beat` cycles. All gaps are zero if `window`
+/// is not an mr_swu_par.
 WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t cycles_a_beat = 1);
 
-/// Cycles of a frame of a block's matrix-vector unit behind an mr_swu_par, if an adapter before the window
-/// makes each of its beats from several. Pixels then come no faster while the window makes nothing of them. 0
-/// if the block has no such window.
+/// Returns the cycles of a frame of a block's matrix unit behind an mr_swu_par. It considers an adapter before the
+/// window that makes each beat from several narrower ones, so that gaps become longer. Returns 0 if the block has no
+/// such window.
 std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block);
 
-// The block is valid; errors as Generator::make().
+// Each function makes the generator for a valid block. Errors are those of Generator::make().
 using MadeGenerator = Result<std::unique_ptr<Generator>>;
 MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t block);
 MadeGenerator make_pooling(const kernels::Program& program, std::uint32_t block);
 MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t block);
 
-/// "block 'conv_5' (convolution): ", the beginning of an error.
+/// Returns the beginning of an error message: "block 'conv_5' (convolution): ".
 std::string block_label(const kernels::Block& block);
 
 }  // namespace millrace::compiler::generators

@@ -11,7 +11,7 @@
 
 namespace millrace::compiler::generators {
 
-/// Sliding window, matrix-vector unit, requantisation.
+/// The hardware of a convolution: a sliding window, a matrix-vector unit, and a unit for requantisation.
 class ConvolutionBlock : public Generator {
  public:
   ConvolutionBlock(const kernels::Program& program, std::uint32_t block);
@@ -25,21 +25,21 @@ class ConvolutionBlock : public Generator {
   std::vector<std::uint64_t> all_intervals() const override;
 
  private:
-  // The layer, and the implementations that are possible for it: convolution.cpp.
+  // Functions in convolution.cpp: the layer's data, and which implementations are possible.
   void read_weights();
   void collect_constants();
-  /// The weight of output channel `o`, counted over all groups.
+  /// Returns a weight of output channel `o`, which is counted over all groups.
   std::int64_t weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const;
   Status check_window(const Folding& folding) const;
   Status check_unrolled(const Folding& folding) const;
-  std::uint32_t windows(const Folding& folding) const;  // in parallel
-  /// Pixels of the image from a kernel's first tap to its last.
+  std::uint32_t windows(const Folding& folding) const;  // how many are computed in parallel
+  /// Returns how many pixels lie from the first to the last tap of a kernel, both included.
   static std::uint32_t reach(std::uint32_t kernel, std::uint32_t dilation) {
     return (kernel - 1) * dilation + 1;
   }
-  /// Matrices in parallel: one a group, if beats hold the channels of one pixel. Behind a parallel window the
-  /// lanes of a group are not adjacent, so there is one matrix, in which the weights of other groups are
-  /// zeros.
+  /// Returns how many matrices work in parallel: one for each group if a beat contains the channels of one pixel.
+  /// Behind a parallel window the lanes of a group are not adjacent. There is then one matrix, and the weights that
+  /// belong to other groups are zeros.
   std::uint32_t matrices(const Folding& folding) const {
     return depthwise_ || folding.window == WindowStyle::kParallel ? 1 : layer_.groups;
   }
@@ -50,7 +50,7 @@ class ConvolutionBlock : public Generator {
     return depthwise_ ? taps_ : taps_ * in_.c / matrices(folding);
   }
   bool bias_in_sum() const { return any_bias_ && (!step_ || !step_->takes_bias()); }
-  /// Whether its weights are read from memory as they are used.
+  /// Whether the hardware reads the layer's weights from the card's memory while it computes.
   bool streams() const { return block_.placement == Placement::kStreamed && can_stream(block_); }
   std::uint64_t cycles_a_line(std::uint32_t pe, std::uint32_t simd) const {
     return streams() ? weight_line_cycles(std::uint64_t{pe} * simd * layer_.weight_type.bits) : 1;
@@ -62,14 +62,14 @@ class ConvolutionBlock : public Generator {
   }
   bool unrolls() const { return constants_.has_value(); }
 
-  // The foldings worth considering: convolution_foldings.cpp.
+  // Functions in convolution_foldings.cpp: the foldings worth considering.
   std::uint64_t scan_cycles(std::uint32_t pixels) const;
   std::vector<Folding> window_styles(std::uint64_t interval_cycles) const;
   void add_foldings(const Folding& window, std::uint64_t interval_cycles, std::vector<Folding>& found) const;
 
-  // The units and the contents of their memories: convolution_units.cpp.
+  // Functions in convolution_units.cpp: the units and the contents of their memories.
   class Units;
-  /// A window's unit alone.
+  /// Returns a netlist that contains only the window's unit.
   Netlist window_unit(const Folding& folding) const;
 
   const kernels::Convolution& layer_;
@@ -79,9 +79,9 @@ class ConvolutionBlock : public Generator {
   bool depthwise_ = false, windowless_ = false, has_most_negative_ = false, any_bias_ = false;
   unsigned acc_bits_ = 1;
   std::optional<StepFunction> step_;
-  std::uint64_t nonzero_ = 0;                // weights that are not 0
-  std::int64_t largest_ = 0;                 // absolute value of a weight
-  std::optional<ConstantMatrix> constants_;  // if it can be unrolled
+  std::uint64_t nonzero_ = 0;                // number of weights that are not 0
+  std::int64_t largest_ = 0;                 // largest absolute value of a weight
+  std::optional<ConstantMatrix> constants_;  // empty if the layer cannot be unrolled
 };
 
 }  // namespace millrace::compiler::generators

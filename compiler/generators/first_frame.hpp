@@ -1,5 +1,4 @@
-// Simulates, clock by clock, one frame on its path through partitions on several cards and through the cables
-// between them.
+// Simulates clock by clock how one frame passes through the partitions on several cards and the cables between them.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +12,32 @@
 
 namespace millrace::compiler::generators {
 
-/// A partition, or a part of the model on the host, which works on whole tensors.
+/// A partition on a card, or a part of the model on the host. The host starts when whole tensors are complete.
 struct Stage {
-  const Design* design = nullptr;  // null: the host
-  double clock_hz = 0;             // of its card
+  const Design* design = nullptr;  // null for a part on the host
+  double clock_hz = 0;             // clock of the partition's card
   std::uint32_t card = 0;
-  std::vector<std::string> inputs, outputs;  // tensors; ignored for a partition, whose design has ports
-  double host_seconds = 0;                   // on the host, from its last input to its outputs
+  /// Names of tensors. Ignored for a partition, because its design has ports.
+  std::vector<std::string> inputs, outputs;
+  double host_seconds = 0;  // the host's time from the last input to the outputs
 };
 
-/// One direction between two cards.
+/// One direction of the connection between two cards.
 struct Link {
   double bytes_per_second = 0, latency_seconds = 0;
 };
-using Links = std::map<std::pair<std::uint32_t, std::uint32_t>, Link>;  // (from, to)
+using Links = std::map<std::pair<std::uint32_t, std::uint32_t>, Link>;  // the key is (from card, to card)
 
-/// Seconds since the first beat went into any card.
+/// When a stage's first and last output beat leave, in seconds since the first beat entered any card.
 struct Passage {
   double first_output = 0, last_output = 0;
 };
 
-/// The passage of each stage. `stages` are in topological order. A tensor that none of them makes is an input
-/// of the model and present from the start. Packets have at most 1,024 bytes, as in the communication plan. A
-/// packet is sent once it is complete, and a cable carries packets in the order of their completion. The
-/// receiver always has room. kInternal if no cable joins the cards of a tensor; other errors as simulate().
+/// Returns the passage of each stage. `stages` are in topological order. A tensor that no stage makes is an input of
+/// the model and available from the start. Packets have at most 1,024 bytes, as in the communication plan. A packet is
+/// sent when it is complete, and a cable transmits packets in the order in which they become complete. The receiver
+/// always has buffer space. kInternal if a tensor must go between two cards without a cable; other errors as in
+/// simulate().
 Result<std::vector<Passage>> play_first_frame(const std::vector<Stage>& stages, const Links& links);
 
 }  // namespace millrace::compiler::generators

@@ -1,6 +1,6 @@
-// A hardware module as the compiler knows it. A file in modules/ describes each module in a function `Module
-// <name>()`; CMake collects these functions, so a new module needs no entry in any list. Parameters and their
-// defaults are read from the module's SystemVerilog in kernels/rtl.
+// Describes a hardware module to the compiler. Each module has a function `Module <name>()` in a file of modules/.
+// CMake collects these functions, so a new module needs no entry in any list. Parameters and their defaults are read
+// from the module's SystemVerilog in kernels/rtl.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@ class Features;
 struct TimingUnit;
 struct PlayedInstance;
 
-/// The values of all parameters of one instance, defaults included.
+/// The values of all parameters of one instance, including defaults.
 class Values {
  public:
-  /// kInvalidInput where the module has no such parameter.
+  /// Returns the values of an instance. kInvalidInput if the module does not have one of the parameters.
   static Result<Values> of(const Module& module, const Parameters& parameters);
 
   std::int64_t operator[](std::string_view name) const;
-  std::int64_t at(std::size_t i) const { return values_[i]; }  // of the module's i-th parameter
+  std::int64_t at(std::size_t i) const { return values_[i]; }  // value of the module's i-th parameter
   const Module& module() const { return *module_; }
 
  private:
@@ -38,71 +38,75 @@ class Values {
   std::array<std::int64_t, kMostParameters> values_{};
 };
 
-/// Beats of a frame.
+/// How many beats of each stream make one frame.
 struct Beats {
-  std::vector<std::int64_t> in, out;  // a stream each
+  std::vector<std::int64_t> in, out;  // one entry for each stream
 };
 
-/// A part of a line of constants, low bits first: `normal_bits` of a normal distribution, or, where that is
-/// 0, uniform between two bounds.
+/// A field of a line of constants. Fields start at the low bits. Values have a normal distribution in `normal_bits`
+/// bits or, if `normal_bits` is 0, a uniform distribution from `lowest` to `highest`.
 struct ConstantField {
   std::int64_t bits = 1, normal_bits = 0, lowest = 0, highest = 0;
 };
 
-/// What a calibration run writes for a file that the module reads.
+/// A memory file that the module reads, with the random content that a calibration run writes into it.
 struct ConstantFile {
   std::string_view parameter, name;  // {"WFILE", "weights.hex"}
-  std::string suffix = {};           // of one of several files whose names begin with the parameter's value
+  /// Set if the module reads several files whose names begin with the parameter's value.
+  std::string suffix = {};
   std::int64_t lines = 1;
   std::vector<ConstantField> line;
 };
 
 struct Module {
   std::string_view name;  // "mr_mvu"
-  /// In the order of declaration. Empty: those that kernels/rtl/*/<name>.sv declares.
+  /// Parameters in the order of declaration. If empty, they are read from kernels/rtl/*/<name>.sv.
   std::vector<std::pair<std::string_view, std::int64_t>> parameters = {};
-  /// Parameters that may have any value. All others are sizes: at least 1, and bounded so that no count
+  /// Parameters that may have any value. All other parameters are sizes: at least 1, and bounded so that no count
   /// overflows.
   std::vector<std::string_view> any_value = {};
-  /// Pairs of parameters of which the second divides the first.
+  /// Pairs of parameters: the second of a pair must divide the first.
   std::vector<std::pair<std::string_view, std::string_view>> divides = {};
 
-  // Ports: streams s and m; s0 and s1 where there are two inputs.
+  // Ports are called s (input) and m (output); a module with two inputs has s0 and s1.
   bool bundles_inputs = false, bundles_outputs = false;  // N streams share one port, part 0 in the low bits
-  std::int64_t (*load_bits)(const Values&) = nullptr;    // of a line at its l_ port; null: it has none
+  /// Width of a line at the module's l_ port; null if there is no such port.
+  std::int64_t (*load_bits)(const Values&) = nullptr;
 
   /// Adds the resources of an instance: exact counts, and terms whose coefficients are in kernels/catalog.yaml.
   void (*cost)(const Values&, Features&) = nullptr;
 
-  // Timing of the modules that a dataflow consists of. `play` is exact; the other two are estimates for
-  // exploration.
+  // The timing of the modules that dataflows consist of. `play` simulates the handshake exactly. `latency` and
+  // `interval` are estimates for exploration.
   TimingUnit (*play)(const PlayedInstance&, const Values&) = nullptr;
-  std::uint64_t (*latency)(const Values&) = nullptr;  // from the beat that completes an output to it; null: 1
-  /// Cycles of a frame with these numbers of beats. Null: the larger number.
+  /// Cycles from the beat that completes an output to that output; null means 1.
+  std::uint64_t (*latency)(const Values&) = nullptr;
+  /// Estimates the cycles of a frame with these numbers of beats. Null means the larger of the two numbers.
   std::uint64_t (*interval)(const Values&, std::uint64_t beats_in, std::uint64_t beats_out) = nullptr;
 
-  // Calibration.
+  // For calibration:
   std::vector<ConstantFile> (*constants)(const Values&) = nullptr;
-  /// The frame that the bench sends; `interval` is the interval that it measured. Null: it measures no cycles.
+  /// Returns the frame that the test bench sends; `interval` is the measured interval. Null if the bench measures no
+  /// cycles.
   Beats (*frame)(const Values&, std::int64_t interval) = nullptr;
 };
 
-/// All modules, ascending by name.
+/// Returns all modules, sorted by name.
 const std::vector<Module>& all_modules();
 
-/// Null if there is no module of that name.
+/// Returns null if there is no module with that name.
 const Module* find_module(std::string_view name);
 
 struct Term {
-  std::string_view name;  // static storage
+  std::string_view name;  // points to static storage
   double amount = 0;
 };
 
-/// What the cost of an instance consists of.
+/// The terms of an instance's cost model.
 class Features {
  public:
-  Cost exact;                 // dsp, ramb18, ramb36, uram, lutram; lut = lutram; ff = 0
-  std::vector<Term> lut, ff;  // of logic; each name occurs once in a list
+  Cost exact;                 // dsp, ramb18, ramb36, uram and lutram; here lut equals lutram, and ff is 0
+  std::vector<Term> lut, ff;  // LUTs and flip-flops of logic; a name occurs once per list
 
   template <class Amount>
   void add_lut(std::string_view name, Amount amount) {
@@ -125,12 +129,13 @@ class Features {
   static void add(std::vector<Term>& terms, std::string_view name, double amount);
 };
 
-/// Terms of tables of constants, named "table…". Their coefficients are those of mr_table in every module.
+/// Whether a term belongs to a table of constants. Such terms are named "table…", and every module uses mr_table's
+/// coefficients for them.
 inline bool is_table_term(std::string_view name) {
   return name.starts_with("table");
 }
 
-/// Errors as cost().
+/// Returns the terms of an instance's cost. Errors are those of cost().
 Result<Features> features(std::string_view module, const Parameters& parameters);
 
 }  // namespace millrace::compiler::generators

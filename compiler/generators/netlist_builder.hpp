@@ -10,30 +10,30 @@
 
 namespace millrace::compiler::generators {
 
-/// Lines for $readmemh, written a field at a time from the low bits up.
+/// Writes lines for $readmemh field by field, starting at the low bits of each line.
 class HexLines {
  public:
-  /// Lines of `width` bits.
   explicit HexLines(std::uint64_t width) : width_(width), line_((width + 3) / 4, 0) {}
-  /// The next field: the low `bits` (at most 64) of `value`.
+  /// Appends a field: the low `bits` (at most 64) bits of `value`.
   void put(std::uint64_t value, unsigned bits);
   void end_line();
   std::string take() { return std::move(text_); }
 
  private:
-  [[maybe_unused]] std::uint64_t width_;  // for an assertion
-  std::vector<std::uint8_t> line_;        // a digit each, lowest first
+  [[maybe_unused]] std::uint64_t width_;  // only for an assertion
+  std::vector<std::uint8_t> line_;        // one hexadecimal digit per entry, lowest digit first
   std::uint64_t at_ = 0;
   std::string text_;
 };
 
 class NetlistBuilder {
  public:
-  /// Names begin with `prefix`; units belong to `block`.
+  /// All names begin with `prefix`, and all units belong to `block`. Memory files get content only if `memories` is
+  /// set.
   NetlistBuilder(std::string prefix, std::int32_t block, bool memories)
       : prefix_(std::move(prefix)), block_(block), memories_(memories) {}
 
-  /// Whether memory files are wanted. If not, their content need not be made.
+  /// Whether memory files need content.
   bool memories() const { return memories_; }
   const std::string& prefix() const { return prefix_; }
 
@@ -44,11 +44,11 @@ class NetlistBuilder {
     std::uint32_t lanes = 1, bits = 8;
     std::uint64_t beats = 0;
   };
-  /// A unit `<prefix>_<suffix>` with one output stream of the same name.
+  /// Adds a unit `<prefix>_<suffix>` with one output stream, which has the same name.
   StreamIndex add(const char* module, const std::string& suffix, Parameters parameters,
                   const std::vector<StreamIndex>& inputs, Output output,
                   std::vector<std::pair<std::string, std::string>> files = {});
-  /// As add(), with a module `source` that is written for this block; `model` is its name in the cost model.
+  /// Like add(), for a module `source` that is written for this block. `model` is the module's name in the cost model.
   StreamIndex add_written(const char* model, const std::string& suffix, std::string source,
                           Parameters parameters, const std::vector<StreamIndex>& inputs, Output output);
   void reader(WeightReader made) { netlist_.readers.push_back(std::move(made)); }
@@ -58,14 +58,14 @@ class NetlistBuilder {
   /// Splits a stream into `parts` streams with equal shares of its lanes.
   std::vector<StreamIndex> split(const std::string& suffix, StreamIndex from, std::uint32_t parts);
   StreamIndex join(const std::string& suffix, const std::vector<StreamIndex>& from);
-  /// The stream with `lanes` a beat; adds a width adapter if it has another number.
+  /// Returns a stream with `lanes` lanes: `from` itself, or the output of a new width adapter if the lanes differ.
   StreamIndex adapt(const std::string& suffix, StreamIndex from, std::uint32_t lanes);
   StreamIndex wires(Wiring wiring, const std::string& suffix, StreamIndex from, Output output);
   void file(std::string name, std::string content) {
     netlist_.files.push_back({std::move(name), std::move(content)});
   }
-  /// Adds a table `<prefix>_<what>_load` of lines for the units `<prefix>_<suffix>`. `content` may be empty
-  /// if memories are not wanted.
+  /// Adds a table `<prefix>_<what>_load`, whose lines go to the units `<prefix>_<suffix>`. `content` may be empty if
+  /// memory files need no content.
   void load(const std::string& what, const std::vector<std::string>& suffixes, std::uint64_t bits,
             std::uint64_t lines, std::string content);
   Netlist finish(StreamIndex output);
@@ -79,10 +79,10 @@ class NetlistBuilder {
   Netlist netlist_;
 };
 
-/// The parameters of an mr_width_adapter between two lane counts.
+/// Returns the parameters of an mr_width_adapter between two numbers of lanes.
 Parameters adapter_parameters(std::uint32_t from_lanes, std::uint32_t to_lanes, std::uint32_t bits);
 
-/// Bits of the smallest two's complement number that can hold both.
+/// Returns the width of the smallest two's complement number that can represent both values.
 unsigned signed_bits(std::int64_t lowest, std::int64_t highest);
 
 }  // namespace millrace::compiler::generators

@@ -1,5 +1,5 @@
-// An external generator: a program that is asked in JSON for candidates and for SystemVerilog. Exploration
-// treats its candidates like our own. README.md describes the protocol.
+// An external generator: a program that is asked in JSON for candidates and for SystemVerilog. Exploration treats a
+// plugin's candidates like our own. README.md describes the protocol.
 #pragma once
 
 #include <chrono>
@@ -16,36 +16,39 @@
 
 namespace millrace::compiler::generators {
 
-/// The name of a plugin's module in the cost model; its parameters are the figures that the plugin promised.
+/// The name of plugins' modules in the cost model. Their parameters are the figures that the plugin promised.
 inline constexpr const char* kPluginModule = "plugin";
 
-/// The files of a module that a plugin wrote. The first is the module itself, and all names begin with its
+/// The files of a module that a plugin wrote. The first file is the module itself. All names begin with the module's
 /// name.
 struct PluginModule {
   std::vector<Source> sources;
   std::vector<MemoryFile> files;
 };
 
-/// Every call of the program is bounded in time (`time_limit`) and in the size of its answer. Beyond that the
-/// program and all processes it started are killed. Errors quote its standard error. Any thread.
+/// Calls an external generator program. Each call is limited in time (`time_limit`) and in the size of the answer. If
+/// the program exceeds a limit, it is killed together with all processes that it started. Errors quote the program's
+/// standard error. Any thread may call this class.
 class Plugin {
  public:
-  /// kInvalidInput if `program` is not executable.
+  /// Returns kInvalidInput if `program` is not executable.
   static Result<std::shared_ptr<Plugin>> open(
       const std::filesystem::path& program, std::chrono::milliseconds time_limit = std::chrono::seconds(30));
 
-  /// Asks for the candidates of all blocks that were not asked for yet, in one call. kInvalidInput if the
+  /// Asks in one call for the candidates of all blocks that the plugin was not asked about before. kInvalidInput if the
   /// answer violates the protocol: the message names plugin, block and field.
   Status prepare(const kernels::Program& program);
 
-  /// The candidates for such a block; empty if there are none, or if it was not asked.
+  /// Returns the plugin's candidates for a block; empty if there are none or the plugin was not asked about such a
+  /// block.
   std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
 
-  /// The netlist of a candidate: an instance of the plugin's module, which is asked for if memories are wanted.
+  /// Returns the netlist of a candidate: one instance of the plugin's module. Calls build() for the module if memory
+  /// files are wanted.
   Result<Netlist> construct(const kernels::Program& program, const kernels::Block& block,
                             const Candidate& candidate, NetlistBuilder& netlist) const;
 
-  /// The module of a candidate. kUnsupported if the plugin only makes candidates.
+  /// Asks the plugin for the module of a candidate. kUnsupported if the plugin only makes candidates.
   Result<PluginModule> build(const kernels::Program& program, const kernels::Block& block,
                              const std::string& candidate, const std::string& module) const;
 
@@ -57,12 +60,12 @@ class Plugin {
   Error wrong(const std::string& what) const;
   Result<std::string> call(const std::string& request) const;
 
-  // Constant after open().
+  // The next two members are constant after open().
   std::filesystem::path program_;
   std::chrono::milliseconds time_limit_;
 
-  mutable std::mutex mutex_;                               // protects what follows
-  std::map<std::string, std::vector<Candidate>> offered_;  // by the block as it was described
+  mutable std::mutex mutex_;                               // protects the members below
+  std::map<std::string, std::vector<Candidate>> offered_;  // the key is the block's description in JSON
   bool builds_ = false;
 };
 

@@ -1,4 +1,4 @@
-// One question to a program outside, and its answer. Private to compiler/generators.
+// Asks an external program one question and reads its answer. Private to compiler/generators.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@
 
 namespace millrace::compiler::generators {
 
-/// Runs `program` in a process group of its own with `question` as its standard input, and returns what it wrote
-/// to its standard output once it has ended with code 0. The answer has at most 16 MiB. Whatever happens, nothing
-/// of that group is left when this returns. kInvalidInput with what went wrong (late, too long, a signal, a code,
-/// and the end of its standard error), kResourceExhausted if there are no processes left; errors of the temporary
-/// files that the three streams are.
+/// Runs `program` in a new process group with `question` as standard input. Returns the program's standard output, at
+/// most 16 MiB, if the program ends with code 0. When this function returns, every process of the group has been
+/// killed. kInvalidInput if the program is too slow, answers too much, or ends with a signal or another code; the
+/// message quotes the end of its standard error. kResourceExhausted if no process can be started. Other errors come
+/// from the temporary files that serve as standard streams.
 Result<std::string> ask_program(const std::filesystem::path& program, const std::string& question,
                                 std::chrono::milliseconds time_limit);
 

@@ -1,5 +1,5 @@
-// The shell that emit/rtl writes around a partition's dataflow: its constants, and its cost, which the
-// planner needs before the shell is written.
+// The shell that emit/rtl writes around a partition's dataflow: its constants and its cost. The planner needs the cost
+// before the shell is written.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace millrace::compiler::generators {
 
-inline constexpr unsigned kDataBytes = 64;  // of an AXI4 port
-inline constexpr unsigned kBurst = 16;      // words of it
-inline constexpr unsigned kTags = 16;       // most frames in a partition at once
+inline constexpr unsigned kDataBytes = 64;  // width of an AXI4 port
+inline constexpr unsigned kBurst = 16;      // words per AXI4 burst
+inline constexpr unsigned kTags = 16;       // maximum number of frames in a partition at the same time
 inline constexpr unsigned kTagBits = 160;
-inline constexpr unsigned kLinkBytes = 8;      // of a word on a connector
-inline constexpr unsigned kLinkPacket = 1024;  // bytes, at most
+inline constexpr unsigned kLinkBytes = 8;      // width of a word that a connector transfers
+inline constexpr unsigned kLinkPacket = 1024;  // maximum bytes of a packet
 inline constexpr unsigned kLeastLinkCredits = 2;
 
 /// A connection of the dataflow to the host (through the card's memory) or to a cable.
@@ -24,22 +24,22 @@ struct ShellPort {
   bool input = false;
   bool link = false;
   std::uint32_t lanes = 1;
-  std::uint64_t beats = 1;  // a frame
+  std::uint64_t beats = 1;  // beats per frame
   kernels::ElementType type = {};
 };
 
-/// The cost of one partition's shell: registers, supervisor, tags and ports. It contains neither
-/// loader_cost() nor a connector's cable core nor the gates between instances. Links are assumed to have
-/// beats as wide as words of the cable, and buffers for two packets of the largest size. `connectors` is the
-/// device's number of them. Errors as cost()'s.
+/// Returns the cost of one partition's shell: registers, supervisor, tags and ports. It does not include loader_cost(),
+/// the cable cores of connectors, or the gates between instances. The estimate assumes that a link's beats are as wide
+/// as the cable's words and that a link buffers two packets of the largest size. `connectors` is the number of
+/// connectors of the device. Errors are those of cost().
 Result<Cost> shell_cost(const Catalog& catalog, const std::vector<ShellPort>& ports, double clock_mhz,
                         std::uint32_t connectors);
 
-/// The instance for one port to the host: mr_ingress or mr_egress, without a name.
+/// Returns an instance without name for one port to the host: mr_ingress or mr_egress.
 Instance host_port(const ShellPort& port);
 
-/// The cost of one port to the host, with the FIFO of tags of an output, and without the parts that every
-/// shell has.
+/// Returns the cost of one port to the host. An output includes its FIFO of tags. The parts that every shell has are
+/// not included.
 Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port);
 
 }  // namespace millrace::compiler::generators

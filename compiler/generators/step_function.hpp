@@ -1,4 +1,4 @@
-// A requantisation as a unit of hardware: mr_requant or mr_threshold. Private to compiler/generators.
+// Implements a requantisation as a hardware unit: mr_requant or mr_threshold. Private to compiler/generators.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace millrace::compiler::generators {
 
 class StepFunction {
  public:
-  /// `bias` is added to the argument first; empty: none. If the constants are `loaded`, widths are rounded up
-  /// and the shift is not fixed, so that other constants fit the same units. `take_bias` forces the bias into
-  /// this function, because the block before cannot add it.
+  /// `bias` is added to the argument first; an empty `bias` adds nothing. If the constants are `loaded`, widths are
+  /// rounded up and the shift is not fixed, so that other constants fit the same units. `take_bias` makes this function
+  /// add the bias, because the block before cannot add it.
   StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
                const std::vector<std::int32_t>& bias, bool loaded, bool take_bias = false);
 
-  /// Whether it adds the bias. If not, the block before must add it.
+  /// Whether this function adds the bias. If not, the block before must add it.
   bool takes_bias() const { return takes_bias_; }
 
   /// Appends a unit `<prefix>_<suffix>` behind `from`, whose lanes are consecutive channels or whole pixels.
   StreamIndex add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
 
-  /// Writes the memory files that all units of this function share or, if it is loaded, the lines for the
-  /// units with these suffixes.
+  /// Writes the memory files that all units of this function share. If the constants are loaded, writes the lines for
+  /// the units with these suffixes instead.
   void write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                    const std::vector<std::string>& suffixes) const;
 
@@ -34,7 +34,8 @@ class StepFunction {
                       const std::vector<std::string>& suffixes) const;
   void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                         const std::vector<std::string>& suffixes) const;
-  /// The parameter CHANNELS of a unit with `lanes` lanes. If a beat has several whole pixels, they repeat the channels.
+  /// Returns a unit's parameter CHANNELS. If a beat has several whole pixels, their channels repeat up to `lanes`
+  /// entries.
   std::uint32_t cycle(std::uint32_t lanes) const { return lanes > channels_ ? lanes : channels_; }
 
   kernels::ElementType output_;
@@ -44,12 +45,12 @@ class StepFunction {
   bool takes_bias_ = true;
   bool uniform_ = false;
   bool loaded_ = false;
-  // Of mr_requant, one a channel.
+  // Constants of mr_requant, one for each channel:
   std::vector<std::int64_t> multiplier_, offset_;
   std::vector<std::uint8_t> shift_;
   unsigned mbits_ = 0, offbits_ = 0, sbits_ = 1;
   std::int64_t fixed_shift_ = -1;
-  // Of mr_threshold, 2^bits - 1 a channel.
+  // Constants of mr_threshold, 2^bits - 1 for each channel:
   std::vector<std::int64_t> thresholds_;
   std::size_t steps_ = 0;
 };

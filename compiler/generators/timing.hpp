@@ -1,6 +1,6 @@
-// Simulates a netlist clock by clock, with the handshake and counters of every unit but without data. A
-// dataflow's timing does not depend on its data, so initiation interval, latency and FIFO fillings are exact,
-// within milliseconds. Tests compare them with the SystemVerilog, module by module and net by net.
+// Simulates a netlist clock by clock, with the handshake and the counters of every unit but without data. A dataflow's
+// timing does not depend on its data, so interval, latency and FIFO fillings are exact. A simulation takes
+// milliseconds. Tests compare the results with the SystemVerilog, for single modules and for whole netlists.
 #pragma once
 
 #include <cstdint>
@@ -13,39 +13,42 @@
 namespace millrace::compiler::generators {
 
 struct TimingOptions {
-  std::uint32_t frames = 6;  // at least 3; 1 with arrivals
-  /// 0: all inputs are offered at once; else the beats of each frame are spread evenly over this time.
+  std::uint32_t frames = 6;  // at least 3, or 1 if `arrivals` are set
+  /// If 0, all input beats are available at once. Otherwise the beats of each frame are spread evenly over this many
+  /// cycles.
   std::uint64_t frame_interval = 0;
-  bool unlimited_fifos = false;  // FIFOs are never full
-  /// For each input, the cycle in which each beat of the one frame arrives. Empty: all are there from the
+  bool unlimited_fifos = false;  // whether FIFOs are never full
+  /// For each input, the cycle in which each beat of the only frame arrives. If empty, all beats are available at the
   /// start.
   std::vector<std::vector<std::uint64_t>> arrivals;
-  /// The cycles of the first frame at which the simulation gives up.
+  /// The simulation gives up if the first frame takes this many cycles.
   std::uint64_t most_latency = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct Timing {
   std::uint64_t interval_cycles = 0;  // between the last output beats of successive frames, in steady state
-  /// Of the first frame: from its first input beat to its last output beat, and to its first.
+  /// Cycles of the first frame from its first input beat to its last output beat, and to its first output beat.
   std::uint64_t latency_cycles = 0, first_output_cycles = 0;
-  std::vector<std::uint64_t> high_water;  // the most beats held, for each unit; 0 if it is no FIFO
-  // If arrivals were given: the cycle in which the first input beat was taken and, for each output, the
-  // cycles in which its beats left.
+  /// For each unit, the maximum number of stored beats; 0 unless it is a FIFO.
+  std::vector<std::uint64_t> high_water;
+  // Set if arrivals are set: the cycle in which the first input beat is accepted and, for each output, the cycles in
+  // which its beats leave.
   std::uint64_t first_input_cycle = 0;
   std::vector<std::vector<std::uint64_t>> departures;
 };
 
 /// The cycles of an mr_weight_reader whose memory answers in the cycle after each request.
 struct ReaderTiming {
-  std::uint64_t line_cycles = 0;   // between lines of one pass
-  std::uint64_t pass_cycles = 0;   // between passes; more if lines share words and the last word is not full
-  std::uint64_t first_cycles = 0;  // from its activation to the first line
+  std::uint64_t line_cycles = 0;  // cycles between two lines of the same pass over the weights
+  /// Between two passes; more if lines share memory words and the last word is not full.
+  std::uint64_t pass_cycles = 0;
+  std::uint64_t first_cycles = 0;  // from the reader's activation to its first line
 };
 ReaderTiming reader_timing(const Instance& reader);
 
-/// Inputs are offered and outputs taken in every clock; streamed weights come as reader_timing() says.
-/// kInternal if the dataflow deadlocks (for example a FIFO too small before a join): the message names the
-/// waiting streams. kDoesNotFit beyond most_latency.
+/// Simulates a netlist whose inputs are offered and whose outputs are accepted in every clock. Streamed weights arrive
+/// as reader_timing() says. kInternal if the dataflow deadlocks, for example because a FIFO before a join is too small:
+/// the message names the waiting streams. kDoesNotFit if the first frame exceeds most_latency.
 Result<Timing> simulate(const Netlist& netlist, const TimingOptions& options = {});
 
 }  // namespace millrace::compiler::generators

@@ -1,8 +1,8 @@
-// A function of one number, written as the float32 and integer steps in which a model states it: "to float,
-// times 0.00009, Relu, quantise to uint8". Requantisation is proved against this reference.
+// A chain is a function of one number, written as the float32 and integer steps in which an ONNX model states it: "to
+// float, times 0.00009, Relu, quantise to uint8". Requantisation in integers is proved equal to this reference.
 //
-// All arithmetic is IEEE float32 with one rounding per step, in the order written (numerics.md). Rounding to an
-// integer is half to even.
+// All arithmetic is IEEE float32. Each step rounds once, in the order in which the steps are written (numerics.md).
+// Rounding to an integer is half to even.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,29 @@
 
 namespace millrace::compiler::graph {
 
-/// How a function's results move as its input grows.
+/// Whether the results of a function rise or fall while its input grows.
 enum class Trend : std::uint8_t {
-  kRising,    // never decreases
-  kFalling,   // never increases
-  kUnproved,  // not known to be either
+  kRising,    // the results never decrease
+  kFalling,   // the results never increase
+  kUnproved,  // neither of the two is proved
 };
 
-/// The trend of a product with `factor`.
+/// Returns the trend of x * `factor` as a function of x.
 Trend trend_of_factor(float factor);
 
-/// A float32 function that has at most two constants. compiler/operators/activations.cpp lists them.
+/// A float32 function of one number, with at most two constants. compiler/operators/activations.cpp lists all such
+/// functions.
 struct Function {
-  const char* name;  // "leaky_relu": as printed
-  const char* onnx;  // "LeakyRelu": the ONNX operator
-  int constants;     // how many of low and high it reads
+  const char* name;  // "leaky_relu": the name that printed graphs use
+  const char* onnx;  // "LeakyRelu": the name of the ONNX operator
+  int constants;     // how many of `low` and `high` the function reads
   float (*evaluate)(float x, float low, float high);
-  /// The trend over inputs from x_low to x_high. exp and tanh count as monotone, as C libraries round them.
+  /// Returns the trend over the inputs from x_low to x_high. exp and tanh count as monotone, because the C library's
+  /// versions are.
   Trend (*trend)(float x_low, float x_high, float low, float high);
 };
 
-/// The entry of a channel in `values`, which has one entry for all channels or one per channel.
+/// Returns a channel's entry of `values`, which has either one entry for all channels or one entry per channel.
 template <class T>
 T pick(const std::vector<T>& values, std::size_t channel) {
   return values.size() == 1 ? values[0] : values[channel];
@@ -46,25 +48,25 @@ struct Step {
     kToFloat,       // integer -> float: float32(x)
     kDequantise,    // integer -> float: float32(x - integers[c]) * floats[c]
     kMultiply,      // float -> float: x * floats[c]
-    kAdd,           // x + floats[c]
-    kDivide,        // x / floats[c]
-    kRelu,          // max(x, 0)
-    kClip,          // min(max(x, low), high)
-    kFunction,      // function->evaluate(x, low, high)
+    kAdd,           // float -> float: x + floats[c]
+    kDivide,        // float -> float: x / floats[c]
+    kRelu,          // float -> float: max(x, 0)
+    kClip,          // float -> float: min(max(x, low), high)
+    kFunction,      // float -> float: function->evaluate(x, low, high)
     kQuantise,      // float -> integer: clamp(rne(x / floats[c]) + integers[c], lowest, highest); NaN gives
                     // integers[c]
   };
   Kind kind = Kind::kToFloat;
-  std::vector<float> floats{};           // one, or one per channel
-  std::vector<std::int64_t> integers{};  // one, or one per channel
+  std::vector<float> floats{};           // one entry for all channels, or one per channel
+  std::vector<std::int64_t> integers{};  // one entry for all channels, or one per channel
   float low = 0, high = 0;
   std::int64_t lowest = 0, highest = 0;
   const Function* function = nullptr;
-  /// True for the dequantisation of a sum of products. Its scale is input scale * weight scale. If a quantiser
-  /// follows, with at most Relu and Clip between, both steps are computed as QLinearConv does: x * (floats / scale)
-  /// instead of (x * floats) / scale.
+  /// Whether this step dequantises a sum of products. The step's scale is then input scale * weight scale. If a
+  /// quantiser follows, with at most Relu and Clip between, both steps are computed as QLinearConv computes them: x *
+  /// (floats / scale) instead of (x * floats) / scale.
   bool accumulator = false;
-  bool qlinear = false;  // a quantiser or dequantiser inside a QLinear operator
+  bool qlinear = false;  // whether the step is a quantiser or dequantiser inside a QLinear operator
   bool operator==(const Step&) const = default;
 
   using Floats = std::vector<float>;
@@ -95,7 +97,7 @@ struct Step {
   }
 };
 
-/// An intermediate result of a chain.
+/// An intermediate result of a chain: an integer or a float32 number.
 struct Number {
   bool is_float = false;
   std::int64_t integer = 0;
@@ -104,38 +106,38 @@ struct Number {
 
 struct ChainTrend {
   Trend trend = Trend::kRising;
-  std::size_t step = 0;  // kUnproved: the first step after which nothing is known
+  std::size_t step = 0;  // for kUnproved: the index of the first step after which no trend is known
 };
 
 struct Chain {
   std::vector<Step> steps;
   bool operator==(const Chain&) const = default;
 
-  /// Applies all steps. Their types must fit (verify() checks).
+  /// Applies all steps to `x`. The type that each step returns must fit the next step; verify() checks the types.
   Number evaluate(Number x, std::size_t channel) const;
-  /// For chains from integer to integer.
+  /// Applies all steps of a chain that maps integers to integers.
   std::int64_t evaluate(std::int64_t x, std::size_t channel) const;
 
-  /// The trend over all integers from `lowest` to `highest`, proved step by step with rounding included.
-  /// Unproved if an intermediate result overflows.
+  /// Returns the trend over all integers from `lowest` to `highest`. It is proved step by step, with rounding included.
+  /// The result is kUnproved if an intermediate result overflows.
   ChainTrend trend(std::int64_t lowest, std::int64_t highest, std::size_t channel) const;
-  /// Whether every channel never decreases, for all inputs but NaN.
+  /// Whether the result never decreases while the input grows, in every channel and for all inputs but NaN.
   bool is_increasing() const;
 
-  /// How many channels the constants distinguish; 1 if all constants are scalars.
+  /// Returns how many channels have constants of their own: 1 if all constants are scalars.
   std::size_t channels() const;
-  /// Empty if every step accepts the type that the step before gives, and all constants have one entry or
-  /// `channels()` entries. Otherwise the error.
+  /// Checks that every step accepts the type that the step before it returns, and that every constant has one entry or
+  /// `channels()` entries. Returns the error, or an empty text if there is none.
   std::string check(bool from_float) const;
   bool gives_float(bool from_float) const;
 
-  /// The same chain with each `accumulator` dequantisation contracted with its quantiser (Step::accumulator).
+  /// Returns this chain with every `accumulator` dequantisation merged with its quantiser (see Step::accumulator).
   Chain contracted() const;
-  /// The steps of this chain, followed by those of `next`.
+  /// Returns the steps of this chain, followed by the steps of `next`.
   Chain then(const Chain& next) const;
 };
 
-/// The ONNX operator that states such a step: "HardSwish".
+/// Returns the name of the ONNX operator that a step comes from, for example "HardSwish".
 const char* operator_name(const Step& step);
 std::string to_string(const Step& step);
 std::string to_string(const Chain& chain);

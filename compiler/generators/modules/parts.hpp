@@ -1,4 +1,4 @@
-// Parts that modules have in common, and their costs. Private to compiler/generators.
+// Cost models of parts that several hardware modules contain. Private to compiler/generators.
 #pragma once
 
 #include <bit>
@@ -10,30 +10,30 @@
 
 namespace millrace::compiler::generators {
 
-/// AKIND, BKIND and WKIND.
+/// Values of the parameters AKIND, BKIND and WKIND.
 enum OperandKind : std::int64_t { kUnsigned = 0, kSigned = 1, kBipolar = 2 };
 
-/// $clog2: also the bits of a register that counts through n values and stays where n is 1.
+/// Returns SystemVerilog's $clog2(n): the bits of a register that counts through n values, and 0 if n is 1.
 inline std::int64_t clog2(std::int64_t n) {
   return n > 1 ? static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n - 1))) : 0;
 }
 
-/// An mr_table: exact where it is a memory, terms "table…" where it is logic.
+/// Adds the cost of an mr_table: exact for a table in memory, and terms named "table…" for a table in logic.
 void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t style, bool loaded);
 
-/// The condition under which mr_fifo, mr_mvu, mr_swu and mr_swu_par put a buffer into block RAM.
+/// Whether mr_fifo, mr_mvu, mr_swu and mr_swu_par put a buffer of this size into block RAM.
 bool wants_block(std::int64_t width, std::int64_t depth);
 
-/// A memory with one write port and one clocked read port: block RAM where `block`. Its output register is a
-/// part of a block RAM, and separate from LUTRAM.
+/// Adds the cost of a memory with one write port and one clocked read port: block RAM if `block`, otherwise LUTRAM. A
+/// block RAM contains its output register. LUTRAM needs separate flip-flops.
 void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block);
 
-/// An mr_width_adapter inside another module; nothing if both sides are alike. Of every `of` bits that come in,
-/// `own` have values of their own; the others repeat a sign.
+/// Adds the cost of an mr_width_adapter inside another module: nothing if both sides have the same lanes. Of every `of`
+/// input bits, `own` bits are independent, and the others repeat a sign.
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own = 1, std::int64_t of = 1);
 
-/// Lines of `count` elements, for calibration: normally distributed where they are signed.
+/// Returns a file for calibration whose lines have `count` elements: normally distributed if signed, otherwise uniform.
 ConstantFile element_lines(std::string_view parameter, std::string_view file, std::int64_t lines,
                            std::int64_t count, std::int64_t bits, std::int64_t kind);
 

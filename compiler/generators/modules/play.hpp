@@ -1,9 +1,9 @@
-// The handshake and the counters of a module, without data. Private to compiler/generators.
+// Simulates the handshake and the counters of hardware modules, without data. Private to compiler/generators.
 //
-// A clock has two phases. First, valids that pass through combinationally (`offer`, in topological order).
-// Then, from the outputs back, each unit's readies and its clock edge (`step`): a unit reads its input wires
-// and writes its output wires, and its readers went before it. What a function captures are the unit's wires and
-// registers; registers are called as in the module's SystemVerilog.
+// A clock has two phases. First, the `offer` functions run in topological order: they set the valids that depend
+// combinationally on inputs. Then the `step` functions run from the outputs back: each sets a unit's readies and
+// performs its clock edge, after the units that read its outputs. A function captures the unit's wires and registers.
+// Registers have the same names as in the module's SystemVerilog.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace millrace::compiler::generators {
 
-/// A stream's wires in this clock.
+/// The handshake wires of a stream in the current clock.
 struct Wire {
   bool valid = false, ready = false;
   bool moves() const { return valid && ready; }
@@ -23,16 +23,17 @@ struct Wire {
 };
 
 struct TimingUnit {
-  std::function<void()> step;  // inputs' ready; then the clock edge, which sets valids that are registers
-  std::function<void()> offer = {};  // outputs' valid, if it depends on this clock's inputs
+  /// Sets ready of inputs, then performs the clock edge, which sets registered valids.
+  std::function<void()> step;
+  std::function<void()> offer = {};  // sets valid of outputs if it depends on this clock's inputs
 };
 
-/// An instance to be played, and the wires of its netlist's streams.
+/// An instance to be simulated, and the wires of its netlist's streams.
 struct PlayedInstance {
   const Netlist& netlist;
   const Unit& unit;
   std::vector<Wire>& wires;
-  std::uint64_t& high_water;  // the most beats that a FIFO held so far
+  std::uint64_t& high_water;  // maximum number of beats that a FIFO has stored so far
   bool unlimited_fifos = false;
 
   Wire& in(std::size_t i = 0) const { return wires[unit.inputs[i]]; }
@@ -44,7 +45,7 @@ struct PlayedInstance {
   }
 };
 
-/// Passes a valid on after `clocks` enabled clocks.
+/// Delays a valid signal by `clocks` enabled clocks.
 class Delay {
  public:
   explicit Delay(std::uint64_t clocks) : stages_(clocks - 1) {}
@@ -57,9 +58,9 @@ class Delay {
   std::uint64_t stages_, flags_ = 0;
 };
 
-/// A unit that takes a beat in every clock in which its output may move. In each such clock `leaves` gets the
-/// input's valid and returns whether a beat sets out; the beat is at the output `clocks` later (1: only m_valid
-/// is a register).
+/// Simulates a unit that accepts a beat in every clock in which its output may move. In each such clock, `leaves` is
+/// called with the input's valid and returns whether a beat enters the pipeline. The beat reaches the output after
+/// `clocks` clocks. (With 1, only m_valid is a register.)
 template <class Leaves>
 TimingUnit pipeline(const PlayedInstance& p, std::uint64_t clocks, Leaves leaves) {
   return {[&in = p.in(), &out = p.out(), delay = Delay(clocks), leaves]() mutable {
@@ -68,12 +69,12 @@ TimingUnit pipeline(const PlayedInstance& p, std::uint64_t clocks, Leaves leaves
   }};
 }
 
-/// `play` of a module that is a pipeline of latency() stages.
+/// The `play` function of a module that is a pipeline with latency() stages.
 inline TimingUnit play_pipeline(const PlayedInstance& p, const Values& v) {
   return pipeline(p, v.module().latency(v), [](bool valid) { return valid; });
 }
 
-/// A pipeline from which only the beats of the last of `taps` rounds over the folds leave.
+/// Simulates a pipeline that repeats `taps` rounds of `folds` beats. Only the beats of the last round leave it.
 inline TimingUnit play_last_round(const PlayedInstance& p, std::uint64_t clocks, std::int64_t taps,
                                   std::int64_t folds) {
   return pipeline(p, clocks, [=, at = std::int64_t{0}](bool valid) mutable {
@@ -83,19 +84,19 @@ inline TimingUnit play_last_round(const PlayedInstance& p, std::uint64_t clocks,
   });
 }
 
-/// Bare wires, and adapters between equal widths.
+/// Simulates wires, and adapters between equal widths.
 inline TimingUnit play_through(const PlayedInstance& p) {
   return {.step = [&in = p.in(), &out = p.out()] { in.ready = out.ready; },
           .offer = [&in = p.in(), &out = p.out()] { out.valid = in.valid; }};
 }
 
-/// A module's latency, where it is the same for all parameters.
+/// The `latency` function of a module whose latency does not depend on its parameters.
 template <std::uint64_t kCycles>
 std::uint64_t always(const Values&) {
   return kCycles;
 }
 
-/// `frame` of a module that passes beats on: a frame is as long as the bench likes.
+/// The `frame` function of a module that passes beats on: its frame has as many beats as the bench asks for.
 inline Beats passing_frame(const Values&, std::int64_t interval) {
   return {{interval}, {interval}};
 }
