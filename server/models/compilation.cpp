@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{4} << 30U;
-constexpr int kNiceness = 10;  // serving goes first
+constexpr int kNiceness = 10;  // serving requests takes precedence over compiling
 constexpr char kStepLine[] = " compile: ";
 constexpr char kDeployment[] = "deployment";
 constexpr char kErrorWord[] = "error: ";
@@ -24,7 +24,7 @@ Error cancelled() {
   return Error(ErrorCode::kCancelled, "the compilation was cancelled");
 }
 
-/// A digest of the content of all files in the directory except the stored frames.
+/// Returns a digest of the compiler, the name and the content of all files in the directory except the stored frames.
 Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, const std::string& name,
                               const std::stop_token& stop) {
   std::vector<std::string> files;
@@ -45,7 +45,7 @@ Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, 
   return sha256_hex(std::as_bytes(std::span(all)));
 }
 
-/// Removes whole lines from the front of `output`, and reports the step's name of each that is "… compile:
+/// Removes complete lines from the front of `output`, and reports the step named in each line of the form "… compile:
 /// <step>: <milliseconds> ms".
 void report_steps(std::string& output, const CompileProgress& progress) {
   for (auto end = output.find('\n'); end != std::string::npos; end = output.find('\n')) {
@@ -58,7 +58,7 @@ void report_steps(std::string& output, const CompileProgress& progress) {
   }
 }
 
-/// The compiler's error message: its last line after "error: ".
+/// Returns the compiler's error message: the text after "error: " in its last line.
 std::string error_message_of(const std::string& output) {
   std::string text = output.substr(0, output.find_last_not_of('\n') + 1);
   text = text.substr(text.rfind('\n') + 1);

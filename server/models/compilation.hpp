@@ -17,17 +17,18 @@ namespace millrace::server::models {
 struct Compiler {
   std::vector<std::string> command;  // the program, "compile" and the arguments common to all models
   std::filesystem::path cluster;     // cluster file
-  std::string identity;              // digest of program and cluster, which the deployment depends on
+  std::string identity;              // digest of the program and the cluster, on which the deployment depends
 };
 
-/// Called on the calling thread with an empty name when the compiler starts, and then with the name of each
-/// step that is done. Not called if the cache holds the deployment.
+/// Reports progress on the thread that called compile_version(): first with an empty name when the compiler starts,
+/// then with the name of each compilation step once the step is done. Never called if the cache already holds the
+/// deployment.
 using CompileProgress = std::function<void(const std::string& step)>;
 
-/// Compiles the folder `source`, which holds model.onnx, to a deployment named `name`. Takes the deployment
-/// from the cache if this or another process has compiled the same files before. Blocks, also while another
-/// process compiles them. kCancelled once `stop` is requested: the compiler is killed and leaves no files.
-/// kResourceExhausted if the disk is full. Otherwise the compiler's own error.
+/// Compiles model.onnx in the folder `source` to a deployment named `name`, and returns the deployment's path. Takes
+/// the deployment from the cache if any process has compiled the same files before. Blocks until the compilation is
+/// done, even if another process does it. Requesting `stop` kills the compiler, which leaves no files behind, and
+/// returns kCancelled. Returns kResourceExhausted if the disk is full, and otherwise the compiler's own error.
 Result<std::filesystem::path> compile_version(const Compiler& compiler, const Cache& cache,
                                               const std::string& name, const std::filesystem::path& source,
                                               const std::stop_token& stop, const CompileProgress& progress);

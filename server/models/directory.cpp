@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostFiles = 10'000;  // in one version
+constexpr std::size_t kMostFiles = 10'000;  // most files in one version
 constexpr std::size_t kMostDigits = 18;
 
 std::vector<fs::path> entries(const fs::path& directory, std::error_code& code) {
@@ -26,8 +26,8 @@ std::vector<fs::path> entries(const fs::path& directory, std::error_code& code) 
   return out;
 }
 
-/// Adds mode, size, time and inode of every file below, by its path with the prefix `inside`. False if one
-/// cannot be read.
+/// Adds mode, size, time and inode of every file below `directory` to `files`. The keys are the files' paths relative
+/// to `directory`, prefixed with `inside`. Returns false if a file cannot be read.
 bool describe(const fs::path& directory, const std::string& inside,
               std::map<std::string, std::string>& files) {
   std::error_code code;
@@ -55,7 +55,7 @@ std::string fingerprint(const fs::path& directory) {
 VersionDirectory read_version(const fs::path& path) {
   VersionDirectory version;
   std::error_code ignored;
-  // Follow a link, so that a new target counts as a change.
+  // Resolve symbolic links, so that a link's new target counts as a change.
   version.path = fs::canonical(path, ignored);
   if (version.path.empty()) version.path = path;
   version.kind = kind_of(version.path);

@@ -66,7 +66,7 @@ Status SwapGate::submit(Frame& frame) {
     return Error(ErrorCode::kUnavailable, "version '" + next_->version() + "' of model '" + before->name() +
                                               "' came up with other inputs or outputs while the request " +
                                               "waited; ask for the model's metadata again");
-  // Once the frame is submitted, its owner and this gate may be gone at any moment.
+  // Once the frame is submitted, its owner and this gate may be destroyed at any moment.
   const std::shared_ptr<Model> next = next_;
   passage->model = next;
   next->begun();

@@ -1,8 +1,8 @@
-// A model version that is being served: its pipeline, its state, its statistics, and the gate through which
-// frames pass to the next version.
+// A model version that is being served: its pipeline, its state, its statistics, and the gate through which frames
+// pass to the next version.
 //
-// A request holds a shared_ptr<Model> until its answer is written, so it begins and ends on one version even
-// if another is published meanwhile.
+// A request holds a shared_ptr<Model> until its answer is written. So a single version computes the whole request,
+// even if another version is published meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -25,29 +25,32 @@
 
 namespace millrace::server::models {
 
-/// In the order of the model's inputs.
+/// For each of the model's inputs, in order, the quantised type that clients may send instead, if there is one.
 using QuantisedInputs = std::vector<std::optional<runtime::plan::QuantisedInput>>;
 
 enum class ModelState { kUnknown, kReady, kUnavailable, kLoading, kUnloading };
 
-/// As the repository index names them: "READY".
+/// Returns the state's name in the repository index, such as "READY".
 std::string_view to_string(ModelState state);
 
-/// Counts, and sums of times, since the model was loaded, as Triton's statistics extension defines them.
+/// Counts of requests and sums of their times since the model was loaded, as Triton's statistics extension defines
+/// them.
 struct Statistics {
   std::uint64_t last_inference_unix_ms = 0;
   std::uint64_t successes = 0, failures = 0;
-  std::uint64_t refused = 0;  // of `failures`: requests that no pipeline accepted
+  std::uint64_t refused = 0;  // requests that no pipeline accepted; `failures` includes them
   metrics::RequestTimes succeeded;
   std::chrono::nanoseconds failed{0};
 };
 
-/// How busy each card is: the fraction of the last second or more that it computed. Any thread.
+/// Measures how busy each card is: the fraction of the last second or longer that the card spent computing. Any thread
+/// may call it.
 class BusyRatios {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `busy_seconds` is the card's counter at `now`; loading an image restarts it. The first answer is 0.
+  /// Returns the card's busy ratio; the first call for a card returns 0. `busy_seconds` is the card's counter of
+  /// computing time at `now`. Loading an FPGA image resets that counter.
   double of(const std::string& card, double busy_seconds, Clock::time_point now) {
     const std::lock_guard lock(mutex_);
     auto [entry, fresh] = cards_.try_emplace(card, Window{now, busy_seconds, 0});
@@ -71,16 +74,16 @@ class BusyRatios {
 
 class Model;
 
-/// Whether another version may answer a frame, and which one did; Frame::passage points to it.
+/// Says whether another version may answer a frame, and records which version did. Frame::passage points to it.
 struct Passage {
-  /// The model that the frame was submitted to. If another one takes the frame, the gate writes that one here
-  /// before on_complete.
+  /// The model that the frame was submitted to. If another model takes over the frame, SwapGate stores that model here
+  /// before on_complete is called.
   std::shared_ptr<Model> model;
-  bool any_version = false;  // a version of another number may answer
+  bool any_version = false;  // a version with a different number may answer
 };
 
-/// Stands between a version and the next one: hands over frames that the old version held during the swap, and
-/// frames that come after it. A frame without a passage passes only to the same deployment.
+/// Hands frames from the old version to the next version: those that the old version held back during the swap, and
+/// those that arrive later. A frame without a Passage is handed over only if both versions have the same deployment.
 class SwapGate final : public runtime::pipeline::Successor {
  public:
   SwapGate(const Model& before, std::shared_ptr<Model> next);
@@ -95,8 +98,8 @@ class SwapGate final : public runtime::pipeline::Successor {
 
 class Model {
  public:
-  /// The Metrics that `metrics` belongs to must outlive the model. `pipeline` is its first replica; `waiting`
-  /// frames may wait for a slot.
+  /// `pipeline` is the model's first replica. Up to `waiting` frames may wait for a free frame slot of a replica. The
+  /// Metrics object that `metrics` belongs to must outlive the model.
   Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
         std::shared_ptr<metrics::ModelMetrics> metrics, std::uint32_t waiting = 64);
 
@@ -108,8 +111,8 @@ class Model {
   const QuantisedInputs& quantised() const { return quantised_; }
   runtime::pipeline::Dispatcher& pipeline() const { return *pipeline_; }
 
-  /// As Pipeline::submit(). The version that replaces this one may answer the frame; `passage` must live
-  /// until on_complete.
+  /// Submits a frame like Pipeline::submit(). If a new version replaces this model, the new version may answer the
+  /// frame. `passage` must live until on_complete is called.
   Status submit(runtime::pipeline::Frame& frame, Passage& passage) {
     frame.passage = &passage;
     return pipeline_->submit(frame);
@@ -118,15 +121,15 @@ class Model {
   ModelState state() const { return state_.load(std::memory_order_acquire); }
   void set_state(ModelState state) { state_.store(state, std::memory_order_release); }
 
-  /// The frames that missing replicas have yet to be verified with; null if there are none. For the thread
-  /// that swaps.
+  /// The stored frames with which the missing replicas must still be verified, or null if there are none. Only the
+  /// thread that swaps versions may use these two functions.
   const std::shared_ptr<const StoredFrames>& pending_verification() const { return pending_verification_; }
   void set_pending_verification(std::shared_ptr<const StoredFrames> stored) {
     pending_verification_ = std::move(stored);
   }
 
-  // Every request calls begun() and then one of succeeded(), failed(), passed_on(), or not_taken() if the
-  // pipeline refused the frame. A request that never became a frame calls only refused().
+  // Every request that became a frame calls begun() and then exactly one of succeeded(), failed() and passed_on(), or
+  // not_taken() if the pipeline refused the frame. A request that never became a frame calls only refused().
   void begun() { metrics_->begun(); }
   void passed_on() { metrics_->passed_on(); }
   void succeeded(metrics::Transport transport, const metrics::RequestTimes& times);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostBytes = 64;
-constexpr std::size_t kMostShown = 20;  // of a content that is not a number, in an error
+constexpr std::size_t kMostShown = 20;  // length to which an error shortens invalid content
 
 fs::path pin_of(const fs::path& model_folder) {
   return model_folder / "PIN";
@@ -41,7 +41,7 @@ std::string_view without_space_around(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-/// Parses the content of PIN into `version`. Returns what is wrong with it, or nothing.
+/// Parses the content of PIN into `version`. Returns what is wrong with the content, or an empty text.
 std::string parse_content(std::string_view text, std::uint64_t& version) {
   const std::string_view number = without_space_around(text);
   if (number.empty()) return "is empty";
@@ -51,10 +51,10 @@ std::string parse_content(std::string_view text, std::uint64_t& version) {
          "', which is no version's number";
 }
 
-/// Opens the file once, so that the checks and the content concern the same file. No file: no fault, no
-/// version.
+/// Reads and checks PIN. Opens the file only once, so that the checks and the content concern the same file. If there
+/// is no file, returns an empty text and leaves `version` unchanged.
 std::string read_file_of(const fs::path& pin, std::uint64_t& version) {
-  // Opening a FIFO without a writer would block.
+  // O_NONBLOCK, because opening a FIFO without a writer would block.
   const Descriptor file(::open(pin.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
   if (file.get() < 0 && errno == ELOOP) return "is a symbolic link, which is not followed";
@@ -109,7 +109,7 @@ Status write_pin(const fs::path& model_folder, std::uint64_t version) {
   const std::string content = std::to_string(version) + "\n";
   struct stat file {};
   if (::lstat(pin.c_str(), &file) == 0 && !S_ISREG(file.st_mode)) {
-    // write_file_atomically() would follow a link, so write a neighbour and rename it over the link.
+    // write_file_atomically() would follow a link. Write a temporary file and rename it over the link instead.
     const fs::path whole = model_folder / ".PIN.new";
     MILLRACE_TRY(write_file_atomically(whole, content));
     if (::rename(whole.c_str(), pin.c_str()) != 0) {

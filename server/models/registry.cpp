@@ -65,7 +65,7 @@ void Registry::stop(std::chrono::milliseconds bound) {
 
 namespace {
 
-/// Reports samples that share labels.
+/// Reports metric samples, adding the same labels to each sample.
 struct Labelled {
   metrics::Samples& samples;
   metrics::Labels labels;

@@ -1,8 +1,8 @@
 // The models being served, by name and version.
 //
-// Readers work on an immutable snapshot; publishing replaces the snapshot. A thread that answers requests
-// keeps a View: until something is published, finding a model costs one atomic load and one map lookup, and
-// writes to no shared cache line.
+// Readers use an immutable snapshot, and publishing a model replaces the snapshot. Each thread that answers requests
+// keeps a View. Until a model is published, looking up a model through the View costs one atomic load and one map
+// lookup and writes to no shared cache line.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,13 @@
 
 namespace millrace::server::models {
 
-/// The models served at one moment, one version of each. Immutable.
+/// An immutable list of the models served at one moment, with one version of each.
 class Snapshot {
  public:
-  /// The model if `version` is empty or the one that serves; null otherwise.
+  /// Returns the model `name` if its serving version is `version` or if `version` is empty. Returns null otherwise.
   std::shared_ptr<Model> find(std::string_view name, std::string_view version) const;
 
-  /// Ordered by name.
+  /// Returns the models ordered by name.
   std::vector<std::shared_ptr<Model>> all() const;
   bool empty() const { return models_.empty(); }
 
@@ -36,11 +36,11 @@ class Snapshot {
   std::map<std::string, std::shared_ptr<Model>, std::less<>> models_;
 };
 
-/// Changed by one thread at a time; read by any.
+/// One thread at a time may change the registry; any thread may read it.
 class Registry {
  public:
-  /// One thread's cached snapshot. An idle thread must refresh() it now and then, or it keeps old models
-  /// alive.
+  /// A snapshot cached by one thread. An idle thread must call refresh() now and then, because its View keeps old
+  /// models alive.
   class View {
    private:
     friend class Registry;
@@ -48,29 +48,30 @@ class Registry {
     std::uint64_t generation_ = 0;
   };
 
-  /// Serves the model in place of the version that serves under its name, in one step. kInvalidInput if the
-  /// name is empty.
+  /// Serves the model, in one step replacing the version that serves under its name. Returns kInvalidInput if the name
+  /// is empty.
   Status publish(std::shared_ptr<Model> model);
 
-  /// Serves the model no more, if it is the one that serves. It lives on while requests hold it.
+  /// Stops serving the model if it is the version that serves. The model stays alive while requests hold it.
   void withdraw(const Model& model);
 
-  /// The view's snapshot, brought up to date. Valid until the view's next refresh.
+  /// Updates the view and returns its snapshot, which is valid until the view's next refresh.
   const Snapshot& refresh(View& view) const;
 
-  /// For threads without a view.
+  /// Returns the current snapshot. For threads that have no View.
   std::shared_ptr<const Snapshot> snapshot() const;
 
-  /// Stops every model's pipeline, all of them within `bound`. Afterwards no frame is in flight.
+  /// Stops the pipelines of all models within `bound` in total. Afterwards no frame is in flight.
   void stop(std::chrono::milliseconds bound);
 
-  /// Reports the cards, links and queues of every model at a scrape. Reads card registers.
+  /// Reports metrics of the cards, links and queues of every model. Called when metrics are scraped; reads card
+  /// registers.
   void sample(metrics::Samples& samples) const;
 
  private:
   void show(std::shared_ptr<const Snapshot> snapshot);
 
-  mutable std::mutex mutex_;  // snapshot_
+  mutable std::mutex mutex_;  // protects snapshot_
   std::shared_ptr<const Snapshot> snapshot_ = std::make_shared<Snapshot>();
   std::atomic<std::uint64_t> generation_{1};
 };

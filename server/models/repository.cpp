@@ -1,4 +1,4 @@
-// The queue of jobs. repository_jobs.cpp does the jobs.
+// The queue of jobs. repository_jobs.cpp implements the jobs themselves.
 #include "server/models/repository.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Error stopping_error() {
   return Error(ErrorCode::kUnavailable, "the server is stopping");
 }
 
-/// 0: no version is named.
+/// Parses a version number; returns 0 if `text` is empty.
 Result<std::uint64_t> version_of(const std::string& text) {
   const std::uint64_t version = parse_version(text);
   if (text.empty() || version != 0) return version;
@@ -76,7 +76,7 @@ Status Repository::start() {
   worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   for (std::size_t i = 0; i < options_.compilations; ++i)
     compilers_.emplace_back([this](const std::stop_token& stop) { compile_all(stop); });
-  // Only loads that start() waits for count down: others may end after this call.
+  // Only the loads that start() waits for decrement the latch, because other loads may end after this call.
   const auto waited = std::count_if(first.begin(), first.end(), [](const auto& one) { return one.second; });
   const auto done = std::make_shared<std::latch>(waited);
   for (const auto& [model, wait] : first) {
@@ -158,7 +158,7 @@ Status Repository::unpin(const std::string& model, Done done) {
   return enqueue(std::make_shared<Job>(Job{.kind = Job::Kind::kUnpin, .model = model}), std::move(done));
 }
 
-/// A load joins an equal one that waits or compiles, if there is one.
+/// Adds the job to the queue. A load instead joins an equal load that waits or compiles, if there is one.
 Status Repository::enqueue(JobPointer job, Done done) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return stopping_error();
@@ -177,9 +177,9 @@ Status Repository::enqueue(JobPointer job, Done done) {
   return {};
 }
 
-/// The first job at this stage that waits for no other of its model; null if there is none.
+/// Returns the first job at this stage that need not wait for another job of its model, or null if there is none.
 Repository::JobPointer Repository::next(Job::Stage stage) const {
-  if (stopping_) return nullptr;  // begin_stop() ends the jobs that wait
+  if (stopping_) return nullptr;  // begin_stop() ends the waiting jobs
   for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
     const auto same_model = [&](const JobPointer& other) { return other->model == (*it)->model; };
     if ((*it)->stage == stage && std::none_of(jobs_.begin(), it, same_model)) return *it;
@@ -187,9 +187,9 @@ Repository::JobPointer Repository::next(Job::Stage stage) const {
   return nullptr;
 }
 
-/// If a start or a poll could not load a version and no version of the model serves, restarts the job with
-/// the next older version that holds something and has not failed before. False if there is none, or the
-/// model is pinned.
+/// Restarts the job with the next older version that is not empty and has not failed before. Does so only if the job
+/// was made by a start or a poll, its version did not load, and no version of the model serves. Returns false if there
+/// is no such version, or the model is pinned.
 bool Repository::fall_back(const JobPointer& job, const Status& status) {
   if (status.ok() || !job->own || job->version == 0) return false;
   const auto found = list();
@@ -225,7 +225,7 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
     job->source.clear();
     job->compiled.reset();
     job->stage = Job::Stage::kReady;
-    // A start does not wait for compilations.
+    // Repository::start() does not wait for compilations.
     if (older->second.kind == VersionDirectory::Kind::kSource && !options_.strict) done.swap(job->done);
     changed_.notify_all();
   }
@@ -243,8 +243,7 @@ void Repository::finish(const JobPointer& job, const Status& status) {
     const auto wanted = wanted_.find(job->model);
     if (wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested()) {
       wanted->second.failed = status.ok() ? std::nullopt : std::optional(status.error());
-      // The version that a client asked for should serve. An older version that a start fell back to should
-      // not.
+      // A version that a client asked for should serve. An older version that a start fell back to should not.
       if (status.ok() && (!job->own || job->version >= wanted->second.passed_over))
         wanted->second.passed_over = 0;
     }
@@ -298,12 +297,13 @@ void Repository::compile_all(const std::stop_token& stop) {
     auto compiled = compile(*job);
     lock.lock();
     job->compiled = std::move(compiled);
-    job->stage = Job::Stage::kReady;  // the worker goes on with the job
+    job->stage = Job::Stage::kReady;  // the worker thread continues the job
     changed_.notify_all();
   }
 }
 
-/// The deployment of the job's version. Logs the begin and the end, and at level debug each step.
+/// Compiles the version of the job and returns its deployment. Logs the start and the end, and every step at level
+/// debug.
 Result<std::filesystem::path> Repository::compile(const Job& job) {
   const std::string version = named(job.model, job.version) + ": ";
   std::optional<Clock::time_point> began;
@@ -374,7 +374,7 @@ void Repository::stop() {
   if (worker_.joinable()) worker_.join();
   for (auto& compiler : compilers_)
     if (compiler.joinable()) compiler.join();
-  begin_stop();  // ends jobs that passed between the worker and the compilers meanwhile
+  begin_stop();  // ends jobs that moved between worker and compilers meanwhile
 }
 
 }  // namespace millrace::server::models

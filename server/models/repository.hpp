@@ -1,9 +1,9 @@
-// The versions that a server can serve, and the jobs that load and unload them. README.md describes the
-// layout of a repository, its modes and its states.
+// The versions that a server can serve, and the jobs that load and unload them. README.md describes the layout of a
+// repository, its modes and its states.
 //
-// Threads: one worker does the jobs, each in a thread of its own, and polls; others (one, unless the options
-// ask for more) compile. Any thread may call any function. A function waits for a job only if its comment
-// says so.
+// Threads: one worker thread polls and runs the jobs, each job in a thread of its own. Compiler threads
+// (RepositoryOptions::compilations many) compile models. Any thread may call any function. A function waits for a job
+// only if its comment says so.
 #pragma once
 
 #include <chrono>
@@ -34,18 +34,18 @@ namespace millrace::server::models {
 
 enum class RepositoryMode { kNone, kExplicit, kPoll };
 
-/// "none", "explicit", "poll"; kInvalidInput for anything else.
+/// Parses "none", "explicit" or "poll". Returns kInvalidInput for any other text.
 Result<RepositoryMode> parse_mode(std::string_view text);
 
 struct RepositoryOptions {
-  std::filesystem::path root;  // empty: the server has only the deployments that it is given
+  std::filesystem::path root;  // empty: only serve_deployment() adds models
   RepositoryMode mode = RepositoryMode::kNone;
-  std::vector<std::string> load;  // models that mode explicit loads at the start; "*": every model
+  std::vector<std::string> load;  // models that mode explicit loads when the server starts; "*": every model
   std::chrono::milliseconds poll{15'000};
-  SwapPolicy policy = SwapPolicy::kAuto;  // of loads that name none
+  SwapPolicy policy = SwapPolicy::kAuto;  // of loads that name no policy
   std::optional<Compiler> compiler;       // without one, a model without a deployment cannot be loaded
-  std::optional<Cache> cache;             // set where `compiler` is
-  std::size_t compilations = 1;           // how many may run at once
+  std::optional<Cache> cache;             // set if `compiler` is set
+  std::size_t compilations = 1;           // how many compilations may run at once
   bool strict = false;                    // start() fails unless every model serves as it should
 };
 
@@ -66,69 +66,72 @@ struct IndexEntry {
 
 class Repository {
  public:
-  /// Called once, when the job has ended, on a thread of the repository or on the one that stops it. Must not
-  /// block or throw.
+  /// Called once when the job has ended, either on a repository thread or on the thread that stops the repository.
+  /// Must not block or throw.
   using Done = std::function<void(const Status&)>;
 
-  /// References must outlive the repository. From start() on, nobody else uses `swapper`.
+  /// The referenced objects must outlive the repository. From start() on, only the repository may use `swapper`.
   Repository(Registry& registry, metrics::Metrics& metrics, Swapper& swapper, RepositoryOptions options);
-  ~Repository();  // stop()
+  ~Repository();  // calls stop()
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
 
-  /// Serves a deployment outside the root as version 1 of its model. Call before start(). Waits for cards.
+  /// Serves a deployment from outside the root, as version 1 of its model. Must be called before start(). Waits for
+  /// cards.
   Status serve_deployment(PipelineSource::Deployment deployment);
 
-  /// Loads what the mode names and begins to poll. If a version does not load and no other of its model
-  /// serves, the next older version is loaded. Waits for every load that needs no compilation. kNotFound or
-  /// kEnvironment if the root cannot be listed.
+  /// Loads the models that the mode requires, and starts to poll. If a version does not load and no other version of
+  /// its model serves, loads the next older version. Waits for every load that needs no compilation. Returns kNotFound
+  /// or kEnvironment if the root cannot be listed.
   ///
-  /// With `strict`, waits for compilations too, and fails if a model serves no version or the wrong one. The
-  /// error names each such model and has the code of the first.
+  /// With RepositoryOptions::strict, waits for compilations too, and fails if a model serves no version or the wrong
+  /// version. The error names each such model and has the error code of the first.
   Status start();
 
-  /// An error means that no job was made and `done` will not be called: kUnsupported in mode none,
-  /// kInvalidInput (bad version, or a pin without one), kResourceExhausted (64 jobs wait), kUnavailable
-  /// (stopping). The job's own status: kNotFound (no such model or version), kCancelled (unloaded meanwhile),
-  /// kDoesNotFit (pinned to another version, or other inputs and outputs), kEnvironment (the pin cannot be
-  /// written), or the reason why the version does not load.
+  /// Queues a job that loads a version. If load() returns an error, no job was queued and `done` will not be called.
+  /// The errors are kUnsupported (mode none), kInvalidInput (bad version, or a pin without a version),
+  /// kResourceExhausted (64 jobs wait) and kUnavailable (stopping). The job itself passes to `done`: kNotFound (no
+  /// such model or version), kCancelled (unloaded meanwhile), kDoesNotFit (pinned to another version, or other inputs
+  /// and outputs), kEnvironment (the pin cannot be written), or the reason why the version does not load.
   Status load(const LoadOrder& order, Done done);
 
-  /// Unloads the version of the model, or whichever serves if `version` is empty, and cancels loads of it
-  /// that have not begun to swap. Errors as load(); the job's status: kNotFound if nothing was unloaded or
-  /// cancelled.
+  /// Queues a job that unloads the version, or whichever version serves if `version` is empty. The job also cancels
+  /// loads of the version that have not begun to swap. Returns the same errors as load(). The job passes kNotFound to
+  /// `done` if it unloaded and cancelled nothing.
   Status unload(const std::string& model, const std::string& version, Done done);
 
-  /// Removes the model's pin, whatever the file holds; the version that serves goes on. Errors as load(); the
-  /// job's status: kNotFound (no such model, or no pin), kInvalidInput, kEnvironment (PIN cannot be removed).
+  /// Queues a job that removes the model's pin, whatever the PIN file holds. The serving version keeps serving.
+  /// Returns the same errors as load(). The job passes to `done`: kNotFound (no such model, or no pin), kInvalidInput
+  /// or kEnvironment (PIN cannot be removed).
   Status unpin(const std::string& model, Done done);
 
-  /// Every version with its state, ordered by model and number, including a pinned version that is missing.
-  /// Lists the root, so it must not run on an I/O thread.
+  /// Lists every version with its state, ordered by model and number, including a pinned version that is missing.
+  /// Reads the root directory, so it must not run on an I/O thread.
   std::vector<IndexEntry> index() const;
 
-  /// The progress of a load of the model (and version, unless empty) that waits or runs. Reads no file.
+  /// Returns the progress of a waiting or running load of the model (and of this version, unless empty). Reads no
+  /// file.
   std::optional<std::string> loading(std::string_view model, std::string_view version) const;
 
-  /// Reports at a scrape which models should be served, in which version, and how many of them do not serve
-  /// because their load failed. Reads the pins, so it must not run on an I/O thread. A model should be served
-  /// from the moment a start, a poll or a client asks for it until it is unloaded or (mode poll) leaves the
-  /// root.
+  /// Reports metrics when they are scraped: which model versions should be served, and how many models do not serve
+  /// because their load failed. A model should be served from the moment a start, a poll or a client asks for it,
+  /// until it is unloaded or (mode poll) leaves the root. Reads the pins, so it must not run on an I/O thread.
   void sample(metrics::Samples& samples) const;
 
   RepositoryMode mode() const { return options_.mode; }
 
-  /// Accepts no more jobs and ends those that wait or compile with kUnavailable. Models go on serving.
-  /// Idempotent.
+  /// Stops accepting jobs, and ends those that wait or compile with kUnavailable. Models keep serving. May be called
+  /// again.
   void begin_stop();
-  /// begin_stop(), and waits for the running job, which takes as long as its cards do.
+  /// Calls begin_stop(), then waits for the running job, which may have to wait for cards.
   void stop();
 
-  /// True if no job or poll runs. After begin_stop(), stop() then waits only for compilers being killed.
+  /// Returns true if no job or poll runs. If begin_stop() was called before, stop() then waits only for compilers to
+  /// be killed.
   bool idle() const;
 
-  /// For a process that ends without stop(). Call after begin_stop(): clients of the running job, and
-  /// requests that it keeps waiting, get kUnavailable. The job goes on.
+  /// For a process that exits without calling stop(); must follow begin_stop(). Fails the clients of the running job,
+  /// and the requests that the job keeps waiting, with kUnavailable. The job itself continues.
   void abandon();
 
  private:
@@ -140,15 +143,15 @@ class Repository {
     enum class Kind { kLoad, kUnload, kUnpin } kind = Kind::kLoad;
     enum class Stage { kReady, kToCompile, kCompiling, kRunning } stage = Stage::kReady;
     std::string model;
-    std::uint64_t version = 0;  // 0: the newest (load), or whichever serves (unload)
+    std::uint64_t version = 0;  // 0: the newest version (load), or the serving version (unload)
     std::optional<SwapPolicy> policy = {};
-    bool pin = false;    // of a load: see LoadOrder
-    bool force = false;  // of a load: see LoadOrder
+    bool pin = false;    // load jobs only: see LoadOrder
+    bool force = false;  // load jobs only: see LoadOrder
     std::vector<Done> done = {};
-    std::filesystem::path source = {};                           // of a model that must be compiled
-    std::optional<Result<std::filesystem::path>> compiled = {};  // its deployment, or why there is none
+    std::filesystem::path source = {};                           // folder of a model that must be compiled
+    std::optional<Result<std::filesystem::path>> compiled = {};  // the deployment, or why compiling failed
     std::stop_source cancel = {};
-    bool cancelled_others = false;  // of an unload: it cancelled a load
+    bool cancelled_others = false;  // unload jobs only: the job cancelled a load
     bool own = false;               // a start or a poll made the job, so it may fall back to an older version
 
     bool needs_compiler() const { return !source.empty() && !compiled; }
@@ -163,25 +166,25 @@ class Repository {
     ModelState state = ModelState::kUnknown;
     std::string reason;
   };
-  /// A model that should be served.
+  /// The load state of a model that should be served.
   struct Wanted {
     std::optional<Error> failed;    // why its last load failed
-    std::uint64_t passed_over = 0;  // the version that should serve and did not load; 0: none
+    std::uint64_t passed_over = 0;  // the version that should serve but did not load; 0: none
     std::optional<Error> why_passed_over;
   };
-  /// What polls found of a model.
+  /// What the polls found out about a model.
   struct Polled {
-    Versions versions;       // those of the last poll
-    Pin pin;                 // the last one that was obeyed
+    Versions versions;       // the versions that the last poll found
+    Pin pin;                 // the last pin that was obeyed
     std::string trouble;     // why no version can be loaded under the pin; already logged
-    std::uint64_t gone = 0;  // the version that served although its folder was gone; 0: none
+    std::uint64_t gone = 0;  // the serving version whose folder is gone; 0: none
   };
   struct Tried {
     std::string fingerprint;
     bool failed = false;
   };
-  /// A model that did not come up again after a swap, or that lacks replicas. The worker retries it after
-  /// pauses that double.
+  /// Recovers a model that did not come up again after a swap, or that lacks replicas. The worker thread retries it
+  /// after pauses that double each time.
   struct Recovery {
     bool lost = false;         // no replica serves
     std::optional<Error> why;  // the latest error
@@ -190,10 +193,10 @@ class Repository {
     void failed_again();
   };
 
-  // repository.cpp: the queue.
+  // In repository.cpp: the queue of jobs.
   Status check_mode() const;
   Status enqueue(JobPointer job, Done done);
-  JobPointer next(Job::Stage stage) const;  // mutex_ is held
+  JobPointer next(Job::Stage stage) const;  // called with mutex_ held
   bool fall_back(const JobPointer& job, const Status& status);
   void finish(const JobPointer& job, const Status& status);
   void work(const std::stop_token& stop);
@@ -201,7 +204,7 @@ class Repository {
   Result<std::filesystem::path> compile(const Job& job);
   Status check_all_serve(const std::vector<std::string>& models) const;
 
-  // repository_jobs.cpp: the jobs themselves, on the worker's thread or while the worker waits.
+  // In repository_jobs.cpp: the jobs. These run on the worker thread, or on a job's thread while the worker waits.
   void run(const JobPointer& job);
   Status run_kind(Job& job);
   Status run_load(Job& job);
@@ -227,20 +230,20 @@ class Repository {
   void run_due();
   Clock::time_point next_event() const;
 
-  // repository_scan.cpp: mode poll, on the worker's thread.
+  // In repository_scan.cpp: mode poll. These run on the worker thread.
   void poll();
   void poll_model(const std::string& model, const ModelDirectory& directory);
   bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
   void log_held_back(const std::string& model, const ModelDirectory& directory);
 
-  // repository_scan.cpp: states and what should serve; on any thread.
+  // In repository_scan.cpp: states, and which versions should serve. Any thread may call these.
   std::shared_ptr<Model> serving(const std::string& model) const;
   std::uint64_t serving_version(const std::string& model) const;  // 0: none
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
   void set_progress(const Job& job, const std::string& text);
   void mark_wanted(const std::string& model, bool wanted = true);
   void pass_over(const Job& job, const Error& why);
-  void forget_passed_over(const std::string& model, const Versions& versions);  // mutex_ is held
+  void forget_passed_over(const std::string& model, const Versions& versions);  // called with mutex_ held
   Result<Directory> list() const;
   Result<std::filesystem::path> folder_of(const std::string& model) const;
   bool is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
@@ -250,22 +253,22 @@ class Repository {
   metrics::Metrics& metrics_;
   Swapper& swapper_;
   const RepositoryOptions options_;
-  Directory deployments_;  // those of serve_deployment(); constant after start()
+  Directory deployments_;  // from serve_deployment(); constant after start()
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   // Protected by mutex_:
-  std::list<JobPointer> jobs_;  // in the order they came; of one model, only the first is worked on
+  std::list<JobPointer> jobs_;  // in order of arrival; only a model's first job is worked on
   std::map<std::string, std::map<std::uint64_t, State>> states_;
   std::map<std::string, Wanted> wanted_;
   bool stopping_ = false;
-  bool working_ = false;  // a job or a poll runs
+  bool working_ = false;  // a job or a poll is running
 
-  // Of the worker's thread:
-  std::map<std::string, std::map<std::uint64_t, Tried>> tried_;  // versions that were loaded, or failed
+  // Used by the worker thread only:
+  std::map<std::string, std::map<std::uint64_t, Tried>> tried_;  // versions that loaded or failed to load
   std::map<std::string, Polled> polled_;
   std::map<std::string, Recovery> recovering_;
-  std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; requests may still hold them
+  std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded models that requests may still hold
   Clock::time_point next_poll_ = Clock::time_point::max(), next_release_ = Clock::time_point::max();
 
   std::jthread worker_;

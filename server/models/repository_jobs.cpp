@@ -1,4 +1,4 @@
-// The jobs, on the worker's thread.
+// The jobs that load, unload and unpin models. They run on the worker thread.
 #include <malloc.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 constexpr std::chrono::milliseconds kLongestPause{30'000};
 constexpr std::chrono::milliseconds kReleasePause{200};
 
-/// Runs `work` in a thread of its own, waits for it, and returns free memory to the system. A version's plan
-/// and images are thousands of small blocks. The allocator caches freed blocks for each thread, and a page
-/// with one cached block cannot be returned; the caches go when their thread ends.
+/// Runs `work` in a thread of its own, waits for it, and returns free memory to the system. A version's deployment and
+/// FPGA images occupy thousands of small blocks. The allocator caches freed blocks per thread, and a memory page with
+/// a cached block cannot be returned. These caches are released when their thread ends.
 template <class Work>
 void run_in_own_thread(const Work& work) {
   std::thread(work).join();
@@ -52,7 +52,7 @@ void Repository::run(const JobPointer& job) {
       release_retired();
     });
   }
-  // Some clients do not wait for the end of their job, so the log always says why a job failed.
+  // Some clients do not wait for their job to end, so the log always says why a job failed.
   if (!status.ok()) log::warning("models", status.error().message());
   if (!retired_.empty()) next_release_ = Clock::now() + kReleasePause;
   if (status.ok() && job->needs_compiler()) {
@@ -71,7 +71,7 @@ Error Repository::cancelled(const Job& job) {
   return Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded");
 }
 
-/// Keeps why the version did not load for the index and the metrics. If `may_retry`, the next poll tries the
+/// Records why the version did not load, for the index and the metrics. If `may_retry` is set, the next poll tries the
 /// version again.
 Error Repository::load_failed(const Job& job, const Error& error, bool may_retry) {
   if (may_retry)
@@ -83,8 +83,8 @@ Error Repository::load_failed(const Job& job, const Error& error, bool may_retry
   return error.within(named(job.model, job.version));
 }
 
-/// If the same version serves on, as it was before it changed, it stays READY and the reason says why its
-/// change was not loaded.
+/// Records in the index why the version was not loaded. If the same version still serves, as it was before its files
+/// changed, it stays READY, and its reason says why the change was not loaded.
 void Repository::set_not_loaded(const Job& job, const std::string& why) {
   if (serving_version(job.model) != job.version)
     set_state(job.model, job.version, ModelState::kUnavailable, why);
@@ -94,18 +94,18 @@ void Repository::set_not_loaded(const Job& job, const std::string& why) {
                   (recovering_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
 }
 
-/// Fills in the version of a start, a poll or a load without a number. Refuses a load of another
-/// version than the pinned one, unless the load moves the pin.
+/// Determines the version of a job that names none (a start, a poll or a load without a number). Refuses to load
+/// another version than the pinned one, unless the job moves the pin.
 Status Repository::choose_version(Job& job, const ModelDirectory& directory) {
   const Pin& pin = directory.pin;
-  // A version that was compiled for this job stays the job's version, even if the pin moved meanwhile.
+  // A version that was compiled for this job remains the job's version, even if the pin moved meanwhile.
   if (job.version == 0 || (job.own && pin.is_set() && !job.compiled)) {
     MILLRACE_ASSIGN(const auto version, version_to_serve(job.model, directory));
     if (pin.is_set()) log::info("models", named(job.model, pin.version) + " is pinned");
     for (auto empty = std::next(version); !pin.is_set() && empty != directory.versions.end(); ++empty)
       log::warning("models", named(job.model, empty->first) + " is skipped: " + empty->second.path.string() +
                                  " " + kHoldsNothing + "; complete the copy or remove the directory");
-    const std::lock_guard lock(mutex_);  // load() and loading() look at the jobs from other threads
+    const std::lock_guard lock(mutex_);  // load() and loading() read the jobs from other threads
     job.version = version->first;
     return {};
   }
@@ -143,8 +143,8 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
   return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
 }
 
-/// A restart does not compare signatures. If it would serve the refused version, says so and how to prevent
-/// it.
+/// A restart does not compare signatures. If a restart would serve the refused version, returns a text that says so
+/// and how to prevent it.
 std::string Repository::after_restart(const Job& job, const std::string& serves) const {
   const auto found = list();
   if (!found.ok()) return "";
@@ -159,7 +159,7 @@ std::string Repository::after_restart(const Job& job, const std::string& serves)
          " --version " + serves + " --pin";
 }
 
-/// The next version must take the requests that the version that serves takes, unless the load is forced.
+/// Checks that the next version accepts the requests that the serving version accepts. A forced load skips this check.
 Status Repository::check_signature(const Job& job, const Model& serves,
                                    const runtime::plan::ModelInfo& next) const {
   const std::string difference = signature_difference(serves.deployment().model, next);
@@ -185,7 +185,7 @@ Status Repository::run_kind(Job& job) {
   return job.pin ? run_load_and_pin(job) : run_load(job);
 }
 
-/// Checks that the pin can be written before any card is touched, and writes it once the version serves.
+/// Before any card is touched, checks that the pin can be written. Writes the pin once the version serves.
 Status Repository::run_load_and_pin(Job& job) {
   MILLRACE_ASSIGN(const auto folder, folder_of(job.model));
   MILLRACE_TRY(check_pin_place(folder));
@@ -201,7 +201,7 @@ Status Repository::run_unpin(const Job& job) {
   MILLRACE_ASSIGN(const auto folder, folder_of(job.model));
   const Pin before = read_pin(folder);
   MILLRACE_TRY(remove_pin(folder));
-  polled_[job.model].pin = before;  // so the next poll notices that the pin was removed
+  polled_[job.model].pin = before;  // so the next poll notices that the pin is gone
   log::info("models", "model '" + job.model + "' is pinned no more");
   return {};
 }
@@ -216,7 +216,7 @@ Status Repository::run_load(Job& job) {
   tried_[job.model][job.version] = {found.fingerprint, false};
   if (found.kind == VersionDirectory::Kind::kSource && !job.compiled && options_.compiler && options_.cache) {
     job.source = found.path;
-    return {};  // run() hands the job to a compiler
+    return {};  // run() passes the job to a compiler thread
   }
   set_progress(job, "reading its deployment");
   auto next = prepare(job, found, old);
@@ -246,8 +246,8 @@ Status Repository::run_load(Job& job) {
   return {};
 }
 
-/// Reads the version. Returns nothing if it already serves and has not changed. Touches no card, so if memory
-/// is exhausted, the load fails (kResourceExhausted) and the models that serve are not affected.
+/// Reads the version's deployment. Returns nothing if the version already serves and has not changed. Touches no card:
+/// if memory is exhausted, only the load fails (kResourceExhausted), and the serving models are not affected.
 Result<std::optional<NextVersion>> Repository::prepare(const Job& job, const VersionDirectory& found,
                                                        const std::shared_ptr<Model>& old) try {
   if (found.kind == VersionDirectory::Kind::kSource && !job.compiled)
@@ -266,7 +266,7 @@ Result<std::optional<NextVersion>> Repository::prepare(const Job& job, const Ver
   return Error(ErrorCode::kResourceExhausted, "out of memory");
 }
 
-/// Swaps, and records the outcome in the index.
+/// Swaps the old version for the next one and records the outcome in the index.
 SwapResult Repository::swap_to(const Job& job, const std::shared_ptr<Model>& old, const NextVersion& next) {
   const std::uint64_t before = serving_version(job.model);
   set_progress(job, "coming up on its cards");
@@ -295,7 +295,7 @@ SwapResult Repository::swap_to(const Job& job, const std::shared_ptr<Model>& old
   return result;
 }
 
-/// "a has card0, card1; b has card2": the cards of all models but one.
+/// Lists the cards of all models except one, for messages: "a has card0, card1; b has card2".
 std::string Repository::card_holders(const std::string& except) const {
   std::string holders;
   for (const auto& model : registry_.snapshot()->all()) {
@@ -330,7 +330,7 @@ Status Repository::run_unload(Job& job) {
   return {};
 }
 
-/// When run_due() has something to do; at the latest in an hour, so that the time can be waited for.
+/// Returns when run_due() next has something to do, at the latest in one hour, so that callers can wait for that time.
 Repository::Clock::time_point Repository::next_event() const {
   auto next = std::min({next_poll_, next_release_, Clock::now() + std::chrono::hours(1)});
   for (const auto& [model, recovery] : recovering_) next = std::min(next, recovery.next_try);
@@ -354,7 +354,7 @@ bool Repository::is_lost(const std::string& model) const {
   return recovery != recovering_.end() && recovery->second.lost;
 }
 
-/// Brings a lost model up again, or the replicas that a model lacks.
+/// Restarts a lost model, or the replicas that a model lacks.
 void Repository::recover(const std::string& name) {
   const auto model = serving(name);
   Recovery& recovery = recovering_.at(name);
@@ -374,7 +374,7 @@ void Repository::recover(const std::string& name) {
   check_replicas(name, missing);
 }
 
-/// If the model has fewer replicas than it should have, has them retried, and says so in the index.
+/// If the model has fewer replicas than it should have, schedules retries and says so in the index.
 void Repository::check_replicas(const std::string& name, const std::optional<Error>& why) {
   if (is_lost(name)) return;
   const auto model = serving(name);
@@ -391,8 +391,8 @@ void Repository::check_replicas(const std::string& name, const std::optional<Err
                 (recovery.why ? ": " + recovery.why->message() : ""));
 }
 
-/// Keeps a replaced model until no request holds it. Otherwise the thread of the last request would destroy
-/// it, and keep cached what the allocator caches for each thread.
+/// Keeps a replaced model until no request holds it. Otherwise the thread of the last request would destroy the model,
+/// and that thread's allocator cache would keep the freed memory.
 void Repository::retire(const std::shared_ptr<Model>& model) {
   if (model == nullptr || serving(model->name()) == model) return;
   if (std::find(retired_.begin(), retired_.end(), model) == retired_.end()) retired_.push_back(model);

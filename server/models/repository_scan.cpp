@@ -1,4 +1,4 @@
-// Which versions exist and which should serve: the index, the metrics, and mode `poll`.
+// Determines which versions exist and which should serve, for the index, the metrics and mode `poll`.
 #include <set>
 #include <system_error>
 #include <utility>
@@ -11,8 +11,8 @@ namespace millrace::server::models {
 
 namespace {
 
-/// The version that a poll loads if the version is new or has changed: the pinned one, or without a pin the
-/// newest whose files can be read. end() if there is none.
+/// Returns the version that a poll loads if the version is new or has changed: the pinned version, or without a pin
+/// the newest version whose files can be read. Returns end() if there is none.
 Versions::const_iterator pollable(const ModelDirectory& directory) {
   const auto readable = [&](Versions::const_iterator version) {
     return version->second.kind != VersionDirectory::Kind::kNothing && !version->second.fingerprint.empty();
@@ -44,7 +44,7 @@ void Repository::set_state(const std::string& model, std::uint64_t version, Mode
   states_[model][version] = {state, std::move(reason)};
 }
 
-/// A version that serves stays READY while its change is loaded.
+/// Shows a load's progress in the index. A version that already serves stays READY while its change is loaded.
 void Repository::set_progress(const Job& job, const std::string& text) {
   const auto now = serving(job.model);
   if (now == nullptr || parse_version(now->version()) != job.version)
@@ -61,7 +61,7 @@ void Repository::mark_wanted(const std::string& model, bool wanted) {
     wanted_.erase(model);
 }
 
-/// Records that the version should serve and did not load.
+/// Records that the job's version should serve but did not load.
 void Repository::pass_over(const Job& job, const Error& why) {
   const std::lock_guard lock(mutex_);
   const auto wanted = wanted_.find(job.model);
@@ -70,20 +70,20 @@ void Repository::pass_over(const Job& job, const Error& why) {
   wanted->second.why_passed_over = why;
 }
 
-/// A version whose folder is gone should not serve.
+/// If the folder of the version that did not load is gone, forgets that this version should serve.
 void Repository::forget_passed_over(const std::string& model, const Versions& versions) {
   const auto wanted = wanted_.find(model);
   if (wanted != wanted_.end() && !versions.contains(wanted->second.passed_over))
     wanted->second.passed_over = 0;
 }
 
-/// True if another version should serve than the one that does.
+/// Returns true if another version should serve than the one that serves now.
 bool Repository::is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
                              std::uint64_t passed_over) const {
   if (serves == 0) return false;
   if (pin.is_set()) return serves != pin.version || passed_over == pin.version;
   if (passed_over < serves) return false;
-  // Modes none and explicit list the root only at a load, so the folder may be gone by now.
+  // Modes none and explicit list the root only when a load runs, so the folder may be gone by now.
   return kind_of(options_.root / model / std::to_string(passed_over)) != VersionDirectory::Kind::kNothing;
 }
 
@@ -120,7 +120,7 @@ void Repository::sample(metrics::Samples& samples) const {
                 static_cast<double>(unavailable));
 }
 
-/// The models of the root. A deployment of serve_deployment() hides a model of the same name.
+/// Lists the models below the root. A deployment of serve_deployment() hides a model of the same name.
 Result<Directory> Repository::list() const {
   Directory all;
   if (!options_.root.empty()) {
@@ -130,7 +130,7 @@ Result<Directory> Repository::list() const {
   return all;
 }
 
-/// The folder of a model in the root. kNotFound; kInvalidInput if a deployment hides the model.
+/// Returns a model's folder in the root. Fails with kNotFound, or with kInvalidInput if a deployment hides the model.
 Result<std::filesystem::path> Repository::folder_of(const std::string& model) const {
   if (deployments_.contains(model))
     return Error(ErrorCode::kInvalidInput, "model '" + model +
@@ -179,7 +179,7 @@ std::vector<IndexEntry> Repository::index() const {
 void Repository::poll() {
   next_poll_ = Clock::now() + options_.poll;
   const auto found = scan(options_.root);
-  if (!found.ok()) return log::warning("models", found.error().message());  // unloads nothing
+  if (!found.ok()) return log::warning("models", found.error().message());  // no model is unloaded
   std::set<std::string> models;
   for (const auto& [model, directory] : *found) models.insert(model);
   for (const auto& model : registry_.snapshot()->all()) models.insert(model->name());
@@ -203,7 +203,7 @@ void Repository::poll() {
   });
 }
 
-/// Logs once for each newer version that the pin keeps from being loaded.
+/// Logs each newer version that the pin keeps from being loaded, once per version.
 void Repository::log_held_back(const std::string& model, const ModelDirectory& directory) {
   const auto newest = newest_of(directory.versions);
   if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)
@@ -213,7 +213,7 @@ void Repository::log_held_back(const std::string& model, const ModelDirectory& d
                           std::to_string(directory.pin.version) + "'");
 }
 
-/// False if the model has a pin that cannot be obeyed. Logs the reason once.
+/// Returns false if the model has a pin that cannot be obeyed, and logs the reason once.
 bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& directory) {
   std::string& logged = polled_[model].trouble;
   std::string trouble;
@@ -225,9 +225,9 @@ bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& di
   return logged.empty();
 }
 
-/// Loads the version that should serve if it is new or has changed, and if it is the same as at the last
-/// poll. If the pin moved or the folder of the serving version is gone, loads a version that failed once
-/// more, so that the log says again why it does not load. If the pin cannot be obeyed, changes nothing.
+/// Loads the version that should serve if it is new or has changed, but only if its files are the same as at the last
+/// poll. If the pin moved or the serving version's folder is gone, also retries a version that failed, so that the log
+/// repeats why it does not load. If the pin cannot be obeyed, changes nothing.
 void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {
   if (!can_obey_pin(model, directory)) return;
   log_held_back(model, directory);
@@ -239,7 +239,7 @@ void Repository::poll_model(const std::string& model, const ModelDirectory& dire
   }
   const auto& [version, files] = *chosen;
   Polled& polled = polled_[model];
-  if (polled.versions[version].fingerprint != files.fingerprint) return;  // it may still be being written
+  if (polled.versions[version].fingerprint != files.fingerprint) return;  // files may still be growing
   const Tried& tried = tried_[model][version];
   const std::uint64_t serves = serving_version(model);
   const std::uint64_t gone = directory.versions.contains(serves) ? 0 : serves;
@@ -248,7 +248,7 @@ void Repository::poll_model(const std::string& model, const ModelDirectory& dire
   if (tried.fingerprint != files.fingerprint || gives_way) {
     mark_wanted(model);
     auto job = std::make_shared<Job>(Job{.model = model, .version = version, .own = true});
-    if (!enqueue(std::move(job), nullptr).ok()) return;  // the queue is full: the next poll asks again
+    if (!enqueue(std::move(job), nullptr).ok()) return;  // the queue is full; the next poll tries again
   }
   polled.pin = directory.pin;
   polled.gone = gone;

@@ -7,9 +7,9 @@
 
 namespace millrace::server::models {
 
-/// How names, datatypes, shapes and order of the inputs and outputs differ, as printable text: "input 'x' was
-/// FP32 [1,8], is INT8 [1,8]; output 'z' is new". Lists at most 8 differences and counts the rest. Empty if
-/// they are the same.
+/// Returns how names, datatypes, shapes and order of the inputs and outputs differ, as printable text: "input 'x' was
+/// FP32 [1,8], is INT8 [1,8]; output 'z' is new". Lists at most 8 differences and counts the rest. Returns an empty
+/// text if both signatures are the same.
 std::string signature_difference(const runtime::plan::ModelInfo& now, const runtime::plan::ModelInfo& next);
 
 }  // namespace millrace::server::models

@@ -17,7 +17,7 @@ constexpr std::array<std::pair<std::string_view, SwapPolicy>, 4> kPolicies = {{
     {"drain", SwapPolicy::kDrain},
 }};
 
-// A card that dies while it is being programmed comes up at the second try.
+// A card that fails while it is being programmed usually starts at the second attempt.
 constexpr int kTries = 2;
 
 std::vector<std::string> cards_of(runtime::pipeline::Pipeline& pipeline) {
@@ -61,7 +61,7 @@ std::shared_ptr<Model> Swapper::make(const std::string& name, const std::string&
 
 void Swapper::set_swapping(std::shared_ptr<Model> model) {
   const std::lock_guard lock(mutex_);
-  swapping_.swap(model);  // the caller destroys the former one, after the lock is released
+  swapping_.swap(model);  // the caller destroys the previous model after the lock is released
 }
 
 void Swapper::abandon(const Error& error) {
@@ -95,7 +95,7 @@ SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& n
   return result;
 }
 
-/// The first possible policy. Touches no card.
+/// Returns `policy`, or for kAuto the first policy that is possible. Touches no card.
 Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const NextVersion& next,
                                    SwapPolicy policy) {
   const std::uint32_t wanted = replicas_for(next.deployment->plan);
@@ -103,7 +103,7 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
     MILLRACE_TRY(source_.check(next.deployment, {}, wanted));
     return policy;
   }
-  // A lost version has no pipeline that serves, so there is nothing to wait for.
+  // A lost version has no running pipeline, so there is nothing to wait for.
   const bool lost = old->state() == ModelState::kUnavailable;
   const auto [there, before] = replica_count(old);
   if (policy == SwapPolicy::kRolling && before == 1)
@@ -145,7 +145,7 @@ Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_verified(cons
   return pipeline;
 }
 
-/// Opens all replicas, or none.
+/// Opens and verifies all replicas of the next version, or none.
 Result<std::shared_ptr<Model>> Swapper::open_replicas(const NextVersion& next, SwapResult& result) {
   const std::uint32_t wanted = replicas_for(next.deployment->plan);
   Pipelines replicas;
@@ -162,7 +162,7 @@ Result<std::shared_ptr<Model>> Swapper::open_replicas(const NextVersion& next, S
   return make(next.name, next.version, replicas, wanted);
 }
 
-/// Redirects requests from the old version to the next.
+/// Redirects requests from the old version to the next version.
 Status Swapper::take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next) {
   old->pipeline().hand_over(std::make_shared<SwapGate>(*old, next));
   return registry_.publish(std::move(next));
@@ -185,7 +185,7 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
   };
   Status up = come_up();
   for (int tries = 1; !up.ok() && tries < kTries; ++tries) {
-    if (up.error().code() == ErrorCode::kDoesNotFit) break;  // its outputs would differ again
+    if (up.error().code() == ErrorCode::kDoesNotFit) break;  // the outputs would differ again
     log::warning("models", "model '" + next.name + "' version '" + next.version +
                                "': " + up.error().message() + "; trying again");
     up = come_up();
@@ -200,11 +200,11 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
                                       "' did not come up again: " + back.error().message());
 }
 
-/// Opens `count` more replicas. If `stored` is given, each replica is verified before `take` gets it. Returns
-/// the first error; other replicas may have come up nevertheless.
+/// Opens `count` more replicas. If `stored` is not null, each replica is verified before it is passed to `take`.
+/// Returns the first error; other replicas may still have been passed to `take`.
 Status Swapper::open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
                            const std::function<void(std::shared_ptr<Pipeline>)>& take) {
-  std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next replicas get others
+  std::vector<std::shared_ptr<Pipeline>> refused;  // these keep their cards, so later replicas get others
   Status all;
   for (std::size_t i = 0; i < count; ++i) {
     auto opened = like.open_again();
@@ -255,7 +255,7 @@ Status Swapper::complete(const std::shared_ptr<Model>& serving) {
   const auto [there, wanted] = replica_count(serving);
   if (there >= wanted) return {};
   const auto pending = serving->pending_verification();
-  const StoredFrames nothing;  // the replica still computes warm-up frames
+  const StoredFrames nothing;  // without stored frames, the replica still computes warm-up frames
   MILLRACE_TRY(open_again(serving->pipeline(), wanted - there, pending != nullptr ? pending.get() : &nothing,
                           [&](std::shared_ptr<Pipeline> more) { serving->pipeline().add(std::move(more)); }));
   serving->set_pending_verification(nullptr);
@@ -265,7 +265,7 @@ Status Swapper::complete(const std::shared_ptr<Model>& serving) {
 Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
   auto& before = old->pipeline();
   const std::size_t wanted = before.size();
-  Pipelines first;               // replicas of the new version, while fewer than half of them are up
+  Pipelines first;               // new replicas, while fewer than half of them are up
   std::shared_ptr<Model> after;  // the new version, once half of its replicas are up
   const auto open_one = [&]() -> Status {
     MILLRACE_ASSIGN(auto opened, open_verified(next, 1, result));
@@ -293,7 +293,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
       roll_back(old, wanted, result);
       return opened;
     }
-    // The new version serves, and was verified: fewer replicas of it are better than going back.
+    // The new version serves and was verified. Serving with fewer replicas of it is better than rolling back.
     after->set_pending_verification(std::make_shared<const StoredFrames>(next.stored));
     result.missing = opened.error();
     log::warning("models", "model '" + next.name + "' version '" + next.version +
@@ -303,7 +303,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   return {};
 }
 
-/// Opens as many replicas of the old version again as were retired.
+/// Restarts as many replicas of the old version as were retired.
 void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, SwapResult& result) {
   auto& before = old->pipeline();
   result.rolled_back = true;

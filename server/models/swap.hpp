@@ -1,4 +1,4 @@
-// Replaces one version of a model by the next. README.md says what each policy does and what requests see.
+// Replaces one version of a model by the next. README.md explains what each policy does and what requests experience.
 #pragma once
 
 #include <chrono>
@@ -22,16 +22,16 @@ namespace millrace::server::models {
 enum class SwapPolicy { kAuto, kOverlap, kRolling, kDrain };
 
 std::string_view to_string(SwapPolicy policy);
-/// kInvalidInput names the policies there are.
+/// Parses a policy's name. Returns kInvalidInput, listing the valid names, for any other text.
 Result<SwapPolicy> parse_policy(std::string_view text);
 
-/// Opens pipelines: Pipeline::open() and check() on a cluster, or a test's fake.
+/// Opens pipelines with Pipeline::open() and Pipeline::check() on a cluster, or with a fake in tests.
 struct PipelineSource {
   using Deployment = std::shared_ptr<const runtime::plan::LoadedDeployment>;
-  /// Opens the first of `copies` pipelines and leaves cards for the others.
+  /// Opens the first of `copies` pipelines and leaves enough cards free for the other copies.
   std::function<Result<std::shared_ptr<runtime::pipeline::Pipeline>>(const Deployment&, std::uint32_t copies)>
       open;
-  /// Whether `copies` pipelines would open if the named cards were free too.
+  /// Checks whether `copies` pipelines could be opened if the cards in `also_free` were free too.
   std::function<Status(const Deployment&, const std::vector<std::string>& also_free, std::uint32_t copies)>
       check;
 };
@@ -39,11 +39,11 @@ struct PipelineSource {
 struct SwapOptions {
   std::uint32_t replicas = 0;               // 0: as many as the deployment was compiled for
   std::uint32_t waiting = 64;               // frames that may wait for a slot, or for the next version
-  std::chrono::milliseconds drain{60'000};  // for an old version to complete the frames it accepted
+  std::chrono::milliseconds drain{60'000};  // how long an old version may take to complete accepted frames
   VerifyOptions verify;
 };
 
-/// The version to serve.
+/// The version that will serve after the swap.
 struct NextVersion {
   std::string name, version;
   PipelineSource::Deployment deployment;
@@ -54,41 +54,42 @@ struct SwapResult {
   Status status;
   bool attempted = false;    // the swap touched cards
   bool rolled_back = false;  // the old version was stopped and serves again
-  bool lost = false;         // the old version was stopped and did not come up again; its frames are held
+  bool lost = false;         // the old version was stopped and failed to restart; its frames wait
   SwapPolicy used = SwapPolicy::kDrain;
-  std::uint64_t programmed = 0;  // cards
-  std::optional<Error> missing;  // why the version that serves lacks replicas
+  std::uint64_t programmed = 0;  // number of cards that were programmed
+  std::optional<Error> missing;  // why the serving version lacks replicas
 };
 
-/// One swap at a time, by one thread. All functions but replica_count() and abandon() wait for cards.
+/// Swaps one version at a time and must be used by one thread. All functions except replica_count() and abandon() wait
+/// for cards.
 class Swapper {
  public:
-  /// References must outlive it.
+  /// The referenced objects must outlive the swapper.
   Swapper(Registry& registry, metrics::Metrics& metrics, PipelineSource source, SwapOptions options);
 
-  /// Serves `next` in place of `old` (null: nothing served). If the swap fails, `old` serves on, unless the
-  /// result says `lost`.
+  /// Serves `next` in place of `old`; `old` is null if no version serves. If the swap fails, `old` keeps serving,
+  /// unless SwapResult::lost is set.
   SwapResult swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
 
-  /// Tries again to bring up a version that was lost. Replicas are verified first if the version has a
-  /// pending verification. Succeeds if some replicas come up; `missing` then says why the others did not.
+  /// Tries again to start a version that was lost. If the version has a pending verification, each replica is verified
+  /// first. Succeeds if at least one replica starts; `missing` then says why the other replicas did not.
   Status bring_back(const std::shared_ptr<Model>& old, std::optional<Error>& missing);
 
-  /// How many replicas the model has, and should have. Any thread.
+  /// The number of replicas that a model has, and the number that it should have. Any thread may call replica_count().
   struct ReplicaCount {
     std::uint32_t there = 1, wanted = 1;
   };
   static ReplicaCount replica_count(const std::shared_ptr<Model>& serving);
 
-  /// Tries again to bring up missing replicas, while the others serve. Each replica is verified before it
-  /// gets frames. Returns the error of the first that does not come up.
+  /// Tries again to start the missing replicas while the others keep serving. Each replica is verified before it gets
+  /// frames. Returns the error of the first replica that does not start.
   Status complete(const std::shared_ptr<Model>& serving);
 
-  /// Completes the frames the model accepted; later requests get 404.
+  /// Completes the frames that the model has accepted. Later requests for the model are answered with HTTP status 404.
   void unload(const std::shared_ptr<Model>& old);
 
-  /// For a process that ends without waiting for the swap: fails the requests that wait at a gate or in the
-  /// old version. The swap goes on. Any thread.
+  /// For a process that exits without waiting for the swap. Fails the requests that wait at a SwapGate or in the old
+  /// version. The swap itself continues. Any thread may call it.
   void abandon(const Error& error);
 
  private:
@@ -119,7 +120,7 @@ class Swapper {
   const SwapOptions options_;
 
   std::mutex mutex_;
-  std::shared_ptr<Model> swapping_;  // the old version during a swap or unload; protected by mutex_
+  std::shared_ptr<Model> swapping_;  // old version during a swap or unload; protected by mutex_
 };
 
 }  // namespace millrace::server::models

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::microseconds kSlotPoll{100};
 
-/// NumPy's type string of a datatype; empty where it has none.
+/// Returns NumPy's type string of a datatype, or an empty text if NumPy has no such type.
 std::string descr_of(const std::string& datatype) {
   const std::uint64_t bytes = runtime::plan::datatype_bytes(datatype);
   const std::string order = bytes == 1 ? "|" : "<";
@@ -50,7 +50,7 @@ Result<NpyArray> read_frames(const fs::path& file, const TensorSignature& signat
   return array;
 }
 
-/// As a model's own tensor, of one frame.
+/// The inputs and outputs of one frame, in the model's own datatypes.
 struct Buffers {
   std::vector<std::vector<std::byte>> inputs, outputs;
 
@@ -64,7 +64,7 @@ struct Buffers {
     for (auto& output : outputs) frame.outputs.emplace_back(output);
     frame.deadline = runtime::pipeline::Clock::now() + timeout;
     Status ran = pipeline.infer(frame);
-    // A replica has no queue, and the slot of the frame before becomes free a moment after its completion.
+    // A replica has no queue, and its frame slot becomes free only a moment after the previous frame completes.
     while (!ran.ok() && ran.error().code() == ErrorCode::kResourceExhausted) {
       std::this_thread::sleep_for(kSlotPoll);
       ran = pipeline.infer(frame);
