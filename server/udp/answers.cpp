@@ -41,11 +41,11 @@ void Answers::send(const Address& to, std::span<const Piece> pieces) {
 }
 
 void Answers::response(const Request& request, const wire::Nack* wanted) {
-  // Not on the stack, because initialising them would take longer than writing most responses.
+  // Kept per thread, not on the stack: initialising these arrays would take longer than writing most responses.
   thread_local std::array<Head, kBurst> heads;
   thread_local std::array<Piece, kBurst> pieces;
   wire::Layout layout;
-  // A response that needs over 65,535 fragments is refused before it is computed.
+  // A request whose response would need over 65,535 fragments was refused before it was computed.
   [[maybe_unused]] const bool fits = wire::make_layout(request.output_bytes, request.fragment_bytes, layout);
   assert(fits);
   wire::Header header = header_for(wire::Type::kRsp, request.peer, request.id, request.output_bytes);

@@ -1,4 +1,4 @@
-// Writes and signs what the server sends. Any thread.
+// Writes, signs and sends the server's datagrams. Any thread may call it.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@
 
 namespace millrace::server::udp {
 
-/// No bound on an answer's length: the client has proved that it receives at its address.
+/// Length limit for answers to clients that have proved that they receive at their address: no limit.
 inline constexpr std::size_t kTrusted = SIZE_MAX;
 
 class Answers {
  public:
   Answers(Sender& sender, Counters& counters) : sender_(sender), counters_(counters) {}
 
-  /// The first fragments of a completed request's response, or those that a NACK names; at most wire::kBurst.
+  /// Sends the first fragments of a completed request's response, or the fragments that the NACK `wanted` names. Sends
+  /// at most wire::kBurst fragments.
   void response(const Request& request, const wire::Nack* wanted = nullptr);
 
   void ack(const Peer& peer, std::uint64_t id);
   void nack(const Peer& peer, std::uint64_t id, const wire::Nack& nack);
   void busy(const Peer& peer, std::uint64_t id, wire::BusyReason reason, std::uint32_t retry_after_us);
 
-  // An answer longer than `limit` bytes is counted and not sent. The message of an ERR is cut to fit.
+  // An answer longer than `limit` bytes is not sent, only counted. error() shortens its message to fit.
   void error(const Peer& peer, std::uint64_t id, wire::ErrCode code, std::string_view message,
              std::size_t limit = kTrusted);
   void cookie(const Peer& peer, std::uint64_t id, const wire::CookieReply& reply,

@@ -8,7 +8,7 @@ void sample(const Counters& counters, metrics::Samples& samples) {
   for (std::size_t i = 0; i < kEvents.size(); ++i)
     samples.counter("millrace_udp_" + std::string(kEvents[i].name) + "_total", kEvents[i].help, {},
                     static_cast<double>(counters.get(static_cast<Event>(i))));
-  // `first` is the first kind that is a reason.
+  // Reports one sample per reason. `first` is the first value of the enumeration that is a reason.
   const auto by_reason = [&]<class Kind>(const char* metric, const char* help, const auto& names,
                                          Kind first) {
     for (auto i = static_cast<std::size_t>(first); i < names.size(); ++i)

@@ -1,4 +1,4 @@
-// The counters of the UDP listener. They only grow. Any thread.
+// The counters of the UDP listener, which only ever increase. Any thread may use them.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ namespace millrace::server::udp {
 
 /// Why a datagram was dropped without an answer, in addition to wire::Refusal.
 enum class Drop {
-  kTag,            // none, unknown key or wrong
-  kUnexpected,     // a type only servers send, or the server's direction bit
-  kBody,           // HELLO, NACK or PING body that contradicts itself
+  kTag,            // the tag is missing or wrong, or its key is unknown
+  kUnexpected,     // a datagram type or direction bit that only servers send
+  kBody,           // the body of a HELLO, NACK or PING contradicts itself
   kAmplification,  // the answer to an unproved address would be longer than the datagram
-  kUnasked,        // not fragment 0 of a request that is not being received
+  kUnasked,        // a later fragment of a request that is not being received
   kKernel,         // the kernel's queue was full (SO_RXQ_OVFL)
-  kSend,           // the kernel did not take the answer
+  kSend,           // the kernel refused to send the answer
 };
 inline constexpr std::array<std::string_view, 7> kDropNames = {
     "tag", "unexpected", "body", "amplification", "unasked", "kernel", "send"};
@@ -45,7 +45,7 @@ enum class Event {
   kEvicted,
 };
 
-/// An event's metric is millrace_udp_<name>_total.
+/// The name and help text of an event's metric. The metric is called millrace_udp_<name>_total.
 struct EventText {
   std::string_view name, help;
 };
@@ -67,7 +67,7 @@ inline constexpr std::array<EventText, 15> kEvents = {{
     {"evicted", "Kept responses given up for want of memory"},
 }};
 
-/// Counts by Event, Drop, wire::Refusal, wire::ErrCode and wire::BusyReason.
+/// One counter for each value of Event, Drop, wire::Refusal, wire::ErrCode and wire::BusyReason.
 class Counters {
  public:
   template <class Kind>
@@ -89,8 +89,8 @@ class Counters {
 };
 static_assert(kEvents.size() <= 16 && kDropNames.size() <= 16);
 
-/// Reports millrace_udp_dropped_datagrams_total{reason}, millrace_udp_errors_total{reason},
-/// millrace_udp_busy_total{reason}, and millrace_udp_<event>_total of each Event.
+/// Reports the metrics millrace_udp_dropped_datagrams_total{reason}, millrace_udp_errors_total{reason},
+/// millrace_udp_busy_total{reason}, and for each Event millrace_udp_<event>_total.
 void sample(const Counters& counters, metrics::Samples& samples);
 
 }  // namespace millrace::server::udp

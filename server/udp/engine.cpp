@@ -35,7 +35,8 @@ Engine::~Engine() {
   assert(in_flight() == 0);
 }
 
-// The hot path begins here: one datagram of a session that exists, no allocation until its answer is sent.
+// The hot path begins here. It handles one datagram of an existing session without allocating, until the answer is
+// sent.
 
 void Engine::receive(std::span<const std::byte> bytes, const Address& from, Clock::time_point now) {
   counters_.count(Event::kDatagramsReceived);
@@ -84,7 +85,7 @@ void Engine::on_request(const Arrival& a) {
   answer_new(a, *session, slot);
 }
 
-// The hot path goes on in engine_requests.cpp.
+// The hot path continues in engine_requests.cpp.
 
 void Engine::refuse(const Arrival& a, wire::ErrCode code, std::string_view message) {
   if (!a.first()) return counters_.count(Drop::kUnasked);
@@ -106,7 +107,7 @@ void Engine::on_nack(const Arrival& a) {
     sign_as_asked(*slot.request, a);
     return answers_.response(*slot.request, &nack);
   }
-  // Not answered yet, or refused: a client asks about that with fragment 0 of the request.
+  // There is no response to send again. The client learns the request's state by repeating fragment 0 of the request.
   counters_.count(Drop::kUnasked);
 }
 
@@ -179,8 +180,9 @@ Session* Engine::open(const Arrival& a, std::uint16_t fragment_bytes) {
   return opened;
 }
 
-/// Closes the session that is idle for longest, if it is idle for longer than a cookie is valid. Otherwise a
-/// delayed HELLO could open the session again with an empty window, and requests would be computed twice.
+/// Closes the session that has been idle longest, if it has been idle for longer than a cookie is valid. Closing it
+/// earlier would let a delayed HELLO open the session again with an empty window, and requests would be computed
+/// twice.
 bool Engine::make_place(Clock::time_point now) {
   Session* longest = nullptr;
   for (const auto& [key, session] : sessions_)

@@ -1,5 +1,5 @@
-// The protocol of README.md as a state machine without sockets or threads of its own. Datagrams and the time
-// go in, answers go out through a Sender, requests go to pipelines.
+// Implements the UDP protocol (README.md) as a state machine that has neither sockets nor threads. Callers pass in
+// datagrams and the current time. The engine sends answers through a Sender and submits requests to pipelines.
 //
 //   receive() -> tag -> session -> window -> assembly -> Pipeline::submit() -> completed() on a pipeline
 //   thread -> RSP
@@ -22,54 +22,54 @@ namespace millrace::server::udp {
 
 struct EngineOptions {
   std::uint32_t fragment_bytes =
-      wire::kDefaultFragmentBytes;  // longest payload of RSP fragments, 256 to 65,000
+      wire::kDefaultFragmentBytes;  // longest payload of a response fragment, 256 to 65,000
   std::uint32_t max_sessions = 1024;
-  std::uint32_t window = 64;         // requests of a session, 1 to 4,096
+  std::uint32_t window = 64;         // request ids that a session keeps, 1 to 4,096
   std::uint32_t max_receiving = 16;  // half-received requests of a session
   std::uint32_t max_requests = 4096;
   std::uint64_t max_buffer_bytes = 256U << 20U;
-  std::chrono::microseconds gap{1000};             // silence before a NACK
+  std::chrono::microseconds gap{1000};             // silence before the server sends a NACK
   std::chrono::milliseconds receive_timeout{500};  // silence before a half-received request is dropped
   std::chrono::milliseconds default_deadline{1000};
   std::chrono::milliseconds max_deadline{60000};
   std::chrono::seconds session_idle{300};
   std::chrono::seconds cookie_period{64};    // a cookie is valid for one to two periods
-  Clock::time_point (*now)() = &Clock::now;  // for completions
+  Clock::time_point (*now)() = &Clock::now;  // clock that times completed requests
 };
 
-/// Only the listener's thread calls functions, unless a comment says otherwise. Requests in flight point into
+/// Only the listener's thread may call these functions, unless a comment says otherwise. Requests in flight point to
 /// the engine, so it may be destroyed only when in_flight() is 0.
 class Engine {
  public:
-  /// `keys` is not null; `models`, `sender` and `counters` must outlive the engine.
+  /// `keys` must not be null. `models`, `sender` and `counters` must outlive the engine.
   Engine(const EngineOptions& options, std::shared_ptr<const wire::KeyRing> keys, ModelDirectory& models,
          Sender& sender, Counters& counters);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Takes one datagram. A request beyond a bound of the options is turned away with BUSY.
+  /// Processes one datagram. A request that exceeds a limit of the options is answered with BUSY.
   void receive(std::span<const std::byte> datagram, const Address& from, Clock::time_point now);
 
-  /// From now on datagrams must be signed with one of these keys. Answers to earlier requests are signed with
+  /// Requires datagrams to be signed with one of these keys from now on. Answers to earlier requests are signed with
   /// the keys of those requests.
   void use_keys(std::shared_ptr<const wire::KeyRing> keys) { keys_ = std::move(keys); }
 
-  /// Does what is due: sends NACKs, drops half-received requests, closes idle sessions, releases models. Must
-  /// be called at next_tick() at the latest; earlier calls are harmless.
+  /// Does the work that is due by `now`: sends NACKs, drops half-received requests, closes idle sessions and releases
+  /// models. Must be called at next_tick() at the latest; calling it earlier is harmless.
   void tick(Clock::time_point now);
   Clock::time_point next_tick() const { return next_tick_; }
 
-  /// From now on new requests get ERR unavailable; half-received ones may still be completed. Any thread.
+  /// Answers new requests with ERR unavailable from now on. Half-received requests may still be completed. Any thread.
   void drain() { draining_.store(true, std::memory_order_relaxed); }
 
-  /// Cancels the requests that wait in a pipeline's queue. Those on cards complete.
+  /// Cancels the requests that wait in a pipeline's queue. Requests that already run on cards complete.
   void cancel_waiting();
 
-  /// Requests in pipelines. Any thread.
+  /// Returns the number of requests in pipelines. Any thread.
   std::uint32_t in_flight() const { return in_flight_.load(std::memory_order_acquire); }
   bool is_receiving() const { return !receiving_.empty(); }
-  std::size_t receiving() const { return receiving_.size(); }  // linear
+  std::size_t receiving() const { return receiving_.size(); }  // takes linear time
   std::size_t sessions() const { return sessions_.size(); }
   std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   std::uint64_t epoch() const { return epoch_; }
@@ -85,7 +85,7 @@ class Engine {
     bool first() const { return datagram.header.frag_index == 0; }
   };
 
-  /// Cookies prove that a client receives datagrams at its address. The server keeps no state for them.
+  /// A cookie proves that a client receives datagrams at its address. The server stores nothing for a cookie.
   wire::Cookie cookie(const Arrival& a, Clock::time_point time) const;
   bool has_valid_cookie(const Arrival& a, const wire::Cookie& cookie) const;
 
@@ -127,19 +127,19 @@ class Engine {
   ModelDirectory& models_;
   Counters& counters_;
   Answers answers_;
-  wire::KeyRing cookie_secret_;  // another one in each engine
+  wire::KeyRing cookie_secret_;  // each engine has its own random secret
   std::uint64_t epoch_ = 0;
 
   std::vector<std::unique_ptr<Request>> requests_;
-  std::uint64_t buffer_bytes_ = 0;  // of all requests
+  std::uint64_t buffer_bytes_ = 0;  // total size of all requests' buffers
   std::unordered_map<SessionKey, std::unique_ptr<Session>, SessionKeyHash> sessions_;
-  RequestList free_, receiving_, kept_;  // kept_: answered, the oldest first
+  RequestList free_, receiving_, kept_;  // kept_: answered requests, the oldest first
   Clock::time_point next_tick_;
   Clock::time_point next_housekeeping_;
 
   std::atomic<bool> draining_{false};
   std::atomic<std::uint32_t> in_flight_{0};
-  std::atomic<Request*> done_{nullptr};  // stack of completed requests, for collect()
+  std::atomic<Request*> done_{nullptr};  // stack of completed requests, which collect() empties
 };
 
 }  // namespace millrace::server::udp

@@ -1,4 +1,4 @@
-// One request from its first fragment to its kept answer.
+// Handles a request from its first fragment until its answer is discarded.
 #include <algorithm>
 #include <cassert>
 #include <limits>
@@ -9,7 +9,7 @@ namespace millrace::server::udp {
 namespace {
 
 constexpr unsigned kMaxAsks = 3;
-constexpr std::chrono::milliseconds kLeastRetry{1}, kMostRetry{60'000};  // the times that BUSY names
+constexpr std::chrono::milliseconds kLeastRetry{1}, kMostRetry{60'000};  // bounds of a BUSY's delay
 
 constexpr std::string_view kReplaced = "this version was replaced: look the model up again with HELLO";
 
@@ -27,7 +27,7 @@ wire::ErrCode code_of(ErrorCode code) {
     case ErrorCode::kCancelled:
     case ErrorCode::kEnvironment:
       return wire::ErrCode::kUnavailable;
-    case ErrorCode::kNotFound:  // the version that the client named was replaced while the request waited
+    case ErrorCode::kNotFound:  // the named version was replaced while the request waited
       return wire::ErrCode::kGeneration;
     default:
       return wire::ErrCode::kInternal;
@@ -53,7 +53,7 @@ std::string_view message_of(wire::ErrCode code) {
 
 }  // namespace
 
-// The hot path goes on here.
+// The hot path continues here.
 
 void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
   if (draining_.load(std::memory_order_relaxed))
@@ -77,12 +77,13 @@ void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
 
   wire::Layout layout;
   [[maybe_unused]] const bool sound = wire::layout_of(h, a.datagram.payload.size(), layout);
-  assert(sound);  // parse() has refused anything else
+  assert(sound);  // parse() has refused all other datagrams
   if (Request* r = start(a, session, slot, std::move(model), layout)) add_fragment(a, *r);
 }
 
-/// Like Retry-After over HTTP: when the pipeline will have computed the waiting frames. Half-received
-/// requests wait for their clients, not for the pipeline.
+/// Returns the time until the pipeline will have computed the waiting frames, like Retry-After over HTTP. For
+/// kReceiving, returns the shortest delay, because half-received requests wait for their clients, not for the
+/// pipeline.
 std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason reason) const {
   const bool receiving = reason == wire::BusyReason::kReceiving;
   const std::chrono::microseconds wait(receiving ? std::chrono::milliseconds(0)
@@ -90,8 +91,8 @@ std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason 
   return microseconds(std::clamp<std::chrono::nanoseconds>(wait, kLeastRetry, kMostRetry));
 }
 
-/// A request, in no list, with buffers for the model. At a bound, ends the oldest kept request; null if none is
-/// kept.
+/// Returns a request that is in no list and has buffers for the model. If a limit is reached, discards the oldest kept
+/// answer. Returns null if no answer is kept.
 Request* Engine::take_request(const ServedModel& model) {
   while (true) {
     if (free_.empty() && requests_.size() < options_.max_requests)
@@ -107,12 +108,13 @@ Request* Engine::take_request(const ServedModel& model) {
   }
 }
 
-/// Gives a free request buffers for the model. False if the bound on the memory of all buffers forbids it.
+/// Allocates a free request's buffers for the model. Returns false if the limit for the memory of all buffers forbids
+/// it.
 bool Engine::reserve_buffers(Request& r, const ServedModel& model) {
   const std::size_t after = std::max<std::size_t>(r.input.size(), model.input_bytes) +
                             std::max<std::size_t>(r.output.size(), model.output_bytes);
   if (buffer_bytes_ - r.buffer_bytes() + after > options_.max_buffer_bytes) {
-    // Release idle buffers before any request is evicted.
+    // Release the buffers of free requests before a kept answer is discarded.
     for (Request& idle : free_) {
       buffer_bytes_ -= idle.buffer_bytes();
       idle.input = std::vector<std::byte>();
@@ -127,7 +129,7 @@ bool Engine::reserve_buffers(Request& r, const ServedModel& model) {
   return true;
 }
 
-/// Starts to receive a request, and gives it the slot. Answers BUSY if a bound is reached.
+/// Starts to receive a request and assigns the slot to it. Answers BUSY if a limit is reached.
 Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                        const wire::Layout& layout) {
   const auto busy = [&](wire::BusyReason reason) -> Request* {
@@ -222,7 +224,7 @@ void Engine::submit(Request& r, Clock::time_point now) {
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   model.begun();
   const Status taken = model.submit(r.frame, r.passage);
-  if (taken.ok()) return counters_.count(Event::kRequests);  // `r` may be answered already
+  if (taken.ok()) return counters_.count(Event::kRequests);  // `r` may already have been answered
   const ErrorCode refusal = taken.error().code();
   in_flight_.fetch_sub(1, std::memory_order_release);
   --r.session->in_flight;
@@ -238,7 +240,7 @@ void Engine::completed(runtime::pipeline::Frame&, void* context) {
   r.engine->finish(r);
 }
 
-/// Runs on a pipeline thread, which owns the request until it is pushed onto done_.
+/// Stores the answer. Runs on a pipeline thread, which owns the request until it is pushed onto done_.
 void Engine::finish(Request& r) {
   const std::chrono::nanoseconds time = options_.now() - r.whole;
   if (r.frame.status.ok()) {
@@ -267,7 +269,7 @@ void Engine::finish(Request& r) {
 
 // The hot path ends here.
 
-/// Takes completed requests over from the pipeline threads.
+/// Takes completed requests back from the pipeline threads.
 void Engine::collect() {
   if (done_.load(std::memory_order_relaxed) == nullptr) return;
   Request* r = done_.exchange(nullptr, std::memory_order_acquire);
@@ -275,7 +277,7 @@ void Engine::collect() {
     Request* const next = r->next_done;
     --r->session->in_flight;
     r->state = Request::State::kCompleted;
-    r->model.reset();  // here, because a pipeline's own thread must not destroy the pipeline
+    r->model.reset();  // a pipeline's own thread must not destroy the pipeline
     r->passage = {};
     if (r->error)
       end(*r, *r->error);
@@ -301,14 +303,14 @@ void Engine::answer_known(const Arrival& a, Slot& slot) {
   answers_.response(*slot.request);
 }
 
-/// Signs further answers with the client's current keys. No pipeline may hold the request.
+/// Signs further answers with the client's current keys. The request must not be in a pipeline.
 void Engine::sign_as_asked(Request& r, const Arrival& a) {
   if (r.peer.keys == a.peer.keys) return;
   r.keys = keys_;
   r.peer.keys = keys_.get();
 }
 
-/// Asks for missing fragments. After kMaxAsks times without progress, waits for the client.
+/// Asks for missing fragments. After kMaxAsks requests without a new fragment, waits for the client to send.
 void Engine::ask(Request& r, Clock::time_point now) {
   r.next_ask = r.expires;
   if (r.asks >= kMaxAsks) return;
@@ -321,21 +323,21 @@ void Engine::ask(Request& r, Clock::time_point now) {
   next_tick_ = std::min(next_tick_, r.next_ask);
 }
 
-/// give_up() for a request that was never submitted to a pipeline.
+/// Ends a half-received request like give_up(), and counts it as refused by the model.
 void Engine::reject(Request& r, wire::ErrCode code) {
   r.model->refused(code == wire::ErrCode::kDeadline ? ErrorCode::kDeadlineExceeded
                                                     : ErrorCode::kInvalidInput);
   give_up(r, code);
 }
 
-/// Ends a request that no pipeline holds with an ERR.
+/// Ends a request that is not in a pipeline and answers it with an ERR.
 void Engine::give_up(Request& r, wire::ErrCode code) {
   answers_.error(r.peer, r.id, code, message_of(code));
   end(r, code);
 }
 
-/// Ends a request that no pipeline holds. Its window keeps `error` and sends it again to a client that repeats
-/// the request; kNoError: the request counts as never seen.
+/// Ends a request that is not in a pipeline. The session's window keeps `error` and sends it again if the client
+/// repeats the request. With kNoError, the request counts as never seen.
 void Engine::end(Request& r, wire::ErrCode error) {
   if (r.state == Request::State::kReceiving) --r.session->receiving;
   Slot& slot = r.session->window.slot(r.id);
@@ -349,7 +351,7 @@ void Engine::end(Request& r, wire::ErrCode error) {
   free_.push_back(r);
 }
 
-/// Frees the slot for another id. False if its request is still being computed.
+/// Frees the slot for another id. Returns false if the slot's request is still being computed.
 bool Engine::release(Slot& slot) {
   if (slot.request == nullptr) return true;
   if (slot.request->state == Request::State::kInFlight) return false;

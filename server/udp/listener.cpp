@@ -67,7 +67,7 @@ void Listener::run() {
     }
     if (!std::exchange(timed, false)) now = Clock::now();
     if (now >= engine_->next_tick()) engine_->tick(now);
-    // Without half-received requests nothing is due before the socket's own timeout.
+    // Unless requests are half-received, nothing is due before the socket's own timeout.
     const auto limit =
         !engine_->is_receiving() ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
     socket_->receive(limit, engine_->is_receiving(),

@@ -1,4 +1,4 @@
-// The UDP listener: a socket, a thread, and the engine between them.
+// The UDP listener: a socket, and a thread that passes datagrams between the socket and the engine.
 #pragma once
 
 #include <atomic>
@@ -22,49 +22,51 @@ namespace millrace::server::udp {
 struct ListenerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;              // 0: the system chooses
-  bool allow_unauthenticated = false;  // an address other machines reach, without keys
+  bool allow_unauthenticated = false;  // allow addresses that other machines reach, without keys
   EngineOptions engine;
 };
 
 class Listener {
  public:
-  /// The errors of bind() that need no network: an open address without keys, an unknown host.
+  /// Returns those errors of bind() that can be detected without a network: an address that other machines reach but
+  /// no keys, or an unknown host.
   static Status check(const ListenerOptions& options, const wire::KeyRing& keys);
 
-  /// Binds the address; datagrams wait in the socket until serve(). Only the listener's thread calls
-  /// `models`, which must outlive the listener. kInvalidInput for an open address without keys; kEnvironment
-  /// if the address cannot be bound.
+  /// Binds the address. Datagrams wait in the socket until serve() is called. Only the listener's thread calls
+  /// `models`, which must outlive the listener. Returns kInvalidInput if other machines reach the address but there
+  /// are no keys, and kEnvironment if the address cannot be bound.
   static Result<std::unique_ptr<Listener>> bind(const ListenerOptions& options, wire::KeyRing keys,
                                                 ModelDirectory& models);
 
-  /// stop(0). Waits for requests in pipelines, which use memory of the listener. Stop pipelines that may
-  /// never complete first.
+  /// Calls stop(0). Waits for requests in pipelines, because they use the listener's memory. A pipeline that may never
+  /// complete must be stopped first.
   ~Listener() { stop(std::chrono::milliseconds(0)); }
 
-  /// Starts the thread. Once.
+  /// Starts the listener's thread. Must be called only once.
   void serve();
 
-  /// "127.0.0.1:43211".
+  /// Returns the bound address, such as "127.0.0.1:43211".
   std::string address() const { return to_string(socket_->local()); }
   std::uint16_t port() const { return socket_->local().port(); }
   const Counters& counters() const { return counters_; }
 
-  /// Within 50 ms clients must sign with one of these keys. Answers to earlier requests are signed with the
-  /// keys of those requests. kInvalidInput, and nothing changes, if an open address would be without keys.
-  /// Any thread.
+  /// Within 50 ms, requires clients to sign with one of these keys. Answers to earlier requests are signed with the
+  /// keys of those requests. Returns kInvalidInput and changes nothing if there are no keys but other machines reach
+  /// the address. Any thread.
   Status replace_keys(wire::KeyRing keys);
 
-  /// Whether clients must sign with exactly these keys now. Any thread.
+  /// Whether `keys` are exactly the keys that clients must sign with now. Any thread.
   bool has_keys(const wire::KeyRing& keys) const;
 
-  /// From now on new requests get ERR unavailable; accepted ones are answered. Any thread.
+  /// Answers new requests with ERR unavailable from now on. Accepted requests are still answered. Any thread.
   void begin_drain() { engine_->drain(); }
 
-  /// True if no request is being received or computed. Any thread.
+  /// Returns true if no request is being received or computed. Any thread.
   bool idle() const { return engine_->in_flight() == 0 && !receiving_.load(std::memory_order_relaxed); }
 
-  /// Answers accepted requests for at most `bound`, then cancels those that wait for a slot (ERR unavailable)
-  /// and ends the thread. True if all were answered within the bound. Idempotent. Any thread.
+  /// Answers accepted requests for at most `bound`, then cancels those that still wait for a frame slot (ERR
+  /// unavailable) and ends the thread. Returns true if all requests were answered in time. May be called again. Any
+  /// thread.
   bool stop(std::chrono::milliseconds bound);
 
  private:
@@ -80,7 +82,7 @@ class Listener {
 
   mutable std::mutex keys_mutex_;              // protects keys_
   std::shared_ptr<const wire::KeyRing> keys_;  // the latest keys
-  std::atomic<bool> new_keys_{false};          // the engine does not use them yet
+  std::atomic<bool> new_keys_{false};          // the engine does not use the latest keys yet
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> receiving_{false};

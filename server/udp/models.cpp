@@ -13,7 +13,7 @@ namespace {
 
 using runtime::plan::TensorSignature;
 
-constexpr std::size_t kMaxHandles = 65535;  // a handle has sixteen bits for the index
+constexpr std::size_t kMaxHandles = 65535;  // a handle has 16 bits for the index
 
 std::uint16_t random_generation() {
   std::array<std::byte, 2> bytes;
@@ -21,14 +21,14 @@ std::uint16_t random_generation() {
   return wire::load<std::uint16_t>(bytes, 0);
 }
 
-/// Stores each tensor's size and description, and the sum of the sizes.
+/// Stores each tensor's size and description, and the total of the sizes.
 Status measure(const std::vector<TensorSignature>& tensors, std::vector<std::uint32_t>& each,
                std::uint32_t& total, std::vector<wire::TensorDescription>& described) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t sum = 0;
   for (const TensorSignature& tensor : tensors) {
     auto& shape = described.emplace_back(wire::TensorDescription{tensor.name, tensor.datatype, {}}).shape;
-    std::uint64_t bytes = wire::datatype_bytes(tensor.datatype);  // 0: no fixed size, or too large a one
+    std::uint64_t bytes = wire::datatype_bytes(tensor.datatype);  // 0: size not fixed, or too large
     for (const std::int64_t n : tensor.shape) {
       const auto elements = static_cast<std::uint64_t>(n);
       bytes = n <= 0 || bytes > kMost / elements ? 0 : bytes * elements;

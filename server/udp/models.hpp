@@ -1,4 +1,4 @@
-// The models that the UDP engine serves, by handle and by name.
+// The models that the UDP engine serves. Clients name them by handle or by name.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,13 @@
 
 namespace millrace::server::udp {
 
-/// One loaded model version under one handle, with sizes and signature computed once. Requests hold it
-/// through a shared_ptr until they are answered; the pipeline must live as long.
+/// A loaded model version under one handle, with its sizes and signature computed in advance. Requests hold it through
+/// a shared_ptr until they are answered; the pipeline must live that long too.
 class ServedModel {
  public:
-  /// `handle` is not 0. `model`, if there is one, has `pipeline`, and its requests are counted; `newest`: the
-  /// handle means the newest version. kUnsupported, naming the tensor, if a tensor has no fixed size, or all
-  /// inputs (outputs) together have 4 GiB or more.
+  /// `handle` must not be 0. If `model` is not null, it owns `pipeline`, and its requests are counted. `newest` says
+  /// that the handle means the newest version. Returns kUnsupported, naming the tensor, if a tensor has no fixed size,
+  /// or if all inputs or all outputs together have 4 GiB or more.
   static Result<std::shared_ptr<ServedModel>> make(std::uint32_t handle,
                                                    runtime::pipeline::Pipeline& pipeline,
                                                    std::shared_ptr<models::Model> model = nullptr,
@@ -34,18 +34,18 @@ class ServedModel {
   runtime::pipeline::Pipeline& pipeline;
   std::vector<std::uint32_t> inputs, outputs;  // bytes of each tensor
   std::uint32_t input_bytes = 0, output_bytes = 0;
-  std::vector<std::byte> signature;  // as COOKIE carries it
+  std::vector<std::byte> signature;  // encoded as in a COOKIE datagram
 
-  /// As Pipeline::submit(). If the handle means the newest version, a version that replaces this one may
-  /// compute the waiting frame; `passage`, which must live until on_complete, then names it.
+  /// Submits a frame like Pipeline::submit(). If the handle means the newest version, a later version may compute the
+  /// frame while it waits; `passage` then names that version. `passage` must live until on_complete is called.
   Status submit(runtime::pipeline::Frame& frame, models::Passage& passage) const {
     if (model_ == nullptr) return pipeline.submit(frame);
     passage = {model_, newest_};
     return model_->submit(frame, passage);
   }
 
-  // For statistics; any thread. Every submitted request calls begun(), then succeeded() or failed() with its
-  // passage, or not_taken() if submit() failed. Any other request calls only refused().
+  // For statistics; any thread. Every submitted request calls begun(), and then passes its passage to succeeded() or
+  // failed(), or to not_taken() if submit() failed. A request that was never submitted calls only refused().
   void begun() const {
     if (model_) model_->begun();
   }
@@ -74,7 +74,7 @@ class ServedModel {
   const bool newest_;
 };
 
-/// The models served now. Called by the listener's thread only.
+/// Finds the models that are served now. Only the listener's thread calls it.
 class ModelDirectory {
  public:
   enum class Outcome { kFound, kUnknown, kStale };  // kStale: the version was replaced
@@ -82,26 +82,26 @@ class ModelDirectory {
 
   virtual Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) = 0;
 
-  /// The newest version if `version` is empty; null if there is none.
+  /// Finds a model version, or the newest version if `version` is empty. Returns null if there is none.
   virtual std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view version) = 0;
 
   /// Whether a version that by_name() does not find is being loaded.
   virtual bool loading(std::string_view, std::string_view) { return false; }
 
-  /// Called periodically, even without requests, so that replaced models are released.
+  /// Releases replaced models. Called periodically, even without requests.
   virtual void refresh() {}
 };
 
-/// A handle is an index into a table and a generation. Each model version has a table row, and so has the
-/// newest version of each model. Publishing a version again increments its row's generation, and so does a
-/// new newest version. A row keeps its name after its version is gone. Once there are kKeptHandles rows, a
-/// new name takes the row whose version was withdrawn first. Generations start at a random number, so handles
-/// from before a restart are invalid.
+/// Assigns handles to the models of a registry. A handle consists of an index into a table and a generation. The table
+/// has a row for each model version and one for the newest version of each model. A row's generation is incremented
+/// when the version is published again, or when another version becomes the newest. A row keeps its name after its
+/// version is gone. Once there are kKeptHandles rows, a new name takes over the row of the version that was withdrawn
+/// first. Generations start at a random number, so handles from before a restart are invalid.
 class RegistryDirectory final : public ModelDirectory {
  public:
   static constexpr std::size_t kKeptHandles = 1'024;
 
-  /// Whether a version of a model (any version if empty) is being loaded.
+  /// Whether a version of the model is being loaded; an empty version means any version.
   using Loading = std::function<bool(std::string_view model, std::string_view version)>;
 
   /// `registry` and everything `loading` refers to must outlive the directory.
@@ -118,9 +118,9 @@ class RegistryDirectory final : public ModelDirectory {
   struct Handle {
     std::string name, version;  // empty version: the newest
     std::uint16_t generation = 0;
-    std::shared_ptr<ServedModel> served;   // null: not served now, or not servable over UDP
+    std::shared_ptr<ServedModel> served;   // null: not served now, or UDP cannot serve it
     const models::Model* model = nullptr;  // the model behind `served`
-    std::uint64_t left = 0;                // when the version was withdrawn, as a sequence number
+    std::uint64_t left = 0;                // sequence number of the version's withdrawal
   };
 
   void rebuild(const models::Snapshot& snapshot);
@@ -130,7 +130,7 @@ class RegistryDirectory final : public ModelDirectory {
   const models::Registry& registry_;
   const Loading loading_;
   models::Registry::View view_;
-  const models::Snapshot* built_from_ = nullptr;  // kept alive by the view, so its address is unique
+  const models::Snapshot* built_from_ = nullptr;  // view_ keeps it alive, so the address is unique
   const std::uint16_t first_generation_;
   std::vector<Handle> handles_;
   std::uint64_t withdrawals_ = 0;

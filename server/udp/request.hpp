@@ -1,5 +1,5 @@
-// Requests, from the first fragment until the answer is no longer kept; and sessions, each with the
-// at-most-once window of its newest request ids.
+// A Request exists from a request's first fragment until its answer is discarded. A Session belongs to one client and
+// has a window of its newest request ids, so that each request is computed at most once.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -22,47 +22,48 @@ using runtime::pipeline::Clock;
 class Engine;
 struct Session;
 
-/// The client to answer, and the key to sign with.
+/// The client to answer, and the key that signs answers to it.
 struct Peer {
   Address address;
   std::uint64_t client_id = 0;
   std::uint8_t key_id = 0;
-  const wire::KeyRing* keys = nullptr;  // has key_id where that is not 0
+  const wire::KeyRing* keys = nullptr;  // contains key_id unless key_id is 0
 };
 
-/// A request is in one list: free, being received, or answered and kept. In a pipeline it is in none.
+/// Links a request into one of the lists of free, half-received, and answered requests. While a pipeline computes the
+/// request, it is in no list.
 using RequestHook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
 struct Request : RequestHook {
   enum class State : std::uint8_t { kFree, kReceiving, kInFlight, kCompleted };
 
-  // Written by the listener's thread. While the request is kInFlight, a pipeline thread writes the answer
-  // (error, time_us, output) and returns the request through the engine's done_.
+  // The listener's thread writes these fields. While `state` is kInFlight, a pipeline thread instead writes the answer
+  // (error, time_us, output) and returns the request through Engine::done_.
   State state = State::kFree;
   Engine* engine = nullptr;
   Session* session = nullptr;
   Peer peer;
   std::shared_ptr<const wire::KeyRing> keys;  // keeps peer.keys alive
   std::uint64_t id = 0;
-  std::uint16_t fragment_bytes = 0;  // of the response
+  std::uint16_t fragment_bytes = 0;  // payload size of the response's fragments
   std::shared_ptr<ServedModel> model;
   models::Passage passage;
   std::uint32_t handle = 0;
-  std::vector<std::byte> input, output;  // at least as long as the model needs; they only grow
+  std::vector<std::byte> input, output;  // at least as large as the model needs; never shrink
   wire::Assembly assembly;
   runtime::pipeline::Frame frame;
-  std::optional<wire::ErrCode> error;  // sent instead of a response; kNoError: a BUSY was sent
+  std::optional<wire::ErrCode> error;  // sent instead of a response; kNoError: BUSY was sent
   std::uint32_t output_bytes = 0;
   std::uint32_t time_us = 0;
 
-  Clock::time_point whole;     // when the last fragment came
-  Clock::time_point next_ask;  // NACK due
-  Clock::time_point expires;   // dropped if not complete by then
+  Clock::time_point whole;     // when the last fragment arrived
+  Clock::time_point next_ask;  // when the next NACK is due
+  Clock::time_point expires;   // when an incomplete request is dropped
   std::chrono::nanoseconds ask_interval{0};
-  unsigned asks = 0;  // NACKs since the last new fragment
+  unsigned asks = 0;  // NACKs sent since the last new fragment
 
-  Request* next_done = nullptr;  // in the stack of completed ones
+  Request* next_done = nullptr;  // next in Engine::done_, the stack of completed requests
 
   std::size_t buffer_bytes() const { return input.size() + output.size(); }
   std::span<const std::byte> response() const { return std::span(output).first(output_bytes); }
@@ -70,29 +71,29 @@ struct Request : RequestHook {
 
 using RequestList = boost::intrusive::list<Request, boost::intrusive::constant_time_size<false>>;
 
-/// The state of a session's newest request ids.
+/// The states of a session's newest request ids.
 class Window {
  public:
   struct Slot {
     std::uint64_t id = 0;
-    Request* request = nullptr;  // being received, computed or kept
-    /// If `request` is null: the ERR that the request was answered with; kStale if its response is no longer
-    /// kept; kNoError if it was never seen, or refused with BUSY.
+    Request* request = nullptr;  // null unless the request is being received, computed or kept
+    /// Meaningful if `request` is null: the ERR code that answered the request. kStale: its response has been
+    /// discarded. kNoError: the request was never seen, or was refused with BUSY.
     wire::ErrCode error = wire::kNoError;
   };
 
-  /// Ids at or below `floor` are stale from the start.
+  /// Request ids up to and including `floor` are stale from the start.
   Window(std::uint32_t size, std::uint64_t floor) : slots_(size), floor_(floor), newest_(floor) {}
 
   bool stale(std::uint64_t id) const {
     return id <= floor_ || (newest_ >= slots_.size() && id <= newest_ - slots_.size());
   }
 
-  /// The slot of an id that is not stale. If slot.id differs, the slot holds the state of an id at least
-  /// `size` older, which must be released before the new id is taken.
+  /// Returns the slot of an id that is not stale. If slot.id differs from `id`, the slot still describes an id that is
+  /// older by at least the window's size. That older id must be released before the new id uses the slot.
   Slot& slot(std::uint64_t id) { return slots_[id % slots_.size()]; }
 
-  /// Gives the released slot to a request that is being received.
+  /// Assigns the released slot to a request that is being received.
   void take(Slot& slot, std::uint64_t id, Request* request) {
     slot = Slot{id, request};
     if (id > newest_) newest_ = id;
@@ -128,7 +129,7 @@ struct Session {
   std::uint16_t fragment_bytes;
   Clock::time_point last_seen;
   std::uint32_t receiving = 0;
-  std::uint32_t in_flight = 0;  // not collected yet; a session with any is not closed
+  std::uint32_t in_flight = 0;  // requests not collected yet; if any, the session stays open
 };
 
 }  // namespace millrace::server::udp

@@ -1,4 +1,4 @@
-// The addresses of clients, and the interface that sends datagrams to them: the socket, or a test's fake.
+// Addresses of clients, and the interface that sends datagrams to them. A socket or, in tests, a fake implements it.
 #pragma once
 
 #include <netinet/in.h>
@@ -11,8 +11,8 @@
 
 namespace millrace::server::udp {
 
-/// An address as the system has it: a sockaddr_in6, or a sockaddr_in followed by zeros. Both have the family
-/// and the port in the same bytes.
+/// A client's address as the system stores it: a sockaddr_in6, or a sockaddr_in followed by zero bytes. In both
+/// structs the family and the port have the same offsets.
 struct Address {
   sockaddr_in6 system{};
 
@@ -20,13 +20,13 @@ struct Address {
   std::uint16_t port() const { return ntohs(system.sin6_port); }
   void set_port(std::uint16_t port) { system.sin6_port = htons(port); }
 
-  /// The bytes of the IP address, in network order.
+  /// Returns the bytes of the IP address, in network order.
   std::span<const std::byte> ip() const {
     const auto all = std::as_bytes(std::span(&system, 1));
     return is_v6() ? all.subspan(offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr))
                    : all.subspan(offsetof(sockaddr_in, sin_addr), sizeof(in_addr));
   }
-  /// Whether only this machine reaches the address.
+  /// Whether only this machine can reach the address.
   bool is_loopback() const {
     return is_v6() ? IN6_IS_ADDR_LOOPBACK(&system.sin6_addr) : ip().front() == std::byte{127};
   }
@@ -35,9 +35,9 @@ struct Address {
   }
 };
 
-/// The client whose turns in a queue the datagram uses. All client ids of another machine (an IPv4 address,
-/// an IPv6 /64) share its turns, as over HTTP, so nobody gains by using more ids. On this machine each client
-/// id has its own.
+/// Identifies the client whose share of a queue the datagram uses; clients with different shares take turns. All
+/// client ids of another machine (an IPv4 address or an IPv6 /64 network) have one share, as over HTTP, so nobody
+/// gains by using more ids. On this machine, each client id has a share of its own.
 inline std::uint64_t share_of(const Address& from, std::uint64_t client_id) {
   if (from.is_loopback()) return client_id;
   std::uint64_t network = 0;
@@ -50,7 +50,7 @@ inline std::uint64_t share_of(const Address& from, std::uint64_t client_id) {
 
 struct AddressHash {
   std::size_t operator()(const Address& a) const {
-    std::array<std::uint64_t, 3> words;  // without the last word of a sockaddr_in6, its scope
+    std::array<std::uint64_t, 3> words;  // all of sockaddr_in6 except its scope
     std::memcpy(words.data(), &a.system, sizeof words);
     std::uint64_t mixed = words[0] ^ (words[1] * 0x9E3779B97F4A7C15U) ^ (words[2] << 32U | words[2] >> 32U);
     mixed ^= mixed >> 29U;
@@ -58,7 +58,7 @@ struct AddressHash {
   }
 };
 
-/// One datagram: the head (header and tag), then the payload.
+/// One datagram to send: the head (header and tag), then the payload.
 struct Piece {
   std::span<const std::byte> head;
   std::span<const std::byte> payload;
@@ -69,8 +69,8 @@ class Sender {
  public:
   virtual ~Sender() = default;
 
-  /// Sends all pieces to `to`, in order. A piece that the kernel does not take at once is lost, as any
-  /// datagram may be. The bytes may be freed afterwards. Any thread; never blocks.
+  /// Sends all pieces to `to`, in order. A piece that the kernel does not accept at once is lost, as any datagram may
+  /// be. The bytes may be freed once send() returns. Any thread may call it; it never blocks.
   virtual void send(const Address& to, std::span<const Piece> pieces) = 0;
 };
 

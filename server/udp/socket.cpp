@@ -24,7 +24,7 @@ Error system_error(const std::string& what) {
   return Error(ErrorCode::kEnvironment, what + ": " + std::strerror(errno));
 }
 
-constexpr int kBufferBytes = 4 << 20;  // asked of the kernel, which may give less (net.core.rmem_max)
+constexpr int kBufferBytes = 4 << 20;  // requested; the kernel may grant less (net.core.rmem_max)
 constexpr std::uint32_t kLookAgain = 16;
 
 }  // namespace
@@ -36,7 +36,7 @@ std::string to_string(const Address& a) {
   return (a.is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(a.port());
 }
 
-/// Room for kBatch datagrams of any length.
+/// Buffers for kBatch datagrams of any length.
 struct Socket::Batch {
   static constexpr std::size_t kRoom = 65536;
   static constexpr std::size_t kControl = 64;
@@ -96,7 +96,7 @@ Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint1
   setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
   setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kBufferBytes, sizeof kBufferBytes);
   setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
-  // With this timeout a receive needs no second system call to wait.
+  // With this timeout, receiving needs no second system call to wait.
   const timeval poll{0, std::chrono::microseconds(kPoll).count()};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &poll, sizeof poll);
 
@@ -118,7 +118,7 @@ std::size_t Socket::fetch(std::chrono::nanoseconds limit, bool more) {
     pollfd wait{fd_, POLLIN, 0};
     if (ppoll(&wait, 1, &time, nullptr) <= 0) return 0;
   }
-  // Looking for a second datagram costs a tenth of receiving one, so look rarely while they come one by one.
+  // Checking for a second datagram costs a tenth of receiving one, so check rarely while datagrams come one by one.
   int count = 0;
   if (more || alone_ % kLookAgain == 0) {
     count = recvmmsg(fd_, batch_->messages.data(), kBatch, MSG_WAITFORONE, nullptr);
@@ -138,7 +138,7 @@ std::size_t Socket::fetch(std::chrono::nanoseconds limit, bool more) {
       counters_.count(Drop::kKernel, dropped - dropped_);
       dropped_ = dropped;
     }
-    // The kernel overwrote these lengths; restore them for the next call.
+    // The kernel overwrote these lengths, so restore them for the next call.
     m.msg_namelen = sizeof(Address);
     m.msg_controllen = Batch::kControl;
   }
@@ -161,7 +161,7 @@ void Socket::send(const Address& to, std::span<const Piece> pieces) {
   while (!pieces.empty()) {
     const std::size_t count = std::min(pieces.size(), kChunk);
     for (std::size_t i = 0; i < count; ++i) {
-      // sendmsg() does not write through these; its type cannot say so.
+      // sendmsg() does not write to these buffers, although its parameter type would allow it to.
       parts[i][0] = {const_cast<std::byte*>(pieces[i].head.data()), pieces[i].head.size()};
       parts[i][1] = {const_cast<std::byte*>(pieces[i].payload.data()), pieces[i].payload.size()};
       messages[i] = {};

@@ -1,4 +1,4 @@
-// A bound UDP socket that receives and sends many datagrams a system call.
+// A bound UDP socket that can receive or send many datagrams with one system call.
 #pragma once
 
 #include <chrono>
@@ -14,24 +14,24 @@
 
 namespace millrace::server::udp {
 
-/// "127.0.0.1:8001", "[::1]:8001".
+/// Returns address and port, such as "127.0.0.1:8001" or "[::1]:8001".
 std::string to_string(const Address& address);
 
 class Socket final : public Sender {
  public:
-  /// `host`: a numeric address ("127.0.0.1", "[::1]") or a name. kEnvironment, naming the address, if it does
-  /// not resolve, is in use or not permitted. `counters` must outlive the socket.
+  /// Opens a socket bound to `host`, a numeric address ("127.0.0.1", "[::1]") or a host name. Returns kEnvironment,
+  /// naming the address, if it does not resolve, is in use or is not permitted. `counters` must outlive the socket.
   static Result<std::unique_ptr<Socket>> open(const std::string& host, std::uint16_t port,
                                               Counters& counters);
-  /// What open() would bind to.
+  /// Returns the address that open() would bind to.
   static Result<Address> resolve(const std::string& host, std::uint16_t port);
   ~Socket() override;
 
   const Address& local() const { return local_; }
 
-  /// Waits at most `limit`, and at most kPoll, for a datagram and calls f(bytes, from) for it. If several
-  /// came lately or `more` announces several, receives up to kBatch at once. Counts datagrams that the kernel
-  /// dropped. One thread.
+  /// Waits for a datagram, for at most `limit` and at most kPoll, and calls f(bytes, from) for it. Receives up to
+  /// kBatch datagrams at once if several arrived recently or `more` says that several are expected. Counts the
+  /// datagrams that the kernel dropped. Only one thread may call it.
   template <class F>
   void receive(std::chrono::nanoseconds limit, bool more, F&& f) {
     const std::size_t count = fetch(limit, more);
@@ -54,8 +54,8 @@ class Socket final : public Sender {
   const Address local_;
   Counters& counters_;
   const std::unique_ptr<Batch> batch_;
-  std::uint32_t dropped_ = 0;  // the kernel's count, which wraps
-  std::uint32_t alone_ = 0;    // datagrams in a row that came alone
+  std::uint32_t dropped_ = 0;  // the kernel's own count, which wraps around
+  std::uint32_t alone_ = 0;    // successive datagrams that arrived one by one
 };
 
 }  // namespace millrace::server::udp

@@ -10,7 +10,7 @@ void Assembly::start(const Layout& layout, std::span<std::byte> into) {
   assert(into.size() == layout.total);
   layout_ = layout;
   into_ = into;
-  // Most messages need one word, which is already there.
+  // Most messages need only one word of the map, which is already allocated.
   if (layout.count <= 64 && map_.size() == 1)
     map_[0] = 0;
   else
@@ -22,7 +22,7 @@ void Assembly::start(const Layout& layout, std::span<std::byte> into) {
 
 Assembly::Outcome Assembly::add(const Layout& layout, std::uint32_t index,
                                 std::span<const std::byte> payload) {
-  // layout_of() derived the layout from the payload's length, so the payload of an equal layout fits.
+  // The layout was derived from the payload's length (layout_of()), so a payload with an equal layout fits.
   if (layout != layout_ || index >= layout_.count || payload.size() != layout_.length(index))
     return Outcome::kConflict;
   std::byte* const to = into_.data() + layout_.offset(index);

@@ -1,5 +1,5 @@
-// Assembles the fragments of one message and says which ones to ask for. The server uses it for REQ, clients
-// for RSP. Not thread-safe; reuses its memory for the next message.
+// Assembles a message from its fragments and determines which fragments to ask for. The server assembles requests
+// (REQ), clients assemble responses (RSP). Not thread-safe. The memory is reused for the next message.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,25 @@ namespace millrace::server::udp::wire {
 class Assembly {
  public:
   enum class Outcome {
-    kAdded,      // new, and more is missing
-    kComplete,   // new, and the last one missing
-    kDuplicate,  // there already, the same bytes
-    kConflict,   // another layout, or other bytes than those there already
+    kAdded,      // a new fragment; others are still missing
+    kComplete,   // the last missing fragment
+    kDuplicate,  // the same bytes as a fragment received before
+    kConflict,   // another layout, or other bytes than received before
   };
 
-  /// Starts a message. `into` has layout.total bytes and must live until the message is complete or dropped.
+  /// Starts a message. `into` must have layout.total bytes and live until the message is complete or dropped.
   void start(const Layout& layout, std::span<std::byte> into);
 
   Outcome add(const Layout& layout, std::uint32_t index, std::span<const std::byte> payload);
 
   bool complete() const { return received_ == layout_.count; }
 
-  /// True if all fragments sent so far have arrived and more are missing, so the next ones must be asked for.
+  /// Returns true if all fragments sent so far have arrived but the message is incomplete, so the receiver must ask
+  /// for the next fragments.
   bool wants_more() const { return !complete() && first_missing_ >= asked_; }
 
-  /// Fills `nack` with at most kBurst missing fragments: first those already asked for, then the next ones,
-  /// which then count as asked for. False if none is missing.
+  /// Names at most kBurst missing fragments in `nack`: first those already asked for, then the next fragments, which
+  /// from then on count as asked for. Returns false if no fragment is missing.
   bool ask(Nack& nack);
 
  private:
@@ -43,7 +44,7 @@ class Assembly {
   std::vector<std::uint64_t> map_;
   std::uint32_t received_ = 0;
   std::uint32_t first_missing_ = 0;
-  std::uint32_t asked_ = 0;  // fragments below were sent unasked or asked for
+  std::uint32_t asked_ = 0;  // all fragments below this index were sent or asked for
 };
 
 }  // namespace millrace::server::udp::wire

@@ -1,4 +1,4 @@
-// Little-endian integers, and structs of them without padding, in byte spans.
+// Loads and stores little-endian integers, and structs without padding, in spans of bytes.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace millrace::server::udp::wire {
 
 static_assert(std::endian::native == std::endian::little);
 
-/// `offset + sizeof(T)` must lie within `bytes`.
+/// Loads a value from `bytes`. The bytes `offset` to `offset + sizeof(T)` must lie within the span.
 template <class T>
 T load(std::span<const std::byte> bytes, std::size_t offset) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -5,7 +5,7 @@
 namespace millrace::server::udp::wire {
 namespace {
 
-/// The fields in the order of the wire.
+/// The header's fields in the order in which they are sent.
 struct RawHeader {
   std::uint16_t magic;
   std::uint8_t version;
@@ -37,7 +37,7 @@ bool layout_of(const Header& header, std::size_t payload_bytes, Layout& out) {
   }
   std::uint64_t size = payload_bytes;
   if (header.frag_index + 1U == count) {
-    // The last fragment gives only its own length. The length of the others follows from its offset.
+    // The last fragment states only its own length. The length of the others follows from the last one's offset.
     if (payload_bytes == 0 || payload_bytes > total || (total - payload_bytes) % (count - 1) != 0)
       return false;
     size = (total - payload_bytes) / (count - 1);

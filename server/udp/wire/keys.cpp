@@ -38,7 +38,7 @@ bool parse_hex(const std::string& text, std::vector<std::byte>& out) {
 
 }  // namespace
 
-/// One key. Keeps initialised contexts, so a tag costs only its hashing.
+/// One shared secret. Keeps initialised HMAC contexts, so that making a tag costs only the hashing.
 class KeyRing::Key {
  public:
   explicit Key(std::span<const std::byte> secret) {
@@ -56,7 +56,7 @@ class KeyRing::Key {
     Context context = take();
     std::array<unsigned char, 32> digest{};
     std::size_t length = 0;
-    // Initialising without a key reuses the first one.
+    // Initialising without a key reuses the context's previous key.
     if (EVP_MAC_init(context.get(), nullptr, 0, nullptr) != 1 ||
         EVP_MAC_update(context.get(), data(head), head.size()) != 1 ||
         EVP_MAC_update(context.get(), data(payload), payload.size()) != 1 ||
@@ -99,7 +99,7 @@ Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
 }
 
 bool KeyRing::same_keys(const KeyRing& other) const {
-  // The secrets are not kept, so compare the tags that they make.
+  // The secrets are not kept, so compare tags that both rings make.
   return std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
                     [](const auto& mine, const auto& theirs) {
                       std::array<std::byte, kTagBytes> tag, other_tag;

@@ -1,4 +1,5 @@
-// The secrets clients and server share, and the tags made with them: HMAC-SHA256 (RFC 2104), first 16 bytes.
+// The secrets that clients and the server share, and the tags made with them: the first 16 bytes of an HMAC-SHA256
+// (RFC 2104).
 #pragma once
 
 #include <cstddef>
@@ -14,24 +15,25 @@
 
 namespace millrace::server::udp::wire {
 
-/// Constant once its keys are added; then any thread. Copies share the keys.
+/// Shared secrets by key id. Once all keys are added, any thread may use it. Copies share the keys.
 class KeyRing {
  public:
-  /// kInvalidInput for id 0, an id given twice, and secrets shorter than 16 or longer than 1,024 bytes.
+  /// Adds a key. Returns kInvalidInput if the id is 0 or was added before, or if the secret is shorter than 16 or
+  /// longer than 1,024 bytes.
   Status add(std::uint8_t id, std::span<const std::byte> secret);
 
   bool empty() const { return keys_.empty(); }
   std::size_t size() const { return keys_.size(); }
   bool has(std::uint8_t id) const { return keys_.contains(id); }
 
-  /// Whether both hold the same secrets under the same ids.
+  /// Whether both key rings hold the same secrets under the same ids.
   bool same_keys(const KeyRing& other) const;
 
-  /// The tag over the 40 header bytes and the payload. The key must be there.
+  /// Computes the tag over the 40 bytes of the header and the payload. The ring must contain the key `id`.
   void sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
             std::span<std::byte, kTagBytes> tag) const;
 
-  /// True if the datagram's key is known and its tag is right. Compares in constant time.
+  /// Returns true if the datagram's key is known and its tag is right. Compares tags in constant time.
   bool verify(const Datagram& datagram) const;
 
  private:
@@ -39,19 +41,19 @@ class KeyRing {
   std::map<std::uint8_t, std::shared_ptr<Key>> keys_;
 };
 
-/// A key and its line in the file, counted from 1.
+/// A secret key, and its line number in the key file, counted from 1.
 struct SecretKey {
   std::uint8_t id = 0;
   std::vector<std::byte> secret;
   std::size_t line = 0;
 };
 
-/// Each line holds one key, "<id> <hexadecimal secret>". Empty lines and lines that start with '#' are
-/// skipped. Errors name the line, never the secret. Only parse_keys() also checks what KeyRing::add() checks.
+/// Parse a key file. Each line holds one key, "<id> <hexadecimal secret>". Empty lines and lines that start with '#'
+/// are skipped. Errors name the line, never the secret. Only parse_keys() makes the checks of KeyRing::add().
 Result<std::vector<SecretKey>> parse_secret_keys(std::string_view text);
 Result<KeyRing> parse_keys(std::string_view text);
 
-/// Cryptographically random bytes.
+/// Fills `out` with cryptographically random bytes.
 void random_bytes(std::span<std::byte> out);
 
 }  // namespace millrace::server::udp::wire

@@ -11,7 +11,7 @@ std::string_view text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The fields of a message that come before its texts or bitmap, in the order of the wire.
+// The fields of a message that precede its texts or bitmap, in the order in which they are sent.
 struct HelloHead {
   Cookie cookie;
   std::uint16_t fragment_bytes, name_bytes, version_bytes, zero;

@@ -1,6 +1,6 @@
-// The bodies of all datagrams but REQ and RSP, as server/udp/README.md defines them. A decoder returns false
-// if the body contradicts itself, and never reads beyond it. An encoder writes into `out`, which must hold
-// the longest form of the message, and returns the number of bytes used. Any thread.
+// The bodies of all datagrams except REQ and RSP, as server/udp/README.md defines them. A decoder returns false if the
+// body contradicts itself, and never reads beyond the body. An encoder writes to `out`, which must be large enough for
+// the longest form of the message, and returns the number of bytes written. Any thread may call these functions.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline constexpr std::size_t kMinPingBytes = 16;
 inline constexpr std::size_t kMaxNackBits = 1024;
 
 struct Hello {
-  Cookie cookie{};  // zero: none yet
+  Cookie cookie{};  // all zero: the client has no cookie yet
   std::uint16_t fragment_bytes = kDefaultFragmentBytes;
   std::string_view name, version;  // point into the datagram
 };
@@ -33,7 +33,7 @@ std::size_t encode(const Hello& hello, std::span<std::byte> out);
 
 enum class CookieState : std::uint16_t { kComeBack = 1, kOpen = 2 };
 
-/// A COOKIE without its signature: the fields in the order of the wire.
+/// A COOKIE message without its signature. The fields are in the order in which they are sent.
 struct CookieHead {
   Cookie cookie{};
   std::uint64_t epoch = 0;
@@ -41,8 +41,8 @@ struct CookieHead {
   std::uint16_t fragment_bytes = 0;
   std::uint16_t window = 0;
   std::uint16_t burst = kBurst;
-  std::uint16_t model_error = 0;      // 0 or an ErrCode
-  std::uint16_t signature_bytes = 0;  // encode() fills it in
+  std::uint16_t model_error = 0;      // 0 (no error) or an ErrCode
+  std::uint16_t signature_bytes = 0;  // encode() sets it
   std::uint32_t model = 0;
   std::uint32_t input_bytes = 0;
   std::uint32_t output_bytes = 0;
@@ -55,7 +55,7 @@ struct CookieReply : CookieHead {
 bool decode(std::span<const std::byte> body, CookieReply& out);
 std::size_t encode(const CookieReply& reply, std::span<std::byte> out);
 
-/// The fragments a NACK asks for.
+/// Names the fragments that a NACK asks for: bit i of `bitmap` stands for fragment base + i.
 struct Nack {
   std::uint16_t base = 0;
   std::uint16_t bits = 0;
@@ -82,7 +82,7 @@ enum class ErrCode : std::uint16_t {
   kUnavailable,
   kInternal,
 };
-inline constexpr ErrCode kNoError{};  // no ERR carries it
+inline constexpr ErrCode kNoError{};  // never sent in an ERR
 inline constexpr std::array<std::string_view, 11> kErrNames = {
     "unknown",  "malformed", "no_session", "unknown_model", "generation", "size",
     "conflict", "stale",     "deadline",   "unavailable",   "internal"};
@@ -98,7 +98,7 @@ struct Err {
 inline constexpr std::size_t kMinErrBytes = 4;
 inline constexpr std::size_t kMaxErrBytes = kMinErrBytes + 512;
 bool decode(std::span<const std::byte> body, Err& out);
-/// Cuts the message to fit `out` and kMaxErrBytes. `out` holds at least kMinErrBytes.
+/// Shortens the message to fit into `out` and into kMaxErrBytes. `out` must have at least kMinErrBytes.
 std::size_t encode(const Err& err, std::span<std::byte> out);
 
 enum class BusyReason : std::uint16_t { kQueue = 1, kReceiving, kWindow, kSessions, kMemory };
@@ -123,7 +123,8 @@ struct Pong {
   bool draining = false;
 };
 bool decode(std::span<const std::byte> body, Pong& out);
-/// `out` is as long as the PING, whose bytes after the first 16 are copied.
+/// Encodes the answer to a PING. `out` must be as long as the PING; everything after the PING's first 16 bytes is
+/// copied.
 void encode(const Pong& pong, std::span<const std::byte> ping, std::span<std::byte> out);
 
 }  // namespace millrace::server::udp::wire

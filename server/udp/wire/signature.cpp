@@ -96,7 +96,7 @@ bool sums_to(std::span<const TensorDescription> tensors, std::uint64_t bytes) {
   for (const TensorDescription& tensor : tensors) {
     std::uint64_t size = datatype_bytes(tensor.datatype);
     for (const std::uint32_t n : tensor.shape) {
-      if (n == 0 || size > left / n) return false;  // divided, because a product may wrap
+      if (n == 0 || size > left / n) return false;  // divide, because the product could overflow
       size *= n;
     }
     if (size == 0 || size > left) return false;

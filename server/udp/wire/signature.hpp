@@ -1,4 +1,4 @@
-// A model's tensors, as a COOKIE datagram carries them.
+// Encodes and decodes descriptions of a model's tensors, as COOKIE datagrams contain them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace millrace::server::udp::wire {
 
 struct TensorDescription {
   std::string name;
-  std::string datatype;  // Open Inference Protocol: "FP32"
+  std::string datatype;  // name in the Open Inference Protocol, such as "FP32"
   std::vector<std::uint32_t> shape;
   bool operator==(const TensorDescription&) const = default;
 };
@@ -21,16 +21,18 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-/// Empty if it cannot be encoded: over 255 tensors or dimensions, or an unknown datatype.
+/// Encodes the signature. Returns no bytes if it cannot be encoded: over 255 tensors or dimensions, or an unknown
+/// datatype.
 std::vector<std::byte> encode(const Signature& signature);
 
-/// False if the bytes contradict themselves.
+/// Decodes a signature. Returns false if the bytes contradict themselves.
 bool decode(std::span<const std::byte> bytes, Signature& out);
 
-/// Whether every tensor has elements and all have `bytes` together. If not, trust no tensor's size.
+/// Whether every tensor has elements and all tensors together have `bytes` bytes. If not, no tensor's size may be
+/// trusted.
 bool sums_to(std::span<const TensorDescription> tensors, std::uint64_t bytes);
 
-/// Bytes of one element; 0 for an unknown datatype and for BYTES.
+/// Returns the bytes of one element, or 0 for BYTES and for an unknown datatype.
 std::size_t datatype_bytes(const std::string& datatype);
 
 }  // namespace millrace::server::udp::wire
