@@ -5,7 +5,7 @@
 
 namespace millrace::compiler::generators {
 
-extern const std::string_view kEmbeddedCatalog;  // kernels/catalog.yaml: in a file that CMake writes
+extern const std::string_view kEmbeddedCatalog;  // kernels/catalog.yaml, in a file that CMake writes
 
 namespace {
 
@@ -21,7 +21,7 @@ Result<std::map<std::string, double, std::less<>>> read_terms(const yaml::Node* 
   }
   std::map<std::string, double, std::less<>> terms;
   for (const yaml::Node::Entry& entry : node->entries) {
-    yaml::Node alone;  // a yaml::Mapping knows its keys beforehand, but a term may have any name
+    yaml::Node alone;  // each term is read alone, because a yaml::Mapping must know its keys
     alone.kind = node->kind;
     alone.line = node->line;
     alone.entries = {entry};

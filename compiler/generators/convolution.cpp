@@ -9,13 +9,13 @@ using kernels::Convolution;
 using kernels::ElementType;
 
 constexpr unsigned kMostOperandBits = 8;
-constexpr std::uint64_t kMostUnrolled = 8192;  // weights that are not zero: tools take minutes beyond
+constexpr std::uint64_t kMostUnrolled = 8192;  // more nonzero weights would take the FPGA tools minutes
 constexpr std::uint64_t kLeastStreamedBytes = 4096;
 
 }  // namespace
 
-/// The least weights that are streamed. Smaller matrices fit into memory on the chip, and every window would
-/// read them again.
+/// Only large matrices are streamed. A small matrix fits into memory on the FPGA, and streaming would read it again for
+/// each window.
 bool can_stream(const kernels::Block& block) {
   const auto* layer = std::get_if<Convolution>(&block.operation);
   return layer != nullptr && layer->groups == 1 && layer->requantise.has_value() &&
@@ -43,7 +43,7 @@ ConvolutionBlock::ConvolutionBlock(const kernels::Program& program, std::uint32_
 }
 
 std::int64_t ConvolutionBlock::weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const {
-  const std::uint32_t channels = in_.c / layer_.groups;  // of one group
+  const std::uint32_t channels = in_.c / layer_.groups;  // of one group of the convolution
   if (depthwise_) return layer_.weights[o * taps_ + column];
   if (matrices(folding) > 1) return layer_.weights[std::size_t{o} * taps_ * channels + column];
   const std::uint32_t tap = column / in_.c, c = column % in_.c;
@@ -53,15 +53,15 @@ std::int64_t ConvolutionBlock::weight(const Folding& folding, std::uint32_t o, s
 
 namespace {
 
-/// Statistics of some weights: the sums of the positive and of the negative ones, the largest (at least 0)
-/// and the smallest (at most 0), and the number of zeros.
+/// Statistics of a list of weights: the sum of the positive ones (`above`) and of the negative ones (`below`), the
+/// smallest (at most 0), the largest (at least 0), and the number of zeros.
 struct Sums {
   std::int64_t above = 0, below = 0, least = 0, most = 0;
   std::uint64_t zeros = 0;
 };
 
-/// Planning reads all weights of a net many times, so each loop has no branches and narrow types, and
-/// compilers vectorise it. The sum of a chunk fits 32 bits.
+/// Planning reads all weights of a net many times. Each loop has no branches and uses narrow types, so that compilers
+/// vectorise it. The sum of a chunk fits into 32 bits.
 Sums sums_of(const std::int16_t* weights, std::size_t count) {
   constexpr std::size_t kChunk = 8192;
   Sums sums;
@@ -89,8 +89,8 @@ Sums sums_of(const std::int16_t* weights, std::size_t count) {
 
 }  // namespace
 
-/// Sums are as wide as these weights can make them, whatever the input. If other weights will be loaded, sums
-/// are as wide as the accumulator's type.
+/// Computes the statistics of the layer's weights. Sums get the width that these weights need for any input. If other
+/// weights will be loaded, sums get the width of the accumulator's type.
 void ConvolutionBlock::read_weights() {
   any_bias_ = std::any_of(layer_.bias.begin(), layer_.bias.end(), [](auto b) { return b != 0; });
   const std::int64_t most_negative = layer_.weight_type.lowest();
@@ -114,7 +114,7 @@ void ConvolutionBlock::read_weights() {
   acc_bits_ = layer_.accumulator.bits;
 }
 
-/// Collects the matrix of constants, if it is small enough to be unrolled.
+/// Collects the matrix of constants if the layer is small enough to be unrolled.
 void ConvolutionBlock::collect_constants() {
   if (loaded() || layer_.groups > 1 || nonzero_ > kMostUnrolled || largest_ > kLargestConstant) return;
   const std::uint32_t inputs = taps_ * in_.c;

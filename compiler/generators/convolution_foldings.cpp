@@ -1,4 +1,4 @@
-// The foldings of a convolution that are worth considering, and their intervals.
+// Finds the foldings of a convolution that are worth considering, and their intervals.
 #include <algorithm>
 
 #include "compiler/generators/convolution.hpp"
@@ -8,12 +8,13 @@ namespace {
 
 using kernels::ElementType;
 
-constexpr std::uint64_t kMostProposed = 4096;  // nonzero weights of a layer for which unrolling is proposed
-constexpr std::uint64_t kFewCycles = 64;       // cycles of a frame; folding is cheaper if more are allowed
+constexpr std::uint64_t kMostProposed = 4096;  // maximum nonzero weights for which unrolling is proposed
+/// Cycles per frame; if more are allowed, folding is cheaper than unrolling.
+constexpr std::uint64_t kFewCycles = 64;
 
 }  // namespace
 
-/// The interval of an mr_swu_par that takes `pixels` pixels a cycle.
+/// Returns the interval of an mr_swu_par that accepts `pixels` pixels per cycle.
 std::uint64_t ConvolutionBlock::scan_cycles(std::uint32_t pixels) const {
   const auto& w = layer_.window;
   const std::uint32_t side_by_side = pixels > w.stride_w ? pixels / w.stride_w : 1;
@@ -26,7 +27,7 @@ std::uint64_t ConvolutionBlock::scan_cycles(std::uint32_t pixels) const {
   return std::uint64_t{in_.h + std::max(w.pad_top, w.pad_bottom)} * (blocks + std::max(left, right));
 }
 
-/// The window units that reach an interval, each in its smallest form.
+/// Returns the window units that are fast enough for an interval: the smallest unit of each style.
 std::vector<Folding> ConvolutionBlock::window_styles(std::uint64_t interval_cycles) const {
   std::vector<Folding> found;
   Folding folding;
@@ -60,7 +61,7 @@ std::vector<Folding> ConvolutionBlock::window_styles(std::uint64_t interval_cycl
 
 void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interval_cycles,
                                     std::vector<Folding>& found) const {
-  constexpr std::size_t kEach = 4;  // foldings of one multiplier
+  constexpr std::size_t kEach = 4;  // maximum number of foldings for each multiplier
   const std::uint64_t vectors = vectors_ / windows(window);
   WindowGaps gaps;
   if (window.window == WindowStyle::kParallel) {
@@ -75,9 +76,9 @@ void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interva
       fit.push_back(window);
       fit.back().pe = pe;
       fit.back().simd = simd;
-      break;  // a wider one costs more and is no better
+      break;  // a larger `simd` costs more and is not needed
     }
-  // Products of signs are cheaper to count than to add.
+  // Layers with bipolar input are not unrolled: their products are signs, which are cheaper to count than to add.
   const bool signs = input().type.kind == ElementType::Kind::kBipolar;
   if (unrolls() && !signs && nonzero_ <= kMostProposed && interval_cycles <= kFewCycles &&
       vectors + gaps.cost(1, 1) <= interval_cycles) {

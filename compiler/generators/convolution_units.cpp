@@ -1,4 +1,4 @@
-// The units of a folded convolution, and the contents of their memories.
+// Makes the units of a convolution and the contents of their memories.
 #include <algorithm>
 
 #include "compiler/generators/convolution.hpp"
@@ -22,7 +22,8 @@ class ConvolutionBlock::Units {
     const StreamIndex from = windowless ? netlist_.input(lanes, bits_, b_.in_.elements()) : window();
     if (matrices_ > 1) return netlist_.finish(multiply_groups(from));
     if (side_by_side_ == 1) return netlist_.finish(multiply(from, ""));
-    // A unit for each window, which gathers the channels of its pixel, so that whole pixels are joined again.
+    // Each window has its own unit. Its outputs are gathered to all channels of a pixel, so that the join makes whole
+    // pixels.
     std::vector<StreamIndex> parts = netlist_.split("split", from, side_by_side_);
     for (std::uint32_t m = 0; m < side_by_side_; ++m) {
       const std::string copy = std::to_string(m);
@@ -45,7 +46,7 @@ class ConvolutionBlock::Units {
       const StreamIndex from = netlist_.input(lanes, bits_, in.elements());
       Parameters parameters = {{"H", in.h}, {"W", in.w}, {"CF", cf}, {"SIMD", lanes}, {"ABITS", bits_}};
       parameters.insert(parameters.end(), geometry.begin(), geometry.end());
-      // One row of windows is read while the next rows come in.
+      // The buffer has rows for the current row of windows, and for the next rows that arrive meanwhile.
       parameters.emplace_back("ROWS", reach(w.kernel_h, w.dilation_h) + w.stride_h);
       return netlist_.add("mr_swu", "window", std::move(parameters), {from},
                           {lanes, bits_, b_.vectors_ * b_.taps_ * cf});
@@ -61,7 +62,8 @@ class ConvolutionBlock::Units {
  private:
   using Files = std::vector<std::pair<std::string, std::string>>;
 
-  /// The sums of one stream of vectors, requantised if the layer is. Names end with `copy`.
+  /// Adds the units that multiply one stream of vectors and requantise the sums (if the layer is requantised). The
+  /// units' names end with `copy`.
   StreamIndex multiply(StreamIndex from, const std::string& copy) {
     if (b_.depthwise_)
       from = depthwise(from);
@@ -75,8 +77,8 @@ class ConvolutionBlock::Units {
     return b_.step_ ? b_.step_->add(netlist_, "requant" + copy, from) : from;
   }
 
-  /// Adds a unit for each group, which takes its part of each beat's channels. The joined sums are a pixel
-  /// again.
+  /// Adds a unit for each group, which multiplies the group's channels of each beat. The units' sums are joined to
+  /// pixels.
   StreamIndex multiply_groups(StreamIndex from) {
     std::vector<StreamIndex> parts = netlist_.split("groups", from, matrices_);
     for (std::uint32_t g = 0; g < matrices_; ++g) {
@@ -86,7 +88,7 @@ class ConvolutionBlock::Units {
     return requantised(netlist_.adapt("channels", netlist_.join("join", parts), matrices_ * pe_), "");
   }
 
-  /// Adds a matrix-vector unit for one stream of vectors. The names of its files end with `constants`.
+  /// Adds a matrix-vector unit for one stream of vectors. The names of the unit's files end with `constants`.
   StreamIndex matrix(StreamIndex from, const std::string& copy, const std::string& constants) {
     from = netlist_.adapt("vector" + copy, from, simd_);
     Parameters parameters = with_operands({{"MH", mh_}, {"MW", mw_}, {"PE", pe_}, {"SIMD", simd_}});
@@ -102,10 +104,10 @@ class ConvolutionBlock::Units {
     return add_sums("mr_vvu", "vvu", std::move(parameters), from, b_.vectors_, "");
   }
 
-  /// Adds a unit whose constants are in files, or are loaded.
+  /// Adds a unit whose constants are either in files or loaded.
   StreamIndex add_sums(const char* module, const std::string& suffix, Parameters parameters, StreamIndex from,
                        std::uint64_t vectors, const std::string& constants) {
-    // The depth from which a table of constants costs more in LUTs than in block RAM.
+    // A deeper table of constants costs more in LUTs than in block RAM.
     constexpr std::uint64_t kLogicTableDepth = 128;
     const std::uint64_t depth = std::uint64_t{nf_} * sf_;
     TableStyle style = folding_.memory;
@@ -124,14 +126,14 @@ class ConvolutionBlock::Units {
     return netlist_.prefix() + "_" + what + constants + ".hex";
   }
 
-  /// Adds a unit that reads a line of weights a cycle, and all of them for each vector.
+  /// Adds a unit that reads one line of weights per cycle, and all lines again for each vector.
   StreamIndex streamed(StreamIndex from) {
-    constexpr int kShort = 16, kLong = 32;  // words a burst; two bursts are read ahead
+    constexpr int kShort = 16, kLong = 32;  // words per burst; two bursts are requested ahead
     from = netlist_.adapt("vector", from, simd_);
     const std::uint64_t vectors = netlist_.stream(from).beats / sf_;
     const std::uint64_t width = std::uint64_t{pe_} * simd_ * b_.layer_.weight_type.bits,
                         lines = std::uint64_t{nf_} * sf_;
-    // If words are used as fast as they come, more of them have to be requested ahead.
+    // If lines use words as fast as the words arrive, more words must be requested ahead.
     const int burst = weight_pitch(width) >= kWeightWordBytes ? kLong : kShort;
     netlist_.reader({{"mr_weight_reader",
                       netlist_.prefix() + "_reader",
@@ -160,7 +162,7 @@ class ConvolutionBlock::Units {
                                 {b_.out_.c, b_.acc_bits_, netlist_.stream(from).beats});
   }
 
-  /// Adds the types of the operands to the parameters of a unit's shape.
+  /// Appends the parameters for the types of the operands to the parameters in `shape`.
   Parameters with_operands(Parameters shape) const {
     const Parameters operands = {{"ABITS", bits_},
                                  {"AKIND", kind(b_.input().type)},
@@ -172,8 +174,6 @@ class ConvolutionBlock::Units {
     return shape;
   }
 
-  // Contents of memories.
-
   void write_files() {
     if (!netlist_.memories() && !b_.loaded()) return;
     const bool tables = folding_.implementation == Implementation::kFolded && !b_.streams();
@@ -182,7 +182,7 @@ class ConvolutionBlock::Units {
     if (b_.step_) b_.step_->write_files(netlist_, matrices_ * pe_, b_.acc_bits_, copies("requant"));
   }
 
-  /// The suffixes of the units that work side by side and share their constants.
+  /// Returns the suffixes of the parallel units, one for each window, that share their constants.
   std::vector<std::string> copies(const std::string& unit) const {
     if (side_by_side_ == 1) return {unit};
     std::vector<std::string> names;
@@ -192,7 +192,7 @@ class ConvolutionBlock::Units {
 
   void write_matrix(std::uint32_t number, const std::string& constants) {
     const std::uint32_t first = number * mh_;
-    // A loaded bias follows the weights on the same lines.
+    // If constants are loaded, the biases follow the weights in lines of the same width.
     const std::uint64_t bias_bits = b_.bias_in_sum() ? std::uint64_t{pe_} * b_.acc_bits_ : 0;
     const std::uint64_t line_bits =
         std::max(std::uint64_t{pe_} * simd_ * b_.layer_.weight_type.bits, b_.loaded() ? bias_bits : 0);
@@ -215,7 +215,7 @@ class ConvolutionBlock::Units {
     if (b_.bias_in_sum()) netlist_.file(file("bias", constants), biases.take());
   }
 
-  /// The weights of a matrix whose first row is output channel `first`, in the order in which its unit reads
+  /// Returns the weights of the matrix whose first row is output channel `first`, in the order in which the unit reads
   /// them.
   std::string weight_lines(std::uint32_t first, std::uint64_t line_bits) const {
     const bool paired = folding_.multiplier == Multiplier::kDspPair && !bipolar_weights_;
@@ -226,7 +226,8 @@ class ConvolutionBlock::Units {
           const std::uint32_t o = first + n * pe_ + p;
           std::int64_t w = b_.weight(folding_, o, s * simd_ + x);
           if (bipolar_weights_) w = w > 0 ? 1 : 0;
-          // The odd weight of a pair compensates the borrow from the even one's product.
+          // If the even weight of a pair is negative, the odd weight is stored 1 smaller to compensate for a borrow
+          // (mr_dot_pair).
           if (paired && p % 2 == 1 && b_.weight(folding_, o - 1, s * simd_ + x) < 0) --w;
           lines.put(static_cast<std::uint64_t>(w), b_.layer_.weight_type.bits);
         }

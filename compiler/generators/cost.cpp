@@ -9,8 +9,8 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// The coefficient that was fitted for a term of a module; null where no measurement has the term. Tables are
-/// alike in all modules, so their coefficients are those of mr_table.
+/// Returns the fitted coefficient for a term of a module, or null if no measurement has the term. The coefficients of
+/// tables are those of mr_table in all modules.
 const double* measured(const Catalog& catalog, std::string_view module, Fit ModuleModel::*figure,
                        std::string_view term) {
   const auto model = catalog.modules.find(is_table_term(term) ? std::string_view("mr_table") : module);
@@ -20,7 +20,7 @@ const double* measured(const Catalog& catalog, std::string_view module, Fit Modu
   return found == coefficients.end() ? nullptr : &found->second;
 }
 
-/// The largest coefficient that any module has for a term; 1 if no module was measured with it.
+/// Returns the largest coefficient that any module has for a term, or 1 if no module was measured with it.
 double extrapolated(const Catalog& catalog, Fit ModuleModel::*figure, std::string_view term) {
   std::optional<double> most;
   for (const auto& [module, model] : catalog.modules) {

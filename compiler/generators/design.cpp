@@ -17,9 +17,9 @@ namespace {
 using kernels::Program;
 using kernels::TensorIndex;
 
-constexpr std::uint64_t kLeastDepth = 2;  // of mr_fifo
+constexpr std::uint64_t kLeastDepth = 2;  // minimum depth of an mr_fifo
 
-/// A reader of a tensor: a block's input, or (block < 0) an output of the partition.
+/// A reader of a tensor: input `port` of a block or, if `block` is negative, output `port` of the partition.
 struct Reader {
   std::int32_t block = -1;
   std::size_t port = 0;
@@ -35,7 +35,7 @@ class Assembler {
   Assembler(const Program& program, const std::vector<Folding>& foldings, const AssembleOptions& options)
       : program_(program), foldings_(foldings), options_(options) {}
 
-  /// One a block, in the order of the blocks. They refer to the program.
+  /// Returns one generator for each block, in the order of the blocks. Generators refer to the program.
   const std::vector<std::unique_ptr<Generator>>& generators() const { return generators_; }
 
   Result<Design> run() {
@@ -88,7 +88,7 @@ class Assembler {
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) names_.insert("out" + std::to_string(i));
   }
 
-  /// The region of a block. Ports are with the shell, in the first region.
+  /// Returns the region of a block. Ports (block < 0) are in the first region, as the shell is.
   std::uint32_t region(std::int32_t block) const {
     return block < 0 || options_.regions.empty() ? 0 : options_.regions[static_cast<std::size_t>(block)];
   }
@@ -98,7 +98,7 @@ class Assembler {
     return static_cast<StreamIndex>(design_.netlist.streams.size() - 1);
   }
 
-  /// Builds the netlist of every block, and adds its streams to the design under unique names.
+  /// Builds the netlist of every block and adds its streams to the design. The units get unique names.
   Status build_blocks() {
     for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
       const auto& block = program_.blocks[b];
@@ -154,8 +154,8 @@ class Assembler {
                                      .outputs = std::move(outputs)});
   }
 
-  /// Connects the stream of a tensor to all its readers: a fork if there are several, and for each a FIFO,
-  /// and an adapter if its lanes differ.
+  /// Connects the stream of a tensor to all its readers: with a fork if there are several, a FIFO for each reader, and
+  /// an adapter for each reader with other lanes.
   void connect(TensorIndex tensor, const std::string& base, StreamIndex from, std::uint32_t here) {
     const auto& readers = readers_[tensor];
     std::vector<StreamIndex> branches = {from};
@@ -177,7 +177,7 @@ class Assembler {
     }
   }
 
-  /// Adds a register slice in each region from the writer's to the reader's; the last one feeds the stream
+  /// Adds a register slice in each region from the writer's to the reader's. The last slice writes to the stream
   /// `behind`.
   void cross(const std::string& name, std::uint32_t from, std::uint32_t to, StreamIndex before,
              StreamIndex behind) {
@@ -244,12 +244,11 @@ void set_depth(Design& design, FifoDesign& fifo, std::uint64_t depth) {
     if (name == "DEPTH") value = static_cast<std::int64_t>(fifo.depth);
 }
 
-/// Finds FIFO depths that give the same interval as unlimited FIFOs, and then removes depth that is never
-/// filled.
+/// Finds FIFO depths that give the same interval as unlimited FIFOs, and then removes depth that is never filled.
 ///
-/// In a simulation with unlimited FIFOs and the input spread over the interval, the FIFOs fill as far as the
-/// skew between blocks demands. A dataflow with FIFOs of these depths that starts every beat as early as it
-/// can is no slower than that run, in which no FIFO was ever full.
+/// In a simulation with unlimited FIFOs and an input spread over the interval, FIFOs fill as far as the skew between
+/// blocks demands. These fillings are the depths. A dataflow that starts every beat as early as possible is then no
+/// slower than that simulation, in which no FIFO was ever full.
 class FifoSizing {
  public:
   explicit FifoSizing(Design& design) : design_(design) {}
@@ -284,7 +283,8 @@ class FifoSizing {
   static constexpr std::uint32_t kFrames = 10;
   static constexpr int kGrowths = 6;
   static constexpr std::uint64_t kWorthShrinking = 2 * kLeastDepth;  // beats
-  static constexpr std::uint64_t kMostCycles = 60000;                // of an interval that is played often
+  /// Per run of 10 frames; a longer run is too slow to repeat.
+  static constexpr std::uint64_t kMostCycles = 60000;
 
   Result<Timing> play(std::uint64_t most_latency = std::numeric_limits<std::uint64_t>::max()) const {
     TimingOptions options;
@@ -293,8 +293,8 @@ class FifoSizing {
     return simulate(design_.netlist, options);
   }
 
-  /// Makes each deep FIFO as shallow as interval and latency allow, the largest first. Returns whether there
-  /// was one.
+  /// Makes each deep FIFO as shallow as interval and latency allow, starting with the largest. Returns whether any FIFO
+  /// was deep.
   bool shrink() {
     if (interval_ * kFrames > kMostCycles) return false;
     std::vector<FifoDesign*> deep;
@@ -310,7 +310,7 @@ class FifoSizing {
       while (enough - too_small > std::max<std::uint64_t>(1, enough / 16)) {
         const std::uint64_t middle = too_small + (enough - too_small) / 2;
         set_depth(design_, *fifo, middle);
-        const auto timing = play(latency_ + latency_ / 100);  // also fails if it deadlocks
+        const auto timing = play(latency_ + latency_ / 100);  // also fails if the dataflow deadlocks
         const bool holds = timing.ok() && timing->interval_cycles <= interval_;
         (holds ? enough : too_small) = middle;
       }
@@ -331,7 +331,7 @@ Result<std::vector<Cost>> region_costs(const Catalog& catalog, const Design& des
     costs.front() = design.cost;
     return costs;
   }
-  // The units that load constants and read weights are with the shell.
+  // The units that load constants and read weights are in the first region, as the shell is.
   Netlist alone;
   alone.loads = design.netlist.loads;
   alone.readers = design.netlist.readers;

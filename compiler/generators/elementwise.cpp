@@ -1,4 +1,4 @@
-// Blocks that compute element by element or only move elements: Rescale, Lookup, Add, Concat, Permute.
+// Generators for blocks that compute element by element or only move elements: Rescale, Lookup, Add, Concat, Permute.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -11,7 +11,7 @@ namespace {
 
 using kernels::ElementType;
 
-/// A block that works on the elements of its output, in any number that divides a row.
+/// A block whose beats have any number of output elements that divides a row.
 class ElementwiseBlock : public LanesBlock {
  public:
   ElementwiseBlock(const kernels::Program& program, std::uint32_t block)
@@ -36,7 +36,7 @@ class ElementwiseBlock : public LanesBlock {
     return netlist.input(lanes, input(i).type.bits, input(i).elements());
   }
   static std::string table_file(const NetlistBuilder& netlist) { return netlist.prefix() + "_table.hex"; }
-  /// Adds an mr_lut, whose table is in a file or is loaded. FLIP is `flipped`.
+  /// Adds an mr_lut whose table is loaded or in a file. `flipped` is the module's parameter FLIP.
   StreamIndex look_up(NetlistBuilder& netlist, StreamIndex from, TableStyle style, std::int64_t flipped,
                       bool table_loaded) const {
     const Stream in = netlist.stream(from);
@@ -72,7 +72,7 @@ class RescaleBlock : public ElementwiseBlock {
     const Stream in = netlist.stream(at);
     unsigned bits = in.bits;
     if (kind(input().type) == 0) {
-      // The units that follow take signed numbers.
+      // mr_requant and mr_threshold accept only signed numbers.
       at = netlist.wires(Wiring::kZeroExtend, "signed", at, {in.lanes, ++bits, in.beats});
     }
     step_.write_files(netlist, lanes, bits, {"requant"});
@@ -83,7 +83,7 @@ class RescaleBlock : public ElementwiseBlock {
   StepFunction step_;
 };
 
-/// The bits to invert in a table's index so that line 0 is the lowest value: the sign bit.
+/// Returns which bits of a table's index are inverted, so that line 0 belongs to the lowest value: the sign bit.
 std::int64_t flip(ElementType type) {
   return kind(type) == 1 ? std::int64_t{1} << (type.bits - 1) : 0;
 }
@@ -131,7 +131,7 @@ class AddBlock : public ElementwiseBlock {
   }
 
  private:
-  /// Bits of each operand in the index of a line.
+  /// Returns how many bits each operand has in the table's index.
   unsigned table_bits() const { return std::max(input(0).type.bits, input(1).type.bits); }
 
   StreamIndex sum(std::uint32_t lanes, StreamIndex a, StreamIndex b, NetlistBuilder& netlist) const {
@@ -145,7 +145,7 @@ class AddBlock : public ElementwiseBlock {
         std::min({pa.first, pb.first, pa.first + pb.first, pa.first + pb.first + add_.offset});
     const std::int64_t high =
         std::max({pa.second, pb.second, pa.second + pb.second, pa.second + pb.second + add_.offset});
-    // The module also compares in these bits and holds its factors in them.
+    // mr_add also compares results and stores its factors in this width.
     const unsigned bits = std::max({signed_bits(std::min({low, std::int64_t{add_.lowest}, add_.offset}),
                                                 std::max({high, std::int64_t{add_.highest}, add_.offset})),
                                     signed_bits(std::min(add_.multiplier_a, add_.multiplier_b),
@@ -244,10 +244,10 @@ class ConcatBlock : public ElementwiseBlock {
   }
 
  private:
-  std::uint32_t shared_ = 0;  // the greatest common divisor of the inputs' channels
+  std::uint32_t shared_ = 0;  // greatest common divisor of the numbers of channels of all inputs
 };
 
-/// A block that keeps the order of elements, so the stream stays as it is.
+/// A block that keeps the order of elements. It needs no hardware, because the stream stays the same.
 class ReshapeBlock : public ElementwiseBlock {
  public:
   using ElementwiseBlock::ElementwiseBlock;
@@ -260,7 +260,7 @@ class ReshapeBlock : public ElementwiseBlock {
   }
 };
 
-/// Whether the axes longer than 1 keep their order.
+/// Whether all axes longer than 1 keep their order.
 bool keeps_order(const kernels::Permute& permute) {
   std::optional<std::uint32_t> before;
   for (const std::uint32_t axis : permute.perm) {

@@ -13,23 +13,23 @@ namespace {
 using runtime::plan::packet_bytes_on_wire;
 constexpr std::uint64_t kPacketBytes = runtime::plan::kPacketBytes;
 
-/// Times count cycles of the fastest clock.
+/// A tensor that a stage has made. Times are in cycles of the fastest clock.
 struct Made {
   std::size_t stage = 0;
-  std::vector<double> beats;    // the times at which they left; one beat if the host made it
-  std::uint64_t beat_bits = 0;  // 0: the host made it
+  std::vector<double> beats;  // the times at which the beats left; a single time if the host made the tensor
+  std::uint64_t beat_bits = 0;  // bits per beat; 0 if the host made the tensor
 };
 
 struct Packet {
-  double whole = 0;         // when its last beat left
-  std::uint64_t bytes = 0;  // on the wire
+  double whole = 0;         // the time at which the packet's last beat left
+  std::uint64_t bytes = 0;  // bytes on the wire
   std::size_t channel = 0, number = 0;
 };
 
-/// A tensor that is sent to a port of a later stage.
+/// A tensor on its way to a port of a stage on another card.
 struct Channel {
   std::size_t reader = 0, port = 0;
-  std::vector<double> arrivals;  // of its packets
+  std::vector<double> arrivals;  // arrival times of the packets
 };
 
 std::uint64_t frame_bits(const Design& design, const PortDesign& port) {
@@ -104,9 +104,9 @@ class Player {
     return send(s);
   }
 
-  /// Sends this stage's tensors in packets to all later stages that read them on other cards.
+  /// Sends the tensors of a stage in packets to all later stages on other cards that read them.
   Status send(std::size_t s) {
-    std::map<std::uint32_t, std::vector<Channel>> to;  // card -> channels
+    std::map<std::uint32_t, std::vector<Channel>> to;  // the key is the receiving card
     std::map<std::uint32_t, std::vector<Packet>> packets;
     for (std::size_t r = s + 1; r < stages_.size(); ++r) {
       const Design* reader = stages_[r].design;
@@ -130,7 +130,7 @@ class Player {
     return {};
   }
 
-  /// Cuts a tensor into packets. A packet is complete with the beat that contains its last bit.
+  /// Cuts a tensor into packets. A packet is complete when the beat with the packet's last bit has left.
   static void cut(const Made& made, std::uint64_t bits, std::size_t channel, std::vector<Packet>& out) {
     const std::uint64_t bytes = (bits + 7) / 8;
     for (std::uint64_t begin = 0, number = 0; begin < bytes; begin += kPacketBytes, ++number) {
@@ -147,16 +147,16 @@ class Player {
                      [](const Packet& a, const Packet& b) { return a.whole < b.whole; });
     double& free = free_[ends];
     for (const auto& packet : packets) {
-      // A packet starts a cycle after its last beat, or as soon as the packet before it has left.
+      // A packet starts a cycle after its last beat, or when the previous packet has left the cable.
       const double start = packet.whole + 1 <= std::ceil(free) ? free : packet.whole + 1;
       free = start + static_cast<double>(packet.bytes) / link.bytes_per_second * fastest_;
-      // It arrives at the earliest in the cycle after its last bit left.
+      // A packet arrives at the earliest in the cycle after its last bit was sent.
       channels[packet.channel].arrivals.push_back(
           std::max(free + link.latency_seconds * fastest_, std::ceil(free) + 1));
     }
   }
 
-  /// A beat has arrived when the packet with its last bit has.
+  /// Computes when a tensor's beats arrive: each arrives with the packet that contains the beat's last bit.
   void unpack(const Channel& channel) {
     const Design& reader = *stages_[channel.reader].design;
     const Stream& stream = reader.netlist.streams[reader.inputs[channel.port].stream];
@@ -171,10 +171,10 @@ class Player {
   const std::vector<Stage>& stages_;
   const Links& links_;
   double fastest_ = 1, began_ = std::numeric_limits<double>::infinity();
-  std::map<std::string, Made> made_;                                  // by tensor
-  std::vector<std::map<std::size_t, std::vector<double>>> arrivals_;  // by stage and port: of its beats
-  std::map<std::pair<std::uint32_t, std::uint32_t>, double>
-      free_;  // by direction of a cable: when it is free again
+  std::map<std::string, Made> made_;                                  // the key is the tensor's name
+  std::vector<std::map<std::size_t, std::vector<double>>> arrivals_;  // times of beats, by stage and by port
+  /// For each direction of a cable, the time at which it is free again.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> free_;
 };
 
 }  // namespace

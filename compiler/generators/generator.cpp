@@ -29,7 +29,7 @@ Status check_tensors(const Program& program, const kernels::Block& block) {
   return {};
 }
 
-/// The passes of a matrix unit over a vector, and the cycles of each.
+/// How a matrix unit processes a vector: in `nf` passes of `sf` cycles.
 struct Folds {
   explicit Folds(const Instance& i)
       : nf(static_cast<std::uint64_t>(parameter(i, "MH", 1) / parameter(i, "PE", 1))),
@@ -61,8 +61,8 @@ std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block) {
 }
 
 std::uint64_t WindowGaps::cost(std::uint64_t nf, std::uint64_t sf) const {
-  // What is kept before the unit: a vector in the adapter, and two in the buffer of one that takes several
-  // passes.
+  // What is buffered before the matrix unit: one vector in the adapter, and two in the input buffer if the unit makes
+  // several passes.
   const std::int64_t kept = (sf > 1 ? 1 : 0) + (nf > 1 ? 2 : 0);
   const std::int64_t covered =
       std::max<std::int64_t>(1, kept * static_cast<std::int64_t>(nf * sf) - (nf > 1 ? kept - 1 : 0));
@@ -115,7 +115,7 @@ std::vector<Folding> lane_foldings(const Image& image) {
     all.emplace_back();
     all.back().simd = channels;
   }
-  const Folding pixel = all.back();  // a whole one
+  const Folding pixel = all.back();  // all channels of one pixel
   for (const std::uint32_t pixels : divisors(image.w)) {
     if (pixels == 1 || std::uint64_t{pixels} * image.c > 4096) continue;
     all.push_back(pixel);
@@ -205,8 +205,8 @@ Result<Candidate> Generator::candidate(const Catalog& catalog, const Folding& fo
   made.output_lanes = out.lanes;
   made.lead = lead();
   for (const auto& reader : netlist.readers) made.memory_bytes += reader.bytes_per_frame;
-  // Windows are computed as their input comes; behind the last input its own window is left, of which the
-  // first pass went along with the input.
+  // Windows are computed while their input arrives. After the last input beat, only the last window is left, and its
+  // first pass ran while the input arrived.
   const std::uint64_t beats = netlist.streams[netlist.inputs.front()].beats;
   const auto first = static_cast<std::uint64_t>(made.lead * static_cast<double>(beats));
   std::uint64_t passes = 0, vector = 0, work = 0;
@@ -252,7 +252,7 @@ std::vector<std::uint64_t> Generator::intervals() const {
 
 namespace {
 
-/// A block that only a plugin implements.
+/// A block that only a plugin can implement.
 class ForeignBlock : public Generator {
  public:
   ForeignBlock(const Program& program, std::uint32_t block) : Generator(program, block) {}
@@ -324,7 +324,7 @@ Result<Cost> loader_cost(const Catalog& catalog, const Netlist& netlist) {
 }
 
 Result<Cost> largest_loader_cost(const Catalog& catalog) {
-  constexpr std::int64_t kWords = 1 << 24, kTables = 1 << 12;  // counters of 25 and 13 bits
+  constexpr std::int64_t kWords = 1 << 24, kTables = 1 << 12;  // these sizes need counters of 25 and 13 bits
   Parameters parameters = loader_parameters({});
   for (auto& [name, value] : parameters)
     if (name == "WORDS")

@@ -9,7 +9,7 @@
 namespace millrace::compiler::generators {
 
 namespace modules {
-std::vector<Module> list();  // modules.cpp, which CMake writes
+std::vector<Module> list();  // defined in modules.cpp, which CMake writes
 }
 
 namespace {
@@ -18,8 +18,8 @@ Error wrong(const Module& module, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, std::string(module.name) + ": " + message);
 }
 
-/// The integer parameters that a module's source declares: "  parameter integer PE = 2," or
-/// "  parameter signed [63:0] SHIFT = -1,".
+/// Reads the integer parameters that a module's source declares, in lines such as "  parameter integer PE = 2," or "
+/// parameter signed [63:0] SHIFT = -1,".
 std::vector<std::pair<std::string_view, std::int64_t>> declared_parameters(std::string_view module) {
   std::vector<std::pair<std::string_view, std::int64_t>> found;
   std::string_view text;
@@ -83,7 +83,7 @@ Result<Values> Values::of(const Module& module, const Parameters& parameters) {
   assert(declared.size() <= kMostParameters);
   Values values(module);
   for (std::size_t i = 0; i < declared.size(); ++i) values.values_[i] = declared[i].second;
-  auto at = declared.begin();  // most come in the order of the declaration
+  auto at = declared.begin();  // most parameters come in the order of the declaration
   for (const auto& [name, value] : parameters) {
     const auto named = [&wanted = name](const auto& d) { return d.first == wanted; };
     const auto from = at;
@@ -99,7 +99,7 @@ std::int64_t Values::operator[](std::string_view name) const {
   const auto& declared = module_->parameters;
   for (std::size_t i = 0; i < declared.size(); ++i) {
     const std::string_view here = declared[i].first;
-    // Few names are as long and begin alike: the rest is seldom compared.
+    // Comparing length and first character first is faster: few names are equal in both.
     if (here.size() == name.size() && here.front() == name.front() && here == name) return values_[i];
   }
   assert(false && "a parameter that the module does not have");

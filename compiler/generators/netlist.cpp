@@ -23,7 +23,7 @@ std::uint64_t load_words(const Netlist& netlist) {
 }
 
 Parameters loader_parameters(const Netlist& netlist) {
-  constexpr std::int64_t kBurst = 16;  // words of memory
+  constexpr std::int64_t kBurst = 16;  // memory words
   return {{"DATA_BYTES", static_cast<std::int64_t>(kWeightWordBytes)},
           {"BURST", kBurst},
           {"WORDS", static_cast<std::int64_t>(load_words(netlist))},
@@ -174,7 +174,7 @@ Parameters adapter_parameters(std::uint32_t from_lanes, std::uint32_t to_lanes, 
 }
 
 unsigned signed_bits(std::int64_t lowest, std::int64_t highest) {
-  // Of a negative number the bits that differ from its sign are those of its complement.
+  // In a negative number, as many bits differ from the sign as are set in its complement.
   const auto bits = [](std::int64_t x) {
     return static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(x < 0 ? ~x : x))) + 1;
   };

@@ -20,13 +20,11 @@ namespace json = boost::json;
 using kernels::ElementType;
 
 constexpr std::int64_t kSchema = 1;
-constexpr std::size_t kMostCandidates = 64;  // for a block
+constexpr std::size_t kMostCandidates = 64;  // per block
 constexpr std::size_t kMostFiles = 1000;
 constexpr std::int64_t kMostLanes = 65536;
 constexpr std::int64_t kMostCycles = 1'000'000'000'000;
 constexpr std::int64_t kMostResources = 100'000'000;
-
-// The questions to a plugin.
 
 template <class T>
 json::array numbers(const std::vector<T>& values) {
@@ -72,7 +70,7 @@ json::object described(const kernels::Requantise& r) {
           {"highest", r.highest}};
 }
 
-/// A block and the structure of its operation, without trained constants.
+/// Describes a block in JSON with the structure of its operation, but without trained constants.
 json::object described(const kernels::Program& program, const kernels::Block& block) {
   json::object out = {{"name", block.name},
                       {"operation", kernels::operation_name(block.operation)},
@@ -112,23 +110,21 @@ void add_constants(const kernels::Block& block, json::object& out) {
   }
 }
 
-/// Whether a plugin's module can implement the block: one stream in, one out, integers.
+/// Whether a plugin's module can implement the block: it has one input and one output, both of integers.
 bool is_for_plugins(const kernels::Program& program, const kernels::Block& block) {
   return block.inputs.size() == 1 && block.outputs.size() == 1 && !kernels::is_host_only(program, block) &&
          program.tensors[block.inputs[0]].shape.size() <= 3 &&
          program.tensors[block.outputs[0]].shape.size() <= 3;
 }
 
-// The answers of a plugin.
-
-/// A value in an answer, with its path for messages.
+/// A value in a plugin's answer, with its path for messages.
 class Field {
  public:
   Field(const json::value& value, std::string path) : value_(value), path_(std::move(path)) {}
 
   Error error(const std::string& what) const { return Error(ErrorCode::kInvalidInput, path_ + ": " + what); }
 
-  /// Refuses anything but an object whose members are all among `known`.
+  /// Returns an error unless the value is an object whose members are all in `known`.
   Status object(const std::set<std::string_view>& known) const {
     if (!value_.is_object()) return error("not an object");
     for (const auto& [key, unused] : value_.get_object())
@@ -216,7 +212,7 @@ Result<Candidate> read_candidate(const Field& field, const kernels::Tensor& in, 
   return made;
 }
 
-/// Checks that a text is an answer with these members, and hands it to `read`.
+/// Parses a text, checks that it is an answer with only these members, and passes it to `read`.
 Status read_answer(const std::string& text, const std::set<std::string_view>& members,
                    const std::function<Status(const Field&)>& read) {
   json::error_code code;
@@ -257,7 +253,8 @@ Result<std::string> Plugin::call(const std::string& request) const {
 Status Plugin::prepare(const kernels::Program& program) {
   const std::lock_guard lock(mutex_);
   json::array blocks;
-  std::map<std::string, std::pair<const kernels::Block*, std::string>> asked;  // name -> block, key
+  /// The key is the block's name; the value has the block and its key in offered_.
+  std::map<std::string, std::pair<const kernels::Block*, std::string>> asked;
   for (const auto& block : program.blocks) {
     if (!is_for_plugins(program, block)) continue;
     json::object one = described(program, block);

@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kAnswerBytes = std::size_t{16} << 20U;
-constexpr std::streamoff kErrorBytes = 1000;  // the most that is quoted of its standard error
+/// Maximum number of bytes that errors quote from its standard error.
+constexpr std::streamoff kErrorBytes = 1000;
 constexpr int kNever = 127;
 
 /// The program's standard streams are files, because a child of the program can keep a pipe open.
@@ -36,10 +37,11 @@ struct Streams {
   std::string question, answer, error;
 };
 
-/// Becomes the program. Between fork and exec only functions that are safe in signal handlers are called.
+/// Replaces the forked process by the program. Between fork and exec it calls only functions that are safe in signal
+/// handlers.
 [[noreturn]] void become(const char* program, const Streams& streams) {
   for (const int number : {SIGPIPE, SIGXFSZ, SIGTERM}) ::signal(number, SIG_DFL);
-  ::syscall(SYS_close_range, 0U, ~0U, 0U);  // the next descriptors are 0, 1 and 2
+  ::syscall(SYS_close_range, 0U, ~0U, 0U);  // so that the next descriptors opened are 0, 1 and 2
   const bool open = ::open(streams.question.c_str(), O_RDONLY) == 0 &&
                     ::open(streams.answer.c_str(), O_WRONLY | O_APPEND) == 1 &&
                     ::open(streams.error.c_str(), O_WRONLY | O_APPEND) == 2;
@@ -50,8 +52,8 @@ struct Streams {
   ::_exit(kNever);
 }
 
-/// Runs in a forked process. Starts the program as a child, ends with the same status, and kills the whole group
-/// if our process dies.
+/// Runs in a forked process as a guard: starts the program as a child, ends with the child's status, and kills the
+/// whole process group if Millrace's process dies.
 [[noreturn]] void guard(pid_t parent, const char* program, const Streams& streams) {
   ::setpgid(0, 0);
   ::signal(SIGTERM, [](int) { ::kill(0, SIGKILL); });
@@ -63,7 +65,7 @@ struct Streams {
   const pid_t child = ::fork();
   if (child == 0) become(program, streams);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
-  int status = kNever << 8;  // if there is no child
+  int status = kNever << 8;  // used if fork() failed
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
@@ -72,7 +74,8 @@ struct Streams {
   ::_exit(kNever);
 }
 
-/// Waits until the program has ended or broken a limit. Returns what it broke; empty if it ended.
+/// Waits until the program has ended or exceeded a limit. Returns which limit it exceeded, or an empty text if it
+/// ended.
 std::string wait_for(pid_t group, const Streams& streams, std::chrono::milliseconds time_limit) {
   const auto deadline = std::chrono::steady_clock::now() + time_limit;
   const auto too_long = [](const std::string& file) {
@@ -81,7 +84,7 @@ std::string wait_for(pid_t group, const Streams& streams, std::chrono::milliseco
     return !unknown && size > kAnswerBytes;
   };
   for (siginfo_t info{};; ::poll(nullptr, 0, 2)) {
-    // It is not reaped yet, because its number still names the group.
+    // The guard process is not reaped yet, because its id must keep naming the process group.
     const bool ended = ::waitid(P_PID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
                        info.si_pid == group;
     if (too_long(streams.answer))
@@ -89,11 +92,11 @@ std::string wait_for(pid_t group, const Streams& streams, std::chrono::milliseco
     if (ended) return "";
     if (std::chrono::steady_clock::now() >= deadline)
       return "it did not end within " + std::to_string(time_limit.count()) + " ms and was killed";
-    if (too_long(streams.error)) ::truncate(streams.error.c_str(), 0);  // only the end is quoted
+    if (too_long(streams.error)) ::truncate(streams.error.c_str(), 0);  // errors quote only the end
   }
 }
 
-/// The last bytes of a file.
+/// Returns the last kErrorBytes bytes of a file.
 std::string end_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   file.seekg(-std::min<std::streamoff>(file.tellg(), kErrorBytes), std::ios::end);
@@ -113,7 +116,7 @@ Result<std::string> ask_program(const fs::path& program, const std::string& ques
   if (group == 0) guard(parent, path.c_str(), streams);
   if (group < 0)
     return Error(ErrorCode::kResourceExhausted, std::string("it cannot be started: ") + std::strerror(errno));
-  ::setpgid(group, group);  // parent and child both call it, because either may come first
+  ::setpgid(group, group);  // both processes call it, because either may run first
   std::string wrong = wait_for(group, streams, time_limit);
   ::kill(-group, SIGKILL);
   int status = 0;

@@ -1,5 +1,5 @@
-// Maximum and sum pooling. If windows neither overlap nor have padding, one unit does it; otherwise a sliding
-// window comes first. Sums are requantised.
+// The generator for maximum and sum pooling. If windows neither overlap nor have padding, one unit is enough; otherwise
+// a sliding window precedes it. Sums are requantised.
 #include <algorithm>
 #include <optional>
 
@@ -54,15 +54,15 @@ class PoolingBlock : public LanesBlock {
   bool windowless() const { return whole_ || apart_; }
   std::uint64_t taps() const { return std::uint64_t{window_.kernel_h} * window_.kernel_w; }
   int operation() const { return step_ ? 1 : 0; }
-  /// The maximum of bipolar elements compares them as unsigned ones.
+  /// Returns the parameter AKIND. Bipolar elements are compared as unsigned numbers to find their maximum.
   int lane_kind() const { return kind(input().type) == 1 ? 1 : 0; }
 
   Image in_, out_;
   kernels::Window window_;
   std::optional<StepFunction> step_;
-  unsigned bits_ = 8;   // of a partial result
-  bool whole_ = false;  // one window, the image
-  bool apart_ = false;  // windows side by side
+  unsigned bits_ = 8;   // width of a partial result
+  bool whole_ = false;  // whether the only window is the whole input
+  bool apart_ = false;  // whether windows neither overlap nor leave gaps
 };
 
 Status PoolingBlock::check(const Folding& folding) const {

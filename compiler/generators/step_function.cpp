@@ -22,7 +22,7 @@ bool all_equal(const std::vector<T>& values) {
   return std::all_of(values.begin(), values.end(), [&](const T& v) { return v == values.front(); });
 }
 
-/// The signed bits that can hold all values; 0 if all are `none`.
+/// Returns how many signed bits can represent all values; 0 if all values are `none`.
 unsigned bits_for(const std::vector<std::int64_t>& values, std::int64_t none) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return *low == none && *high == none
@@ -42,7 +42,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
       highest_(step.highest),
       loaded_(loaded) {
   if (form_ == Requantise::Form::kThresholds) {
-    // The one step of a bipolar output, from -1 to +1, is written twice.
+    // A bipolar output has only one step, from -1 to +1, so its threshold is written twice.
     const std::size_t given = static_cast<std::size_t>(highest_ - lowest_);
     const bool bipolar = output.kind == ElementType::Kind::kBipolar;
     steps_ = (std::size_t{1} << output.bits) - 1;
@@ -65,8 +65,8 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   }
   const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
                      std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
-  // Scales that are powers of two need neither multiplier nor adder here, so the sum adds the bias at no
-  // cost.
+  // If all scales are powers of two, this unit needs neither multiplier nor adder, so the sum before it adds the bias
+  // at no cost.
   takes_bias_ = !plain || take_bias;
   if (takes_bias_ && !bias.empty())
     for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];
@@ -75,7 +75,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   sbits_ = std::max<unsigned>(
       1, static_cast<unsigned>(std::bit_width(*std::max_element(shift_.begin(), shift_.end()))));
   if (loaded_) {
-    // Round widths up to a sign and whole bytes, so that other constants of the same kind fit.
+    // Round widths up to a sign and whole bytes, so that other constants of the same kind also fit.
     if (mbits_ != 0) mbits_ = (mbits_ - 1 + 7) / 8 * 8 + 1;
     offbits_ = std::min((offbits_ + 7) / 8 * 8, 64U);
     sbits_ = std::max(sbits_, 5U);
@@ -141,10 +141,11 @@ void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
     netlist.file(netlist.prefix() + "_requant.hex", lines.take());
 }
 
-/// Line k of level l holds the node k of that level of the search tree: threshold (2k+1) * 2^(bits-1-l) - 1.
+/// Writes one file for each lane and level of the search tree. Line k of level l is threshold (2k+1) * 2^(bits-1-l) -
+/// 1.
 void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                                     const std::vector<std::string>& suffixes) const {
-  const std::int64_t highest = (std::int64_t{1} << acc_bits) - 1;  // above every accumulator
+  const std::int64_t highest = (std::int64_t{1} << acc_bits) - 1;  // larger than every accumulator
   const std::uint32_t folds = uniform_ ? 1 : cycle(lanes) / lanes;
   std::string all;
   for (std::uint32_t p = 0; netlist.memories() && p < lanes; ++p) {
@@ -167,7 +168,7 @@ void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes
     }
   }
   if (!loaded_) return;
-  const std::uint64_t nodes = (std::uint64_t{1} << output_.bits) - 1;  // of a channel, all levels
+  const std::uint64_t nodes = (std::uint64_t{1} << output_.bits) - 1;  // of one channel, over all levels
   netlist.load("thresholds", suffixes, acc_bits + 1, lanes * folds * nodes, std::move(all));
 }
 

@@ -10,14 +10,15 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// Offers the beats of an input: all at once, spread evenly over each frame's interval, or at given times.
+/// Offers the beats of an input: all at the start, spread evenly over each frame's interval, or at given times.
 struct Source {
   Wire* wire = nullptr;
-  std::uint64_t beats = 0, frame_interval = 0;           // of a frame
-  const std::vector<std::uint64_t>* arrivals = nullptr;  // of the one frame's beats, if they are given
-  std::uint64_t left = 0, sent = 0;                      // beats
+  std::uint64_t beats = 0, frame_interval = 0;  // of one frame
+  /// Of the only frame's beats; null if no times are set.
+  const std::vector<std::uint64_t>* arrivals = nullptr;
+  std::uint64_t left = 0, sent = 0;  // numbers of beats
 
-  bool waits() const { return left != 0 && !wire->valid; }  // until the next beat is due
+  bool waits() const { return left != 0 && !wire->valid; }  // whether the next beat is not due yet
   void offer(std::uint64_t now) {
     if (left == 0 || wire->valid) return;
     const std::uint64_t due = arrivals != nullptr
@@ -37,7 +38,7 @@ struct Source {
 struct Sink {
   const Wire* wire = nullptr;
   std::uint64_t beats = 0, taken = 0;
-  std::vector<std::uint64_t> times;  // kept if arrivals were given
+  std::vector<std::uint64_t> times;  // cycles of all beats, recorded if arrivals are set
 };
 
 class Player {
@@ -93,7 +94,7 @@ class Player {
     return module->play(instance, values);
   }
 
-  /// Plays one clock. Returns whether a beat came in or went out, or one waits for its time.
+  /// Simulates one clock. Returns whether a beat entered or left, or whether an input waits until its next beat is due.
   bool clock() {
     for (auto& source : sources_) source.offer(now_);
     for (const auto& offer : offers_) offer();
@@ -125,7 +126,7 @@ class Player {
       done_.push_back(now_);
   }
 
-  /// Three equal intervals in a row are the steady state.
+  /// Whether the dataflow is in its steady state: the last three intervals are equal.
   bool steady() const {
     const std::size_t n = done_.size();
     if (n < 5 || options_.frame_interval != 0) return false;
@@ -159,15 +160,16 @@ class Player {
   const Netlist& netlist_;
   const TimingOptions& options_;
   std::vector<Wire> wires_;
-  std::vector<std::uint64_t> high_water_;              // one a unit
-  std::vector<std::function<void()>> steps_, offers_;  // TimingUnit's; only some units have an offer
+  std::vector<std::uint64_t> high_water_;  // one entry for each unit
+  /// Functions of TimingUnit; only some units have `offer`.
+  std::vector<std::function<void()>> steps_, offers_;
   std::vector<Source> sources_;
   std::vector<Sink> sinks_;
   std::vector<std::uint64_t> done_;
   std::uint64_t now_ = 0;
   std::optional<std::uint64_t> first_in_, first_out_;  // the cycles of the first beats
-  std::uint64_t patience_ =
-      1000;  // most clocks without a beat in or out: more than a frame takes in all units
+  /// Maximum clocks without a beat in or out: more than a frame takes in all units together.
+  std::uint64_t patience_ = 1000;
   bool taken_ = false;
 };
 

@@ -18,12 +18,12 @@ std::int64_t trailing_zeros(std::int64_t n) {
   return std::countr_zero(static_cast<std::uint64_t>(n));
 }
 
-/// The lowest signed digit of an odd number in the form without two adjacent digits.
+/// Returns the lowest signed digit of an odd number, in the form in which no two adjacent digits are nonzero.
 std::int64_t digit(std::int64_t odd) {
   return (odd & 3) == 3 ? -1 : 1;
 }
 
-/// The number that an odd number's two lowest signed digits form; the number itself if it has no more.
+/// Returns the sum of an odd number's two lowest nonzero signed digits, or the number itself if it has only one.
 std::int64_t low_pair(std::int64_t odd) {
   const std::int64_t rest = odd - digit(odd);
   if (rest == 0) return odd;
@@ -31,15 +31,15 @@ std::int64_t low_pair(std::int64_t odd) {
   return digit(odd) + digit(rest >> zeros) * (std::int64_t{1} << zeros);
 }
 
-/// The stage that computes a multiple by an odd number; 0 for the input itself.
+/// Returns the stage that computes a multiple by an odd number; 0 if the multiple is the input itself.
 unsigned stage_of(std::int64_t odd) {
   return odd == 1 ? 0 : low_pair(odd) == odd ? 1 : 2;
 }
 
-/// A computed value. Its signal omits `zeros` low bits. With `minus` the value counts as negative.
+/// A computed value. Its signal omits the `zeros` lowest bits. If `minus` is set, the value is subtracted later.
 struct Node {
   std::string name;
-  std::int64_t low = 0, high = 0;  // its range
+  std::int64_t low = 0, high = 0;  // range of the value
   std::int64_t zeros = 0;
   bool minus = false;
 
@@ -82,7 +82,7 @@ class Unroller {
   }
   std::int64_t bias(std::uint32_t o) const { return matrix_.biases.empty() ? 0 : matrix_.biases[o]; }
 
-  /// Finds the number of stages for multiples, the levels of the deepest tree, and whether a last clock is
+  /// Computes the number of stages for multiples, the levels of the deepest adder tree, and whether a last clock is
   /// needed.
   void plan() {
     for (std::uint32_t o = 0; o < matrix_.rows; ++o) {
@@ -102,14 +102,12 @@ class Unroller {
     last_ = last_ || stages_ + levels_ == 0;
   }
 
-  // Text and counts.
-
   static std::string declared(const Node& node) {
     return std::string(node.low < 0 ? "signed " : "") +
            (node.bits() > 1 ? "[" + number(node.bits() - 1) + ":0] " : "") + node.name;
   }
 
-  /// The node's signal in `bits` bits, without `zeros` low bits.
+  /// Returns an expression for the node's signal in `bits` bits, without the `zeros` lowest bits.
   static std::string operand(const Node& node, std::int64_t bits, std::int64_t zeros) {
     const std::string wide = node.bits() == bits ? node.name
                              : node.low < 0      ? number(bits) + "'($signed(" + node.name + "))"
@@ -124,7 +122,7 @@ class Unroller {
     body_ += "    " + node.name + " <= " + value + ";\n";
   }
 
-  /// The same value one clock later.
+  /// Adds a register: the node's value one clock later.
   Node later(const Node& from, std::string name) {
     Node node = from;
     node.name = std::move(name);
@@ -132,8 +130,8 @@ class Unroller {
     return node;
   }
 
-  /// a + b, signs included, one clock later. `multiple`: the sum is a multiple of one input and has that
-  /// range.
+  /// Adds a + b one clock later, considering the signs in `minus`. If `multiple` is set, the sum is a multiple of one
+  /// input and has that node's range.
   Node sum(const Node& a, const Node& b, std::string name, const Node* multiple = nullptr) {
     const bool same = a.minus == b.minus;
     const Node &left = same || !a.minus ? a : b, &right = same || !a.minus ? b : a;
@@ -157,8 +155,8 @@ class Unroller {
     return node;
   }
 
-  /// The bits of a sum in which both operands have bits. Elsewhere one operand just passes through the carry
-  /// chain, or, in a subtraction, through inverters above its own lowest bit.
+  /// Returns how many bits of a sum have bits of both operands. In all other bits, one operand passes through the carry
+  /// chain or, in a subtraction, through inverters above its own lowest bit.
   static std::int64_t overlap(const Node& left, const Node& right, const Node& sum) {
     const auto top = [&](const Node& n) {
       return n.low < 0 ? sum.bits() + sum.zeros : std::min(n.bits() + n.zeros, sum.bits() + sum.zeros);
@@ -173,8 +171,6 @@ class Unroller {
     node.zeros += trailing_zeros(by);
     return node;
   }
-
-  // The multiples of one input.
 
   void add_column(std::uint32_t i) {
     std::set<std::int64_t> used, first;
@@ -237,8 +233,6 @@ class Unroller {
     return sum(scaled(first.at(rest / shift), shift), low, name, &range);
   }
 
-  // The adder tree of one row.
-
   void add_row(std::uint32_t o) {
     std::vector<Node> nodes;
     for (std::uint32_t i = 0; i < matrix_.columns; ++i) {
@@ -255,7 +249,7 @@ class Unroller {
     for (unsigned level = 1; level <= levels_; ++level) {
       std::vector<Node> next;
       for (std::size_t n = 0; n < nodes.size(); n += 2) {
-        std::string name;  // empty if no text is wanted
+        std::string name;  // stays empty if no text is wanted
         if (wanted_) name = row + number(level) + "_" + number(static_cast<std::int64_t>(n / 2));
         next.push_back(n + 1 < nodes.size() ? sum(nodes[n], nodes[n + 1], name) : later(nodes[n], name));
       }
@@ -292,7 +286,8 @@ class Unroller {
       assigns_ += "  assign " + sum + " = " + value + ";\n";
   }
 
-  /// The last node in all bits of a sum. Its known range may be narrower than the sum, never wider.
+  /// Returns an expression for the last node with all bits of a sum. The node's known range may be narrower than the
+  /// sum, but never wider.
   std::string operand_of_result(const Node& node) const {
     const auto bits = static_cast<std::int64_t>(matrix_.acc_bits);
     const std::string wide =
@@ -301,7 +296,7 @@ class Unroller {
   }
 
   void open() { mark_ = body_.size(); }
-  /// Puts everything stored since open() into a process of its own.
+  /// Puts all text that was stored since open() into a process of its own.
   void close() {
     if (body_.size() == mark_) return;
     body_.insert(mark_, "  always_ff @(posedge clk) if (en) begin\n");
@@ -345,7 +340,7 @@ class Unroller {
   std::int64_t low_ = 0, high_ = 0;
   unsigned stages_ = 0, levels_ = 0;
   bool last_ = false;
-  std::vector<std::map<std::int64_t, Node>> multiples_;  // an input each, by odd number
+  std::vector<std::map<std::int64_t, Node>> multiples_;  // one map per input; the key is the odd number
   std::int64_t adders_ = 0, adder_bits_ = 0, register_bits_ = 0;
   std::size_t mark_ = 0;
   std::string names_, body_, assigns_, joined_;

@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off: one rounding per step.
+// Compiled with -ffp-contract=off, because every step must round once.
 #include "compiler/graph/chain.hpp"
 
 #include <algorithm>
@@ -21,10 +21,10 @@ std::int64_t quantise_one(float x, float scale, std::int64_t zero_point, std::in
 }
 
 struct Description {
-  const char* name;  // as printed
-  const char* onnx;  // the ONNX operator that states such a step
+  const char* name;  // the name that printed graphs use
+  const char* onnx;  // the ONNX operator that the step comes from
   bool takes_float, makes_float;
-  bool floats, integers;  // which constants it reads
+  bool floats, integers;  // whether the step reads `floats` and `integers`
 };
 
 const Description& describe(Step::Kind kind) {
@@ -75,7 +75,8 @@ Number apply(const Step& s, Number x, std::size_t channel) {
   return x;
 }
 
-/// One step's trend over inputs from `low` to `high`. A rounded monotone operation is monotone.
+/// Returns one step's trend over inputs from `low` to `high`. Rounding does not change whether an operation is
+/// monotone.
 Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
   using K = Step::Kind;
   switch (s.kind) {
@@ -96,7 +97,8 @@ Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
   }
 }
 
-/// The index of the quantiser that ends the accumulator dequantisation `steps[first]`; 0 if there is none.
+/// Returns the index of the quantiser that can be merged with the accumulator dequantisation `steps[first]`; 0 if there
+/// is none.
 std::size_t quantiser_of(const std::vector<Step>& steps, std::size_t first) {
   if (steps[first].kind != Step::Kind::kDequantise || !steps[first].accumulator) return 0;
   std::size_t i = first + 1;
@@ -125,7 +127,7 @@ std::int64_t Chain::evaluate(std::int64_t x, std::size_t channel) const {
 }
 
 ChainTrend Chain::trend(std::int64_t lowest, std::int64_t highest, std::size_t channel) const {
-  // While the chain is monotone, the results at both ends bound all results between.
+  // As long as the chain is monotone, the results at both ends bound all results between them.
   Number from{false, lowest, 0}, to{false, highest, 0};
   bool falling = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -145,7 +147,7 @@ bool Chain::is_increasing() const {
   for (std::size_t c = 0; c < channels(); ++c) {
     bool falling = false;
     for (const Step& s : steps) {
-      // Infinity times zero is NaN.
+      // A factor of zero turns an infinite input into NaN.
       const bool by_zero =
           (s.kind == Step::Kind::kMultiply || s.kind == Step::Kind::kDequantise) && pick(s.floats, c) == 0;
       const Trend trend = trend_of(s, -kInfinity, kInfinity, c);

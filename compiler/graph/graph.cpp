@@ -145,7 +145,7 @@ Uses::Uses(const Graph& graph)
 const Node* sort_nodes(Graph& graph) {
   const Uses uses(graph);
   std::vector<std::size_t> missing(graph.nodes.size(), 0);
-  // The set of ready nodes is ordered, so the result keeps the given order as far as dependencies allow.
+  // `ready` is an ordered set, so nodes stay in their original order as far as dependencies allow.
   std::set<std::size_t> ready;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId v : graph.nodes[i].inputs)
@@ -164,8 +164,8 @@ const Node* sort_nodes(Graph& graph) {
     }
   }
   if (order.size() != graph.nodes.size()) {
-    // A node that still misses an input has a producer that misses one too. Going from such a node to such a
-    // producer, as many times as there are nodes, ends on a cycle.
+    // Every node that still misses an input has a producer that also misses one. Stepping from node to producer as many
+    // times as there are nodes therefore ends on a cycle.
     const auto is_stuck = [&](std::size_t i) { return missing[i] > 0; };
     std::size_t node = 0;
     while (!is_stuck(node)) ++node;
@@ -223,7 +223,7 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const Uses& u
   const Constant* scale = constant_input(graph, *n, 1);
   const Constant* zero = constant_input(graph, *n, 2);
   if (q == nullptr || scale == nullptr || (has_input(*n, 2) && zero == nullptr)) return std::nullopt;
-  AlongAxis channel;  // import has checked that the scales run along the axis
+  AlongAxis channel;  // import has checked that the scales run along this axis
   if (scale->size() > 1) channel = {v.shape, *axis_in(onnx_of(*n)->integer("axis", 1), v.shape.size())};
   std::vector<float> result;
   for (std::size_t i = 0; i < q->integers.size(); ++i) {

@@ -6,13 +6,13 @@
 namespace millrace::compiler::graph {
 namespace {
 
-/// Which operations a level allows.
+/// Whether a level allows an operation.
 bool is_allowed(const Operation& operation, Level level) {
   return level == Level::kMixed ||
          std::holds_alternative<OnnxOperator>(operation) == (level == Level::kImported);
 }
 
-/// What is wrong with the types of a chain from `from` to `to`; empty if nothing is.
+/// Checks the types of a chain from type `from` to type `to`. Returns the error, or an empty text.
 std::string check(const Chain& chain, Type from, Type to) {
   if (std::string why = chain.check(from.is_float()); !why.empty()) return why;
   return chain.gives_float(from.is_float()) == to.is_float()
@@ -79,7 +79,7 @@ std::string check(const OnnxOperator&, const Value&, const Value&) {
   return {};
 }
 
-/// What is wrong with a node; empty if nothing is.
+/// Checks one node. Returns the error, or an empty text.
 std::string check(const Graph& graph, const Node& n) {
   if (n.outputs.empty()) return "has no output";
   if (onnx_of(n) != nullptr) return {};

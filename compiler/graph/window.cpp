@@ -11,7 +11,7 @@ struct Axis {
   std::int64_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0, out = 0;
 };
 
-/// Fills before, after and out. False if no window fits.
+/// Computes `before`, `after` and `out` of an axis. Returns false if no window fits into the input.
 bool resolve_axis(Axis& a, std::int64_t extent, const std::string& auto_pad, bool ceil_mode) {
   const std::int64_t reach = (a.kernel - 1) * a.dilation + 1;
   if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
@@ -25,7 +25,7 @@ bool resolve_axis(Axis& a, std::int64_t extent, const std::string& auto_pad, boo
   const std::int64_t room = extent + a.before + a.after - reach;
   if (room < 0) return false;
   a.out = room / a.stride + 1;
-  // No window may start in the padding behind the input.
+  // ceil_mode adds a window, unless that window would start in the padding behind the input.
   if (ceil_mode && room % a.stride != 0 && a.out * a.stride < extent + a.before) {
     a.after += a.stride - room % a.stride;
     ++a.out;

@@ -1,4 +1,4 @@
-// Modules that compute element by element: sums, tables, and requantisation by products or thresholds.
+// Describes modules that compute element by element: sums, tables, and requantisation by products or thresholds.
 #include <algorithm>
 #include <string>
 
@@ -8,22 +8,22 @@
 namespace millrace::compiler::generators::modules {
 namespace {
 
-/// `frame` of a module that works on vectors of CHANNELS, PE a beat.
+/// The `frame` function of a module that works on vectors of CHANNELS elements, PE elements per beat.
 Beats vectors_frame(const Values& v, std::int64_t) {
   constexpr std::int64_t kVectors = 10;
   const std::int64_t beats = kVectors * v["CHANNELS"] / v["PE"];
   return {{beats}, {beats}};
 }
 
-/// Lines of constants of a requantisation, or of thresholds at the search's first level.
+/// Returns the number of lines of requantisation constants, or of thresholds in the first level of the search.
 std::int64_t lines(const Values& v) {
   return v["UNIFORM"] != 0 ? 1 : v["CHANNELS"] / v["PE"];
 }
 
-/// DSP slices of a product with a constant.
+/// Returns how many DSP slices a product with a constant takes.
 std::uint64_t slices(std::int64_t factor, std::int64_t bits, std::int64_t z) {
   const std::uint64_t size = static_cast<std::uint64_t>(factor < 0 ? -factor : factor);
-  if (size == 0 || (factor > 0 && (size & (size - 1)) == 0)) return 0;  // a shift
+  if (size == 0 || (factor > 0 && (size & (size - 1)) == 0)) return 0;  // a shift is enough
   const std::int64_t constant =
       std::min<std::int64_t>(static_cast<std::int64_t>(std::bit_width(size)) + 1, z);
   return product_slices(bits + 1, constant, std::min(z, bits + 1 + constant));
@@ -34,9 +34,9 @@ std::uint64_t requant_latency(const Values& v) {
          (v["ROUND_HALF_EVEN"] != 0 ? 1U : 0U);
 }
 
-/// Constants that are loaded are not known beforehand: every shift is possible, and so is every bit of a
-/// line. The terms that are fitted to such rows have names of their own, so that neither kind moves the
-/// other's figures.
+/// Adds the cost of an mr_requant with loaded constants. Their values are unknown, so every shift and every bit of a
+/// line is possible. The terms have names of their own, so that fitting them does not change the figures of baked
+/// constants.
 void loaded_requant_cost(const Values& v, Features& f) {
   const std::int64_t pe = v["PE"], nf = lines(v);
   const std::int64_t acc = v["ACCBITS"], mbits = v["MBITS"], offbits = v["OFFBITS"], obits = v["OBITS"];
@@ -44,7 +44,7 @@ void loaded_requant_cost(const Values& v, Features& f) {
   const std::int64_t shift_bits = v["SHIFT"] < 0 ? v["SBITS"] : 0, product = acc + mbits;
   const std::int64_t z = offbits == 0 ? product : std::max(product, offbits) + 1;
   const std::int64_t quotient = std::max<std::int64_t>(z + (even ? 1 : 0), obits + 2);
-  // Of the shifter; longer shifts leave the sign.
+  // The shifter's levels. A longer shift leaves only the sign.
   const std::int64_t levels = std::min(shift_bits, clog2(quotient));
   add_table(f, pe * (mbits + offbits + shift_bits), nf, 0, true);
   f.add_lut("loaded_one", 1);
@@ -143,7 +143,7 @@ Module mr_table() {
   m.cost = [](const Values& v, Features& f) {
     add_table(f, v["WIDTH"], v["DEPTH"], v["STYLE"], v["LOADED"] != 0);
   };
-  // Words of eight bits, as weights are; narrow ones without any pattern.
+  // Calibration writes words of 8 bits, like weights. Words of narrower tables have no pattern.
   m.constants = [](const Values& v) -> std::vector<ConstantFile> {
     if (v["LOADED"] != 0) return {};
     const std::int64_t width = v["WIDTH"];
@@ -184,7 +184,7 @@ Module mr_requant() {
   m.any_value = {"MBITS",           "OFFBITS",    "SHIFT",   "LOWEST", "HIGHEST",
                  "ROUND_HALF_EVEN", "ZERO_POINT", "UNIFORM", "LOADED"};
   m.load_bits = [](const Values& v) { return v["PE"] * (v["MBITS"] + v["OFFBITS"] + v["SBITS"]); };
-  // Multipliers with their top bit set, and shifts that differ by a few.
+  // Calibration writes multipliers with their highest bit set, and shifts that differ by a few bits.
   m.constants = [](const Values& v) -> std::vector<ConstantFile> {
     if (v["LOADED"] != 0) return {};
     const std::int64_t mbits = v["MBITS"], offbits = v["OFFBITS"], sbits = v["SBITS"], shift = v["SHIFT"];
@@ -222,7 +222,7 @@ Module mr_threshold() {
         add_table(f, acc + 1, nf << std::min<std::int64_t>(level, 20), 0, v["LOADED"] != 0);
   };
   m.latency = [](const Values& v) { return static_cast<std::uint64_t>(v["OBITS"]) + 1; };
-  // A file for each level of the search and each lane.
+  // Each level of the search and each lane has its own file.
   m.constants = [](const Values& v) {
     std::vector<ConstantFile> files;
     for (std::int64_t level = 0; v["LOADED"] == 0 && level < v["OBITS"]; ++level)

@@ -1,4 +1,4 @@
-// Modules that multiply by weights: matrices folded PE by SIMD, and one weight a channel and tap.
+// Describes modules that multiply by weights: matrices folded PE by SIMD, and one weight per channel and tap.
 #include <algorithm>
 
 #include "compiler/generators/modules/parts.hpp"
@@ -8,10 +8,8 @@
 namespace millrace::compiler::generators::modules {
 namespace {
 
-// Timing.
-
-/// The lines of weights that a matrix unit uses, one in each step. A table's lines are always there; a reader's
-/// come one after another.
+/// The lines of weights that a matrix unit uses, one line per step. Lines of a table are always available. Lines of a
+/// weight reader arrive one after another.
 class Lines {
  public:
   Lines() = default;
@@ -41,8 +39,8 @@ Lines lines_of(const Netlist& netlist, const Instance& unit) {
   return Lines();
 }
 
-/// mr_mvu and mr_mvu_streamed. A unit of one pass uses each vector once; other units buffer vectors and read
-/// each of them in every pass.
+/// Simulates mr_mvu or mr_mvu_streamed. A unit with one pass uses each vector once. A unit with several passes buffers
+/// vectors and reads each of them in every pass.
 TimingUnit play_matrix_unit(const PlayedInstance& p, const Values& v) {
   const std::int64_t nf = v["MH"] / v["PE"], sf = v["MW"] / v["SIMD"];
   Delay delay(static_cast<std::uint64_t>(clog2(v["SIMD"])) + 3);
@@ -70,7 +68,7 @@ TimingUnit play_matrix_unit(const PlayedInstance& p, const Values& v) {
   }};
 }
 
-/// What mr_mvu and mr_mvu_streamed have in common.
+/// Returns the common description of mr_mvu and mr_mvu_streamed.
 Module matrix_unit(std::string_view name) {
   Module m{.name = name, .divides = {{"MH", "PE"}, {"MW", "SIMD"}}, .play = play_matrix_unit};
   m.latency = [](const Values& v) {
@@ -80,16 +78,14 @@ Module matrix_unit(std::string_view name) {
   return m;
 }
 
-/// The cycles of a frame of `beats_out` beats, if a line of weights takes `line_cycles`.
+/// Returns the cycles of a frame with `beats_out` output beats if a line of weights takes `line_cycles`.
 std::uint64_t matrix_unit_interval(const Values& v, std::uint64_t beats_out, std::uint64_t line_cycles) {
   const auto nf = static_cast<std::uint64_t>(v["MH"] / v["PE"]),
              sf = static_cast<std::uint64_t>(v["MW"] / v["SIMD"]);
   return beats_out / nf * nf * sf * line_cycles;
 }
 
-// Cost.
-
-/// Bits of an operand as a signed number.
+/// Returns how many bits an operand has as a signed number.
 std::int64_t signed_operand_bits(std::int64_t bits, std::int64_t kind) {
   return bits + (kind == kSigned ? 0 : 1);
 }
@@ -100,11 +96,11 @@ std::int64_t weight_bits(const Values& v) {
   return signed_operand_bits(v["WBITS"], v["WKIND"]);
 }
 
-/// A tree that adds `leaves` values pairwise, level by level. Every level is registered, and so is a value
-/// without a partner. Widths grow by `grow` bits a level.
+/// The cost of a tree that adds `leaves` values pairwise, level by level. Every level is registered, also a value
+/// without a partner. Each level is `grow` bits wider than the level below.
 struct AdderTree {
-  double adder_bits = 0;     // of all adders' results
-  double register_bits = 0;  // of all levels, the leaves' own registers included
+  double adder_bits = 0;     // bits of all adders' results
+  double register_bits = 0;  // bits of all levels, including the registers of the leaves
 };
 
 AdderTree adder_tree(std::int64_t leaves, std::int64_t leaf_bits, std::int64_t grow, std::int64_t levels) {
@@ -121,8 +117,8 @@ AdderTree adder_tree(std::int64_t leaves, std::int64_t leaf_bits, std::int64_t g
   return result;
 }
 
-/// The buffer of a vector's inputs, of `width` bits a beat. It holds `held` beats if `buffered`,
-/// because later passes read them again.
+/// Adds the cost of the buffer for a vector's inputs, with `width` bits per beat. If `buffered`, the buffer stores
+/// `held` beats, because later passes read them again.
 void add_input_buffer(Features& f, std::int64_t width, std::int64_t held, bool buffered) {
   f.add_both("pointer", buffered ? 3 * clog2(held) + 2 * (clog2(held + 1) + 1) : 0);
   if (buffered)
@@ -131,12 +127,12 @@ void add_input_buffer(Features& f, std::int64_t width, std::int64_t held, bool b
     f.add_ff("memory", width);
 }
 
-/// The products of `count` pairs of operands, by ABITS, AKIND, WBITS, WKIND and MUL.
+/// Adds the cost of `count` products. Their operands are described by ABITS, AKIND, WBITS, WKIND and MUL.
 void add_products(Features& f, const Values& v, std::int64_t count) {
   const std::int64_t ax = input_bits(v), wx = weight_bits(v);
   if (v["WKIND"] == kBipolar || v["AKIND"] == kBipolar) {
     f.add_lut("sign", count * (ax + wx));
-  } else if (v["MUL"] == 0) {  // rows of a Booth multiplier, and the adders below them
+  } else if (v["MUL"] == 0) {  // rows of a Booth multiplier, and the adders that sum them up
     const std::int64_t digits = (wx + 1) / 2;
     f.add_lut("booth_row", count * digits * (ax + 1));
     f.add_lut("booth_sum", count * ((digits - 1) * (ax + 5) + ax + 3));
@@ -147,7 +143,7 @@ void add_products(Features& f, const Values& v, std::int64_t count) {
   }
 }
 
-/// `count` dot products of SIMD elements.
+/// Adds the cost of `count` dot products of SIMD elements.
 void add_dot_products(Features& f, const Values& v, std::int64_t count) {
   const std::int64_t simd = v["SIMD"], levels = clog2(simd);
   const bool signs = v["AKIND"] == kBipolar && v["WKIND"] == kBipolar;
@@ -160,10 +156,11 @@ void add_dot_products(Features& f, const Values& v, std::int64_t count) {
     add_products(f, v, count * simd);
 }
 
-/// Two dot products with one DSP slice a lane; returns the bits of their sums.
+/// Adds the cost of pairs of dot products, with one DSP slice per lane of a pair. Returns the width of their sums.
 std::int64_t add_pairs(Features& f, const Values& v, std::int64_t pairs) {
   const std::int64_t simd = v["SIMD"], levels = clog2(simd);
-  // Up to two levels add both fields packed; the levels above have two adders and a carry each.
+  // The first two levels add both fields of a pair packed into one word. Higher levels have two adders and a carry
+  // each.
   const std::int64_t packed_levels = std::min<std::int64_t>(levels, 2);
   const std::int64_t product = 27 + input_bits(v);
   const AdderTree packed = adder_tree(simd, product, 0, packed_levels);
@@ -202,9 +199,7 @@ void mvu_cost(const Values& v, Features& f) {
   if (bias) add_table(f, pe * acc, nf, 0, loaded);
 }
 
-// Calibration.
-
-/// The files of a unit's weights and of its biases of `rows` rows in PE lanes.
+/// Returns the files of a unit's weights and, if it has biases, of the biases of `rows` rows in PE lanes.
 std::vector<ConstantFile> weight_files(const Values& v, std::int64_t lines, std::int64_t elements,
                                        std::int64_t rows) {
   std::vector<ConstantFile> files;

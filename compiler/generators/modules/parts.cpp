@@ -16,9 +16,9 @@ constexpr std::array<BlockShape, 6> kHalf = {
 constexpr std::array<BlockShape, 7> kFull = {
     {{72, 512}, {36, 1024}, {18, 2048}, {9, 4096}, {4, 8192}, {2, 16384}, {1, 32768}}};
 
-// The prices of Yosys' memory_libmap. A RAMB18 costs 129, a RAMB36 257. A LUTRAM primitive costs 16, times
-// the share of its width that is used. A table in logic costs a 64th of its bits, rounded down; in block RAM
-// it costs 2 more than the primitives. A bit of an address multiplexer's input costs about 0.4.
+// Prices in Yosys' memory_libmap. A RAMB18 costs 129 and a RAMB36 257. A LUTRAM primitive costs 16 times the used share
+// of its width. A table in logic costs a 64th of its bits, rounded down; a table in block RAM costs 2 more than its
+// primitives. Each bit of an address multiplexer's input costs about 0.4.
 constexpr std::int64_t kHalfPrice = 129, kFullPrice = 257, kLogicBits = 64, kTablePrice = 2;
 constexpr double kLutramPrice = 16, kSelectPrice = 0.4;
 
@@ -31,8 +31,9 @@ double select_price(std::int64_t width, std::int64_t copies) {
   return kSelectPrice * static_cast<double>((copies - 1) * width);
 }
 
-/// A memory deeper than a block needs several copies. Their columns are packed together; if copies are
-/// written one at a time, in whole bytes of 9 bits.
+/// Returns the cheapest mapping to block RAM. A memory deeper than a block needs several copies, whose columns are
+/// packed together. If the memory is `written`, each copy is written alone, so its columns are packed in whole bytes of
+/// 9 bits.
 Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
   Mapping best;
   const auto consider = [&](const BlockShape& shape, bool full) {
@@ -54,7 +55,8 @@ Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
   return best;
 }
 
-/// RAM32M16 holds 32 words of 14 bits, RAM64M8 64 words of 7 bits; each takes 8 LUTs.
+/// Returns the cheapest mapping to LUTRAM. RAM32M16 stores 32 words of 14 bits, and RAM64M8 64 words of 7 bits. Each
+/// takes 8 LUTs.
 Mapping distributed_mapping(std::int64_t width, std::int64_t depth) {
   const auto mapping = [&](std::int64_t bits, std::int64_t words) {
     const std::int64_t copies = ceil_div(depth, words);
@@ -79,8 +81,8 @@ Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style)
 }
 
 Cost read_modify_write(std::int64_t width, std::int64_t depth) {
-  // One port reads and writes. For that RAM32M16 holds 32 words of 16 bits, and RAMnX1S 64, 128 or 256 of one
-  // bit.
+  // The only port reads and writes. In this mode, RAM32M16 stores 32 words of 16 bits, and RAMnX1S 64, 128 or 256 words
+  // of one bit.
   constexpr double kSelect = 0.75;
   struct Shape {
     std::int64_t words, bits;
@@ -128,8 +130,8 @@ std::uint64_t slices_as_they_stand(std::int64_t a, std::int64_t b, std::int64_t 
 }  // namespace
 
 std::uint64_t product_slices(std::int64_t a_bits, std::int64_t b_bits, std::int64_t product_bits) {
-  // As Yosys' mul2dsp does: products of at most 8 bits and one-bit operands stay in LUTs. A longer operand
-  // above 27 bits is cut into pieces of 17 bits, then the other one if it exceeds 18.
+  // These are the rules of Yosys' mul2dsp. Products of at most 8 bits and operands of one bit stay in LUTs. If the
+  // longer operand exceeds 27 bits, it is cut into pieces of 17 bits; then the shorter one if it exceeds 18 bits.
   return slices_as_they_stand(std::max(a_bits, b_bits), std::min(a_bits, b_bits), product_bits);
 }
 
@@ -144,7 +146,7 @@ void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t
   const MemoryStyle wanted = style == 1   ? MemoryStyle::kBlock
                              : style == 2 ? MemoryStyle::kDistributed
                                           : MemoryStyle::kAuto;
-  if (loaded && depth == 1) {  // one word is no memory but a register
+  if (loaded && depth == 1) {  // a single word is stored in a register
     f.add_ff("table", 2 * width);
     return;
   }
@@ -157,14 +159,14 @@ void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t
   const Cost memory = constant_table(width, depth, wanted);
   f.exact += memory;
   const bool logic = memory == Cost{} && depth > 1;
-  // Columns of shallow tables repeat, because there are only 2^depth different ones.
+  // A shallow table has equal columns, because there are only 2^depth different columns.
   const double most = std::pow(2.0, static_cast<double>(std::min<std::int64_t>(depth, 60)));
   const double columns = most * -std::expm1(static_cast<double>(width) * std::log1p(-1.0 / most));
   f.add_ff("table", logic ? columns : 0.0);
   if (!logic || depth == 2) return;
   std::int64_t below = 0;
   for (const Class& c : kClasses) {
-    // Between two classes by the share of words above the lower one.
+    // The LUTs between two depth classes are interpolated: the share is the part of this class that the table fills.
     if (depth > below) {
       const double share =
           static_cast<double>(std::min(depth, c.depth) - below) / static_cast<double>(c.depth - below);
@@ -184,19 +186,20 @@ void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block)
   f.exact += simple_dual_port(width, depth, block ? MemoryStyle::kBlock : MemoryStyle::kDistributed);
   if (block) return;
   f.add_ff("memory", width);
-  // Words beyond one primitive: a multiplexer a bit, a write enable a primitive row.
+  // A memory deeper than one primitive has a multiplexer for each bit and a write enable for each row of primitives.
   f.add_lut("memory", (ceil_div(depth, 64) - 1) * width);
 }
 
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own, std::int64_t of) {
-  // The lanes that both sides share count as one: the numbers of lanes held are multiples of it.
+  // The greatest common divisor of both numbers of lanes counts as one lane, because lanes are stored in multiples of
+  // it.
   const std::int64_t shared = std::gcd(s_lanes, m_lanes);
   const std::int64_t lane = lane_bits * shared, s = s_lanes / shared, m = m_lanes / shared;
   if (s == m) return;
   const std::int64_t held = s_lanes + m_lanes - 1, held_bits = (s + m - 1) * lane;
   if (s == 1) {
-    // A shift register: its bits come in by their clock enables.
+    // This case is a shift register, whose bits are written through their clock enables.
     f.add_both("count", clog2(m));
     f.add_ff("data", m * lane);
   } else if (m == 1) {
@@ -205,8 +208,8 @@ void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes
     f.add_ff("count", clog2(s));
     f.add_ff("data", s * lane);
   } else {
-    // A bit held comes from its own register, from M_LANES further up, or from a lane of a new beat: each of
-    // S_LANES may go to M_LANES positions.
+    // A stored bit comes from its own register, from the register M_LANES higher, or from a lane of a new beat. Each of
+    // the S_LANES lanes may go to M_LANES positions.
     f.add_lut("any", clog2(held + 1));
     f.add_lut("held", held_bits);
     f.add_lut("place", s * m * lane * own / of);

@@ -1,5 +1,5 @@
-// Modules around the dataflow: the shell's control, ports to the host and to cables, and the modules that
-// load constants and read weights. Their timing is not simulated.
+// Describes modules around the dataflow: the shell's control, ports to the host and to cables, and modules that load
+// constants and read weights. Their timing is not simulated.
 #include <algorithm>
 #include <bit>
 
@@ -9,7 +9,7 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// A port between the card's memory and a stream of elements: mr_ingress and mr_egress.
+/// Adds the cost of mr_ingress or mr_egress: a port between the card's memory and a stream of elements.
 void add_host_port(Features& f, const Values& v, bool in) {
   const std::int64_t beat = v["LANES"] * v["EBYTES"], bus = v["DATA_BYTES"];
   f.add_both(in ? "ingress" : "egress", 1);
@@ -17,15 +17,15 @@ void add_host_port(Features& f, const Values& v, bool in) {
   if (in) {
     add_width_adapter(f, 8, bus, beat);
   } else {
-    // After a frame, zeros fill its last word, beat by beat.
+    // Zeros fill the last memory word of a frame, beat by beat.
     f.add_lut("fill", beat < bus && bus % beat == 0 ? v["LANES"] * v["ABITS"] : 0);
     add_width_adapter(f, 8, beat, bus, v["ABITS"], 8 * v["EBYTES"]);
   }
-  // The burst's words wait in LUTRAM.
+  // The words of a burst wait in LUTRAM.
   f.exact += simple_dual_port(8 * bus, 2 * v["BURST"], MemoryStyle::kDistributed);
 }
 
-/// A port between a stream of elements and words of a cable: mr_link_send and mr_link_receive.
+/// Sizes of mr_link_send or mr_link_receive: a port between a stream of elements and the words of a cable.
 struct LinkPort {
   std::int64_t bits, beat, unit, counters;
   explicit LinkPort(const Values& v)
@@ -35,7 +35,7 @@ struct LinkPort {
         counters(clog2(v["BEATS"] + 1) + clog2(v["REFRESH"] + 1)) {}
 };
 
-/// How lines of weights lie in words of memory: several in a word, or a line in one or several words.
+/// How lines of weights are stored in memory words: several lines in a shared word, or one line in one or more words.
 struct LineLayout {
   explicit LineLayout(const Values& v)
       : bus(v["DATA_BYTES"]),
@@ -43,13 +43,13 @@ struct LineLayout {
         pitch(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)))),
         shared(pitch < bus),
         words(shared ? 1 : ceil_div(bytes, bus)) {}
-  std::int64_t bus, bytes, pitch;  // bytes of a word, of a line, and from a line to the next in a shared word
+  std::int64_t bus, bytes, pitch;  // bytes of a word; of a line; between beginnings of lines in a shared word
   bool shared;
-  std::int64_t words;  // of a line
+  std::int64_t words;  // words of a line
 };
 
-/// The RAM32M16 that hold shared words: each holds 14 neighbouring bits of a word, and a line may begin within
-/// them.
+/// Returns how many RAM32M16 buffer shared words. Each stores 14 neighbouring bits of a word, and a line may begin in
+/// the middle of them.
 std::int64_t shared_word_primitives(const LineLayout& layout, std::int64_t width) {
   std::int64_t primitives = 0, next = 0;
   for (std::int64_t line = 0; line < layout.bus / layout.pitch; ++line) {
@@ -67,7 +67,7 @@ ReaderTiming reader_timing(const Instance& reader) {
   const LineLayout layout(v);
   const std::int64_t a_word = layout.shared ? layout.bus / layout.pitch : 1;
   const std::int64_t words = layout.shared ? ceil_div(v["LINES"], a_word) : v["LINES"] * layout.words;
-  // A burst is requested at most every other cycle. One that is cut at a border of 4 KiB counts as one here.
+  // A burst is requested at most every second cycle. A burst that is cut at a 4 KiB border counts as one burst here.
   const std::int64_t bursts = ceil_div(words, v["BURST"]);
   const auto cycles = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   return {cycles(layout.words), cycles(std::max(words * a_word, 2 * bursts)),
@@ -153,8 +153,8 @@ Module mr_link_send() {
     f.add_lut("one", 1);
     f.add_lut("bus", port.bits);
     f.add_lut("counter", counters);
-    // Zeros fill a frame's last word. If beats are words, this takes logic before the memory; otherwise the
-    // registers of the adapter do it.
+    // Zeros fill the last word of a frame. If beats are as wide as words, this takes logic before the memory. Otherwise
+    // the adapter's registers do it.
     f.add_lut("fill", port.beat == port.bits ? port.bits : 0);
     f.add_ff("one", 1);
     f.add_ff("counter", counters + 4 * clog2(depth));
@@ -169,15 +169,15 @@ Module mr_parameters() {
   Module m{.name = "mr_parameters"};
   m.cost = [](const Values& v, Features& f) {
     const std::int64_t bits = 8 * v["DATA_BYTES"];
-    // One counts the words that are still to come, the other one the clocks to wait after them.
+    // One counter counts the words that have not arrived yet, and another one the clocks to wait after the last word.
     const std::int64_t counters = clog2(v["WORDS"] + 1) + clog2(v["HOPS"] + 5);
     f.add_both("one", 1);
-    f.add_both("bus",
-               bits);  // two registers: the word behind the buffer, and the one that is being cut into pieces
+    // Two registers: for the word behind the buffer, and for the word that is being cut into pieces.
+    f.add_both("bus", bits);
     f.add_lut("counter", counters);
-    // Beside them: the words requested, the free words of the buffer, and its two pointers.
+    // Further registers: the number of requested words, the free words of the buffer, and the buffer's two pointers.
     f.add_ff("counter", counters + 4 * clog2(v["BURST"]));
-    // The burst's words wait in LUTRAM.
+    // The words of a burst wait in LUTRAM.
     f.exact += simple_dual_port(bits, 2 * v["BURST"], MemoryStyle::kDistributed);
   };
   return m;
@@ -191,11 +191,10 @@ Module mr_load() {
     f.add_lut("one", 1);
     f.add_lut("counter", count);
     f.add_lut("word", words > 1 ? word : 0);
-    // The count is compared with a bound to find the words of this table. Bits below the bound's lowest 1 do not
-    // matter.
+    // A comparison with a bound finds the words of this table. Bits below the lowest 1 of the bound do not matter.
     f.add_lut("compare", count - std::countr_zero(static_cast<std::uint64_t>(own)));
     f.add_ff("one", 1);
-    // If a line has several words, each is shifted in through the topmost word.
+    // If a line has several words, all words enter through the register of the highest word.
     f.add_ff("register", count + word + 64 + (words > 1 ? words * 64 : v["WIDTH"]));
   };
   return m;
@@ -205,7 +204,7 @@ Module mr_weight_reader() {
   Module m{.name = "mr_weight_reader"};
   m.cost = [](const Values& v, Features& f) {
     const LineLayout layout(v);
-    // The bits of a word that no line uses are not kept.
+    // Bits of a memory word that no line uses are not stored.
     const std::int64_t used = layout.shared       ? layout.bus / layout.pitch * v["WIDTH"]
                               : layout.words == 1 ? v["WIDTH"]
                                                   : 8 * layout.bus;

@@ -1,4 +1,4 @@
-// Modules that pass beats on: they buffer, copy, join, reorder or regroup them, and compute nothing.
+// Describes modules that pass beats on: they buffer, copy, join, reorder or regroup beats, and compute nothing.
 #include <algorithm>
 #include <memory>
 
@@ -8,7 +8,8 @@
 namespace millrace::compiler::generators::modules {
 namespace {
 
-/// mr_fork and mr_split: each reader takes the beat when it can, and the beat is gone once all have it.
+/// Describes mr_fork or mr_split. Each reader accepts a beat as soon as it can. The beat is removed when all readers
+/// have it.
 Module fork(std::string_view name) {
   Module m{.name = name, .bundles_outputs = true, .latency = always<0>};
   m.cost = [](const Values& v, Features& f) { f.add_both("readers", v["N"]); };
@@ -88,7 +89,7 @@ Module mr_fifo() {
   Module m{.name = "mr_fifo", .any_value = {"MEMORY"}, .latency = always<2>, .frame = passing_frame};
   m.cost = [](const Values& v, Features& f) {
     const std::int64_t depth = v["DEPTH"], width = v["WIDTH"], memory = v["MEMORY"];
-    const bool whole = (depth & (depth - 1)) == 0;  // pointers wrap by themselves
+    const bool whole = (depth & (depth - 1)) == 0;  // if so, pointers wrap around without logic
     f.add_both("one", 1);
     f.add_lut("pointer", clog2(depth));
     f.add_lut("wrap", whole ? 0 : clog2(depth));

@@ -1,4 +1,4 @@
-// Modules that cut windows out of an image, and modules that pool them.
+// Describes modules that cut windows out of a tensor, and modules that pool windows.
 #include <algorithm>
 
 #include "compiler/generators/blocks.hpp"
@@ -8,7 +8,7 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// The windows that mr_swu and mr_swu_par cut out of an image.
+/// The geometry of the windows that mr_swu and mr_swu_par cut out of a tensor.
 struct WindowGeometry {
   explicit WindowGeometry(const Values& v)
       : h(v["H"]),
@@ -24,8 +24,9 @@ struct WindowGeometry {
         pb(v["PB"]),
         pr(v["PR"]) {}
   std::int64_t h, w, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr;
-  std::int64_t reach_h = (kh - 1) * dh + 1, reach_w = (kw - 1) * dw + 1;  // of a kernel over the image
-  std::int64_t oh = (h + pt + pb - reach_h) / sh + 1, ow = (w + pl + pr - reach_w) / sw + 1;  // windows
+  std::int64_t reach_h = (kh - 1) * dh + 1, reach_w = (kw - 1) * dw + 1;  // pixels that a kernel spans
+  /// Numbers of windows.
+  std::int64_t oh = (h + pt + pb - reach_h) / sh + 1, ow = (w + pl + pr - reach_w) / sw + 1;
 };
 
 class FoldedWindow {
@@ -58,12 +59,12 @@ class FoldedWindow {
     if (in_image) return iy_ < rows_in_ || (iy_ == rows_in_ && ix_ < columns_in_);
     return !first_ || rows_in_ > 0 || (rows_in_ == 0 && columns_in_ != 0);
   }
-  /// Rows not needed once this row of windows is read.
+  /// Returns how many rows are no longer needed when this row of windows is read.
   std::int64_t passed() const {
     const auto above = [&](std::int64_t y) { return std::clamp<std::int64_t>(y, 0, g_.h); };
     return (oy_ == g_.oh - 1 ? g_.h : above(iy0_ + g_.sh)) - above(iy0_);
   }
-  /// Takes the input beat; whether it ends a row.
+  /// Accepts an input beat if one moves. Returns whether the beat ends a row.
   bool write() {
     if (!in_.moves() || ++wc_ < cf_) return false;
     wc_ = 0;
@@ -101,7 +102,7 @@ class FoldedWindow {
   bool first_ = true, valid1_ = false, valid2_ = false;
 };
 
-/// A scan over the padded image, in blocks of PX pixels.
+/// The scan of mr_swu_par over the padded image, in blocks of PX pixels.
 struct ParallelScan : WindowGeometry {
   explicit ParallelScan(const Values& v)
       : WindowGeometry(v),
@@ -114,15 +115,15 @@ struct ParallelScan : WindowGeometry {
         left(ceil_div(pl, px)),
         before(std::max({left, (windows - 1) * step + newest + 1 - blocks, std::int64_t{0}})),
         above(std::max(pt, pb)) {}
-  std::int64_t px, at_once;   // pixels of a beat in, windows of a beat out
-  std::int64_t windows;       // beats out of a row
-  std::int64_t step, newest;  // blocks from one beat out to the next; the first one's last block
-  std::int64_t blocks;        // of a row, beside those of padding:
-  std::int64_t left, before;  // before its first window; before its first pixel
+  std::int64_t px, at_once;   // pixels per input beat, windows per output beat
+  std::int64_t windows;       // output beats per row
+  std::int64_t step, newest;  // blocks between two output beats; last block of the first output beat
+  std::int64_t blocks;        // blocks of a row without padding; with padding:
+  std::int64_t left, before;  // blocks before the first window; before the first pixel
   std::int64_t above;         // rows of padding
 };
 
-/// A scan over the padded image.
+/// Simulates mr_swu_par.
 class ParallelWindow {
  public:
   ParallelWindow(Wire& in, Wire& out, const Values& v)
@@ -180,10 +181,10 @@ class ParallelWindow {
   ParallelScan s_;
   std::int64_t t_ = 0, u_ = 0, next_r_ = 0, next_n_ = 0, rows_left_ = 0, beats_left_ = 0;
   bool row_hit_before_ = false, valid1_ = false, emit1_ = false;
-  bool below_;  // rows of padding are below an image; see the module
+  bool below_;  // whether rows of padding are below an image, as in mr_swu_par.sv
 };
 
-/// The lanes of a pool, which take `values` elements a beat.
+/// Adds the cost of the lanes of a pooling module, which process `values` elements per beat.
 void add_pool_lanes(Features& f, const Values& v, std::int64_t depth, std::int64_t counters,
                     std::int64_t values, const Cost& memory) {
   const std::int64_t bits = v["SIMD"] * v["OBITS"];

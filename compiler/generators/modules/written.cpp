@@ -1,4 +1,4 @@
-// Modules that are written for a partition and are in no folder of kernels/rtl.
+// Describes modules whose SystemVerilog is written for a partition, so that they are in no folder of kernels/rtl.
 #include <algorithm>
 #include <deque>
 
@@ -8,7 +8,7 @@
 
 namespace millrace::compiler::generators::modules {
 
-/// A matrix of constants as shifts and adders.
+/// Describes a matrix of constants as shifts and adders (unrolled.hpp).
 Module mr_unrolled() {
   Module m{.name = kUnrolledModule, .play = play_pipeline};
   m.parameters = {{"MH", 1},      {"MW", 1},     {"ABITS", 8},   {"ACCBITS", 16},
@@ -26,7 +26,7 @@ Module mr_unrolled() {
   return m;
 }
 
-/// Any module that a plugin writes. Nothing checks the plugin's figures here.
+/// Describes any module that a plugin writes. The plugin's figures are not checked here.
 Module plugin() {
   Module m{.name = kPluginModule};
   for (const char* name :
@@ -41,8 +41,9 @@ Module plugin() {
     f.exact += {count("LUT"),    count("LUTRAM"), count("FF"),  count("DSP"),
                 count("RAMB18"), count("RAMB36"), count("URAM")};
   };
-  // The unit keeps the plugin's promise. It takes beats no faster than a frame in INTERVAL. Its first output beat
-  // belongs to the LEADth of the input and its last to the last; each leaves LATENCY later. It holds a frame.
+  // Simulates what the plugin promises. The unit accepts a frame's beats evenly over INTERVAL. The first output beat
+  // needs LEAD input beats, and the last one needs all. Each output beat leaves LATENCY cycles after the input that it
+  // needs. The unit stores at most a frame.
   m.play = [](const PlayedInstance& p, const Values& v) -> TimingUnit {
     const auto count = [&](std::string_view name) { return static_cast<std::uint64_t>(v[name]); };
     const std::uint64_t beats_in = p.netlist.streams[p.unit.inputs.front()].beats,
@@ -53,7 +54,7 @@ Module plugin() {
       return lead + ((beats_in - lead) * k + steps - 1) / steps;
     };
     std::uint64_t now = 0, start = 0, due = 0, taken = 0, given = 0;
-    std::deque<std::uint64_t> pending;  // the cycles in which output beats are ready
+    std::deque<std::uint64_t> pending;  // the cycles in which waiting output beats are ready
     return {[=, &in = p.in(), &out = p.out(), interval = count("INTERVAL"),
              latency = count("LATENCY")]() mutable {
       in.ready = now >= due && pending.size() <= beats_out + latency;
