@@ -1,4 +1,4 @@
-// Random contents of memories, from a fixed seed. Private to tools/calibrate.
+// Draws random contents for memory files from a fixed seed. Private to tools/calibrate.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace millrace::tools::calibrate {
 
-/// A line of a memory file. Fields are appended from the lowest bit up.
+/// One line of a memory file. Fields are appended from the lowest bit upwards.
 class Line {
  public:
   void field(std::int64_t value, std::int64_t bits) {
@@ -38,7 +38,8 @@ struct Content {
   std::int64_t uniform(std::int64_t from, std::int64_t to) {
     return from + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(to - from + 1));
   }
-  /// About normally distributed, with a third of the range as deviation; never the most negative value.
+  /// Draws a value that is approximately normally distributed with a third of the range as standard deviation. Never
+  /// returns the most negative value.
   std::int64_t normal(std::int64_t bits) {
     const std::int64_t most = std::max<std::int64_t>((std::int64_t{1} << (bits - 1)) - 1, 1);
     std::int64_t sum = 0;

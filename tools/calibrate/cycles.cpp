@@ -101,7 +101,7 @@ Result<PredictedCycles> predict_cycles(const CycleMeasurement& row) {
   add(beats.out, netlist.outputs, unit.outputs);
   netlist.units.push_back(std::move(unit));
   TimingOptions options;
-  options.frames = 8;  // the benches use the same number
+  options.frames = 8;  // the benches also use 8 frames
   MILLRACE_ASSIGN(const Timing timing, simulate(netlist, options));
   return PredictedCycles{static_cast<std::int64_t>(timing.first_output_cycles),
                          static_cast<std::int64_t>(timing.interval_cycles)};

@@ -5,10 +5,11 @@
 //   module,row,parameters,sources,latency,interval
 //   mr_mvu,pair,MH=12 MW=45 PE=6 SIMD=9 …,0f3a9c21,12,10
 //
-// At full speed `latency` counts cycles from the first input beat taken to the first output beat offered, and
-// `interval` those between the last output beats of successive frames. The frames of the weight reader are
-// its passes, and its latency counts from its activation. `row` is a row of the module's table; `sources` is
-// as in measurements.hpp. Nothing is fitted to these rows.
+// The benches feed and drain the module at full speed. `latency` is the number of cycles from the first accepted input
+// beat to the first offered output beat. `interval` is the number of cycles between the last output beats of
+// successive frames. For the weight reader, a frame is a pass over the weights, and latency counts from its
+// activation. `row` names a row of the module's .rows file; `sources` is the digest described in measurements.hpp.
+// Nothing is fitted to these measurements.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +30,19 @@ struct CycleMeasurement {
   std::int64_t latency = 0, interval = 0;
 };
 
-/// kInvalidInput, with line and field, if a row is not as above.
+/// Parses kernels/cycles.csv. Returns kInvalidInput, with line and field, if a row does not have the format above.
 Result<std::vector<CycleMeasurement>> parse_cycles(const std::string& text, const std::string& name);
 
 struct PredictedCycles {
   std::int64_t latency = 0, interval = 0;
 };
 
-/// Simulates the module alone with the frames of its bench. kUnsupported if it has no model.
+/// Simulates the module alone, with the frames of its bench. Returns kUnsupported if the timing model does not cover
+/// the module.
 Result<PredictedCycles> predict_cycles(const CycleMeasurement& row);
 
-/// The errors of the model for each module, as fractions of the measured cycles. Errors as predict_cycles().
+/// Returns the timing model's errors for each module, as fractions of the measured cycles. Fails like
+/// predict_cycles().
 Result<std::map<std::string, compiler::generators::CycleErrors>> compare_cycles(
     const std::vector<CycleMeasurement>& rows);
 

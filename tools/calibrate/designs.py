@@ -92,7 +92,8 @@ def synthesise(options, design, model, cluster, told):
     if not os.path.exists(result):
         deployment = compiled(options, os.path.join(options.work, design), model, cluster, told)
         done = subprocess.run([options.millrace, "synth", deployment, "--jobs", str(options.jobs), "--json"], stdout=subprocess.PIPE, text=True)
-        # Accept exit code 1 with a report: the design needs more than the device has. A cut-down KU060 has little room for a shell with wide ports, and only the figures matter here.
+        # Exit code 1 with a report is accepted: it means that the design needs more than the device has. A shell with wide ports hardly fits into a cut-down KU060, and only the
+        # figures matter here.
         if done.returncode != 0 and not (done.returncode == 1 and done.stdout):
             done.check_returncode()
         with open(result + ".new", "w") as out:

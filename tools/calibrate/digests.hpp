@@ -1,5 +1,5 @@
-// Digests of the SystemVerilog that a measurement was made with. Committed rows carry them, so tests find
-// rows of older sources. tools/calibrate/sources.py makes the same digests.
+// Digests of the SystemVerilog that a measurement was made with. Committed measurements include these digests, so
+// tests detect measurements of older sources. tools/calibrate/sources.py computes the same digests.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace millrace::tools::calibrate {
 
-/// kernels/rtl as it was when this program was built.
+/// Returns the files of kernels/rtl as they were when this program was built.
 const compiler::synth::Sources& library();
 
-/// The first digits of a digest of a text without comments, trailing blanks and empty lines.
+/// Returns the first digits of the digest of a text, ignoring comments, trailing blanks and empty lines.
 std::string digest_of(const std::string& text);
 
-/// The same for a module and all modules below it. Errors as sources_of().
+/// Returns the digest of a module and all modules that it instantiates. Fails like sources_of().
 Result<std::string> digest_of(const std::string& module, const compiler::synth::Sources& library);
 
 }  // namespace millrace::tools::calibrate

@@ -15,7 +15,7 @@ using namespace compiler::generators;
 struct Row {
   std::map<std::string, double> terms;
   double measured = 0;
-  double known = 0;  // the part of its tables, which is not fitted here
+  double known = 0;  // cost of the row's tables, which are fitted separately
 };
 
 using Coefficients = std::map<std::string, double, std::less<>>;
@@ -33,8 +33,8 @@ double relative_error(double predicted, double measured) {
   return std::abs(predicted - measured) / std::max(measured, kLeastCount);
 }
 
-/// Weighted non-negative least squares by coordinate descent on the normal equations, which are small. A
-/// small weight on the coefficients themselves decides between terms that the rows cannot distinguish.
+/// Solves weighted non-negative least squares by coordinate descent on the normal equations, which are small. A small
+/// penalty on the coefficients decides between terms that the rows cannot distinguish.
 Coefficients solve(const std::vector<const Row*>& rows) {
   std::vector<std::string> names;
   for (const Row* row : rows) {
@@ -103,8 +103,8 @@ Fit fit_rows(const std::vector<Row>& rows) {
   return result;
 }
 
-/// Fits the additional cost of deep tables in logic. The coefficients of the other tables stay as they are,
-/// because designs have few deep tables, and the fits of all modules depend on the other ones.
+/// Fits the additional cost of deep tables in logic. The coefficients of other tables stay unchanged: designs have few
+/// deep tables, while the fits of all modules depend on the coefficients of ordinary tables.
 void fit_deep_rows(Fit& fit, std::vector<Row> rows) {
   if (rows.empty()) return;
   for (Row& row : rows) {

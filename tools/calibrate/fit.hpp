@@ -1,6 +1,6 @@
-// Fits a catalogue to measurements. For each module, LUTs of logic and flip-flops are sums of its terms
-// (compiler/generators/module.hpp). The coefficients are not negative and minimise the squared relative
-// errors.
+// Fits a catalogue of cost coefficients to measurements. A module's number of logic LUTs and of flip-flops is modelled
+// as a weighted sum of the terms in compiler/generators/module.hpp. The weights are not negative and minimise the
+// squared relative errors.
 #pragma once
 
 #include <string>
@@ -12,10 +12,11 @@
 
 namespace millrace::tools::calibrate {
 
-/// Errors are relative to the measurement, but at least to this count: two LUTs more in a skid do not matter.
+/// Errors are relative to the measured count, or to this count if that is larger: two LUTs more in a skid do not
+/// matter.
 inline constexpr double kLeastCount = 100;
 
-/// A measurement that differs from the exact part of cost().
+/// A measurement whose exactly computed part of cost() is wrong.
 struct Inexact {
   Measurement measurement;
   compiler::generators::Cost predicted;
@@ -26,12 +27,12 @@ struct Fitted {
   std::vector<Inexact> inexact;
 };
 
-/// Deterministic. Tables are fitted first, and of these the deep ones last with only their own term free. For
-/// the held-out errors, every tenth measurement in turn is predicted from a fit to the others. kInvalidInput
-/// if a measurement has no features.
+/// Fits a catalogue; deterministic. The coefficients of tables are fitted first. Then only the term for deep tables is
+/// fitted. To estimate the errors on unseen instances, every tenth measurement is in turn left out and predicted from
+/// a fit to the others. Returns kInvalidInput if a measurement has no features.
 Result<Fitted> fit(const Measurements& measurements);
 
-/// The text of a catalogue's file, which parse_catalog() reads back.
+/// Returns the catalogue as the text of a file that parse_catalog() can read.
 std::string print_catalog(const compiler::generators::Catalog& catalog);
 
 }  // namespace millrace::tools::calibrate

@@ -38,10 +38,10 @@ Window two_by_two() {
 struct Subject {
   Operation operation;
   ElementType in = kInt8, out = kInt8;
-  std::uint32_t inputs = 1, shrink = 1, grow = 1;  // shrink divides the sides, grow multiplies the channels
+  std::uint32_t inputs = 1, shrink = 1, grow = 1;  // shrink divides both sides, grow multiplies channels
 };
 
-/// Runs an image of side x side x 16 through one block.
+/// Returns a program that runs a tensor of height `side`, width `side` and 16 channels through one block.
 Program program_of(const Subject& subject, std::uint32_t side) {
   Program program;
   program.name = "host";

@@ -1,4 +1,4 @@
-// Measures the time of operations of kernels/fast on this machine's processor.
+// Measures how long the operations of kernels/fast take on this machine's processor.
 #pragma once
 
 #include <map>
@@ -9,11 +9,11 @@
 namespace millrace::tools::calibrate {
 
 struct HostTimes {
-  std::string machine;  // the processor's name, and the instructions used
+  std::string machine;  // the processor's name and the instruction sets used
   std::map<std::string, compiler::generators::HostTime, std::less<>> operations;
 };
 
-/// Runs every operation at two sizes in one thread, and takes the shortest of many runs. Takes some seconds.
+/// Runs every operation at two sizes on one thread and keeps the shortest of many runs. Takes some seconds.
 HostTimes measure_host();
 
 }  // namespace millrace::tools::calibrate

@@ -61,7 +61,7 @@ std::string key(const std::string& module, const Measurement& row) {
   return module + " " + print_parameters(row.parameters) + " " + row.sources;
 }
 
-/// Synthesises one sample, the `number`th of a run.
+/// Returns the job that synthesises one sample. `number` is the sample's index in this run.
 Result<SynthesisJob> job_of(const std::string& module, const Sample& sample, const Sources& sources,
                             std::size_t number) {
   if (sample.source.empty()) {
@@ -74,7 +74,8 @@ Result<SynthesisJob> job_of(const std::string& module, const Sample& sample, con
   return SynthesisJob{name, {}, {}, {}, {{name + ".sv", std::move(text)}}, kFamily};
 }
 
-/// The rows of one module. Rows that were measured with today's sources are kept; the others are measured.
+/// Collects all measurements of a module. Rows whose SystemVerilog has not changed since they were measured are kept;
+/// the other rows are measured.
 Status measure(const std::string& module, const Sources& library, const Measurements& before,
                const Yosys& yosys, const Cache& cache, Measurements& result) {
   std::map<std::string, const Measurement*> known;
@@ -113,7 +114,8 @@ Status measure(const std::string& module, const Sources& library, const Measurem
   return run();
 }
 
-/// Rewrites the file after each module, so that a sweep can be stopped. The cache keeps measured rows.
+/// Measures the wanted modules. Rewrites the CSV file after each module, so the sweep can be stopped at any time. The
+/// cache keeps the rows measured so far.
 Status sweep(std::set<std::string> wanted) {
   MILLRACE_ASSIGN(const Yosys yosys, Yosys::find());
   MILLRACE_ASSIGN(const Cache cache, Cache::open());
@@ -182,7 +184,7 @@ Status fit_catalog() {
         static_cast<unsigned long long>(i.predicted.ramb18),
         static_cast<unsigned long long>(i.predicted.ramb36));
   }
-  if (fs::exists(kernels() / "catalog.yaml")) {  // figures that this run does not measure are kept
+  if (fs::exists(kernels() / "catalog.yaml")) {  // keep figures that this run does not measure
     MILLRACE_ASSIGN(auto before, compiler::generators::load_catalog(kernels() / "catalog.yaml"));
     fitted.catalog.modules.merge(before.modules);
     fitted.catalog.host_machine = before.host_machine;

@@ -1,4 +1,4 @@
-// The module instances to measure, and their memory files.
+// Selects the module instances to measure and generates their memory files.
 #pragma once
 
 #include <map>
@@ -19,21 +19,22 @@ struct Sample {
 
 inline constexpr const char* kWritten = "written";
 
-/// The instances of a module to measure: all rows of kernels/catalog.csv, with or without figures. For
-/// mr_unrolled, matrices drawn from a fixed seed.
+/// Returns the instances of a module to measure: all its rows in kernels/catalog.csv, whether or not they already have
+/// figures. For mr_unrolled, returns matrices drawn from a fixed seed.
 std::vector<Sample> sample_of(const std::string& module, const Measurements& rows);
 
-/// Draws matrices whose weights are about normally distributed over their range; some weights are zero.
+/// Draws matrices for mr_unrolled. Most weights are approximately normally distributed over their range, and some are
+/// zero.
 std::vector<Sample> unrolled_sample();
 
 struct Memories {
   std::vector<std::pair<std::string, std::string>>
       names;                                 // string parameter -> file name, or a prefix of file names
-  std::map<std::string, std::string> files;  // content
+  std::map<std::string, std::string> files;  // file name -> content
 };
 
-/// Draws contents that resemble trained models, from the fields of the module's ConstantFiles. The same
-/// parameters give the same bytes. Fails as cost() does.
+/// Draws memory contents that resemble those of trained models, using the fields of the module's ConstantFiles. The
+/// same parameters always give the same bytes. Fails like cost().
 Result<Memories> memories_of(const std::string& module, const compiler::generators::Parameters& parameters);
 
 }  // namespace millrace::tools::calibrate

@@ -1,4 +1,4 @@
-// Samples of modules that are generated for their constants.
+// Draws samples for modules that are generated for specific constants.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -14,7 +14,7 @@ std::vector<Sample> unrolled_sample() {
   using Kind = kernels::ElementType::Kind;
   struct Shape {
     std::uint32_t rows, columns;
-    unsigned abits, wbits, zeros;  // percent
+    unsigned abits, wbits, zeros;  // zeros: zero weights in percent
     Kind kind;
   };
   std::vector<Sample> rows;

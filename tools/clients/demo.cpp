@@ -51,7 +51,7 @@ Result<Vectors> read_vectors(const std::filesystem::path& directory) {
   return v;
 }
 
-/// Computes the model's input, x = sample / 255, as the millrace.yaml beside the model specifies.
+/// Computes the model's input x = sample / 255, as the model's millrace.yaml specifies.
 std::vector<std::byte> tensor_of(const std::byte* image) {
   std::vector<std::byte> tensor(kPixels * sizeof(float));
   for (std::size_t i = 0; i < kPixels; ++i) {
@@ -61,7 +61,7 @@ std::vector<std::byte> tensor_of(const std::byte* image) {
   return tensor;
 }
 
-/// Draws an image in 14 columns and 7 rows of Braille characters, each of which shows 2 by 4 pixels.
+/// Draws an image with 14 columns and 7 rows of Braille characters. Each character shows 2 by 4 pixels.
 Picture draw(const std::byte* image) {
   static constexpr unsigned kDot[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
   Picture rows;

@@ -27,7 +27,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// Large enough for any model's answer, but a bound on the answer of a hostile server.
+/// The longest accepted answer: enough for any model, but a limit on what a hostile server can send.
 constexpr std::uint64_t kAnswerLimit = 1ULL << 30U;
 constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
@@ -43,13 +43,13 @@ class BeastClient final : public HttpClient {
   BeastClient(const Url& url, std::chrono::milliseconds timeout, const Access& access)
       : url_(url), where_(to_string(url)), timeout_(timeout), access_(access) {}
 
-  /// Call before connect().
+  /// Prepares TLS if the URL needs it. Must be called before connect().
   Status prepare() {
     MILLRACE_TRY(check_token(access_.token));
     if (url_.scheme != Url::Scheme::kHttps) return {};
     MILLRACE_ASSIGN(const auto context, tls_context(access_));
     ::SSL_CTX_up_ref(context.get());
-    tls_.emplace(context.get());  // drops this reference when it is destroyed
+    tls_.emplace(context.get());  // tls_ releases the added reference
     return {};
   }
 
@@ -123,11 +123,11 @@ class BeastClient final : public HttpClient {
                                               "; is 'millrace serve' running there?");
   }
 
-  /// The error of a failed exchange.
+  /// Returns the error for a failed exchange.
   Error lost(const error_code& error) const {
     if (error == beast::error::timeout || answered_ || url_.scheme != Url::Scheme::kHttp)
       return failed("lost the connection to", error);
-    // A TLS listener fails in this way if the client does not speak TLS.
+    // A plain HTTP request to a TLS listener fails in this way.
     return Error(ErrorCode::kUnavailable,
                  where_ + " gave no HTTP answer: " + error.message() + "; does it want https://?");
   }
@@ -137,7 +137,7 @@ class BeastClient final : public HttpClient {
     const bool kept = used_;
     used_ = true;
     auto answer = try_exchange(verb, target, body, headers);
-    // A server may close an idle connection; this says nothing about the request.
+    // A server may close an idle connection; that does not mean that it refused the request.
     if (answer || !kept || answer.error().code() != ErrorCode::kUnavailable) return answer;
     buffer_.clear();
     MILLRACE_TRY(connect());
@@ -192,7 +192,7 @@ class BeastClient final : public HttpClient {
   std::chrono::milliseconds timeout_;
   const Access access_;
   net::io_context context_;
-  std::optional<net::ssl::context> tls_;  // for https
+  std::optional<net::ssl::context> tls_;  // set only for https
   std::optional<Plain> plain_;            // either plain_ or secure_ is the connection
   std::optional<Secure> secure_;
   beast::flat_buffer buffer_;

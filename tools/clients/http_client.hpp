@@ -1,4 +1,4 @@
-// A blocking HTTP client for the commands that talk to a server. It keeps one connection open and bounds
+// A blocking HTTP client for the commands that talk to a server. It keeps one connection open and limits the time of
 // every wait.
 #pragma once
 
@@ -20,20 +20,19 @@ struct Url {
   enum class Scheme { kHttp, kHttps, kUnix };
   Scheme scheme = Scheme::kHttp;
   std::string host, port;
-  std::string path = {};  // kUnix
+  std::string path = {};  // for kUnix only
 };
 
-/// Parses "http://HOST[:PORT]" or "https://HOST[:PORT]" (default port 8000; HOST can be an IPv6 address in
-/// brackets), or "unix:PATH" (HTTP through a Unix socket). kInvalidInput for anything else, including a path
-/// after the host; kUnsupported for udp. `udp` only affects messages: whether the caller accepts "udp://"
-/// URLs.
+/// Parses "http://HOST[:PORT]" or "https://HOST[:PORT]" (default port 8000; HOST can be an IPv6 address in brackets),
+/// or "unix:PATH" (HTTP through a Unix socket). Returns kUnsupported for udp, and kInvalidInput for anything else,
+/// including a path after the host. `udp` says whether the caller accepts "udp://" URLs and only affects messages.
 enum class Udp { kNotTaken, kTakenByCaller };
 Result<Url> parse_url(std::string_view text, Udp udp = Udp::kNotTaken);
 
-/// The URL as text that parse_url() accepts.
+/// Returns the URL as text that parse_url() accepts.
 std::string to_string(const Url& url);
 
-/// The value of a request's Host header.
+/// Returns the value of the Host header for requests to the URL.
 std::string host_header(const Url& url);
 
 /// A client's credentials, and the certificates that it trusts.
@@ -43,7 +42,8 @@ struct Access {
   std::string token = {};    // sent as "Authorization: Bearer" unless empty
 };
 
-/// kInvalidInput if the token has characters that server/auth does not allow, which could break the header.
+/// Returns kInvalidInput if the token has characters that server/auth does not allow, because they could break the
+/// header.
 Status check_token(std::string_view token);
 
 /// Percent-encodes a path segment for a request's target.
@@ -58,19 +58,18 @@ class HttpClient {
   };
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
-  /// Connects within `timeout`, which also bounds every later exchange. kUnavailable if no server answers;
-  /// kEnvironment if the server's certificate is rejected; kInvalidInput or kNotFound if the token or the CA
-  /// file is not usable.
+  /// Connects within `timeout`, which also limits every later exchange. Returns kUnavailable if no server answers,
+  /// kEnvironment if the server's certificate is rejected, and kInvalidInput or kNotFound if the token or the CA file
+  /// is not usable.
   static Result<std::unique_ptr<HttpClient>> connect(const Url& url, std::chrono::milliseconds timeout,
                                                      const Access& access = {});
   virtual ~HttpClient() = default;
 
-  /// Sets the bound of later exchanges.
+  /// Sets the time limit of later exchanges.
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 
-  /// Sends a request and returns the answer, whatever its status. If the server has closed the kept
-  /// connection, connects again once. kUnavailable if the connection breaks, kDeadlineExceeded if the timeout
-  /// passes.
+  /// Sends a request and returns the answer, whatever its status. If the server has closed the kept connection,
+  /// connects again once. Returns kUnavailable if the connection breaks, and kDeadlineExceeded after the timeout.
   virtual Result<Answer> get(std::string_view target) = 0;
   virtual Result<Answer> post(std::string_view target, std::span<const std::byte> body,
                               const Headers& headers = {}) = 0;

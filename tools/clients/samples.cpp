@@ -38,7 +38,7 @@ struct PictureShape {
   std::uint32_t height = 0, width = 0, channels = 0;
 };
 
-/// Empty if the input is not a picture.
+/// Returns the input's picture shape, or nothing if the input is not a picture.
 std::optional<PictureShape> picture_shape(const InputDescription& input) {
   if (input.layout.empty() || input.shape.size() != 4) return std::nullopt;
   const bool channels_first = input.layout == "NCHW";
@@ -101,7 +101,7 @@ Result<Samples> read_picture(const std::filesystem::path& file, const InputDescr
   return out;
 }
 
-/// Whether `shape` is [n, tail…], where `tail` is one of the shapes that a frame of the input may have.
+/// Whether `shape` is [n, tail…], so that the array holds n frames of shape `tail`.
 bool frames_of(const std::vector<std::uint64_t>& shape, std::vector<std::uint64_t> tail) {
   return shape.size() == tail.size() + 1 && std::equal(tail.begin(), tail.end(), shape.begin() + 1);
 }

@@ -12,8 +12,8 @@
 
 namespace millrace::clients {
 
-/// An input as the server describes it. Preprocessing computes x = (sample - mean[c]) * scale[c]; `mean` and
-/// `scale` are empty or have one value, or one value per channel.
+/// A model input as the server describes it. Preprocessing computes x = (sample - mean[c]) * scale[c] for channel c.
+/// `mean` and `scale` are empty, or have one value, or one value per channel.
 struct InputDescription {
   std::string name, datatype;
   std::vector<std::int64_t> shape;  // batch axis included
@@ -25,7 +25,7 @@ struct InputDescription {
 
 struct Samples {
   std::vector<std::vector<std::byte>> frames;  // each exactly one input tensor
-  std::string note;  // one line that tells how a file was adapted; empty if none was
+  std::string note;                            // one line on how a file was adapted; empty if none was
 };
 
 /// Reads the frames of a file. The file's extension decides how:
@@ -43,11 +43,12 @@ Result<Samples> read_samples(const std::filesystem::path& file, const InputDescr
 Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& samples,
                                           const InputDescription& input);
 
-/// The indices of the `count` largest values, largest first. Of equal values the lower index comes first; NaN
-/// comes last.
+/// Returns the indices of the `count` largest values, largest first. Of equal values the lower index comes first; NaN
+/// values come last.
 std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count);
 
-/// NumPy's type string of an Open Inference Protocol datatype ("FP32" -> "<f4"); empty if there is none.
+/// Returns NumPy's type string of an Open Inference Protocol datatype ("FP32" -> "<f4"), or an empty text if there is
+/// none.
 std::string descr_of(const std::string& datatype);
 
 }  // namespace millrace::clients

@@ -29,7 +29,7 @@ Result<std::shared_ptr<ssl_ctx_st>> tls_context(const Access& access) {
     ::SSL_CTX_set_default_verify_paths(context.get());
     return context;
   }
-  // Read the file here, so that a missing file is distinguished from a file without a certificate.
+  // Read the file separately, to distinguish a missing file from a file without a certificate.
   MILLRACE_ASSIGN([[maybe_unused]] const std::string text, read_text_file(access.ca_file, kLongestFile));
   ::ERR_clear_error();
   if (::SSL_CTX_load_verify_file(context.get(), access.ca_file.c_str()) != 1)

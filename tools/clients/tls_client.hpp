@@ -1,4 +1,4 @@
-// The client's side of TLS: the trusted certificates, and the text for a failed handshake. Hides OpenSSL.
+// The client's side of TLS: trusted certificates, and messages for failed handshakes. Hides OpenSSL from its users.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@ struct ssl_st;
 
 namespace millrace::clients {
 
-/// Makes a context for TLS 1.2 and later. kNotFound if the CA file cannot be read, kInvalidInput if it holds
-/// no certificate.
+/// Creates a context for TLS 1.2 and later. Returns kNotFound if the CA file cannot be read, and kInvalidInput if it
+/// holds no certificate.
 Result<std::shared_ptr<ssl_ctx_st>> tls_context(const Access& access);
 
-/// Call before the handshake: sets the host name or address that a verified certificate must name.
+/// Sets the host name or address that the server's certificate must name. Must be called before the handshake.
 void expect_host(ssl_st* connection, const std::string& host);
 
-/// The error of a failed handshake: kEnvironment if the certificate was rejected, otherwise kUnavailable. The
-/// message contains `where`, the server, and `detail`, the transport's message.
+/// Returns the error of a failed handshake: kEnvironment if the certificate was rejected, otherwise kUnavailable. The
+/// message contains the server `where` and the transport's message `detail`.
 Error handshake_error(const ssl_st* connection, const std::string& where, const std::string& detail);
 
 }  // namespace millrace::clients

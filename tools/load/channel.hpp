@@ -1,4 +1,4 @@
-// The bytes of one non-blocking connection, with or without TLS.
+// Reads and writes the bytes of a non-blocking connection, with or without TLS.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class Channel {
  public:
   enum class Outcome { kDone, kWantsRead, kWantsWrite, kClosed };
 
-  /// Takes ownership of a non-blocking socket. If `context` is null, there is no TLS. Otherwise, call
-  /// handshake() first; the certificate must name `host`.
+  /// Takes ownership of a non-blocking socket. If `context` is not null, the connection uses TLS: handshake() must be
+  /// called first, and the certificate must name `host`.
   void open(int socket, ssl_ctx_st* context, const std::string& host);
   void close();
   int socket() const { return socket_.get(); }
@@ -40,11 +40,12 @@ class Channel {
 
   Outcome handshake();
 
-  /// kDone: `count` bytes, at least one, were written or read. kClosed: the connection ended or broke.
+  /// Outcome kDone means that `count` bytes, at least one, were written or read. kClosed means that the connection
+  /// ended or broke.
   Outcome write(std::string_view bytes, std::size_t& count);
   Outcome read(std::span<char> room, std::size_t& count);
 
-  /// Whether bytes are ready in TLS that a poll of the socket does not report.
+  /// Whether TLS has decrypted bytes that can be read although polling the socket reports none.
   bool holds_bytes() const;
 
  private:

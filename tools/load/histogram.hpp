@@ -1,5 +1,5 @@
-// A histogram of latencies in bounded memory, after Gil Tene's HdrHistogram. Each doubling has 128 buckets,
-// so a value is reproduced with an error below 0.8 %.
+// A histogram of latencies with bounded memory, modelled on Gil Tene's HdrHistogram. Between a value and its double
+// there are 128 buckets, so the histogram reproduces a value with an error below 0.8 %.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class Histogram {
  public:
   using Duration = std::chrono::nanoseconds;
 
-  /// Longer values count as this one, which is about 18 minutes; negative values count as 0.
+  /// The longest duration, about 18 minutes. Longer durations count as kLongest, negative durations as 0.
   static constexpr Duration kLongest{(1LL << 40) - 1};
 
   void record(Duration value) {
@@ -43,8 +43,8 @@ class Histogram {
   }  // exact; 0 without values
   double mean_ns() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
 
-  /// The percentile: `percent` (0 to 100) of all values are at most this. Returns the middle of a bucket; 0
-  /// if there are no values.
+  /// Returns the value that `percent` (0 to 100) percent of all values do not exceed, rounded to the middle of its
+  /// bucket. Returns 0 if there are no values.
   Duration percentile(double percent) const {
     const auto wanted = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::ceil(percent / 100 * static_cast<double>(count_))));
@@ -68,7 +68,7 @@ class Histogram {
   static constexpr unsigned kBits = 7;
   static constexpr std::size_t kPerDoubling = 1U << kBits;
 
-  // Below 256, each bucket holds one value. From 256 on, each doubling has 128 buckets.
+  // Below 256, each bucket holds one value. From 256 on, there are 128 buckets between a value and its double.
   static std::size_t index_of(std::uint64_t v) {
     const unsigned shift = v < 2 * kPerDoubling ? 0U : static_cast<unsigned>(std::bit_width(v)) - (kBits + 1);
     return shift * kPerDoubling + static_cast<std::size_t>(v >> shift);

@@ -27,7 +27,7 @@
 namespace millrace::load {
 namespace {
 
-/// How often deadlines are checked, and how soon a lost connection is made again.
+/// How often deadlines are checked, and how long to wait before reconnecting a lost connection.
 constexpr auto kTick = std::chrono::milliseconds(20);
 
 enum class State { kDown, kConnecting, kShaking, kIdle, kSending, kReceiving };
@@ -35,7 +35,7 @@ enum class State { kDown, kConnecting, kShaking, kIdle, kSending, kReceiving };
 struct Connection {
   Channel channel;
   State state = State::kDown;
-  bool waits_for_room = false;  // registered for EPOLLOUT
+  bool waits_for_room = false;  // registered with epoll for EPOLLOUT
   Slot slot;
   const std::string* request = nullptr;
   std::size_t written = 0;
@@ -104,7 +104,7 @@ class HttpRun {
     if (url.scheme == clients::Url::Scheme::kUnix) {
       sockaddr_un path{};
       path.sun_family = AF_UNIX;
-      assert(url.path.size() < sizeof path.sun_path);  // parse_url() has checked this
+      assert(url.path.size() < sizeof path.sun_path);  // parse_url() has checked the length
       url.path.copy(path.sun_path, sizeof path.sun_path - 1);
       address_bytes_ = sizeof path;
       std::memcpy(&address_, &path, sizeof path);
@@ -122,7 +122,7 @@ class HttpRun {
                  "cannot connect to " + clients::to_string(url) + ": " + std::strerror(errno));
   }
 
-  /// The first address of the name at which a server answers.
+  /// Chooses the first of the host's addresses at which a server accepts connections.
   bool choose(const addrinfo* found) {
     for (; found != nullptr; found = found->ai_next) {
       const Descriptor probe(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -154,7 +154,7 @@ class HttpRun {
     return {};
   }
 
-  /// Returns false, with errno set, if connecting fails at once.
+  /// Starts to connect. Returns false, with errno set, if connecting fails at once.
   bool connect(Connection& connection, Clock::time_point now) {
     const int fd = ::socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
@@ -325,7 +325,7 @@ class HttpRun {
   const Settings& settings_;
   std::string host_;
   std::shared_ptr<ssl_ctx_st> tls_;  // null: no TLS
-  Descriptor epoll_, timer_;         // declared before the connections, which they watch
+  Descriptor epoll_, timer_;         // destroyed after the connections that they watch
   sockaddr_storage address_{};
   socklen_t address_bytes_ = 0;
   std::vector<Connection> connections_;

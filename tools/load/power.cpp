@@ -46,7 +46,7 @@ class StatusPowerMeter final : public PowerMeter {
     }
   }
 
-  const std::unique_ptr<HttpClient> client_;  // used by the thread only
+  const std::unique_ptr<HttpClient> client_;  // used only by thread_
   const std::string model_;
   std::mutex mutex_;
   std::condition_variable_any wake_;

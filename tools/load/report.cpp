@@ -20,7 +20,7 @@ double microseconds(std::chrono::nanoseconds value) {
   return std::chrono::duration<double, std::micro>(value).count();
 }
 
-/// Rounds to a thousandth, because clock and histogram are not more exact.
+/// Rounds to a thousandth, because clock and histogram are not more accurate.
 double rounded(double value) {
   return std::round(value * 1000) / 1000;
 }

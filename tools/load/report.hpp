@@ -30,9 +30,9 @@ struct RunReport {
   std::map<std::string, std::uint64_t> errors_by_status;
   std::uint64_t late_sends = 0;
   double send_delay_max_us = 0;
-  std::optional<double> watts;               // the power of all cards of the model, averaged over the run
+  std::optional<double> watts;               // total power of the model's cards, averaged over the run
   std::optional<double> joules_per_request;  // watts divided by requests per second
-  // (below, count), non-empty buckets; not read back
+  // Pairs of a bucket's upper bound and its count, for non-empty buckets. read_report() does not read them.
   std::vector<std::pair<double, std::uint64_t>> histogram_us;
 };
 
@@ -45,25 +45,25 @@ struct Report {
   std::uint64_t errors() const;
 };
 
-/// `watts` is the cards' power during the run, if known.
+/// Computes a run's report. `watts` is the power of the cards during the run, if known.
 RunReport summarise(const Tally& tally, const Settings& settings, std::optional<double> watts = std::nullopt);
 
-/// Pairs of runs from two reports that have the same number of connections and the same rate.
+/// The runs of two reports, paired by number of connections and request rate.
 struct Comparison {
   std::string file;
-  std::vector<std::pair<RunReport, RunReport>> runs;  // then, now
+  std::vector<std::pair<RunReport, RunReport>> runs;  // (earlier run, current run)
   std::vector<std::string> notes;                     // other differences between the reports
 };
 
-/// kInvalidInput if a run of `now` has no counterpart in `then`.
+/// Pairs the runs of two reports. Returns kInvalidInput if a run of `now` has no counterpart in `then`.
 Result<Comparison> compare(const std::string& file, const Report& then, const Report& now);
 
-/// kInvalidInput if the file is not a report of this schema.
+/// Reads a report that to_json() wrote. Returns kInvalidInput if the file is not a report of schema 1.
 Result<Report> read_report(const std::filesystem::path& file);
 
 std::string to_json(const Report& report, const Comparison* comparison);
 
-/// The percentile distribution of a run, in microseconds and in the text format of HdrHistogram.
+/// Prints the percentile distribution of a run's latencies, in microseconds and in HdrHistogram's text format.
 void print_histogram(std::ostream& out, const RunReport& run);
 
 void print_table(std::ostream& out, const Report& report);

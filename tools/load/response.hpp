@@ -1,4 +1,4 @@
-// The part of HTTP that a load generator needs: finds the end of an answer, and its status.
+// The part of HTTP that a load generator needs: finding the end of a response and its status.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ class ResponseReader {
  public:
   enum class State { kMore, kDone, kMalformed };
 
-  /// Parses the next bytes of an answer. kDone if they complete the answer. kMalformed if more bytes follow,
-  /// because requests are not pipelined.
+  /// Parses the next bytes of a response. Returns kDone if they complete the response, and kMalformed if further bytes
+  /// follow it, because requests are not pipelined.
   State feed(std::string_view bytes) {
     if (in_body_) return take_body(bytes.size());
     head_.append(bytes);
@@ -59,7 +59,7 @@ class ResponseReader {
     });
   }
 
-  /// Parses `head`, the lines of the answer's head with their line ends.
+  /// Parses the status line and header fields of the response. `head` includes the line ends.
   bool parse(std::string_view head) {
     if (head.size() < 12 || !head.starts_with("HTTP/1.") || !number(head.substr(9, 3), status_)) return false;
     closes_ = head[7] == '0';
@@ -83,7 +83,7 @@ class ResponseReader {
     return has_length;
   }
 
-  std::string head_;  // keeps its memory
+  std::string head_;  // keeps its memory for the next response
   std::size_t from_ = 0, left_ = 0;
   unsigned status_ = 0;
   bool in_body_ = false, closes_ = false;

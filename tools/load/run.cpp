@@ -7,7 +7,7 @@
 namespace millrace::load {
 namespace {
 
-/// Formats a JSON string. Names come from the server and can contain any character.
+/// Returns the text as a JSON string. Names come from the server and can contain any character.
 std::string quoted(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";

@@ -1,4 +1,4 @@
-// One run of requests against a server: its settings and its counts.
+// Settings and results of one run of requests against a server.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace millrace::load {
 
 struct Settings {
   std::optional<double> rate;     // requests per second of an open loop; empty: closed loop
-  std::uint32_t connections = 1;  // if all connections of an open loop are busy, requests are sent late
+  std::uint32_t connections = 1;  // if all are busy in an open loop, requests are sent late
   std::chrono::nanoseconds warmup{0}, duration{0};
   std::chrono::milliseconds timeout{10000};  // of one request, counted from when it is sent
 };
@@ -27,8 +27,7 @@ struct Settings {
 /// A request that is sent more than this after its intended time counts as late.
 constexpr std::chrono::nanoseconds kLate = std::chrono::milliseconds(1);
 
-/// The counts of a run. `latency` and `send_delay` only cover measured requests; `errors` also covers the
-/// warm-up.
+/// The results of a run. `latency` and `send_delay` cover only measured requests; `errors` also covers the warm-up.
 struct Tally {
   Histogram latency;     // of successful requests, counted from the intended time
   Histogram send_delay;  // from the intended time to sending; open loop only
@@ -55,26 +54,26 @@ struct Tally {
   void finish(const Schedule& schedule);
 };
 
-/// The address of a server over HTTP.
+/// The address of an HTTP server, and how to access it.
 struct Address {
   clients::Url url;
   clients::Access access = {};
 };
 
-/// Makes a run over HTTP. `requests` are whole HTTP messages, which are sent in turn. One thread serves all
-/// connections. kUnavailable if the connections cannot be made, kEnvironment if there are too few file
-/// descriptors. Later failures are counted.
+/// Runs a load over HTTP. `requests` are complete HTTP messages, which are sent in turn. One thread drives all
+/// connections. Returns kUnavailable if the connections cannot be made, and kEnvironment if there are too few file
+/// descriptors. Failures of single requests are only counted.
 Result<Tally> run_http(const Address& address, std::span<const std::string> requests,
                        const Settings& settings);
 
-/// Makes a run over UDP. `frames` are sent in turn; each holds the model's inputs. Every connection has its
-/// own thread and client, with these options but the timeout of the settings. Fails if a client cannot
+/// Runs a load over UDP. `frames` are sent in turn; each frame holds the model's inputs. Every connection has its own
+/// thread and client, with these options except that the timeout comes from `settings`. Fails if a client cannot
 /// connect.
 Result<Tally> run_udp(const std::string& url, client::Options options, const std::string& model,
                       std::span<const std::vector<std::vector<std::byte>>> frames, const Settings& settings);
 
-/// A POST request of the Open Inference Protocol with `inputs` as binary tensors after a JSON header. With
-/// `raw`, the body is the only input, without a header.
+/// Returns a POST request of the Open Inference Protocol with `inputs` as binary tensors after a JSON header. If `raw`
+/// is set, the body is the only input tensor, without a JSON header.
 std::string infer_request(const Address& address, const client::ModelInfo& model,
                           std::span<const std::vector<std::byte>> inputs, bool raw);
 

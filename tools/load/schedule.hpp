@@ -1,8 +1,8 @@
 // Computes when each request of a run is to be sent. Uses no clock and no sockets.
 //
-// In a closed loop, a connection sends its next request as soon as it has the answer to the last. In an open
-// loop, request i is due at start + i / rate, whatever happened to earlier requests. Its latency counts from
-// that time, so that a server that stalls is charged for every request that it delayed (no coordinated
+// In a closed loop, a connection sends its next request as soon as it has received the previous answer. In an open
+// loop, request i is due at start + i / rate, whatever happened to earlier requests. The latency of request i counts
+// from that time. A server that stalls is therefore charged for every request that it delayed (no coordinated
 // omission).
 #pragma once
 
@@ -17,31 +17,32 @@ using Clock = std::chrono::steady_clock;
 
 /// One request of a run.
 struct Slot {
-  Clock::time_point intended;  // latency counts from here
+  Clock::time_point intended;  // the time from which the latency counts
   std::uint64_t index = 0;
   bool measured = false;  // false within the warm-up
 };
 
 class Schedule {
  public:
-  /// With a `rate` (requests per second, above 0), this is an open loop. Requests are sent from `start` until
-  /// start + warmup + duration.
+  /// Sends requests from `start` until start + warmup + duration. With a `rate` (requests per second, above 0), the
+  /// schedule is an open loop, without a rate a closed loop.
   Schedule(Clock::time_point start, Clock::duration warmup, Clock::duration duration,
            std::optional<double> rate)
       : start_(start), measured_from_(start + warmup), end_(start + warmup + duration), rate_(rate) {}
 
-  /// The next request for a connection that is free now. In an open loop, the request can be due in the
-  /// future (wait until then) or in the past (send at once). Empty if the run sends no more requests.
+  /// Returns the next request for a connection that is free now. In an open loop, the request can be due in the future
+  /// (wait until then) or in the past (send at once). Returns nothing if the run sends no more requests.
   std::optional<Slot> take(Clock::time_point now) {
     if (over(now)) return std::nullopt;
     const auto intended = rate_ ? due(next_) : now;
     return Slot{intended, next_++, intended >= measured_from_};
   }
 
-  /// Whether no more requests are to be sent.
+  /// Whether the run sends no more requests.
   bool over(Clock::time_point now) const { return now >= end_ || (rate_ && due(next_) >= end_); }
 
-  /// The number of requests that were due before the end but that no connection took; 0 in a closed loop.
+  /// Returns the number of requests that were due before the end but that no connection sent. Returns 0 in a closed
+  /// loop.
   std::uint64_t untaken() const {
     if (!rate_) return 0;
     auto all = static_cast<std::uint64_t>(std::chrono::duration<double>(end_ - start_).count() * *rate_);
@@ -54,8 +55,8 @@ class Schedule {
   Clock::time_point end() const { return end_; }
 
  private:
-  /// The due time, computed from the index so that rounding errors do not add up. At most the end of the run,
-  /// because at the slowest rates the due time would overflow the clock.
+  /// Returns the due time of a request, computed from its index so that rounding errors do not add up. Never returns a
+  /// time after the end of the run, because at very low rates the due time would overflow the clock.
   Clock::time_point due(std::uint64_t index) const {
     const std::chrono::duration<double> after(static_cast<double>(index) / *rate_);
     return after < end_ - start_ ? start_ + std::chrono::duration_cast<Clock::duration>(after) : end_;

@@ -11,7 +11,7 @@ namespace {
 
 using Frames = std::span<const std::vector<std::vector<std::byte>>>;
 
-/// A pause after a failure. Without it, the run would spin if nothing listens any more.
+/// The pause after a failed request. Without a pause, the run would spin once nothing listens at the port any more.
 constexpr auto kAfterFailure = std::chrono::milliseconds(10);
 
 const char* name_of(client::Code code) {
@@ -79,7 +79,7 @@ Result<Tally> run_udp(const std::string& url, client::Options options, const std
   std::vector<std::unique_ptr<client::Client>> connected(settings.connections);
   for (auto& one : connected) {
     if (const auto s = client::connect(url, options, one); !s.ok()) return error_of(s);
-    client::ModelInfo ignored;  // look up the model before the run, so that the first request need not
+    client::ModelInfo ignored;  // look up the model now, not in the first request
     if (const auto s = one->model(model, "", ignored); !s.ok()) return error_of(s);
   }
   Shared shared{{}, Schedule(Clock::now(), settings.warmup, settings.duration, settings.rate)};

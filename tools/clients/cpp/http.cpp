@@ -20,7 +20,7 @@ Code code_of(ErrorCode code) {
     case ErrorCode::kDeadlineExceeded:
       return Code::kDeadline;
     case ErrorCode::kInvalidInput:
-    case ErrorCode::kNotFound:  // the CA file
+    case ErrorCode::kNotFound:  // the CA file does not exist
       return Code::kInvalid;
     case ErrorCode::kEnvironment:
       return Code::kUntrusted;
@@ -81,9 +81,9 @@ std::string path_of(const std::string& model, const std::string& version) {
 }
 
 struct Model {
-  std::string name, version;  // as the caller gave them
+  std::string name, version;  // as the caller named them
   ModelInfo info;
-  json::array inputs, outputs;  // of the request, without its parameters
+  json::array inputs, outputs;  // tensors of the request, without their parameters
 };
 
 class HttpTransport final : public Client {
@@ -207,7 +207,7 @@ class HttpTransport final : public Client {
   const std::unique_ptr<HttpClient> http_;
   const Options options_;
   std::vector<std::unique_ptr<Model>> models_;
-  std::vector<std::byte> body_;  // of the current request; keeps its memory
+  std::vector<std::byte> body_;  // body of the current request; keeps its memory
   std::size_t header_bytes_ = 0;
 };
 

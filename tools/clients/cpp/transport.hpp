@@ -1,4 +1,4 @@
-// Code that the HTTP and the UDP client share. Not public.
+// Functions that the HTTP client and the UDP client share. Not part of the public interface.
 #pragma once
 
 #include <string>

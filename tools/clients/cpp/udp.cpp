@@ -1,4 +1,4 @@
-// The client's side of the datagrams that server/udp/README.md specifies. The file is above 500 lines because
+// The client's side of the UDP protocol that server/udp/README.md specifies. The file exceeds 500 lines because
 // sessions and requests share the socket, the request ids and the timers.
 #include <algorithm>
 #include <array>
@@ -19,10 +19,10 @@ namespace {
 namespace wire = server::udp::wire;
 using std::chrono::microseconds;
 
-constexpr microseconds kGap{1000};  // silence before a NACK asks for missing fragments; doubles
-constexpr unsigned kGapTries = 3;   // after so many NACKs in a row, fragment 0 is sent again instead
+constexpr microseconds kGap{1000};  // silence before a NACK; doubles with each NACK
+constexpr unsigned kGapTries = 3;   // NACKs in a row before fragment 0 is sent again instead
 constexpr std::chrono::milliseconds kLongestRetry{80};
-constexpr unsigned kRefusals = 4;  // one refusal can also come from a server that is restarting
+constexpr unsigned kRefusals = 4;  // more than one, because a server may be restarting
 
 Status status_of(const wire::Err& err) {
   const std::string message = std::string(to_string(err.code)) + ": " + std::string(err.message);
@@ -47,7 +47,7 @@ Status status_of(const wire::Err& err) {
   return {Code::kProtocol, message};
 }
 
-/// A timer whose interval doubles each time, up to `longest`, or up to the first interval if that is longer.
+/// A timer whose interval doubles each time, up to `longest`, or stays as it is if it is already longer.
 struct Timer {
   Clock::time_point due = Clock::time_point::max();
   microseconds interval{0}, longest{0};
@@ -91,7 +91,7 @@ class UdpClient final : public Client {
     if (Status s = socket_.open(url, options.fragment_bytes + wire::kMaxHeaderBytes, options.retry); !s.ok())
       return s;
     Status s = greet("", "", nullptr, Clock::now() + options.timeout);
-    // If the server has never answered, its silence means that it cannot be reached.
+    // If the server has never answered, it probably cannot be reached, so do not report a missed deadline.
     if (s.code == Code::kDeadline)
       s = {Code::kUnavailable,
            s.message + (options.key_id == 0 ? " (not a Millrace server, or one that requires a key)"
@@ -128,7 +128,8 @@ class UdpClient final : public Client {
                microseconds timeout, std::vector<std::vector<std::byte>>& outputs) override {
     Clock::time_point now = Clock::now();
     const Clock::time_point deadline = now + timeout;
-    // A session or a model's version can end at any time. Open or look up both again without an error.
+    // The session can end, or the model's version can be replaced, at any time. Both can be opened or looked up again
+    // without an error to the caller.
     for (int attempt = 0;; ++attempt) {
       const Model* found = nullptr;
       const std::uint64_t before = last_id_;
@@ -177,7 +178,7 @@ class UdpClient final : public Client {
     socket_.send(std::span(&piece, 1));
   }
 
-  /// Sends the fragments first, first + 1, … of the request for which wanted(i) holds, at most kBurst.
+  /// Of the request's fragments first, first + 1, …, end - 1, sends those for which wanted(i) holds, at most kBurst.
   template <class Wanted>
   void send_fragments(std::uint32_t first, std::uint32_t end, Wanted&& wanted) {
     // Send a single fragment directly, because preparing a burst takes longer than sending one fragment.
@@ -206,7 +207,7 @@ class UdpClient final : public Client {
 
   // Receiving.
 
-  /// Calls f(datagram) for each received datagram that belongs to request `id`. Waits at most until `until`.
+  /// Calls f(datagram) for each received datagram that belongs to request `id`. Waits until `until` at the latest.
   template <class F>
   void receive(std::uint64_t id, Clock::time_point now, Clock::time_point until, bool several, F&& f) {
     const std::size_t count = socket_.receive(now, until, several);
@@ -222,7 +223,7 @@ class UdpClient final : public Client {
 
   Status nothing_listens() const { return {Code::kUnavailable, name_ + ": nothing listens there"}; }
 
-  /// Exchanges messages of one datagram: calls send() again and again until answered(datagram) is true or the
+  /// Exchanges one-datagram messages: calls send() repeatedly until answered(datagram) is true for an answer, or the
   /// deadline passes. Fails with kDeadline, or with kUnavailable if nothing listens at the port.
   template <class Send, class Answered>
   Status exchange(std::uint64_t id, Clock::time_point deadline, Send&& send, Answered&& answered) {
@@ -273,7 +274,7 @@ class UdpClient final : public Client {
             }
             if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
             cookie_ = reply.cookie;
-            // In another server process, a handle is invalid or names another model.
+            // A new epoch means another server process, in which a handle is invalid or names another model.
             if (reply.epoch != epoch_) models_.clear();
             epoch_ = reply.epoch;
             open = reply.state == wire::CookieState::kOpen;
@@ -431,7 +432,7 @@ class UdpClient final : public Client {
     Timer retry;               // sends fragment 0 again or, after BUSY, the whole request
     Timer gap;                 // sends a NACK for missing fragments of the response
     bool started = false;      // a fragment of the response has arrived
-    bool busy = false;         // BUSY arrived, and the request waits to be sent again
+    bool busy = false;         // BUSY arrived; the request will be sent again
     bool turned_away = false;  // the server's last message was BUSY
     bool done = false;
     Status status;
@@ -492,7 +493,7 @@ class UdpClient final : public Client {
       case wire::Assembly::Outcome::kComplete:
         return finish(state, {});
       case wire::Assembly::Outcome::kDuplicate:
-        // The server repeats its first burst unasked. If no NACK was answered, ask for the rest again.
+        // The server repeats its first fragments unasked. If no NACK is pending, ask for the missing fragments again.
         if (state.gap.due == Clock::time_point::max()) state.gap.start(Clock::now(), kGap);
         return;
       case wire::Assembly::Outcome::kAdded:

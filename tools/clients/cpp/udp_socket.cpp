@@ -34,7 +34,7 @@ Status UdpSocket::open(const HostPort& url, std::size_t datagram_bytes, std::chr
   const timeval wait{poll.count() / 1000000, poll.count() % 1000000};
   setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
 
-  // Receive one byte more than allowed, so that the length shows if a datagram is too long.
+  // Receive one byte more than allowed, so that datagrams that are too long can be recognised.
   datagram_bytes_ = datagram_bytes + 1;
   room_ = std::make_unique_for_overwrite<std::byte[]>(kBatch * datagram_bytes_);
   for (std::size_t i = 0; i < kBatch; ++i) {
@@ -50,14 +50,14 @@ void UdpSocket::send(std::span<const Piece> pieces) {
   std::array<std::array<iovec, 2>, kBatch> parts;
   const std::size_t count = std::min(pieces.size(), kBatch);
   for (std::size_t i = 0; i < count; ++i) {
-    // sendmsg() does not write through these pointers, although they are not const.
+    // sendmsg() does not write to these buffers, although its parameter type would allow it to.
     parts[i][0] = {const_cast<std::byte*>(pieces[i].head.data()), pieces[i].head.size()};
     parts[i][1] = {const_cast<std::byte*>(pieces[i].payload.data()), pieces[i].payload.size()};
     messages[i] = {};
     messages[i].msg_hdr.msg_iov = parts[i].data();
     messages[i].msg_hdr.msg_iovlen = pieces[i].payload.empty() ? 1 : 2;
   }
-  // The kernel may report an earlier refusal instead of sending. In this case, send again.
+  // The kernel may report that an earlier datagram was refused instead of sending this one. In that case, send again.
   for (int attempt = 0; attempt < 2; ++attempt) {
     const auto sent = count == 1 ? sendmsg(fd_, &messages[0].msg_hdr, 0)
                                  : sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), 0);

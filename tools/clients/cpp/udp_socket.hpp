@@ -1,4 +1,4 @@
-// A connected UDP socket that sends or receives a burst of fragments in one system call. Not public.
+// A connected UDP socket that sends or receives many datagrams with one system call. Not part of the public interface.
 #pragma once
 
 #include <sys/socket.h>
@@ -27,22 +27,22 @@ class UdpSocket {
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
 
-  /// Longer datagrams than `datagram_bytes` are dropped. `poll` is the socket's receive timeout: a receive() that
-  /// can wait at least this long needs no second system call.
+  /// Opens the socket. Datagrams longer than `datagram_bytes` are dropped. `poll` is the socket's receive timeout: a
+  /// receive() that may wait at least that long needs no second system call.
   Status open(const HostPort& url, std::size_t datagram_bytes, std::chrono::microseconds poll);
 
   /// Sends at most kBatch datagrams. If the kernel does not accept a datagram, it is lost.
   void send(std::span<const Piece> pieces);
 
-  /// Waits until datagrams arrive or until `until`, perhaps `poll` longer. Returns their number, which is more
-  /// than one only if `several` is true.
+  /// Waits until datagrams arrive or until `until`, possibly longer by the `poll` of open(). Returns the number of
+  /// datagrams, which exceeds one only if `several` is true.
   std::size_t receive(Clock::time_point now, Clock::time_point until, bool several);
   std::span<const std::byte> datagram(std::size_t i) const {
     return {room_.get() + i * datagram_bytes_, messages_[i].msg_len};
   }
 
-  /// How often the system reported that nothing listens at the port, since the last datagram arrived or since
-  /// the count was cleared.
+  /// Returns how often the system has reported that nothing listens at the server's port, since the last datagram
+  /// arrived or since the count was cleared.
   unsigned refusals() const { return refusals_; }
   void clear_refusals() { refusals_ = 0; }
 

@@ -49,12 +49,12 @@ struct TensorInfo {
 };
 
 struct ModelInfo {
-  std::string name, version;  // version: over UDP as requested (may be empty), over HTTP as answered
+  std::string name, version;  // over UDP the requested version, over HTTP the answered one
   std::vector<TensorInfo> inputs, outputs;
 };
 
 struct Options {
-  std::chrono::milliseconds timeout{5000};  // of connecting, and of each call without its own timeout
+  std::chrono::milliseconds timeout{5000};  // of connecting, and of calls without a timeout of their own
 
   // HTTP only:
   std::string ca_file;  // PEM file of certificates to trust over https; empty: the system's
@@ -62,34 +62,33 @@ struct Options {
   std::string token;    // sent as "Authorization: Bearer" unless empty
 
   // UDP only:
-  // payload bytes per datagram, 256 to 65,000: at most what the path carries without IP fragmentation
+  // Payload bytes per datagram, 256 to 65,000. The network path must carry such datagrams without IP fragmentation.
   std::uint16_t fragment_bytes = 1200;
   std::uint8_t key_id = 0;     // 0: datagrams carry no authentication tags
   std::vector<std::byte> key;  // at least 16 bytes if key_id is not 0
-  // wait before a message is repeated, at least 100 µs; each repetition doubles it, up to 80 ms
+  // Time to wait before a message is repeated, at least 100 µs. Each repetition doubles it, up to 80 ms.
   std::chrono::microseconds retry{10000};
 };
 
 using Input = std::span<const std::byte>;
 
-/// A client may be used by one thread at a time. Different clients are independent of each other.
+/// A connection to one server. One thread at a time may use a client. Different clients are independent of each other.
 class Client {
  public:
   virtual ~Client() = default;
 
-  /// Succeeds if the server accepts requests now. kUnavailable if it does not, or if no server answers.
+  /// Succeeds if the server accepts requests now. Returns kUnavailable if it does not, or if no server answers.
   virtual Status ready() = 0;
 
-  /// The model's inputs and outputs. The client asks the server once and keeps the answer until the server
-  /// has replaced the model. An empty version means the version that is served.
+  /// Returns the model's inputs and outputs. The client asks the server once and remembers the answer until the server
+  /// replaces the model. An empty version means the version that is served.
   virtual Status model(const std::string& name, const std::string& version, ModelInfo& out) = 0;
 
-  /// Runs one inference. `inputs` and `outputs` hold the model's tensors in the model's order, each
-  /// row-major, little-endian and of exactly its size. `outputs` keeps its memory from call to call; after a
-  /// failure its content is unspecified. Blocks for at most `timeout`, which is also the server's deadline;
-  /// kDeadline if no answer arrives in time. Over UDP, the server computes a request at most once unless it
-  /// restarts meanwhile. If the server has replaced the model, the client uses the new model if its sizes are
-  /// the same.
+  /// Runs one inference. `inputs` and `outputs` hold the model's tensors in the model's order. Each tensor is
+  /// row-major and little-endian and has exactly its size. `outputs` keeps its memory from call to call; after a
+  /// failure its content is unspecified. Blocks for at most `timeout`, which is also the server's deadline, and then
+  /// returns kDeadline. Over UDP, the server computes a request at most once unless it restarts meanwhile. If the
+  /// server has replaced the model, the client uses the new model if its tensor sizes are the same.
   virtual Status infer(const std::string& model, const std::string& version, std::span<const Input> inputs,
                        std::chrono::microseconds timeout, std::vector<std::vector<std::byte>>& outputs) = 0;
   Status infer(const std::string& model, const std::string& version, std::initializer_list<Input> inputs,
@@ -98,9 +97,9 @@ class Client {
   }
 };
 
-/// `url`: "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or
-/// "udp://HOST:PORT"; IPv6 hosts are in brackets. Contacts the server once: kUnavailable if no server
-/// answers.
+/// Connects to a server. `url` is "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or
+/// "udp://HOST:PORT"; IPv6 hosts are written in brackets. Contacts the server once and returns kUnavailable if it does
+/// not answer.
 Status connect(const std::string& url, const Options& options, std::unique_ptr<Client>& out);
 
 }  // namespace millrace::client

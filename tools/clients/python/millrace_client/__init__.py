@@ -74,7 +74,7 @@ def connect(
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname, parts.port
-        (host or "").encode("idna")  # as the system's look-up of the name will: labels have 63 letters at the most
+        (host or "").encode("idna")  # IDNA refuses labels of over 63 letters, as the name look-up would
     except ValueError as error:
         raise MillraceError("invalid", f"URL {url!r}: {error}") from None
     if parts.scheme not in ("http", "https", "udp") or not host or not port or parts.path not in ("", "/"):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-_LONGEST_TIMEOUT = 1e6  # seconds; a socket takes no more than 2**31 milliseconds
+_LONGEST_TIMEOUT = 1e6  # in seconds; a socket accepts at most 2**31 milliseconds
 
 
 def check_timeout(timeout: float) -> float:

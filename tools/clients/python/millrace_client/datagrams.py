@@ -16,11 +16,11 @@ from .fragments import BURST, fragment_size
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-Message = tuple[tuple[Any, ...], bytes]  # what HEADER holds, and the payload
+Message = tuple[tuple[Any, ...], bytes]  # the fields of HEADER, and the payload
 
 REQ, RSP, ACK, NACK, ERR, BUSY, HELLO, COOKIE, PING, PONG = range(1, 11)
 HEADER = struct.Struct("<2sBBBBHQQHHIII")
-REFUSALS = 4  # a single one may be of a server that is just being started anew
+REFUSALS = 4  # more than one, because a server may be restarting
 
 
 class Channel:
@@ -32,7 +32,7 @@ class Channel:
         self._header_bytes = 56 if key_id else 40
         self._client_id = int.from_bytes(os.urandom(8), "little")
         self._last_id = 0
-        self._refusals = 0  # how often the system said that nobody listens there, since anything came
+        self._refusals = 0  # how often the system said that nothing listens, since a datagram came
         try:
             family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
             self._socket = socket.socket(family, kind)
@@ -40,7 +40,7 @@ class Channel:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self._socket.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
             self._socket.connect(address)
-            self._poll = select.poll()  # select() takes no descriptor above 1,023
+            self._poll = select.poll()  # select() accepts no descriptor above 1,023
             self._poll.register(self._socket, select.POLLIN)
         except OSError as error:
             raise MillraceError("unavailable", f"{self.name}: {error}") from None
@@ -71,7 +71,7 @@ class Channel:
         ours = (b"MR", 1, kind, tagged, self._key_id, self._header_bytes, self._client_id, request_id)
         head = HEADER.pack(*ours, index, count, total, handle, micros)
         tag = self._tag(head + payload) if tagged else b""
-        for _ in range(2):  # a refusal the system remembers from before is reported instead of sending
+        for _ in range(2):  # send() may report an earlier refusal instead of sending
             try:
                 self._socket.send(head + tag + payload)
                 return

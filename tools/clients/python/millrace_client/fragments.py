@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-BURST = 64  # fragments that are sent without waiting
+BURST = 64  # fragments that are sent without being asked for
 
 
 def fragment_size(index: int, count: int, total: int, length: int) -> int | None:
@@ -26,7 +26,7 @@ class Response:
         self.key = (count, size, total)
         self.data = bytearray(total)
         self.missing = set(range(count))
-        self.asked = min(count, BURST)  # fragments below were sent unasked or asked for
+        self.asked = min(count, BURST)  # fragments with lower indices were sent unasked or asked for
 
     def add(self, index: int, payload: bytes) -> bool:
         if index not in self.missing:

@@ -28,7 +28,7 @@ _CODES = {
     503: "unavailable",
     504: "deadline",
 }
-_DOCUMENT_BYTES = 16 << 20  # the longest JSON that is read, alone or in front of tensors
+_DOCUMENT_BYTES = 16 << 20  # the longest JSON document accepted, alone or before tensors
 
 
 class Connector(Protocol):
@@ -207,7 +207,7 @@ class HttpClient(Client):
             "POST", path, b"".join([head, *data]), headers, deadline, limit
         )
         if status != 200:
-            self._models.pop((name, version), None)  # another version may be served by now
+            self._models.pop((name, version), None)  # the server may serve another version by now
             self._raise(path, status, body)
         try:
             skip = int(answer.get("Inference-Header-Content-Length", ""))
@@ -247,7 +247,7 @@ class HttpClient(Client):
     def _read(self, response: http.client.HTTPResponse, path: str, limit: int) -> bytes:
         data = response.read(limit + 1)
         if len(data) > limit:
-            self._disconnect()  # with the rest on its way no other answer can come
+            self._disconnect()  # the rest of this answer would precede the next answer
             raise MillraceError("protocol", f"{path}: the answer is longer than the allowed {limit:,} bytes")
         if response.length:
             raise http.client.IncompleteRead(data, response.length)
@@ -286,7 +286,7 @@ class HttpClient(Client):
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 self._disconnect()
-                # The server may have closed the kept connection, which says nothing about this request.
+                # The server may have closed the kept connection, which does not mean that it refused this request.
                 if attempt == 1 or not kept:
                     raise MillraceError("unavailable", f"{self._connector.name}: {error}") from None
         raise AssertionError("the second attempt returns or raises")

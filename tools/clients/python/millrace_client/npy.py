@@ -39,7 +39,7 @@ def write_npy(path: str, descr: str, shape: Sequence[int], data: bytes) -> None:
         with open(path, "wb") as file:
             file.writelines(parts)
         return
-    target = os.path.realpath(path)  # the file that a link names
+    target = os.path.realpath(path)  # follows symbolic links to the actual file
     scratch = f"{target}.{os.getpid()}.tmp"
     file = open(scratch, "xb")
     try:

@@ -16,7 +16,7 @@ from .errors import MillraceError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-# The bytes of an element and NumPy's name of the datatype; NumPy has none for BF16. The datatypes are in the order of their numbers in a COOKIE, from 1 on.
+# For each datatype, the bytes of an element and NumPy's name, which BF16 lacks. The order is that of the datatype numbers in a COOKIE, which start at 1.
 DATATYPES = {
     "BOOL": (1, "|b1"),
     "UINT8": (1, "|u1"),
@@ -39,7 +39,7 @@ def numpy_name(datatype: str) -> str:
     return DATATYPES[datatype][1] or "<u2"
 
 
-# The kinds of elements in the buffer protocol, by their format character in the `struct` module.
+# Maps format characters of the `struct` module to kinds of elements in the buffer protocol.
 _KINDS = {
     "?": "bool",
     **dict.fromkeys("BHILQN", "unsigned"),
@@ -53,7 +53,7 @@ class Tensor:
     """An input or output of a model."""
 
     name: str
-    datatype: str  # as the Open Inference Protocol calls it: "FP32", "UINT8", ...
+    datatype: str  # name in the Open Inference Protocol: "FP32", "UINT8", ...
     shape: tuple[int, ...]
 
     @property
@@ -121,7 +121,7 @@ def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
         raise MillraceError(
             "invalid", f"{what} is of datatype {tensor.datatype}, which this client does not know"
         )
-    if view.format != "B" or view.ndim != 1:  # else they are bytes, whatever they stand for
+    if view.format != "B" or view.ndim != 1:  # plain bytes are accepted for any datatype
         if not _has_elements_of(view, tensor.datatype):
             wanted = DATATYPES[tensor.datatype][1]
             advice = (

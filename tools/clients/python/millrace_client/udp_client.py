@@ -16,9 +16,9 @@ from .tensors import DATATYPES, Model, Tensor, check_description, pack_inputs, u
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-GAP = 0.001  # silence before asking for missing fragments; doubles
-GAP_TRIES = 3  # NACKs in a row; then fragment 0 is sent again instead
-RETRY = 0.010  # first wait for an answer; doubles up to LONGEST_RETRY, and goes on until the deadline
+GAP = 0.001  # seconds of silence before a NACK; doubles with each NACK
+GAP_TRIES = 3  # NACKs in a row before fragment 0 is sent again instead
+RETRY = 0.010  # seconds before the first repetition; doubles up to LONGEST_RETRY, until the deadline
 LONGEST_RETRY = 0.080
 ERRORS = {1: "protocol", 2: "unavailable", 3: "not_found", 4: "unavailable", 5: "invalid", 6: "protocol"}
 ERRORS |= {7: "protocol", 8: "deadline", 9: "unavailable", 10: "internal"}
@@ -56,7 +56,7 @@ class UdpClient(Client):
         self._fragment_bytes = fragment_bytes
         self._cookie = bytes(16)
         self._epoch: int | None = None
-        # Each entry also has the model's handle and the bytes of its outputs.
+        # Each entry has a model, its handle and the bytes of its outputs.
         self._models: dict[tuple[str, str], tuple[Model, int, int]] = {}
         self._channel = Channel(host, port, key_id, key)
         try:
@@ -65,7 +65,7 @@ class UdpClient(Client):
             self.close()
             if error.code != "deadline":
                 raise
-            # If the server has never answered, its silence means that it cannot be reached.
+            # If the server has never answered, it probably cannot be reached, so do not report a missed deadline.
             who = f"one with a key other than key {key_id}" if key_id else "one that requires a key"
             raise MillraceError("unavailable", f"{error} (not a Millrace server, or {who})") from None
 
@@ -96,7 +96,7 @@ class UdpClient(Client):
             try:
                 return unpack_outputs(model, self._run(handle, data, output_bytes, deadline), self._numpy)
             except _Again as again:
-                # The session ended or the model was replaced. The next round opens or looks up both again.
+                # The session ended or the model was replaced. The next iteration opens the session or looks up the model again.
                 if again.err == NO_SESSION:
                     self._models.clear()
                 else:
@@ -135,7 +135,7 @@ class UdpClient(Client):
                 "<QHHHHHHIII", payload, 16
             )
             if epoch != self._epoch:
-                self._models.clear()  # to another server process the handles mean nothing, or another model
+                self._models.clear()  # in another server process, handles are invalid or name other models
             self._epoch = epoch
             if state != 2:
                 continue
@@ -191,7 +191,7 @@ class UdpClient(Client):
 
     def _run(self, handle: int, data: memoryview, output_bytes: int, deadline: float) -> bytearray:
         size = self._fragment_bytes
-        for what, total in (("inputs", len(data)), ("outputs", output_bytes)):  # a server may name any size
+        for what, total in (("inputs", len(data)), ("outputs", output_bytes)):  # a server can claim any size
             if total > 65535 * size:
                 why = f"the {what} do not fit into 65,535 fragments; choose a larger fragment_bytes"
                 raise MillraceError("invalid", why)
@@ -213,8 +213,8 @@ class _Request:
         now = time.monotonic()
         self._micros = min(0xFFFFFFFF, max(1, int((deadline - now) * 1e6)))
         self._response: Response | None = None
-        self._busy = False  # BUSY came and we wait
-        self._turned_away = False  # the last that the server said was BUSY
+        self._busy = False  # BUSY arrived; the request will be sent again
+        self._turned_away = False  # the server's last message was BUSY
         self._wait, self._retry_at = RETRY, now + RETRY
         self._gap, self._asked, self._gap_at = GAP, 0, float("inf")
 
@@ -272,14 +272,14 @@ class _Request:
     def _take_fragment(self, head: tuple[Any, ...], payload: bytes, now: float) -> None:
         index, fragments, length, sender = head[8:12]
         size = fragment_size(index, fragments, length, len(payload))
-        assert size is not None  # the channel drops what contradicts itself
+        assert size is not None  # the channel drops inconsistent fragments
         same = self._response is None or self._response.key == (fragments, size, length)
         if not same or length != self._output_bytes or sender != self._handle:
             raise MillraceError("protocol", "the response comes from another model")
         response = self._response or Response(fragments, size, length)
         self._response = response
         if not response.add(index, payload):
-            # The server repeats its first burst unasked. If no NACK was answered, ask for the rest again.
+            # The server repeats its first fragments unasked. If no NACK is pending, ask for the missing fragments again.
             if self._gap_at == float("inf"):
                 self._await_fragments(now)
             return
@@ -300,7 +300,7 @@ class _Request:
             if self._asked == GAP_TRIES:
                 self._gap_at = float("inf")
             else:
-                assert self._response is not None  # a gap is timed from the first fragment on
+                assert self._response is not None  # gaps are timed only after the first fragment
                 self._channel.send(NACK, self._id, self._response.ask())
                 self._asked, self._gap = self._asked + 1, self._gap * 2
                 self._gap_at = now + self._gap
