@@ -12,26 +12,25 @@
 
 namespace millrace::compiler::emit {
 
-/// Endpoint name -> card of the cluster.
+/// Maps an endpoint's name to the name of a card of the cluster.
 using Binding = std::map<std::string, std::string>;
 
-/// Fills `deployment.channels` and `.communication` from its model, endpoints and partitions. An input port
-/// gets its tensor from the partition or the model input that produces it. A tensor with several
-/// readers has one channel for each, in the order of the readers. Channels between cards have packets of at
-/// most 1,024 bytes; README.md says how many credits they have. kInternal
-/// if a tensor has no producer.
+/// Fills `deployment.channels` and `.communication` from the deployment's model, endpoints and partitions. An input
+/// port gets its tensor from the partition or the model input that produces it. A tensor with several readers has one
+/// channel for each, in the order of the readers. Channels between cards have packets of at most 1,024 bytes; README.md
+/// says how many credits they have. Returns kInternal if a tensor has no producer.
 Status plan_communication(runtime::plan::Deployment& deployment);
 
-/// Checks a plan on a cluster, beyond plan::validate(): every channel between cards has a cable; a cable
-/// carries at most abi::kMaxTags channels each way; no cyclic wait exists; and, if the frame rate is known,
-/// no cable carries more bytes per second than it can. kDoesNotFit names channel, cable and remedy.
+/// Checks a plan on a cluster, beyond plan::validate(): every channel between cards has a cable; a cable carries at
+/// most abi::kMaxTags channels in each direction; no cyclic wait exists; and, if the frame rate is known, no cable has
+/// to carry more bytes per second than it can. A kDoesNotFit error names channel, cable and remedy.
 Status check_communication(const runtime::plan::Deployment& deployment, const runtime::plan::Cluster& cluster,
                            const Binding& binding, std::optional<double> frames_per_second = {});
 
-/// Simulates three frames in the plan, counting packets and credits only. Every partition behaves in the worst
-/// allowed manner: it takes its inputs in lock-step, sends nothing before it has all of them, and takes nothing of the next
-/// frame before it has sent everything. Returns an empty text if all frames arrive, otherwise one that names the channels
-/// that partitions wait for.
+/// Simulates three frames in the plan, counting packets and credits only. Every partition behaves in the worst allowed
+/// manner: it takes its inputs in lock-step, sends nothing before it has all of them, and takes nothing of the next
+/// frame before it has sent everything. Returns an empty text if all frames arrive, otherwise a text that names the
+/// channels that partitions wait for.
 std::string find_cyclic_wait(const runtime::plan::Deployment& deployment);
 
 }  // namespace millrace::compiler::emit

@@ -14,7 +14,7 @@
 
 namespace millrace::compiler::emit {
 
-std::string_view container_text(std::string_view name);  // of templates/, made by CMake
+std::string_view container_text(std::string_view name);  // defined by CMake from templates/
 
 namespace {
 
@@ -25,7 +25,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::uint64_t kUnitBase = 0x800000;
 constexpr std::uint64_t kUnitRange = 0x10000;
-constexpr std::uint64_t kWindowRange = 0x1000;  // of a kernel made by emit/vitis
+constexpr std::uint64_t kWindowRange = 0x1000;  // bytes of a register window in a kernel by emit/vitis
 constexpr std::size_t kMaxUnits = 128;          // interrupt ids have 7 bits
 constexpr std::size_t kMaxIpName = 63;
 
@@ -40,8 +40,8 @@ constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
                                          {"bytes", "uint", false, 0x1c, 4},
                                          {"epoch", "uint", false, 0x24, 4},
                                          {"sequence", "ulong", false, 0x2c, 8}};
-// These are registers and not arguments of runs. They are listed because XRT 2.13 gives a unit without arguments no
-// address range, and xrt::ip then refuses every access.
+// These arguments are plain registers, not arguments of runs. They are listed because XRT 2.13 gives a unit without
+// arguments no address range, and xrt::ip then refuses every access.
 constexpr Argument kControlArguments[] = {{"epoch", "uint", false, abi::kRegEpoch, 4},
                                           {"supervisor_stop", "uint", false, abi::kRegSupervisorStop, 4}};
 constexpr Argument kParametersArguments[] = {{"buffer", "void*", true, 0x10, 8},
@@ -55,7 +55,7 @@ struct Unit {
   std::string name;
   std::uint64_t window = 0;  // in the vendor's kernel: the unit's number among the top's register slaves
   std::uint32_t memory_bank = 0;
-  std::uint64_t base = 0;  // of its registers
+  std::uint64_t base = 0;  // address of the unit's registers
 };
 
 struct Kernel {
@@ -65,7 +65,7 @@ struct Kernel {
   std::vector<Unit> units;
 };
 
-/// "kernel:{unit}" -> "unit"
+/// Returns "unit" of "kernel:{unit}".
 std::string unit_of(const std::string& compute_unit) {
   const std::size_t open = compute_unit.find('{');
   return compute_unit.substr(open + 1, compute_unit.size() - open - 2);
@@ -95,7 +95,8 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   return kernels;
 }
 
-/// The bytes of a section that has a count first and rows from `rows_at` on, as most sections do.
+/// Returns the bytes of a section that begins with a count and has its rows from offset `rows_at` on, as most sections
+/// do.
 template <class Count, class Row>
 Bytes table(std::size_t rows_at, const std::vector<Row>& rows) {
   const auto count = static_cast<Count>(rows.size());
@@ -115,8 +116,6 @@ Bytes as_section(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Sections.
-
 Bytes memory_section(const plan::Device& device) {
   std::vector<mem_data> rows;
   std::uint64_t base = 0;
@@ -133,7 +132,7 @@ Bytes memory_section(const plan::Device& device) {
   return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
 }
 
-/// The interrupt id of a unit. XRT numbers units by interrupt id or by address, so both are in the same order.
+/// Returns the interrupt id of a unit. XRT numbers units by interrupt id or by address, so both are in the same order.
 std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
   std::uint32_t rank = 0;
   for (const auto& kernel : kernels)
@@ -210,19 +209,18 @@ std::string metadata(const plan::ImageRecord& record, const plan::Device& device
                                            {"kernels", std::move(all)}});
 }
 
-// The file.
-
 struct Section {
   axlf_section_kind kind;
   std::string name;
   Bytes bytes;
 };
 
-/// Appends the sections that every image has, in the order of the file. A packed image keeps the vendor's clocks.
+/// Appends the sections that every FPGA image has, in the order of the file. A packed image keeps the vendor's clocks.
 void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
                       const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
                       Bytes group_connectivity, std::vector<Section>& sections) {
-  // A vendor's kernel has one interrupt for all windows, which XRT cannot tell apart, so XRT polls.
+  // A kernel linked by the vendor's tools has one interrupt for all windows. XRT cannot tell the windows apart, so it
+  // polls.
   sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, !packed)});
   sections.push_back({CONNECTIVITY, "connectivity", std::move(connectivity)});
   sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", std::move(group_connectivity)});
@@ -313,8 +311,8 @@ Result<Bytes> write_container(const plan::EmulationData& data, const plan::Devic
 
 namespace {
 
-/// The rows of a vendor's table, which has a `Count` first and its rows from `rows_at` on. Nothing if the table is
-/// missing or cut short.
+/// Returns the rows of a table in a vendor's section. The table begins with a `Count` and has its rows from offset
+/// `rows_at` on. Returns nothing if the table is missing or cut short.
 template <class Count, class Row>
 std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std::size_t rows_at) {
   Count count{};
@@ -327,8 +325,8 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
   return rows;
 }
 
-/// Connects our units to memories as the vendor connected its one kernel: argument n of that kernel is the buffer of
-/// window n + 1. `memories` is the number of memories that the vendor lists.
+/// Connects our units to memories as the vendor connected its one kernel. Argument n of that kernel is the buffer of
+/// window n + 1. `memories` is the number of memories that the vendor's table lists.
 Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
                                   const std::vector<Kernel>& kernels) {
   const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
@@ -382,7 +380,8 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   for (auto& kernel : kernels)
     for (auto& unit : kernel.units) unit.base = ip->m_base_address + unit.window * kWindowRange;
   const auto index = static_cast<std::int32_t>(ip - ips->begin());
-  // The table of groups lists the memories and then the groups, so it has more rows than the table of memories.
+  // The vendor's table of groups lists the memories and then the groups, so it has more rows than the table of
+  // memories.
   const auto connectivity_of = [&](axlf_section_kind connections,
                                    axlf_section_kind memories) -> Result<Bytes> {
     const auto listed =
@@ -415,7 +414,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   }
   add_own_sections(data, device, kernels, true, connectivity, group_connectivity, sections);
 
-  axlf header{};  // the vendor's: platform, uuids, time
+  axlf header{};  // copied from the vendor's file: platform, uuids, time
   std::memcpy(&header, vendor.data(), offsetof(axlf, m_sections));
   header.m_signature_length = -1;
   header.m_header.m_numSections = static_cast<std::uint32_t>(sections.size());

@@ -1,4 +1,4 @@
-// Writes xclbin containers, the files that XRT loads. The same input gives the same bytes.
+// Writes xclbin containers, the files that XRT loads onto a card. Equal inputs give equal bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace millrace::compiler::emit {
 
-/// The name of a compute unit for xrt::kernel: "<kernel>:{<partition>_<port>}". Further channels of a port
-/// (`copy` 1 and more) append "_<copy + 1>". An IP_LAYOUT entry holds 63 characters of "kernel:unit", so a
-/// longer unit name is cut and ends in "_" and 8 hexadecimal digits of the whole name's sha256.
+/// Returns a compute unit's name for xrt::kernel: "<kernel>:{<partition>_<port>}". Further units of the same port
+/// (`copy` 1 and more) append "_<copy + 1>". An IP_LAYOUT entry holds 63 characters of "kernel:unit", so a longer unit
+/// name is cut and ends in "_" and 8 hexadecimal digits of the whole name's sha256.
 std::string compute_unit(const std::string& kernel, const std::string& partition, const std::string& port,
                          std::size_t copy = 0);
 
-/// An image for `device` as image_abi.hpp describes it. Its uuid comes from the record's content digest,
-/// timestamps are zero, and the header has our checksum. `bitstream` is the vendor's; an image for emulated
-/// cards has none. The record's memory banks must be the device's. kDoesNotFit if there are more compute
-/// units than an xclbin can number (128).
+/// Writes an FPGA image for `device` in the format of image_abi.hpp. The image's uuid comes from the record's content
+/// digest, timestamps are zero, and the header has our checksum. `bitstream` is the vendor's; an image for emulated
+/// cards has none. The record's memory banks must be the device's. Returns kDoesNotFit if the image has more than 128
+/// compute units, the most that an xclbin can number.
 Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationData& data,
                                                const runtime::plan::Device& device,
                                                std::span<const std::byte> bitstream = {});
 
-/// Makes an image of `vendor`, an xclbin that v++ linked from vitis/<image>/. The result has the vendor's
-/// bitstream, memories, clocks, platform and uuid, and the record and EMULATION_DATA of `data`. The image's compute
-/// units are register windows of the vendor's one unit. kInvalidInput or kCorrupt if `vendor` is no xclbin or belongs
-/// to another image. This has never been tried with output of the vendor's tools.
+/// Makes an FPGA image of `vendor`, an xclbin that v++ linked from vitis/<image>/. The result has the vendor's
+/// bitstream, memories, clocks, platform and uuid, and the record and EMULATION_DATA of `data`. Its compute units are
+/// register windows of the vendor's one unit. Returns kInvalidInput or kCorrupt if `vendor` is no xclbin or belongs to
+/// another image. The function was never tried with output of the vendor's tools.
 Result<std::vector<std::byte>> pack_container(std::span<const std::byte> vendor,
                                               const runtime::plan::EmulationData& data);
 

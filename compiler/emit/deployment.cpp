@@ -23,7 +23,7 @@ using explore::operator+=;
 
 constexpr char kGenerator[] = "millrace " MILLRACE_VERSION;
 constexpr char kHostEndpoint[] = "host";
-constexpr std::uint64_t kMostPlayedCycles = 200'000;  // the longest latency that predict_passages() simulates
+constexpr std::uint64_t kMostPlayedCycles = 200'000;  // limit of a latency that predict_passages() simulates
 
 std::string numbered(const char* stem, std::size_t number) {
   return stem + std::to_string(number);
@@ -39,7 +39,7 @@ std::vector<Port> ports_of(const kernels::Program& program, const std::vector<ke
   return ports;
 }
 
-/// Makes the partitions of the plan, and their programs.
+/// Makes the partitions of the plan and their programs.
 class DeploymentWriter {
  public:
   DeploymentWriter(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
@@ -120,7 +120,7 @@ class DeploymentWriter {
     }
   }
 
-  /// The parameters that are not in the partition's image, as a file.
+  /// Writes the file with the parameters that are not in the partition's image.
   void add_parameters(const kernels::Program& program, const Rtl& rtl, Partition& partition) {
     std::vector<std::byte> bytes = encode_parameters(program, rtl.load, rtl.streamed);
     const std::string sha256 = sha256_hex(bytes);
@@ -128,7 +128,7 @@ class DeploymentWriter {
     out_.files[partition.parameters->file] = std::move(bytes);
   }
 
-  /// Simulates the first frame through several cards, if that takes a reasonable time.
+  /// Simulates the first frame through several cards, unless its predicted latency is above kMostPlayedCycles.
   Status predict_passages(const std::vector<kernels::Program>& programs) {
     if (solution_.card.size() < 2) return {};
     for (std::size_t i = 0; i < programs.size(); ++i) {
@@ -167,7 +167,7 @@ class DeploymentWriter {
     }
   }
 
-  /// The number of cables between the card number `place` and the cards that it exchanges messages with.
+  /// Counts the cables between card number `place` and the cards that it exchanges messages with.
   std::uint64_t cables_of(std::size_t place) const {
     const std::string own = numbered("card", place);
     std::set<std::string> others;
@@ -186,8 +186,9 @@ class DeploymentWriter {
         }));
   }
 
-  /// The resources of the first `count` regions for the dataflow. Cables, the loader, and the amount by which
-  /// the partition's `shell` exceeds the device file's figure are deducted from the first region.
+  /// Returns the resources of the first `count` regions that the dataflow may use. Three things are deducted from the
+  /// first region: cables, the loader, and the amount by which the partition's `shell` exceeds the device file's
+  /// figure.
   static runtime::plan::Resources available_in(const Device& device, std::size_t count, std::uint64_t cables,
                                                const runtime::plan::Resources& loader,
                                                const runtime::plan::Resources& shell) {
@@ -200,7 +201,7 @@ class DeploymentWriter {
     return explore::resources(sum);
   }
 
-  /// The instances of the dataflow in each region; empty if the first region contains all.
+  /// Returns the instances of the dataflow in each region, or nothing if all of them are in the first region.
   static std::vector<PlacedInstances> placement(const generators::Design& design, const Device& device) {
     std::vector<PlacedInstances> placed;
     if (design.regions.empty()) return placed;
@@ -298,7 +299,7 @@ class DeploymentWriter {
         if (one.name == partition) made.region = one.region;
       if (const auto design = designs_.find(partition); design != designs_.end())
         made.placed = placement(design->second, device(place));
-      // A kernel contains one partition's top.
+      // A Vitis kernel contains the top module of one partition only.
       if (const auto top = tops_.find(partition); top != tops_.end() && image.partitions.size() == 1)
         made.top = top->second;
       images.push_back(std::move(made));
@@ -315,8 +316,8 @@ class DeploymentWriter {
   std::optional<double> frames_per_second_;
   Artifacts out_;
   std::map<std::string, kernels::Program> programs_;
-  std::map<std::string, TopInterface> tops_;       // of partitions with hardware
-  std::map<std::uint32_t, LinkRoom> rooms_;        // of the image's links
+  std::map<std::string, TopInterface> tops_;       // ports of each partition with hardware, by its name
+  std::map<std::uint32_t, LinkRoom> rooms_;        // link index -> credits and packet size; current image
   std::map<std::string, std::uint64_t> passages_;  // partition -> cycles until a frame has passed it
 };
 

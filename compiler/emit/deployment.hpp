@@ -1,5 +1,5 @@
-// Makes the contents of a deployment from a partitioned program: the plan and the images. Makes no decisions; only
-// write() does I/O.
+// Makes the contents of a deployment (the plan and the FPGA images) from a partitioned program. The folder makes no
+// decisions of its own. Only write() does I/O.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +23,20 @@ namespace millrace::compiler::emit {
 struct Artifacts {
   runtime::plan::Deployment plan;
   std::map<std::string, std::vector<std::byte>> files;  // path inside the deployment -> content
-  Binding binding;  // the cards that it was planned for; serving may bind it to others
+  Binding binding;  // the cards that the plan was made for; a server may bind the endpoints to other cards
 };
 
-/// Each part becomes a partition, named as by partition_programs(). The program of a partition on the host is
-/// in the plan. A partition on a card has endpoint "card<place>", image "image<place>" and the device's first
-/// region; if it has a design, its SystemVerilog is below "rtl/<partition>/". `program` names its inputs and
-/// outputs as `model` does. The plan returned is valid. Its communication is checked, at the frame rate of one
-/// replica if that is known.
+/// Makes one partition from each part and names it as partition_programs() does. The plan contains the programs of
+/// partitions on the host. A partition on a card has endpoint "card<place>", image "image<place>" and the device's
+/// first region. If the partition has a design, its SystemVerilog is below "rtl/<partition>/". `program` names its
+/// inputs and outputs as `model` does. The returned plan is valid, and its communication is checked, with the frame
+/// rate of one replica if the rate is known.
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
                                    const runtime::plan::Cluster& cluster,
                                    const runtime::plan::ModelInfo& model, const Designs& designs = {},
                                    std::optional<double> frames_per_second = {});
 
-/// Writes the deployment to disk, completely or not at all.
+/// Writes a deployment to disk, completely or not at all.
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory);
 
 }  // namespace millrace::compiler::emit

@@ -57,7 +57,7 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
 
 class Importer {
  public:
-  /// run() empties the initialisers of `model`, to save memory.
+  /// Prepares the import of `model`. To save memory, run() empties the model's initialisers.
   Importer(onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised)
       : model_(model),
         proto_(*model.mutable_graph()),
@@ -96,7 +96,7 @@ class Importer {
 
   static std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-  /// JSON and protobuf can hold names only in UTF-8.
+  /// Refuses names that are not UTF-8, because neither JSON nor protobuf can hold them.
   static Status check_name(const std::string& name, const std::string& what) {
     if (is_utf8(name)) return {};
     return invalid("the model holds a " + what + " name that is not UTF-8; rename it");
@@ -133,7 +133,7 @@ class Importer {
 
   Status read_inputs() {
     for (const auto& input : proto_.input()) {
-      if (ids_.contains(input.name())) continue;  // an initialiser with a declared type
+      if (ids_.contains(input.name())) continue;  // ONNX may list an initialiser as an input, with its type
       MILLRACE_ASSIGN(const ValueId id, declare(input.name(), "a graph input"));
       const std::string here = "input '" + input.name() + "'";
       if (!input.type().has_tensor_type()) return unsupported(here + " is not a tensor");
@@ -235,7 +235,7 @@ class Importer {
     const auto set = opsets_.find(op.domain);
     op.opset = set == opsets_.end() ? 0 : set->second;
     for (const auto& a : proto.attribute()) {
-      if (a.has_g() || a.graphs_size() > 0) continue;  // control flow: refused by its type
+      if (a.has_g() || a.graphs_size() > 0) continue;  // control flow, which is refused by its operator type
       if (!add_attribute(op, a)) {
         if (operators::find(op) != nullptr)
           return invalid(here + ": attribute '" + a.name() +
@@ -259,8 +259,7 @@ class Importer {
     return {};
   }
 
-  /// Refuses NaN and infinity in constants, because no integer represents them. Only a bound of Clip may be
-  /// infinite.
+  /// Refuses NaN and infinity in constants, because no integer represents them. Only a bound of Clip may be infinite.
   Status check_constants(const std::string& here, const std::string& type, const Node& node) const {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];
@@ -303,7 +302,7 @@ class Importer {
     return op.attributes.emplace(a.name(), std::move(value)).second;
   }
 
-  /// Lists all unsupported nodes in one error.
+  /// Refuses unsupported operators. One error lists all nodes that have them.
   Status check_operators() {
     bool quantised = false;
     std::string wrong;
@@ -340,7 +339,8 @@ class Importer {
     return {};
   }
 
-  /// Lists all nodes whose shape cannot be inferred in one error. Skips nodes that depend on them.
+  /// Infers the shapes of all nodes. One error lists all nodes whose shape cannot be inferred. Nodes that depend on
+  /// them are skipped.
   Status infer_shapes() {
     std::vector<bool> shapeless(graph_.values.size(), false);
     for (Node& n : graph_.nodes) {
@@ -356,7 +356,7 @@ class Importer {
           if (v != kNoValue) shapeless[v] = true;
         continue;
       }
-      // Only values that may be shapes become constants here. Passes fold all other constants.
+      // Only values that can be shapes become constants during import. Compiler passes fold all other constants.
       graph::Value& output = graph_.value(n.outputs[0]);
       if (output.type.is_float() || output.shape.size() > 1) continue;
       if (auto known = operators::fold(graph_, n, 64))
@@ -365,7 +365,8 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Removes nodes whose output became a constant, and outputs after the first, which nothing may read.
+  /// Removes nodes whose output became a constant. Also removes the outputs of a node after its first; nothing may read
+  /// them.
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)
@@ -408,7 +409,8 @@ class Importer {
     return {};
   }
 
-  /// If the file declares the output's shape, it must be the inferred one. Its batch may be open.
+  /// Checks the shape that the file declares for an output, if any, against the inferred shape. The declared batch may
+  /// be open.
   static Status check_declared(const onnx::ValueInfoProto& output, const graph::Value& value) {
     if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return {};
     const auto& declared = output.type().tensor_type().shape();
@@ -426,7 +428,7 @@ class Importer {
   std::filesystem::path directory_;
   FloatModel float_model_;
   Graph graph_;
-  graph::Names names_;  // of nodes
+  graph::Names names_;  // of the nodes
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
 };
@@ -437,7 +439,7 @@ Result<Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                           const std::filesystem::path& directory, FloatModel unquantised) {
   onnx::ModelProto model;
   MILLRACE_TRY(parse(bytes, model));
-  bytes = {};  // frees memory for the weights
+  bytes = {};  // frees memory for the weights, because `model` has a copy
   return Importer(model, directory, unquantised).run(name);
 }
 

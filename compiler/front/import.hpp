@@ -1,4 +1,4 @@
-// Reads an ONNX file into a Graph.
+// Reads an ONNX file into a compiler graph.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace millrace::compiler {
 
-/// Whether the model must have quantisers or must have none. In the latter case, passes::assume_quantised() must
-/// follow.
+/// Whether import_onnx() refuses a float model (one without quantisers) or requires one. After importing a float model,
+/// call passes::assume_quantised().
 enum class FloatModel { kRefused, kRequired };
 
-/// Reads and checks the bytes of a model file and infers all shapes. The graph is at Level::kImported. If the first
-/// axis of an input is symbolic or unknown, it is the batch and counts as 1. External weights are read from
+/// Reads and checks the bytes of a model file, and infers all shapes. The returned graph is at Level::kImported. If the
+/// first axis of an input is symbolic or unknown, it is the batch and counts as 1. External weights are read from
 /// `directory`. Errors name the node or value: kNotFound (weights), kInvalidInput (not ONNX, truncated, inconsistent,
 /// weights missing), kUnsupported (dynamic shapes, unsupported operators, no quantisers).
 Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,

@@ -56,7 +56,7 @@ std::filesystem::path file_beside(const std::filesystem::path& onnx) {
   return onnx.parent_path() / "millrace.yaml";
 }
 
-/// The root of the file; empty if there is no file.
+/// Returns the root of the YAML file, or an empty optional if the file does not exist.
 Result<std::optional<yaml::Node>> load_file(const std::filesystem::path& path) {
   auto root = yaml::load(path);
   if (!root.ok() && root.error().code() == ErrorCode::kNotFound) return std::optional<yaml::Node>();

@@ -1,4 +1,4 @@
-// Reads millrace.yaml, which is beside the model and says what an ONNX file cannot say. Keys: compiler/README.md.
+// Reads millrace.yaml, a file in the model's folder with facts that an ONNX file cannot hold. Keys: compiler/README.md.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace millrace::compiler {
 
-/// Adds description, labels and preprocessing of `<folder of the model>/millrace.yaml` to `model`, whose inputs and
-/// outputs must be known. Changes nothing if there is no such file. kInvalidInput, with file and line: unknown
-/// keys, another number of labels than the last axis of the first output, a layout that does not fit the first
-/// input, another number of scales or means than one or one per channel.
+/// Adds description, labels and preprocessing from `<folder of the model>/millrace.yaml` to `model`, whose inputs and
+/// outputs must be known. Changes nothing if the file does not exist. Returns kInvalidInput, with file and line, in
+/// four cases: an unknown key; not as many labels as the last axis of the first output has elements; a layout that does
+/// not fit the first input; scales or means that are neither one nor one per channel.
 Status read_model_file(const std::filesystem::path& onnx, runtime::plan::ModelInfo& model);
 
 /// How the model's owner wants the model to be built. Options of the command line take precedence.
@@ -25,8 +25,8 @@ struct CompileDefaults {
   std::optional<double> target_fps, max_latency_us;
 };
 
-/// The section `compile` of that file. All fields are empty if there is no file or no section. kInvalidInput as
-/// above.
+/// Reads the section `compile` of millrace.yaml. All fields are empty if the file or the section does not exist.
+/// Returns the errors of read_model_file().
 Result<CompileDefaults> read_compile_defaults(const std::filesystem::path& onnx);
 
 }  // namespace millrace::compiler

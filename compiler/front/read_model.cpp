@@ -32,7 +32,7 @@ std::string name_of(const ModelOptions& options) {
 }
 
 Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model) {
-  // The file is read once, so that the digest is of the bytes that are compiled.
+  // Read the file only once, so that the digest belongs to the bytes that are compiled.
   MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
   const auto types = passes::assumed_types(options.assume);
   if (!options.assume.empty() && !types)
@@ -57,7 +57,7 @@ Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model)
   return graph;
 }
 
-/// One line per message: the name of the first node that has it, and how many more nodes have it.
+/// Returns one line for each different message: the first node that has the message, and how many more nodes have it.
 std::vector<std::string> notes_of(const std::vector<graph::Diagnostic>& diagnostics) {
   std::vector<std::string> notes;
   std::set<std::string> seen;

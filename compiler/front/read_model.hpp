@@ -1,4 +1,4 @@
-// Reads an ONNX file, and the millrace.yaml beside it, and lowers the model to a program.
+// Reads an ONNX file and the millrace.yaml in its folder, and lowers the model to a program.
 #pragma once
 
 #include <filesystem>
@@ -14,24 +14,24 @@ namespace millrace::compiler {
 
 struct ModelOptions {
   std::filesystem::path model;
-  std::string name;    // default: the file's stem
-  std::string assume;  // "int8", "w4a8-pow2", …: the types to plan a float model with
+  std::string name;    // default: the file's name without extension
+  std::string assume;  // the types with which a float model is planned: "int8", "w4a8-pow2", …
   std::vector<std::string>
       dump_after;  // the steps after which the graph is printed on stderr; "all": every step
 };
 
-/// A model as the rest of the compiler sees it.
+/// A model after import and lowering, as the later parts of the compiler use it.
 struct Model {
   runtime::plan::ModelInfo info;
   std::string assumed;             // ModelOptions::assume; unless empty, the model can only be planned
   std::vector<std::string> notes;  // which nodes may differ from the float model, and why
-  kernels::Program program;        // valid
+  kernels::Program program;        // accepted by kernels::validate()
 };
 
-/// kInvalidInput if the model's name is not valid or a step in `dump_after` does not exist. Reads no file.
+/// Returns kInvalidInput if the model's name is not valid or a step in `dump_after` does not exist. Reads no file.
 Status check_options(const ModelOptions& options);
 
-/// Reads, imports and lowers the model. Times each step.
+/// Reads, imports and lowers the model. Each step is timed in `steps`.
 Result<Model> read_model(const ModelOptions& options, Steps& steps);
 
 }  // namespace millrace::compiler

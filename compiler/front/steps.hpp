@@ -32,7 +32,7 @@ class Steps {
     log::debug("compile", name + ": " + std::to_string(milliseconds) + " ms");
   }
 
-  /// The milliseconds of all steps, or of all steps of one name.
+  /// Returns the milliseconds of all steps, or of all steps with this name.
   double total(const std::string& name = {}) const {
     double sum = 0;
     for (const auto& time : times_)

@@ -27,7 +27,8 @@ Result<std::uint64_t> parse_number(const std::string& text, const std::string& k
   return value;
 }
 
-/// Whether symbolic links lead from `path` to a place outside `directory`. False if the path does not exist.
+/// Returns whether symbolic links lead from `path` to a file outside `directory`. Returns false if the path does not
+/// exist.
 bool leads_outside(const std::filesystem::path& directory, const std::filesystem::path& path) {
   std::error_code code;
   const auto home = std::filesystem::weakly_canonical(directory.empty() ? "." : directory, code);
@@ -69,7 +70,7 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   return data.error().within("its weights");
 }
 
-/// Reads elements stored as raw data. Two elements of 4 bits share a byte, the first in its low half.
+/// Reads elements from a tensor's raw data. Two elements of 4 bits share a byte; the first is in the low half.
 void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c) {
   if (type.is_float()) {
     c.floats.resize(count);
@@ -84,14 +85,14 @@ void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c)
       bits = static_cast<unsigned char>(raw[i / 2]) >> (i % 2 * 4);
     else
       std::memcpy(&bits, raw.data() + i * bytes, bytes);
-    bits <<= spare_bits;  // shifting back extends zero or the sign
+    bits <<= spare_bits;  // shifting back extends with zeros or with the sign
     c.integers.push_back(type.kind == Type::Kind::kSigned ? static_cast<std::int64_t>(bits) >> spare_bits
                                                           : static_cast<std::int64_t>(bits >> spare_bits));
   }
 }
 
 Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count, Constant& c) {
-  const bool halves = type.bits == 4;  // two elements per entry
+  const bool halves = type.bits == 4;  // each entry then contains two elements
   const auto copy = [&](const auto& field, auto& out) -> Status {
     const auto have = static_cast<std::size_t>(field.size());
     if (have != (halves ? (count + 1) / 2 : count))

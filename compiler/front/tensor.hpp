@@ -10,10 +10,12 @@
 
 namespace millrace::compiler {
 
-/// The Type of an ONNX data type number. kUnsupported, with the type's name, if there is none.
+/// Returns the Type of an ONNX data type number. If no Type corresponds to it, returns kUnsupported with the ONNX
+/// type's name.
 Result<graph::Type> element_type(std::int32_t onnx_type);
 
-/// Reads type, shape and elements of `tensor` into `value`. Errors do not name the tensor, so the caller must.
+/// Reads type, shape and elements of `tensor` into `value`. Errors do not name the tensor, so the caller must add the
+/// name.
 Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
                    graph::Value& value);
 

@@ -1,4 +1,4 @@
-// The coordinates of what the page draws as SVG.
+// Computes the coordinates of the SVG drawings on the page.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -19,23 +19,23 @@ struct Node {
   bool host = false;
   std::string name;
   std::vector<std::string> lines;
-  std::int64_t place = -1;  // -1 on the host
+  std::int64_t place = -1;  // the card's position in the pipeline; -1 on the host
 };
 
 struct Edge {
   std::size_t from = 0, to = 0;  // nodes
   std::uint64_t bytes = 0;
-  double share = -1;  // of the cables' bandwidth; negative if no cable is used
+  double share = -1;  // of the bandwidth of the cables between both nodes; negative: no cable
 };
 
-/// The parts in their order. The host is also the first or the last node, if a card reads the model's input or makes
-/// its output.
+/// The parts of a plan in the order in which a frame passes them. The host is also the first or the last node, if a
+/// card reads the model's input or makes its output.
 struct Pipeline {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
 };
 
-/// The tensors that a part reads, each once.
+/// Returns the tensors that a part reads, each once.
 std::vector<std::uint32_t> tensors_into(const kernels::Program& program, const explore::Part& part) {
   std::vector<std::uint32_t> all;
   for (const auto b : part.operations)
@@ -73,8 +73,8 @@ Pipeline pipeline_of(const Plan& plan) {
     return kernels::packed_bytes(program.tensors[t].type, program.tensors[t].elements());
   };
   Pipeline out;
-  std::map<std::uint32_t, std::size_t> maker;                         // tensor -> node
-  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> sent;  // between nodes
+  std::map<std::uint32_t, std::size_t> maker;                         // tensor -> node that makes it
+  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> sent;  // (from, to) nodes -> bytes of a frame
   const auto reads_input = [&](const explore::Part& part) {
     const auto read = tensors_into(program, part);
     return !part.host && std::any_of(program.inputs.begin(), program.inputs.end(),
@@ -115,8 +115,8 @@ std::string at(Point p) {
   return fixed(p.x, 1) + " " + fixed(p.y, 1);
 }
 
-/// A pipeline in rows of `columns` nodes. Every second row runs from right to left, so that the next node is always
-/// beside or below.
+/// A drawing of a pipeline in rows of `columns` nodes. Every second row runs from right to left, so that successive
+/// nodes are always next to each other or one above the other.
 class Sheet {
  public:
   Sheet(const Pipeline& pipeline, std::size_t columns)
@@ -226,14 +226,14 @@ json::array pipeline_drawings(const Plan& plan) {
           Sheet(pipeline, 4).draw("wide")};
 }
 
-// Charts.
+// Charts of rate or latency against the number of cards.
 
 namespace {
 
-// These must equal the sizes in templates/page.html.in.
+// These sizes must equal the sizes in templates/page.html.in.
 constexpr double kWidth = 360, kHeight = 230, kLeft = 62, kRight = 14, kTop = 12, kBottom = 38;
 
-/// A logarithmic vertical axis.
+/// The logarithmic vertical axis of a chart.
 struct Axis {
   double low = 1, high = 10;
 
@@ -242,7 +242,8 @@ struct Axis {
     return kHeight - kBottom - share * (kHeight - kBottom - kTop);
   }
 
-  /// Powers of ten if at least three are in the range; otherwise 1, 2, 5, 10, …; otherwise round steps.
+  /// Returns the values to mark on the axis: powers of ten if at least three are in the range; otherwise 1, 2, 5, 10,
+  /// …; otherwise round steps.
   std::vector<double> marks() const {
     std::vector<double> fine, coarse;
     for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= 10)
@@ -267,7 +268,7 @@ double x_of(double cards, double most) {
                    : kLeft + 14 + (cards - 1) / (most - 1) * (kWidth - kRight - kLeft - 28);
 }
 
-/// For each number of cards its best point, if that beats the points of all smaller numbers.
+/// Returns the best point of each number of cards, if it beats the points of all smaller numbers.
 std::vector<ChartPoint> front(std::vector<ChartPoint> points, bool more_is_better) {
   const auto better = [&](double a, double b) { return more_is_better ? a > b : a < b; };
   std::sort(points.begin(), points.end(), [&](const ChartPoint& a, const ChartPoint& b) {

@@ -24,7 +24,7 @@ json::value optional(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
-/// An array of make(element) for each element.
+/// Returns a JSON array of make(element) for each element.
 template <class Elements, class Make>
 json::array list(const Elements& elements, const Make& make) {
   json::array out;
@@ -73,7 +73,7 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
   return out;
 }
 
-/// The order of magnitude of a frame's energy, from published figures. It is assumed and was never measured. Idle
+/// Estimates the order of magnitude of a frame's energy from published figures. The energy was never measured. Idle
 /// cards and the host are left out.
 json::object energy(const Plan& plan) {
   // Horowitz, "Computing's energy problem", ISSCC 2014, 45 nm: multiply 8 bit 0.2 pJ, add 32 bit 0.1 pJ, read
@@ -136,7 +136,7 @@ json::value tolerance(const Plan& plan) {
   return json::object{{"frames_per_second", kRateWithin}, {"latency_us", kLatencyShortBy}};
 }
 
-/// The cards of each replica, in the order of the partitions.
+/// Returns the cards of each replica, in the order of the partitions.
 json::array replica_cards(const Plan& plan) {
   json::array out;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {
@@ -149,7 +149,8 @@ json::array replica_cards(const Plan& plan) {
   return out;
 }
 
-/// The properties that the plan shares with the best plan, to which the gap is measured.
+/// Returns what this plan has in common with all plans among which the reported gap names the best (README.md:
+/// gap_given).
 json::array gap_given(const Plan& plan) {
   json::array out;
   if (plan.followed) return out;
@@ -176,7 +177,7 @@ json::object predicted(const Plan& plan) {
           {"exact", plan.solution.exact}};
 }
 
-/// Adds the other facts that only a predicted plan has.
+/// Adds facts that only a plan with predicted figures has.
 void add_analysis(const Plan& plan, const Alternatives& alternatives, json::object& out) {
   out["bottleneck"] = plan.analysis.bottleneck;
   out["waterfall"] = list(plan.analysis.works, [&](const explore::Work& work) {

@@ -9,7 +9,7 @@
 
 namespace millrace::compiler::report {
 
-std::string_view report_text(std::string_view name);  // of templates/, made by CMake
+std::string_view report_text(std::string_view name);  // defined by CMake from templates/
 
 namespace {
 
@@ -21,7 +21,7 @@ std::string coordinate(double value) {
   return fixed(std::clamp(value, 0.0, kWide), 1);
 }
 
-/// The powers of ten between which the values of a bar lie.
+/// The range of powers of ten that a bar with a logarithmic scale shows.
 struct Decades {
   int low = 0, high = 1;
   explicit Decades(const std::vector<double>& values) {
@@ -102,7 +102,7 @@ void draw_waterfall(const Plan& plan, json::object& page) {
                                      [](const auto& h) { return h.between; });
 }
 
-/// Adds rates and bandwidths of the blocks. The bars' lengths are relative to the largest bandwidth.
+/// Adds the rates and bandwidths of the blocks to the page. The bars' lengths are relative to the largest bandwidth.
 void draw_blocks(const Plan& plan, json::object& page) {
   constexpr const char* kFlows[][3] = {
       {"a", "in", "input_bytes"}, {"b", "out", "output_bytes"}, {"c", "weights", "memory_bytes"}};

@@ -1,4 +1,4 @@
-// What the terminal's report, the page and the JSON share. Private to this folder.
+// The parts that the terminal's report, the page and the JSON share. Private to this folder.
 #pragma once
 
 #include <boost/json/fwd.hpp>
@@ -17,39 +17,40 @@ inline const explore::Card& card_of(const Plan& plan, std::uint32_t place) {
   return plan.problem().cards[plan.solution.card[place]];
 }
 
-/// How a block on a card is built.
+/// Returns the implementation that the plan chose for a block on a card.
 inline const explore::Implementation& implementation_of(const Plan& plan, std::uint32_t block) {
   return plan.problem().operations[block].implementations[plan.solution.implementation[block]];
 }
 
-/// The contents of a plan as one JSON object: `plan --json` prints it, and the page fills its template with it.
-/// README.md describes the keys.
+/// Returns the contents of a plan as one JSON object. `plan --json` prints the object, and the page's template is
+/// filled with it. README.md describes the keys.
 boost::json::object facts(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives);
 
-/// How far the figures of a plan that was not played may be off, as fractions: the rate either way, and the latency,
-/// which may be too short. Measured, not proven: tests/golden/test_plans holds its plans to both.
+/// The error bounds, as fractions, for the figures of a plan that was not simulated clock by clock: the rate may be too
+/// high or too low, and the latency may be too short. The bounds were measured, not proven: tests/golden/test_plans
+/// checks its plans against both.
 inline constexpr double kRateWithin = 0.02, kLatencyShortBy = 0.25;
 
-/// Which scales were assumed for a float model: "per-channel" or "power-of-two".
+/// Returns the quantisation scales that were assumed for a float model: "per-channel" or "power-of-two".
 std::string assumed_scales(const Plan& plan);
 
-/// What a reader has to know about a plan before its figures, most important first. Sentences without a capital
-/// and a full stop.
+/// Returns what a reader must know about a plan before its figures, the most important remark first. The remarks are
+/// sentences without a capital and a full stop.
 std::vector<std::string> remarks(const Plan& plan);
 
-/// The names of the blocks that the host runs: "a, b". Empty: none.
+/// Returns the names of the blocks that the host runs ("a, b"), or an empty text if there are none.
 std::string on_the_host(const Plan& plan);
 
-/// The coordinates of the pipeline's drawing: cards and host in the order in which a frame passes them. It is drawn
-/// three times, for windows of different widths.
+/// Returns the coordinates of the pipeline's drawing: cards and host in the order in which a frame passes them. The
+/// pipeline is drawn three times, for windows of different widths.
 boost::json::array pipeline_drawings(const Plan& plan);
 
 struct ChartPoint {
   double cards = 0, value = 0;
 };
 
-/// The coordinates of a chart of values against numbers of cards: all points, a line through the best of each number
-/// of cards that beats all smaller numbers, and the chosen point.
+/// Returns the coordinates of a chart of values against numbers of cards: all points, the chosen point, and a line. The
+/// line joins the best point of each number of cards, if it beats the points of all smaller numbers.
 boost::json::object chart(const char* caption, const std::vector<ChartPoint>& points, ChartPoint chosen,
                           bool more_is_better, const std::function<std::string(double)>& label);
 

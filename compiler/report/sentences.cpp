@@ -11,7 +11,7 @@
 namespace millrace::compiler::report {
 namespace {
 
-/// Describes the plans among which this one is the best, or nearly the best.
+/// Describes the set of plans among which this plan is the best or nearly the best.
 std::string considered(const Plan& plan) {
   std::vector<std::string> given;
   if (plan.lowered->weights_given)
@@ -42,7 +42,7 @@ std::string how_good(const Plan& plan) {
   return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
 }
 
-/// How good the plan is, and where its figures come from.
+/// Returns a sentence on how good the plan is, and on where its figures come from.
 std::string quality(const Plan& plan) {
   return how_good(plan) +
          (plan.placed.played
@@ -53,7 +53,7 @@ std::string quality(const Plan& plan) {
                     fixed(kLatencyShortBy * 100, 0) + " % too short");
 }
 
-/// Compares the plan that a plan file gives with the plan that a search finds.
+/// Compares the plan from a plan file with the plan that a search finds.
 std::string cost_of_edit(const Plan& plan) {
   const auto signed_percent = [](double ratio) {
     const std::string text = fixed((ratio - 1) * 100, 1);
@@ -70,7 +70,7 @@ std::string cost_of_edit(const Plan& plan) {
          signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
 }
 
-/// How a float model was assumed to be quantised.
+/// Describes the quantisation that was assumed for a float model.
 std::string assumption(const Plan& plan) {
   const bool shifts = assumed_scales(plan) == "power-of-two";
   return "assumed: the model is float, and was planned as if it were " + plan.model.assumed +
@@ -80,7 +80,8 @@ std::string assumption(const Plan& plan) {
          ". It cannot be compiled like this";
 }
 
-/// Which layers read their weights from the cards' memory, and how much. Empty: none.
+/// Names the layers that read their weights from the cards' memory, and how many bytes. Returns an empty text if none
+/// do.
 std::string streamed(const Plan& plan) {
   constexpr std::size_t kNamed = 4;
   std::string names;
@@ -98,7 +99,7 @@ std::string streamed(const Plan& plan) {
   return "weights of " + names + " are streamed from memory, " + bytes(bytes_a_frame) + " a frame";
 }
 
-/// For which devices of the plan no deployment can be made, and why. Empty: none.
+/// Names the devices of the plan for which no deployment can be made, and why. Returns an empty text if there are none.
 std::string plans_only(const Plan& plan) {
   std::map<std::string, std::string> devices;
   for (const auto card : plan.solution.card) {
@@ -111,7 +112,7 @@ std::string plans_only(const Plan& plan) {
   return text;
 }
 
-/// The cards of each replica.
+/// Lists the cards of each replica.
 std::string replicas(const Plan& plan) {
   std::string text;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {

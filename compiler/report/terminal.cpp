@@ -23,7 +23,7 @@ std::string right(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
-/// Breaks a text into lines of at most kColumns. The first begins with `first`, all others with `indent`.
+/// Breaks a text into lines of at most kColumns. The first line begins with `first`, all others with `indent`.
 std::string wrapped(const std::string& text, const std::string& first, const std::string& indent) {
   std::string out, line = first;
   std::size_t at = 0;
@@ -91,7 +91,7 @@ class Page {
     out_ += wrapped(text.empty() ? text : text.substr(1), "  " + left(card(place).name, 10) + " ", "    ");
   }
 
-  /// The share that is used of what is available; in red if nearly all is used.
+  /// Formats the used share of what is available, in red if nearly all is used.
   std::string share(std::uint64_t used, std::uint64_t available) const {
     if (available == 0 && used == 0) return right("-", 7);
     const double part = static_cast<double>(used) / std::max(1.0, static_cast<double>(available));

@@ -32,7 +32,7 @@ Result<json::value> parse_json(const std::string& text, const fs::path& folder, 
   return value;
 }
 
-/// A member of `object` that must be a string.
+/// Returns a member of `object` that must be a string.
 Result<std::string> text_of(const json::object& object, const char* key, const fs::path& folder) {
   const json::value* value = object.if_contains(key);
   if (value == nullptr || !value->is_string())
@@ -55,12 +55,12 @@ runtime::plan::Resources resources_of(const json::object& object) {
 struct Folder {
   EmittedPartition found;  // without instances
   std::string family, dataflow, top;
-  std::map<std::string, EmittedInstance> instances;  // by name: what design.json says of them
+  std::map<std::string, EmittedInstance> instances;  // by the instances' names, as in design.json
   Sources library;
-  std::map<std::string, std::string> memories;  // "conv_5_weights.hex" -> text
+  std::map<std::string, std::string> memories;  // file name ("conv_5_weights.hex") -> text
 };
 
-/// The elements of a list of objects; none if it is missing and not needed.
+/// Returns the elements of a list of objects. A missing list is an error if `needed` is set, and otherwise empty.
 Result<std::vector<const json::object*>> objects_of(const json::object& design, const char* key, bool needed,
                                                     const fs::path& folder) {
   std::vector<const json::object*> objects;
@@ -87,7 +87,7 @@ Status read_instances(const json::object& design, const fs::path& folder, Folder
       MILLRACE_ASSIGN(made.region, text_of(*instance, "region", folder));
     }
     if (!instance->contains("source")) continue;
-    // A module that was written for this partition has another name in the cost model.
+    // The cost model has another name for a module that was written for this partition.
     MILLRACE_ASSIGN(made.module, text_of(*instance, "module", folder));
     const json::value* counts = instance->if_contains("parameters");
     if (counts == nullptr || !counts->is_object())
@@ -130,7 +130,7 @@ Status read_design(const fs::path& folder, Folder& result) {
   return read_instances(design, folder, result);
 }
 
-/// Reads the modules of the folder and of its library, and the memory files.
+/// Reads the modules and memory files of a partition's folder, and the modules of the folder's library.
 Status read_files(const fs::path& folder, Folder& result) {
   for (const auto& place : {folder / "library", folder}) {
     std::error_code code;
@@ -149,14 +149,14 @@ Status read_files(const fs::path& folder, Folder& result) {
   return {};
 }
 
-/// The modules of dataflow and top as Yosys reads them; library modules stay black boxes.
+/// Returns the modules of dataflow and top as Yosys reads them. Library modules are black boxes.
 Result<json::value> read_structure(const Yosys& yosys, const fs::path& folder, const Folder& files) {
   const TemporaryDirectory scratch("millrace-synth");
   const std::string target = (scratch.path() / "structure.json").string();
   std::vector<std::string> command = {
       yosys.program.string(), "-Q", "-q", "-p",
       "read_verilog -sv " + files.dataflow + ".sv " + files.top + ".sv; proc; write_json structure.json"};
-  // On a full disk the folder is not at fault. Yosys may even report success.
+  // If the disk is full, the error must not blame the partition's folder. Yosys may even report success.
   const auto refuse = [&](Error error) {
     return is_disk_full(scratch.path())
                ? Error(ErrorCode::kResourceExhausted,
@@ -182,7 +182,7 @@ Result<json::value> read_structure(const Yosys& yosys, const fs::path& folder, c
   return structure;
 }
 
-/// Yosys writes numbers as binary digits in two's complement. Anything else is a string.
+/// Converts one of Yosys' numbers, which are binary digits in two's complement. Returns nothing for any other string.
 std::optional<std::int64_t> number_of(const std::string& digits) {
   if (digits.empty() || digits.size() > 64 || digits.find_first_not_of("01") != std::string::npos)
     return std::nullopt;
@@ -258,7 +258,7 @@ class Reader {
         instance.job.memories.emplace(file, content);
         any = true;
       }
-      // A unit without a bias names a file for it but does not read it.
+      // A matrix-vector unit without a bias names a bias file but does not read it.
       const json::value* bias = key == "BFILE" ? parameters.if_contains("BIAS") : nullptr;
       if (bias != nullptr && number_of(std::string(bias->as_string())) == 0) continue;
       if (!any)
@@ -345,7 +345,7 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
     PartitionCost costs{partition, {}, {}, {}, partition.glue, {}, {}, {}};
     for (const EmittedInstance& emitted : partition.instances) {
       InstanceCost instance{emitted, {}, {}};
-      // A module that the catalogue does not have (a plugin's) is measured without a prediction.
+      // A module that the catalogue does not know, such as a plugin's, is measured without a prediction.
       const auto predicted = generators::cost(catalog, instance.module, instance.parameters);
       if (predicted.ok()) instance.predicted = *predicted;
       jobs.push_back(std::move(instance.job));

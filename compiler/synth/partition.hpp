@@ -1,5 +1,5 @@
-// Synthesises a partition's emitted SystemVerilog with Yosys, and compares the resources of each instance
-// with the prediction.
+// Synthesises a partition's emitted SystemVerilog with Yosys, and compares the measured resources of each instance with
+// the predicted ones.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,13 @@
 
 namespace millrace::compiler::synth {
 
-/// An instance of a library module, anywhere in the hierarchy.
+/// An instance of a library module anywhere in the partition's hierarchy.
 struct EmittedInstance {
-  std::string name;    // below the dataflow or the top: "conv_5_mvu"
+  std::string name;    // path below the dataflow or the top: "conv_5_mvu"
   std::string block;   // empty for units between blocks
-  std::string region;  // empty for the first
-  bool shell = false;  // outside of the dataflow
-  std::string module;  // in the cost model, and its parameters there
+  std::string region;  // empty for the device's first region
+  bool shell = false;  // true outside of the dataflow
+  std::string module;  // name of the module in the cost model, with its parameters there
   generators::Parameters parameters;
   SynthesisJob job;
 };
@@ -30,34 +30,35 @@ struct EmittedInstance {
 struct BlockWork {
   std::string block;
   std::uint64_t multiply_accumulates = 0;
-  std::uint64_t busy_cycles = 0;  // in which its multipliers work
+  std::uint64_t busy_cycles = 0;  // in which the block's multipliers work
 };
 
-/// A region of the device and its use. The shell and the logic between instances count to the first region.
+/// A region of the device and the resources used in it. The shell and the logic between instances count to the first
+/// region.
 struct RegionUse {
   std::string name;
-  runtime::plan::Resources whole;  // before the shell
+  runtime::plan::Resources whole;  // resources of the region before the shell is deducted
   generators::Cost measured = {};
 };
 
-/// The facts of a partition in its design.json.
+/// The facts about a partition in its design.json.
 struct PartitionFacts {
   std::string partition, device;
-  std::uint64_t interval_cycles = 0;   // predicted; 0: design.json has no figure
+  std::uint64_t interval_cycles = 0;   // predicted; 0: not in design.json
   runtime::plan::Resources available;  // for the dataflow; all zero: unknown
-  std::vector<RegionUse> regions;      // those it is in, with no use yet; empty: unknown
+  std::vector<RegionUse> regions;      // the partition's regions, still unused; empty: unknown
 };
 
 struct EmittedPartition : PartitionFacts {
   std::vector<BlockWork> blocks;
   std::vector<EmittedInstance> instances;
-  // An upper bound for gates and registers between instances: a LUT for each bit of a gate.
+  // An upper bound for gates and registers between instances, which assumes a LUT for each bit of a gate.
   generators::Cost glue;
 };
 
-/// Reads `folder` (rtl/<partition>); Yosys finds the hierarchy in the sources. `family`, if given, replaces
-/// the folder's. kInvalidInput if the folder is not as compiler/emit/rtl/README.md says; kUnsupported for an
-/// unknown family.
+/// Reads `folder` (rtl/<partition>). Yosys finds the hierarchy in the sources. `family`, unless empty, replaces the
+/// family in design.json. Returns kInvalidInput if the folder is not as compiler/emit/rtl/README.md says, and
+/// kUnsupported for an unknown family.
 Result<EmittedPartition> read_partition(const Yosys& yosys, const std::filesystem::path& folder,
                                         const std::string& family = {});
 
@@ -65,35 +66,36 @@ struct InstanceCost : EmittedInstance {
   generators::Cost measured, predicted;
 };
 
-/// A block that multiplies in DSP slices, and its use of them: multiply-accumulates per slice and cycle.
+/// How well a block that multiplies in DSP slices uses them, in multiply-accumulates per slice and cycle.
 struct LayerUse {
   std::string block;
   std::uint64_t multiply_accumulates = 0;
-  std::uint64_t dsp = 0;  // measured, of all its instances
+  std::uint64_t dsp = 0;  // measured, over all instances of the block
   double per_interval = 0,
-         per_busy = 0;  // over the predicted interval, and over the cycles its multipliers work
+         per_busy = 0;  // over the predicted interval, and over the cycles in which its multipliers work
 };
 
 struct PartitionCost : PartitionFacts {
   std::vector<InstanceCost> instances;
   generators::Cost dataflow, dataflow_predicted;
-  generators::Cost shell, shell_predicted;  // with the glue, which is not predicted
+  generators::Cost shell, shell_predicted;  // only `shell` includes the logic between instances
   std::vector<LayerUse> layers;
-  LayerUse all_layers;  // together
+  LayerUse all_layers;  // all layers together
 
   generators::Cost whole() const { return dataflow + shell; }
   generators::Cost whole_predicted() const { return dataflow_predicted + shell_predicted; }
 };
 
-/// Synthesises all instances, adds them up and compares them with their predictions. Errors as synthesise().
+/// Synthesises all instances, adds up their costs and compares them with their predictions. Returns the errors of
+/// synthesise().
 Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, const Cache& cache,
                                                          const generators::Catalog& catalog,
                                                          const std::vector<EmittedPartition>& partitions,
                                                          const SynthesisOptions& options = {});
 
-/// A text for each resource that is exceeded: by the dataflow beside the shell, by the partition with its
-/// shell in all its regions, or in one of several regions. Empty if all fits or nothing is known. Only the
-/// first comparison includes the platform that a device's file counts to its shell.
+/// Returns a sentence for each resource that is exceeded: by the dataflow next to the shell, by the partition with its
+/// shell in all its regions, or in one of several regions. Returns nothing if everything fits or no limit is known.
+/// Only the first comparison includes the platform that a device's file counts to its shell.
 std::vector<std::string> exceeded(const PartitionCost& partition);
 
 }  // namespace millrace::compiler::synth

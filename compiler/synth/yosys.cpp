@@ -18,11 +18,11 @@ using generators::Cost;
 
 constexpr const char* kCacheKind = "synth";
 constexpr const char* kTop = "all_instances";
-constexpr const char* kCells = "cells.txt";  // of a run
-constexpr const char* kCost = "cost.txt";    // of an entry
+constexpr const char* kCells = "cells.txt";  // Yosys' statistics in the folder of a run
+constexpr const char* kCost = "cost.txt";    // the file in a cache entry
 constexpr std::string_view kNumber = "Number of cells:";
 
-/// The LUTs that one memory primitive of UltraScale occupies (UG974).
+/// Returns the number of LUTs that one memory primitive of UltraScale occupies, by primitive (UG974).
 const std::map<std::string, std::uint64_t, std::less<>>& memory_luts() {
   static const std::map<std::string, std::uint64_t, std::less<>> luts = {
       {"RAM32M", 4},      {"RAM32M16", 8}, {"RAM64M", 4},    {"RAM64M8", 8},   {"RAM64X8SW", 8},
@@ -49,20 +49,20 @@ void add_cell(Cost& cost, std::string_view type, std::uint64_t count) {
     cost.ramb36 += count;
   } else if (starts("URAM288")) {
     cost.uram += count;
-  }  // carry chains and wide multiplexers come with the slices
+  }  // carry chains and wide multiplexers are part of the slices
 }
 
 std::string wrapper_name(std::size_t index) {
   return "instance_" + std::to_string(index);
 }
 
-/// Parameters and short file names as SystemVerilog.
+/// Returns the parameters of a job's instance, with short file names, as SystemVerilog.
 std::string actual_parameters(const SynthesisJob& job,
                               const std::map<std::string, std::string>& short_names) {
   std::string text;
   const auto separate = [&] { text += text.empty() ? "" : ", "; };
   for (const auto& [name, value] : job.parameters) {
-    // 64 bits if 32 are too few (mr_add's OFFSET is that wide).
+    // SystemVerilog needs a 64-bit literal where 32 bits are too few. Only mr_add's OFFSET is that wide.
     const bool wide = value > INT32_MAX || value < INT32_MIN;
     const auto size = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
     separate();
@@ -75,16 +75,16 @@ std::string actual_parameters(const SynthesisJob& job,
   return text;
 }
 
-/// One of several equal jobs.
+/// An instance that stands for several equal jobs.
 struct Distinct {
   const SynthesisJob* job = nullptr;
   std::string key;
   Cost cost = {};
 };
 
-/// Memory files with neutral names, so that equal instances of different layers are equal.
+/// A job's memory files with neutral names. Equal instances of different layers thereby have equal texts.
 struct Neutral {
-  std::map<std::string, std::string> names;     // as the job has them -> short
+  std::map<std::string, std::string> names;     // name in the job -> short name
   std::map<std::string, std::string> memories;  // short file name -> content
 };
 
@@ -101,8 +101,8 @@ Neutral neutral(const SynthesisJob& job, const std::string& prefix) {
   return result;
 }
 
-/// Wraps each instance in a module of its own. Without `keep` Yosys would remove everything that nobody
-/// reads; without `keep_hierarchy` it would take unconnected inputs for constants.
+/// Returns SystemVerilog that wraps each instance in its own module. Without `keep`, Yosys would remove every instance
+/// whose outputs nobody reads; without `keep_hierarchy`, Yosys would treat unconnected inputs as constants.
 std::string wrappers(const std::vector<Distinct*>& jobs) {
   std::string text, top = "module " + std::string(kTop) + " ();\n";
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -139,7 +139,7 @@ Error disk_full(const fs::path& folder) {
   return Error(ErrorCode::kResourceExhausted, "the disk under " + folder.string() + " is full");
 }
 
-/// Runs Yosys over the jobs in `folder` and returns its statistics.
+/// Runs Yosys for the jobs in `folder` and returns Yosys' statistics.
 Result<std::string> run_yosys(const Yosys& yosys, const std::vector<Distinct*>& jobs,
                               const fs::path& folder) {
   std::set<std::string> sources;
@@ -176,7 +176,7 @@ std::string print_cost(const Cost& cost) {
   return text + "\n";
 }
 
-/// The cost that the cache has under a key, if it has one.
+/// Returns the cached cost of a key, or nothing if the cache has none.
 std::optional<Cost> known_cost(const Cache& cache, const std::string& key) {
   const auto entry = cache.find(kCacheKind, key);
   if (!entry) return std::nullopt;
@@ -189,11 +189,11 @@ std::optional<Cost> known_cost(const Cache& cache, const std::string& key) {
   return std::nullopt;
 }
 
-/// Synthesises jobs in one run of Yosys, and keeps their costs in the cache.
+/// Synthesises jobs in one run of Yosys, and stores their costs in the cache.
 Status run_batch(const Yosys& yosys, const Cache& cache, const std::vector<Distinct*>& batch) {
   MILLRACE_ASSIGN(const ClaimedDirectory folder, cache.folder(kCacheKind));
   MILLRACE_ASSIGN(const std::string statistics, run_yosys(yosys, batch, folder.path()));
-  // Check all of them before keeping the first: on a full disk Yosys reports success with statistics cut off.
+  // Check all counts before storing the first cost. On a full disk Yosys reports success with its statistics cut off.
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto counted = count_cells(statistics, wrapper_name(i));
     if (!counted.ok()) return is_disk_full(folder.path()) ? disk_full(folder.path()) : counted.error();
@@ -208,8 +208,8 @@ Status run_batch(const Yosys& yosys, const Cache& cache, const std::vector<Disti
   return {};
 }
 
-/// Shares jobs out among runs of Yosys, `least` or more. A run takes a fixed time and more for more logic, so there
-/// are few, with the largest jobs apart.
+/// Distributes jobs over at least `least` runs of Yosys. Every run takes a fixed time and more for more logic.
+/// Therefore there are few runs, and the largest jobs are in different runs.
 std::vector<std::vector<Distinct*>> make_batches(std::vector<Distinct*> missing, std::size_t least) {
   constexpr std::uint64_t kBatchSize = 12000;
   std::uint64_t total = 0;
@@ -299,7 +299,8 @@ Result<Sources> sources_of(const std::string& module, const Sources& library) {
       return Error(ErrorCode::kInvalidInput, "the hardware library has no " + name + ".sv");
     }
     if (!found.insert(*source).second) continue;
-    // Every word mr_… that names a module. A module that only a comment names does no harm.
+    // Collect every word mr_… that names a module of the library. An extra file does no harm if only a comment names
+    // its module.
     const std::string& text = source->second;
     for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
       std::size_t end = at;
@@ -317,7 +318,7 @@ Result<Sources> sources_of(const std::string& module, const Sources& library) {
 Result<std::vector<Cost>> synthesise(const Yosys& yosys, const Cache& cache,
                                      const std::vector<SynthesisJob>& jobs, const SynthesisOptions& options) {
   std::map<std::string, std::size_t> positions;  // key -> position in `distinct`
-  std::vector<std::size_t> position;             // of each job's
+  std::vector<std::size_t> position;             // job -> position in `distinct`
   std::vector<Distinct> distinct;
   for (const SynthesisJob& job : jobs) {
     MILLRACE_TRY(check_family(job.family));

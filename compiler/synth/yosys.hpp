@@ -1,5 +1,5 @@
-// Counts the primitives of instances with Yosys, for `millrace synth` and tools/calibrate. Results are cached
-// by content, and runs of Yosys go side by side.
+// Counts the primitives of instances with Yosys, for `millrace synth` and tools/calibrate. Results are cached by
+// content. Several runs of Yosys work in parallel.
 #pragma once
 
 #include <cstdint>
@@ -19,62 +19,64 @@ namespace millrace::compiler::synth {
 
 struct Yosys {
   std::filesystem::path program;
-  std::string version;  // "Yosys 0.23 (git sha1 …)"
+  std::string version;  // as Yosys prints it: "Yosys 0.23 (git sha1 …)"
 
-  /// kEnvironment if there is none or it does not answer; the message says what to install.
+  /// Finds the installed Yosys. Returns kEnvironment if Yosys is missing or does not answer; the message says what to
+  /// install.
   static Result<Yosys> find();
 };
 
-/// The options of every synthesis, without the family. -nosrl, because Yosys 0.23 ties the clock enable of
+/// The options of every synthesis, without the family. They contain -nosrl, because Yosys 0.23 ties the clock enable of
 /// extracted shift registers to 1 (kernels/rtl/README.md).
 inline constexpr const char* kSynthesisOptions = "-nosrl -flatten -noiopad -noclkbuf -nowidelut";
 
-/// A command to run after `hierarchy` and before synth_xilinx. Sources use Vivado's word for tables in LUTs
-/// ("distributed"), which Yosys takes for LUTRAM; the command replaces it by Yosys' own word.
+/// A Yosys command to run after `hierarchy` and before synth_xilinx. The sources use Vivado's word for tables in LUTs
+/// ("distributed"), which Yosys takes for LUTRAM. The command replaces it by Yosys' own word.
 inline constexpr const char* kTablesInLogic = "setattr -set rom_style \"logic\" a:rom_style=distributed";
 
-/// SystemVerilog by file name: "mr_mvu.sv" -> text.
+/// Maps the names of SystemVerilog files ("mr_mvu.sv") to their texts.
 using Sources = std::map<std::string, std::string>;
 
-/// The files of `library` that `module` consists of. kInvalidInput if one is missing.
+/// Returns the files of `library` that `module` and the modules below it are in. Returns kInvalidInput if one is
+/// missing.
 Result<Sources> sources_of(const std::string& module, const Sources& library);
 
-/// Everything that a synthesis depends on.
+/// One instance to synthesise, with everything that the result depends on.
 struct SynthesisJob {
   std::string module;
   generators::Parameters parameters;
   std::vector<std::pair<std::string, std::string>> names;  // string parameter -> file name, or its beginning
-  std::map<std::string, std::string> memories;             // file name -> content, of all those names
-  Sources sources;                                         // of `module` and all below it
-  std::string family;                                      // "xcu", "xcup"
-  std::uint64_t size = 1;  // about its LUTs and flip-flops: jobs are shared out among runs by size
+  std::map<std::string, std::string> memories;             // name of a memory file -> content
+  Sources sources;                                         // files of `module` and all modules below it
+  std::string family;                                      // of the device: "xcu", "xcup"
+  std::uint64_t size = 1;  // estimated LUTs and flip-flops, for runs of equal size
 };
 
 struct SynthesisOptions {
-  unsigned jobs = 0;  // runs of Yosys at once; 0: as many as processors
-  /// Called after each run, by one thread at a time, with counts of distinct instances.
+  unsigned jobs = 0;  // how many runs of Yosys work at once; 0: as many as processors
+  /// Called after each run, by one thread at a time. Both numbers count distinct instances.
   std::function<void(std::size_t done, std::size_t of)> progress = {};
 };
 
-/// The primitives of each instance on its own: inputs are unknown, and all outputs are used. All jobs have
-/// one family. Equal instances are synthesised once, and cached ones not at all. The others go through few runs
-/// of Yosys, because it takes seconds to read its own libraries. Blocks until Yosys ends. Any thread. Errors, after
-/// which nothing of their run is kept and no further run begins: kInternal if Yosys refuses an instance (the message
-/// has its last lines), kUnavailable if a signal ended it, kCorrupt as count_cells(), kResourceExhausted if the
-/// disk is full.
+/// Returns the primitives of each instance as synthesised on its own: inputs are unknown, and all outputs are used. All
+/// jobs must have one family. Equal instances are synthesised once, and cached ones not at all. A few runs of Yosys
+/// share the remaining instances, because Yosys needs seconds to read its own libraries. Blocks until Yosys ends. Any
+/// thread may call. After an error, nothing of the failed run is kept and no further run begins. Errors are kInternal
+/// if Yosys refuses an instance (the message has Yosys' last lines), kUnavailable if a signal ended Yosys, those of
+/// count_cells(), and kResourceExhausted if the disk is full.
 Result<std::vector<generators::Cost>> synthesise(const Yosys& yosys, const Cache& cache,
                                                  const std::vector<SynthesisJob>& jobs,
                                                  const SynthesisOptions& options = {.jobs = 1});
 
-/// The key of a job in the cache, where its kind is "synth": a digest of everything its result depends on, which excludes names of
-/// memory files.
+/// Returns a job's key in the cache, where the job's kind is "synth". The key is a digest of everything that the result
+/// depends on. Names of memory files are not part of it.
 std::string key_of(const Yosys& yosys, const SynthesisJob& job);
 
-/// The counts of one module in the text of Yosys' `stat`. kCorrupt if there are none, or if they do not add
-/// up to the number of cells in the text, because that is cut off.
+/// Returns the cell counts of one module in the output of Yosys' `stat`. Returns kCorrupt if the counts are missing, or
+/// if they do not add up to the number of cells in the output, which happens when the output is cut off.
 Result<generators::Cost> count_cells(const std::string& statistics, const std::string& module);
 
-/// kUnsupported for families other than "xcu" and "xcup".
+/// Returns kUnsupported for families other than "xcu" and "xcup".
 Status check_family(const std::string& family);
 
 }  // namespace millrace::compiler::synth

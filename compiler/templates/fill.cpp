@@ -46,7 +46,7 @@ class Filler {
     return nullptr;
   }
 
-  /// Fills from `at` to the end of the section that `at` is in, and returns the position behind that end.
+  /// Fills the text from `at` to the end of the section that `at` is in. Returns the position after that end.
   std::size_t fill(std::size_t at, bool visible) {
     while (true) {
       const std::size_t open = std::min(text_.find(syntax_.open, at), text_.size());
@@ -69,7 +69,7 @@ class Filler {
     }
   }
 
-  /// Fills the section that `tag` opened. Its text starts at `at`.
+  /// Fills the section that `tag` opened. The section's text starts at `at`.
   std::size_t fill_section(std::size_t at, std::string_view tag, bool visible) {
     const json::value* value = find(tag.substr(1));
     const bool there = is_there(value);
@@ -89,11 +89,11 @@ class Filler {
 
   std::string_view text_;
   const Syntax& syntax_;
-  std::vector<const json::value*> scopes_;  // the innermost last
+  std::vector<const json::value*> scopes_;  // the elements around the tag; the innermost is last
   std::string out_;
 };
 
-/// `text` with U+FFFD for each byte that belongs to no character.
+/// Returns `text` with every byte that is not part of a UTF-8 character replaced by U+FFFD.
 std::string as_utf8(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {

@@ -1,4 +1,4 @@
-// Text made from a template and values.
+// Fills text templates with JSON values.
 #pragma once
 
 #include <boost/json/fwd.hpp>
@@ -10,8 +10,8 @@ namespace millrace::compiler::templates {
 
 /// How a template writes its tags, and how values are shown in them.
 struct Syntax {
-  std::string_view open, close;  // around a tag: "{{" and "}}"
-  /// The text of a value; `value` is null if there is none. `format` is what the tag has behind its "|".
+  std::string_view open, close;  // the marks around a tag: "{{" and "}}"
+  /// Returns the text of a value; `value` is null if the name has no value. `format` is the tag's text after " ".
   std::string (*show)(const boost::json::value* value, std::string_view format);
   bool strict = false;  // throws std::out_of_range if a name has no value; sections may name anything
 };
@@ -26,10 +26,11 @@ struct Syntax {
 /// `.` the element itself. Values may hold anything: none of it is read as a tag.
 std::string fill(std::string_view text, const boost::json::value& values, const Syntax& syntax);
 
-/// A string as it is, and anything else as JSON. Nothing if there is no value.
+/// Returns a string unchanged, any other value as JSON, and an empty text for a missing value.
 std::string plain(const boost::json::value* value);
 
-/// As HTML and XML show `text` literally: control characters as \x1b, bytes that are not UTF-8 as U+FFFD.
+/// Returns `text` escaped so that HTML and XML show it literally. Control characters become \x1b and the like, and
+/// bytes that are not UTF-8 become U+FFFD.
 std::string escaped(std::string_view text);
 
 }  // namespace millrace::compiler::templates

@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 using explore::operator+=;
 
-constexpr std::uint32_t kMostCards = 9;         // numbers of cards that are varied
-constexpr double kLess[] = {0.5, 0.25, 0.125};  // of the utilisation allowed
+constexpr std::uint32_t kMostCards = 9;         // the largest number of cards that is tried
+constexpr double kLess[] = {0.5, 0.25, 0.125};  // of the allowed utilisation
 
-/// What is tried after the options as given: each number of cards for throughput and for latency; then the first
-/// plan's number of cards with less of each card.
+/// Returns the options to try, the unchanged ones first. Then each number of cards is tried for throughput and for
+/// latency. Last, the first plan's number of cards is tried with a lower utilisation of each card.
 std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   std::vector<PlanOptions> out;
   const auto cards = static_cast<std::uint32_t>(own.cluster().cards.size());
@@ -44,7 +44,7 @@ std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   return out;
 }
 
-/// The figures of a predicted plan, made with these shares.
+/// Returns the figures of a predicted plan that was made with these shares.
 Figures figures_of(const Plan& plan, const explore::Shares& shares) {
   Figures out;
   out.cards = static_cast<double>(plan.cards());
@@ -59,10 +59,10 @@ Figures figures_of(const Plan& plan, const explore::Shares& shares) {
   return out;
 }
 
-/// Options that have a plan, the given ones first.
+/// Returns the options that have a plan, the user's own options first.
 Result<std::vector<Variant>> try_all(const PlanOptions& given) {
   PlanOptions quiet = given;
-  quiet.dump_after.clear();  // graphs are printed when a variant is built
+  quiet.dump_after.clear();  // graphs are printed only when a variant is built
   MILLRACE_ASSIGN(const Plan own, make_plan(quiet));
   if (!own.unpredicted().empty())
     return Error(ErrorCode::kUnsupported,
@@ -79,7 +79,7 @@ Result<std::vector<Variant>> try_all(const PlanOptions& given) {
   return out;
 }
 
-/// The variants worth building, by cards, interval and latency.
+/// Returns the variants worth building, ordered by cards, interval and latency.
 std::vector<Variant> chosen(const std::vector<Variant>& tried, std::size_t count) {
   std::vector<Figures> figures;
   for (const auto& one : tried) figures.push_back(one.figures);
@@ -94,7 +94,8 @@ std::vector<Variant> chosen(const std::vector<Variant>& tried, std::size_t count
   return out;
 }
 
-/// A makefile that builds the images of all variants with the vendor's tools; empty if there are none to build.
+/// Returns a makefile that builds the FPGA images of all variants with the vendor's tools, or an empty text if no
+/// variant has any.
 std::string makefile(const std::vector<std::string>& with_vitis) {
   if (with_vitis.empty()) return "";
   std::string names;
@@ -104,7 +105,7 @@ std::string makefile(const std::vector<std::string>& with_vitis) {
          names + "\n\n.PHONY: all $(VARIANTS)\nall: $(VARIANTS)\n$(VARIANTS):\n\t$(MAKE) -C $@/vitis\n";
 }
 
-/// Builds a variant in its directory.
+/// Builds one variant in its directory.
 Status build_one(CompileOptions options, const fs::path& directory, VariantsReport& report,
                  Variant& variant) {
   static_cast<PlanOptions&>(options) = variant.options;
@@ -132,7 +133,8 @@ Status write(const CompileOptions& options, const fs::path& directory, VariantsR
 
 using Coordinates = std::array<double, 4>;
 
-/// Coordinates of the judged variants, each axis scaled from 0 to 1. Cards count linearly, the others by ratio.
+/// Returns the coordinates of the judged variants, with each axis scaled from 0 to 1. Cards count linearly, the other
+/// figures by ratio.
 std::vector<Coordinates> coordinates(const std::vector<Figures>& all,
                                      const std::vector<std::size_t>& judged) {
   std::vector<Coordinates> out(all.size());
@@ -197,7 +199,7 @@ Result<VariantsReport> compile_variants(const CompileOptions& options, std::size
   VariantsReport report;
   Steps steps(report.steps);
   PlanOptions planned = options;
-  planned.play = Play::kAll;  // variants are chosen by the figures that they are built with
+  planned.play = Play::kAll;  // variants are chosen by simulated figures, as deployments have them
   MILLRACE_ASSIGN(const auto tried, steps.run("explore", [&] { return try_all(planned); }));
   report.variants = chosen(tried, count);
   const auto written = steps.run("build", [&] {

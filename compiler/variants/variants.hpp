@@ -1,5 +1,5 @@
-// Several deployments of one model and cluster side by side: fewer cards or more frames, less latency or
-// emptier cards. The directory is described in README.md.
+// Builds several deployments of one model for one cluster, so that a user can choose: fewer cards, more frames, less
+// latency or emptier cards. README.md describes the directory.
 #pragma once
 
 #include <cstddef>
@@ -10,41 +10,42 @@
 
 namespace millrace::compiler::variants {
 
-/// What a variant is judged by; less is better.
+/// The figures by which variants are compared. Smaller values are better.
 struct Figures {
   double cards = 0, interval_seconds = 0, latency_seconds = 0;
-  double fullest = 0;  // share of the fullest region that it takes, of what the shell leaves
+  double fullest = 0;  // largest used share of a region, of what the shell leaves
   bool operator==(const Figures&) const = default;
 };
 
-/// Whether a is at least as good as b in everything, and better in something.
+/// Whether `a` is at least as good as `b` in every figure, and better in at least one.
 bool dominates(const Figures& a, const Figures& b);
 
-/// The variants worth building, at most `count`, ascending. The first is always among them. Then, of those that
-/// none dominates and that do not repeat an earlier one, always the one farthest from those taken so far.
+/// Returns the positions of the variants worth building, at most `count`, ascending. The first variant is always among
+/// them. Further ones are chosen from the variants that no other variant dominates and that do not repeat a chosen one:
+/// each time the variant that is farthest from all chosen ones.
 std::vector<std::size_t> choose(const std::vector<Figures>& all, std::size_t count);
 
 struct Variant {
-  std::string directory;  // below the output: "variant1"
-  bool own = false;       // what compile() alone would build
+  std::string directory;  // name below the output: "variant1"
+  bool own = false;       // whether compile() alone would build this variant
   PlanOptions options;
   Figures figures;
-  explore::Amounts used{};  // of all regions
-  std::string digest;       // the deployment's
+  explore::Amounts used{};  // of all regions together
+  std::string digest;       // digest of the deployment
 };
 
 struct VariantsReport {
   std::string model, cluster;
-  std::vector<Variant> variants;  // by cards, interval, latency
+  std::vector<Variant> variants;  // ordered by cards, then interval, then latency
   std::vector<StepTime> steps;
 };
 
-/// Builds at most `count` deployments below options.output, fewer if no more are worth it, and writes the
-/// directory whole or not at all. The same input gives the same bytes. Errors as compile(); kUnsupported if
-/// nothing is predicted; kInvalidInput with a plan file, which leaves nothing to vary.
+/// Builds at most `count` deployments below options.output, fewer if no more are worth building, and writes the
+/// directory completely or not at all. Equal inputs give equal bytes. Returns the errors of compile(), kUnsupported if
+/// nothing is predicted, and kInvalidInput for a plan file, because it leaves nothing to vary.
 Result<VariantsReport> compile_variants(const CompileOptions& options, std::size_t count);
 
-/// variants.json: README.md.
+/// Returns the text of variants.json (README.md).
 std::string index(const VariantsReport& report);
 
 }  // namespace millrace::compiler::variants

@@ -9,8 +9,6 @@
 
 namespace millrace::kernels::fast {
 
-// The levels of instructions.
-
 std::string_view to_string(SimdLevel level) {
   switch (level) {
     case SimdLevel::kBaseline:
@@ -26,7 +24,7 @@ std::string_view to_string(SimdLevel level) {
 bool is_available(SimdLevel level) {
   if (level == SimdLevel::kBaseline) return true;
 #if defined(__x86_64__)
-  // The compiler's runtime also checks that the operating system saves these registers.
+  // __builtin_cpu_supports() also checks that the operating system saves these registers.
   if (level == SimdLevel::kAvx2) return __builtin_cpu_supports("avx2") != 0;
   if (level == SimdLevel::kAvx512Vnni) {
     return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("avx512f") != 0 &&
@@ -55,8 +53,6 @@ const Kernels& kernels_of(SimdLevel level) {
 #endif
   return kBaselineKernels;
 }
-
-// Forms.
 
 bool Form::is_natural(ElementType type) const {
   return offset == 0 && type.storage_bytes() == element_bytes() &&
@@ -101,14 +97,12 @@ std::uint8_t* make_buffer(Arena& arena, const Form& form) {
   return memory;
 }
 
-// The executor.
-
 namespace {
 
 constexpr std::size_t kNoBlock = static_cast<std::size_t>(-1);
 
-// For each tensor, the only block that reads it. kNoBlock if no block or several blocks read it, or if it is an
-// output of the program.
+// Returns for each tensor the only block that reads it, or kNoBlock. It is kNoBlock if no block or several blocks read
+// the tensor, or if the tensor is an output of the program.
 std::vector<std::size_t> only_readers_of(const Program& program) {
   std::vector<std::size_t> count(program.tensors.size()), reader(program.tensors.size(), kNoBlock);
   for (std::size_t i = 0; i < program.blocks.size(); ++i)
@@ -123,8 +117,8 @@ const Window& window_of(const Block& block) {
   return std::get<SumPool>(block.operation).window;
 }
 
-// Whether the windows tile the input. Pooling can then run on accumulators, before the step function, because
-// a step function never decreases.
+// Returns whether the windows tile the input. Max pooling can then run on accumulators, before the step function,
+// because a step function never decreases.
 bool tiles(const MaxPool& pool) {
   const Window& w = pool.window;
   const std::uint64_t size = std::uint64_t{w.kernel_h} * w.kernel_w;
@@ -139,7 +133,7 @@ struct Executor::Impl {
   struct Result {
     TensorIndex tensor = 0;
     Form form;
-    const std::uint8_t* in_form = nullptr;  // null: natural storage, in `values`
+    const std::uint8_t* in_form = nullptr;  // null: plain storage, in `values`
   };
 
   Impl(const Program& program, SimdLevel level)
@@ -198,7 +192,7 @@ struct Executor::Impl {
     }
   }
 
-  // The form in which a block of Method kDense or kDepthwise reads its input.
+  // Returns the form in which a block of Method kDense or kDepthwise reads its input.
   static Form wanted_form(const Planning& planning, const Block& block) {
     const Tensor& in = planning.program.tensors[block.inputs[0]];
     bool bytes = true;
@@ -210,7 +204,7 @@ struct Executor::Impl {
     return *form_for(in, window_of(block), bytes);
   }
 
-  // Converts a result from its form to natural storage, for observers.
+  // Converts a result from its form to plain storage, for observers.
   std::vector<std::byte> natural(const Result& result) const {
     const Form& form = result.form;
     const std::size_t width = tensors[result.tensor].type.storage_bytes();
@@ -236,9 +230,9 @@ struct Executor::Impl {
   Arena arena;
   std::vector<Tensor> tensors;
   std::vector<TensorIndex> inputs, outputs;
-  std::vector<const std::byte*> values;  // natural storage by tensor; null where there is none
+  std::vector<const std::byte*> values;  // plain storage by tensor; null for tensors without any
   std::vector<Step> steps;
-  std::vector<Result> results;  // of each step
+  std::vector<Result> results;  // the result of each step
 };
 
 Executor::Executor(const Program& program, SimdLevel level) : impl_(std::make_unique<Impl>(program, level)) {}
@@ -258,7 +252,7 @@ void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte
                    const std::function<void(TensorIndex, std::span<const std::byte>)>& observe) {
   Impl& impl = *impl_;
   run(inputs, outputs);
-  // Every tensor has memory of its own, so all tensors are still there after the run.
+  // Every tensor has its own memory, so all tensors still exist after the run.
   const auto observe_natural = [&](TensorIndex tensor) {
     observe(tensor, {impl.values[tensor], impl.tensors[tensor].storage_bytes()});
   };

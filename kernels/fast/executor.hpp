@@ -1,5 +1,5 @@
-// A program prepared to run fast on this CPU: weights are repacked, scratch memory is planned, and the
-// instructions are chosen once. Results equal kernels/reference byte for byte at every level.
+// Prepares a program to run fast on this CPU: repacks weights, plans scratch memory and chooses the instructions, all
+// once. Results equal kernels/reference byte for byte at every level of instructions.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,16 @@ enum class SimdLevel : std::uint8_t { kBaseline, kAvx2, kAvx512Vnni };
 
 std::string_view to_string(SimdLevel level);  // "baseline", "avx2", "avx512vnni"
 
-/// The best level that this CPU has. MILLRACE_SIMD=baseline|avx2|avx512vnni chooses a lower one. A level that
-/// the CPU lacks and an unknown word are ignored.
+/// Returns the best level of instructions that this CPU has. The environment variable MILLRACE_SIMD=baseline
+/// avx2
+/// avx512vnni chooses a lower level. An unknown word, or a level that the CPU lacks, is ignored.
 SimdLevel best_level();
 bool is_available(SimdLevel level);
 
 class Executor {
  public:
-  /// `program` must pass validate() and is not needed afterwards. Allocates everything that run() needs.
+  /// Prepares `program`, which must pass validate() and is not needed afterwards. Allocates everything that run()
+  /// needs.
   explicit Executor(const Program& program, SimdLevel level = best_level());
   ~Executor();
   Executor(Executor&&) noexcept;
@@ -36,8 +38,8 @@ class Executor {
   /// never fails. Only one thread at a time may use an executor.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept;
 
-  /// As above, and calls `observe` with every tensor that is computed. A tensor between two fused blocks is never
-  /// computed.
+  /// Computes one frame like the other run(), and calls `observe` with every tensor that is computed. A tensor between
+  /// two fused blocks is never computed.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const std::function<void(TensorIndex, std::span<const std::byte>)>& observe);
 

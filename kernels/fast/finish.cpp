@@ -1,5 +1,4 @@
-// Computes the constants of a requantisation, lane by lane, and picks the cheapest arithmetic that is exact for
-// them.
+// Computes the constants of a requantisation, lane by lane, and picks the cheapest arithmetic that is exact for them.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,8 +13,8 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
   return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin();
 }
 
-// Whether 0 <= exact - fit <= slack for every acc of the range. Both functions never decrease, and the exact
-// one is constant between thresholds, so it is enough to check the ends of each constant stretch.
+// Returns whether 0 <= exact - fit <= slack for every acc of the range. Both functions never decrease, and the exact
+// function is constant between thresholds, so it is enough to check the ends of each constant stretch.
 bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
            std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {
@@ -28,8 +27,8 @@ bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, Accum
   });
 }
 
-// The scales for which t * scale exceeds value - 1/2 at each threshold t but not at t - 1. They form an
-// interval up to rounding errors, which holds() checks.
+// The scales for which t * scale exceeds value - 1/2 at each threshold t but not at t - 1. Up to rounding errors, which
+// holds() checks, these scales form an interval.
 struct Interval {
   double low = 0, high = std::numeric_limits<double>::infinity();
   void at_least(double value, double acc) {
@@ -53,8 +52,8 @@ std::int32_t LinearFit::count(std::int32_t acc) const {
 
 std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
                                      std::int32_t lowest) {
-  // An accumulator of 0 gives the zero point, unless the clamp hides it.
-  const std::int64_t zero = reached(thresholds, 0);  // as a count
+  // An accumulator of 0 becomes the zero point, unless the clamp hides it.
+  const std::int64_t zero = reached(thresholds, 0);  // as a number of reached thresholds
   // float32 represents whole numbers up to 2^24 exactly, so the counts must stay far below that.
   if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U)) return std::nullopt;
   Interval scales;
@@ -94,7 +93,7 @@ std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds
     scale = static_cast<double>(inside - 1) / static_cast<double>(end[-1] - first[0]);
     bias = before + 1 - static_cast<double>(first[0]) * scale;
   } else if (inside >= 1) {
-    return std::nullopt;  // the threshold search is quick if there is only one step
+    return std::nullopt;  // with only one step, searching thresholds is quick
   }
   // Subtract a margin so that the rounded count is never too high and at most one too low.
   fit.scale = static_cast<float>(scale);
@@ -105,17 +104,15 @@ std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds
   return std::nullopt;
 }
 
-// Finishes.
-
 namespace {
 
 constexpr std::int64_t kLowest32 = std::numeric_limits<std::int32_t>::min();
 constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
 
-// Up to this number of steps, the kernels compare with each threshold in turn.
+// If there are at most this many steps, the kernels compare with each threshold in turn.
 constexpr std::uint32_t kQuickSearch = 16;
 
-// The largest number of steps of all channels together for which tables are made.
+// The largest number of steps, over all channels together, for which tables are made.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22U;
 
 std::uint64_t steps_of(const Requantise& r) {
@@ -130,10 +127,10 @@ struct Scaling {
         shift(entry(r.shift, channel)),
         rounds(r.form == Requantise::Form::kMultiplyShiftHalfEven && shift > 0) {}
   std::int64_t multiplier, offset, shift;
-  bool rounds;  // half to even; otherwise down
+  bool rounds;  // half to even; if false, down
 };
 
-// The smallest accumulator that gives each result above the lowest.
+// Returns, for each result above the lowest, the smallest accumulator that gives the result.
 std::vector<std::int64_t> as_thresholds(const Requantise& r, std::size_t channel) {
   using Wide = __int128;
   const Scaling s(r, channel);
@@ -172,7 +169,7 @@ class Maker {
   }
 
  private:
-  // Lays out one number for each channel, padded to whole vectors.
+  // Writes one number for each channel into the arena, padded to whole vectors.
   template <class T, class Value>
   const T* lay_out(Value value) {
     T* made = arena_.make<T>((ranges_.size() + lanes_ - 1) / lanes_ * lanes_);
@@ -202,7 +199,7 @@ class Maker {
     return {begin, begin + steps};
   }
 
-  // Sets the mode if `fit` finds a line for the thresholds of every channel.
+  // Sets the mode if `fit` finds a line for the thresholds of every channel. Returns whether it does.
   template <class Fit>
   bool set_fits(Finish::Mode mode, Fit fit) {
     std::vector<LinearFit> fits;

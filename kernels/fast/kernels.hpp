@@ -1,5 +1,5 @@
-// The inner loops and their arguments. Each level has its own copy of the loops, so arguments are plain structures
-// without library types.
+// The inner loops of the fast kernels and their arguments. Each level of instructions has its own copy of the loops, so
+// arguments are plain structures without library types.
 //
 // Each level's file is compiled for its own instructions, so this header must not contain inline functions
 // with external linkage: the linker could keep another level's copy.
@@ -17,18 +17,18 @@
 
 namespace millrace::kernels::fast {
 
-/// How a vector of accumulators becomes elements. Arrays have one entry per lane, padded to whole vectors
-/// ("blocks").
+/// The constants that turn a vector of accumulators into elements. Arrays have one entry per lane, padded to whole
+/// vectors, which are called "blocks".
 struct Finish {
   enum class Mode : std::uint8_t {
-    kNone,        // the accumulator itself
+    kNone,        // the result is the accumulator
     kMultiply,    // multiply-shift in 64 bits, rounded down or half to even
     kRound,       // thresholds equal to clamp(round_half_even(float32(acc) * scale)) + add
     kGuess,       // count of thresholds: clamp(round_half_even(float32(acc) * scale + bias)), or one more
     kThresholds,  // count of thresholds reached
   };
   Mode mode = Mode::kNone;
-  std::uint8_t out_bytes = 1;   // 1, 2 or 4
+  std::uint8_t out_bytes = 1;   // size of an element: 1, 2 or 4
   std::int32_t out_offset = 0;  // the offset of the output's form, added to the result
   std::int32_t lowest = 0, highest = 0;
   // kMultiply: result = (sum + half + ((sum >> shift) & odd)) >> shift, where sum = acc * multiplier + offset.
@@ -44,7 +44,7 @@ struct Finish {
   const float* least = nullptr;  // bounds of the clamp: whole numbers
   const float* most = nullptr;
   const std::int32_t* add = nullptr;  // kRound
-  // kGuess, kThresholds: [block][row][lane]. There are 2 * search rows. Those after the last step hold the
+  // Used by kGuess and kThresholds, as [block][row][lane]. There are 2 * search rows. Rows after the last step hold the
   // highest 32-bit number. `reachable` says how many steps a 32-bit accumulator can reach.
   const std::int32_t* thresholds = nullptr;
   const std::int32_t* reachable = nullptr;
@@ -52,12 +52,12 @@ struct Finish {
   std::uint32_t search = 0;  // the largest power of two that is at most `steps`; 1 if there are no steps
 };
 
-/// A convolution in which every output channel reads every input channel. A "word" is four bytes or two
-/// 16-bit elements of the input: what the instructions reduce in one step.
+/// A convolution in which every output channel reads every input channel. A "word" is the part of the input that the
+/// instructions reduce in one step: four bytes or two 16-bit elements.
 struct DenseArgs {
-  const std::uint8_t* in = nullptr;             // in its form, padding around it
-  const std::int32_t* pixel_offsets = nullptr;  // [pixels] in bytes: the first tap of each output position
-  const std::int32_t* tap_offsets = nullptr;    // [taps] in bytes, from there to each word
+  const std::uint8_t* in = nullptr;             // the input in its form, with padding around it
+  const std::int32_t* pixel_offsets = nullptr;  // [pixels] in bytes: first tap of each output position
+  const std::int32_t* tap_offsets = nullptr;    // [taps] in bytes, from the first tap to each word
   std::uint32_t taps = 0;
   std::uint32_t pixels = 0;
   std::uint32_t pool = 1;                   // 1, 2 or 4 neighbouring positions whose largest result is kept
@@ -88,7 +88,7 @@ struct DepthwiseArgs {
   Finish finish;
 };
 
-/// The largest element of each window, for elements stored in 1, 2 or 4 bytes. Taps outside the input are
+/// Max pooling for elements stored in 1, 2 or 4 bytes: the largest element of each window. Taps outside the input are
 /// left out.
 struct PoolArgs {
   const std::uint8_t* in = nullptr;
@@ -101,10 +101,10 @@ struct PoolArgs {
   std::uint32_t pad_top = 0, pad_left = 0;
 };
 
-/// Copies rows from natural storage into a form.
+/// Copies rows from plain storage (Tensor) into the form that a convolution reads.
 struct StageArgs {
   const std::uint8_t* in = nullptr;
-  std::uint8_t* out = nullptr;  // the first element inside the padding
+  std::uint8_t* out = nullptr;  // first element inside the padding
   std::uint32_t rows = 0;
   std::size_t row_elements = 0;
   std::size_t out_pitch_bytes = 0;
@@ -114,27 +114,27 @@ struct StageArgs {
   std::int32_t offset = 0;
 };
 
-/// Interleaves the bytes of 2 to 4 planes: one byte of each plane in turn.
+/// Interleaves the bytes of 2 to 4 planes: the output has one byte of each plane in turn.
 struct InterleaveArgs {
   const std::uint8_t* in = nullptr;
   std::uint8_t* out = nullptr;
-  std::size_t elements = 0;     // of a plane
+  std::size_t elements = 0;     // of one plane
   std::size_t plane_bytes = 0;  // from one plane to the next
   std::uint32_t planes = 3;
 };
 
 struct QuantiseArgs {
-  const float* in = nullptr;  // no alignment
+  const float* in = nullptr;  // may be unaligned
   std::uint8_t* out = nullptr;
   std::size_t elements = 0;
-  float scale = 1;  // one for all
+  float scale = 1;  // one scale for all elements
   std::int32_t zero_point = 0, lowest = 0, highest = 0;
   std::uint8_t out_bytes = 1;
 };
 
 struct Kernels {
   std::uint32_t lanes;  // accumulators in a vector
-  bool bytes;           // dense convolutions read the form `bytes` if the types allow it
+  bool bytes;           // whether dense convolutions read the form `bytes` if the types allow it
   void (*dense)(const DenseArgs&);
   void (*depthwise)(const DepthwiseArgs&);
   void (*max_pool)(const PoolArgs&);
@@ -147,7 +147,7 @@ extern const Kernels kBaselineKernels;
 extern const Kernels kAvx2Kernels;        // x86-64 only
 extern const Kernels kAvx512VnniKernels;  // x86-64 only
 
-/// The number of bytes that kernels may read past the end of a form's buffer.
+/// The number of bytes that kernels may read past the end of an input buffer.
 constexpr std::size_t kFormSlackBytes = 64;
 
 }  // namespace millrace::kernels::fast

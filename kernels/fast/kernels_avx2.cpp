@@ -1,4 +1,5 @@
-// Level avx2. Compiled for AVX2; kernels_of() selects it only on CPUs that have it.
+// The kernels of level avx2. This file is compiled for AVX2; kernels_of() selects its kernels only on CPUs that have
+// AVX2.
 #include <immintrin.h>
 
 #include "kernels/fast/kernels_body.hpp"
@@ -7,7 +8,7 @@ namespace millrace::kernels::fast {
 namespace {
 
 struct Avx2 : Vectors<8> {
-  static constexpr bool kBytes = false;  // the byte product of this level saturates
+  static constexpr bool kBytes = false;  // the byte product of AVX2 saturates
   static constexpr std::uint32_t kAccumulators = 8;
 
   static Vector dot_words(Vector acc, Vector x, Vector w) {

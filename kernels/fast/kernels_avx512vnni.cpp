@@ -1,5 +1,5 @@
-// Level avx512vnni: AVX-512 F, BW, DQ, VL and VNNI. Compiled for these; kernels_of() selects it only on CPUs
-// that have them all.
+// The kernels of level avx512vnni. This file is compiled for AVX-512 F, BW, DQ, VL and VNNI; kernels_of() selects its
+// kernels only on CPUs that have them all.
 #include <immintrin.h>
 
 #include "kernels/fast/kernels_body.hpp"

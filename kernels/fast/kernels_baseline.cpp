@@ -1,4 +1,4 @@
-// Level baseline: SSE2, which every x86-64 CPU has, or plain arithmetic on other CPUs.
+// The kernels of level baseline: SSE2, which every x86-64 CPU has, or plain arithmetic on other CPUs.
 #include <cmath>
 
 #include "kernels/fast/kernels_body.hpp"

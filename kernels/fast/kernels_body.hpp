@@ -1,5 +1,5 @@
-// The kernels, written once over a level's vector type. Each level's file includes this header. Everything
-// here is in an unnamed namespace and has internal linkage (kernels.hpp says why).
+// The fast kernels, written once over the vector type of a level of instructions. Each level's file includes this
+// header. Everything in it is in an unnamed namespace and has internal linkage (kernels.hpp says why).
 //
 // Isa is a Vectors<lanes> that also provides: kBytes, whether it has dot_bytes; kAccumulators, the vectors that
 // fit into its registers; dot_words and dot_bytes; widen_bytes and widen_words (kLanes elements to lanes); round
@@ -18,16 +18,17 @@
 namespace millrace::kernels::fast {
 namespace {
 
-/// Where results of one tile go.
+/// Where the results of one tile are written.
 struct Destination {
   std::uint8_t* out;
-  const std::int32_t* offsets;  // of the tile's first result
+  const std::int32_t* offsets;  // one for each result, from the tile's first
   std::uint32_t results;
-  std::uint32_t pool;  // accumulators a result
+  std::uint32_t pool;  // accumulators for each result
   std::uint32_t channels;
 };
 
-/// `accs` holds [result * pool][stride] vectors; this block's vectors come first.
+/// Writes the results of one block of channels. `accs` holds [result * pool][stride] vectors and begins with the
+/// block's own vectors.
 template <class Isa, class Finisher>
 inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride,
                         const Destination& to) {
@@ -71,7 +72,7 @@ template <class Isa>
   }
 }
 
-/// One word of the input in every lane.
+/// Returns a vector that has one word of the input in every lane.
 template <class Isa>
 inline typename Isa::Vector broadcast_word(const std::uint8_t* from) {
   return load<std::int32_t>(from) - typename Isa::Vector{};
@@ -147,15 +148,15 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
                   {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
 }
 
-// Computes all positions in tiles of P. The last tile overlaps the one before it and recomputes some positions,
-// because that is faster than narrow tiles.
+// Computes all positions in tiles of P. The last tile overlaps the previous one and recomputes some positions, which is
+// faster than narrow tiles.
 template <class Isa, bool kWords, std::uint32_t P, std::uint32_t Q, std::uint32_t U = 1>
 void dense_tiles(const DenseArgs& a, std::uint32_t block) {
   for (std::uint32_t pixel = 0; pixel < a.pixels; pixel += P)
     dense_tile<Isa, kWords, P, Q, U>(a, block, smaller(pixel, a.pixels - P));
 }
 
-// Computes all positions for Q blocks of channels, whose weights stay in the nearest cache.
+// Computes all positions for Q blocks of channels. The weights of these blocks stay in the nearest cache.
 template <class Isa, bool kWords, std::uint32_t Q>
 void dense_blocks(const DenseArgs& a, std::uint32_t block) {
   if constexpr (Q * 8 <= Isa::kAccumulators)
@@ -172,7 +173,7 @@ void dense_form(const DenseArgs& a) {
   std::uint32_t block = 0;
   while (block < blocks) {
     const std::uint32_t left = blocks - block;
-    // With few positions, wide tiles keep the multiplier busy. With many, tiles are as wide as the registers
+    // With few positions, wide tiles keep the multiplier busy. With many positions, tiles are as wide as the registers
     // allow.
     if (a.pixels < 4 && a.pool == 1 && left >= 8) {
       dense_blocks<Isa, kWords, 8>(a, block);
@@ -216,7 +217,7 @@ void depthwise_tile(const DepthwiseArgs& a, std::uint32_t block, std::size_t wei
     MILLRACE_UNROLL
     for (std::uint32_t p = 0; p < P; ++p) {
       const std::uint8_t* from = in + a.tap_offsets[t] + a.pixel_offsets[pixel + p];
-      // The high words of `w` are zero, so the sum of two products is the product of the low words.
+      // The high words of `w` are zero, so the sum of two products is just the product of the low words.
       acc[p] = Isa::dot_words(acc[p], kWords ? Isa::widen_words(from) : Isa::widen_bytes(from), w);
     }
   }
@@ -246,8 +247,8 @@ void depthwise(const DepthwiseArgs& a) {
   }
 }
 
-// Loops that compilers vectorise well for each level. Arguments are copied to locals, because the compiler
-// must assume that a written byte can alias anything.
+// Compilers vectorise the loops below well for each level. Arguments are copied to local variables, because the
+// compiler must assume that a written byte can alias anything.
 
 template <class Element>
 void max_pool_of(const PoolArgs& args) {
@@ -314,7 +315,8 @@ inline void stage(const StageArgs& a) {
   return a.in_signed ? stage_as<std::int8_t, std::uint16_t>(a) : stage_as<std::uint8_t, std::uint16_t>(a);
 }
 
-// Compilers turn the stores into shuffles if the number of planes is a constant.
+// The number of planes is a template parameter, because compilers turn the stores into shuffles only if it is a
+// constant.
 template <std::size_t kPlanes>
 void interleave_planes(const InterleaveArgs& args) {
   const InterleaveArgs a = args;
@@ -342,7 +344,7 @@ template <class Isa>
 void quantise(const QuantiseArgs& a) {
   using Floats = typename Isa::Floats;
   constexpr std::size_t kLanes = Isa::kLanes;
-  // The bounds are whole numbers, so it is the same to clamp before rounding.
+  // The bounds are whole numbers, so clamping before rounding gives the same result.
   const Floats least = Floats{} + static_cast<float>(a.lowest - a.zero_point);
   const Floats most = Floats{} + static_cast<float>(a.highest - a.zero_point);
   for (std::size_t i = 0; i < a.elements; i += kLanes) {
@@ -354,13 +356,13 @@ void quantise(const QuantiseArgs& a) {
       std::memcpy(&x, a.in + i, valid * sizeof(float));
     }
     const Floats steps = x / a.scale;
-    const Floats number = steps == steps ? steps : Floats{};  // NaN gives the zero point
+    const Floats number = steps == steps ? steps : Floats{};  // NaN becomes the zero point
     Isa::put(Isa::round(smaller(larger(number, least), most)) + a.zero_point, a.out_bytes,
              a.out + i * a.out_bytes, static_cast<std::uint32_t>(valid));
   }
 }
 
-/// The table of a level.
+/// Makes the table of a level's kernels.
 template <class Isa>
 constexpr Kernels kernels_with() {
   return {Isa::kLanes, Isa::kBytes, dense<Isa>, depthwise<Isa>, max_pool, stage, interleave, quantise<Isa>};

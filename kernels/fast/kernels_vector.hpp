@@ -1,7 +1,7 @@
-// Vectors of 32-bit lanes, and the finishers: how a vector of accumulators becomes elements, for each
-// Finish::Mode. Written once over Isa (kernels_body.hpp), with the compilers' vector extension: operators work
-// lane by lane, and a comparison gives -1 in each lane where it holds. Integers wrap, because the level files are
-// compiled with -fwrapv.
+// Vectors of 32-bit lanes, and the finishers, which turn a vector of accumulators into elements for each Finish::Mode.
+// They are written once over Isa (kernels_body.hpp) with the compilers' vector extension. Operators work lane by lane,
+// and a comparison gives -1 in each lane where it holds. Integers wrap, because the level files are compiled with
+// -fwrapv.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 template <class Element, std::uint32_t kLanes>
 using VectorOf [[gnu::vector_size(kLanes * sizeof(Element))]] = Element;
 
-/// The vectors of a level.
+/// The vector types of a level of instructions.
 template <std::uint32_t kCount>
 struct Vectors {
   static constexpr std::uint32_t kLanes = kCount;
@@ -22,7 +22,7 @@ struct Vectors {
   using Floats = VectorOf<float, kCount>;
 };
 
-/// A vector of any type from memory of any alignment.
+/// Loads a vector of any type from memory of any alignment.
 template <class V>
 inline V load(const void* from) {
   V v;
@@ -46,7 +46,7 @@ inline void put_as(VectorOf<Element, kLanes> v, std::uint8_t* out, std::uint32_t
     std::memcpy(out, &v, sizeof v);
     return;
   }
-  // The compiler makes one move of each piece, because its size is a constant.
+  // The compiler makes one move instruction of each piece, because each piece has a constant size.
   const auto* from = reinterpret_cast<const std::uint8_t*>(&v);
   const std::size_t left = valid * sizeof(Element);
   const auto put_piece = [&](auto piece) {

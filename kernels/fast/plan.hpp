@@ -1,4 +1,4 @@
-// How a program becomes steps. Executor's constructor uses this.
+// Turns a program into the steps of an executor. Executor's constructor uses this header.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,17 @@
 
 namespace millrace::kernels::fast {
 
-/// The kernels of `level` if this CPU can run them, otherwise the baseline kernels.
+/// Returns the kernels of `level` if this CPU can run them, otherwise the baseline kernels.
 const Kernels& kernels_of(SimdLevel level);
 
-/// The value of a channel in a vector with one entry for all channels, or one for each.
+/// Returns the value of a channel from a vector with one entry for all channels, or one for each.
 template <class T>
 T entry(const std::vector<T>& values, std::size_t channel) {
   return values[values.size() == 1 ? 0 : channel];
 }
 
-/// Zeroed memory, aligned to cache lines, with at least kFormSlackBytes behind each piece. It lives as long as its
-/// executor.
+/// Zeroed memory, aligned to cache lines, with at least kFormSlackBytes after each allocation. An arena lives as long
+/// as its executor.
 class Arena {
  public:
   template <class T>
@@ -40,23 +40,22 @@ class Arena {
   std::vector<std::vector<Line>> pieces_;
 };
 
-/// How a tensor is stored while a convolution reads it: see "Forms" in kernels.hpp.
+/// How a tensor is stored while a convolution reads it. "Forms" in kernels.hpp describes the two kinds.
 struct Form {
   bool words = false;
   std::int32_t offset = 0;
   std::uint32_t height = 0, width = 0, channels = 0;  // of the tensor, without padding
   std::size_t pixel_bytes = 0, pitch_bytes = 0, bytes = 0;
-  std::size_t origin_bytes = 0;  // offset of the first element inside the padding
+  std::size_t origin_bytes = 0;  // offset from the buffer's begin to the first element inside the padding
   std::int32_t fill = 0;         // the padding's value, offset included
 
   std::size_t element_bytes() const { return words ? 2 : 1; }
-  /// Whether the tensor's natural storage already has this form.
+  /// Whether a tensor's plain storage already has this form.
   bool is_natural(ElementType type) const;
 };
 
-/// The form that a window over `tensor` needs: bytes if `bytes` allows them and the elements fit, otherwise
-/// words. Returns nothing if elements have more than 16 bits, or if the padding would be far larger than the
-/// tensor.
+/// Returns the form that a window over `tensor` needs: bytes if `bytes` allows them and the elements fit, otherwise
+/// words. Returns nothing if elements have more than 16 bits, or if the padding would be far larger than the tensor.
 std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool bytes);
 
 /// Allocates a buffer for the form and fills its padding.
@@ -66,62 +65,63 @@ struct AccumulatorRange {
   std::int64_t lowest = 0, highest = 0;
 };
 
-/// A float32 scale that gives the same results as a table of thresholds:
+/// A float32 scale and bias that give the same results as a table of thresholds:
 ///   count = round_half_even(clamp(float32(acc) * scale + bias, least, most)) + add
 ///
-/// The usual requantisation of a quantised net is clamp(round_half_even(float32(acc) * scale) + zero point). A
-/// program holds it as a table of thresholds if no integer multiply-shift equals it. A few vector instructions
-/// compute the float32 form.
+/// The usual requantisation of a quantised net is clamp(round_half_even(float32(acc) * scale) + zero point). If no
+/// integer multiply-shift equals it, a program stores it as a table of thresholds. A few vector instructions compute
+/// the float32 form.
 struct LinearFit {
   float scale = 0, bias = 0, least = 0, most = 0;
   std::int32_t add = 0;
   std::int32_t count(std::int32_t acc) const;
 };
 
-/// `thresholds` ascend; an accumulator reaches those that are at most its value. Returns a fit (with bias 0)
-/// whose count(acc) is the number of thresholds reached, for every acc of `range`, or nothing if none was found.
-/// `lowest` is the output for a count of 0.
+/// Finds a fit (with bias 0) whose count(acc) is the number of thresholds that are at most acc, for every acc of
+/// `range`. Returns nothing if none was found. `thresholds` ascend. `lowest` is the output for a count of 0.
 std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
                                      std::int32_t lowest);
 
-/// As above, but the number of thresholds reached is count(acc) or count(acc) + 1. `add` is 0.
+/// Finds a fit like fit_exactly(), except that the number of thresholds reached may be count(acc) or count(acc) + 1.
+/// The fit's `add` is 0.
 std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds, AccumulatorRange range);
 
-/// The finish of channels [first, first + ranges.size()) for accumulators within `ranges`, one per channel.
+/// Returns the finish of channels [first, first + ranges.size()) for accumulators within `ranges`, one range per
+/// channel.
 Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first,
                    const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes);
 
-/// Whether make_finish's tables would have a size in proportion to the program.
+/// Returns whether the tables of make_finish() would have a size in proportion to the program's.
 bool can_finish(const Requantise* requantise, std::uint32_t channels);
 
-/// One unit of a frame's work. Its destination is fixed. It looks its sources up in `values` (by tensor), because
+/// One step of a frame's computation. Its destination is fixed. It finds its sources in `values` (by tensor), because
 /// the caller passes other input buffers for each frame. A step never throws and never allocates.
 using Step = std::function<void(const std::byte* const* values)>;
 
-/// What all planning functions read, and the arena they allocate from.
+/// What every planning function reads, and the arena in which it allocates.
 struct Planning {
   const Program& program;
   const Kernels& kernels;
   Arena& arena;
 };
 
-/// Where a step's result goes: to natural storage, or to the form that its only reader needs.
+/// Where a step writes its result: to plain storage, or to the form that the result's only reader needs.
 struct Target {
   std::uint8_t* memory = nullptr;
-  const Form* form = nullptr;  // null: natural
+  const Form* form = nullptr;  // null for plain storage
 };
 
-/// How a convolution or a sum over windows is computed.
+/// The kernels that compute a convolution or a sum over windows.
 enum class Method : std::uint8_t { kDense, kDepthwise, kPlain };
 Method method_of(const Planning& planning, const Block& block);
 
 /// Plans a convolution or sum over windows of method kDense or kDepthwise, followed by `pool` if it is fused.
-/// `source` is the form buffer that the input's producer writes. If `source` is null, the step copies the
-/// natural tensor into the form itself.
+/// `source` is the form buffer that the input's producer writes. If `source` is null, the step itself copies
+/// the input from plain storage into the form.
 Step plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool, const Form& form,
                    std::uint8_t* source, const Tensor& result, const Target& destination);
 
-/// Plans any block. Its inputs and output are stored as Tensor says, without padding or reordering.
+/// Plans any block. The block's inputs and output are stored as Tensor says, without padding or reordering.
 Step plan_plain(const Planning& planning, const Block& block, std::byte* destination);
 
 }  // namespace millrace::kernels::fast

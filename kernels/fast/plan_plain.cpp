@@ -1,6 +1,6 @@
-// Blocks that read and write natural storage: element by element, moves of memory, and plain loops for blocks
-// that no kernel computes. Sums of out-of-range input bytes may wrap, so the file is compiled with -fwrapv; valid
-// inputs never overflow.
+// Plans the blocks that read and write plain storage: functions of single elements, moves of memory, and plain loops
+// for blocks that no kernel computes. Sums of out-of-range input bytes may wrap, so the file is compiled with -fwrapv;
+// valid inputs never overflow.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -37,7 +37,7 @@ void with_storage(ElementType type, Use use) {
   }
 }
 
-/// Reads one element of any type, for the plain loops.
+/// Reads one element of any type for the plain loops.
 std::int64_t load_any(ElementType type, const std::byte* from, std::size_t index) {
   std::int64_t value = 0;
   with_storage(type, [&](auto storage) { value = load_as<decltype(storage)>(from, index); });
@@ -46,7 +46,7 @@ std::int64_t load_any(ElementType type, const std::byte* from, std::size_t index
 
 void store_any(ElementType type, std::byte* to, std::size_t index, std::int64_t value) {
   const std::size_t width = type.storage_bytes();
-  std::memcpy(to + index * width, &value, width);  // little-endian: the low bytes
+  std::memcpy(to + index * width, &value, width);  // the low bytes, because storage is little-endian
 }
 
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
@@ -63,9 +63,9 @@ std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t chann
   return r.lowest + (std::upper_bound(first, first + steps, acc) - first);
 }
 
-using Values = const std::byte* const*;  // natural storage by tensor
+using Values = const std::byte* const*;  // the plain storage of each tensor
 
-/// The tensors of a block, for its step.
+/// The tensors that a block's step reads and writes.
 struct Plain {
   Plain(const Planning& planning, const Block& block, std::byte* destination)
       : in(planning.program.tensors[block.inputs[0]]),
@@ -84,7 +84,8 @@ struct Plain {
   std::byte* out;
 };
 
-// Convolutions and sums that no kernel computes: elements above 16 bits, or extreme padding.
+// The functions below compute convolutions and sums that no kernel computes: with elements above 16 bits, or extreme
+// padding.
 template <class Visit>
 void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) {
   std::size_t tap = 0;
@@ -172,8 +173,8 @@ std::size_t low_bits(ElementType type) {
   return (std::size_t{1} << type.bits) - 1;
 }
 
-/// A step that looks results up: function(value, channel) for every byte that can store an element. There is one
-/// table per channel, or one for all. No input byte can index outside it.
+/// Plans a step that looks results up in tables of function(value, channel), which cover every byte that can store an
+/// element. One table serves all channels, or each channel has its own. No input byte can index outside its table.
 template <class Function>
 Step plan_table(Plain p, std::size_t channels, Function function) {
   std::vector<std::int32_t> table;
@@ -277,12 +278,12 @@ Step plan(const Planning& planning, Plain p, const Concat&) {
   };
 }
 
-/// For each element of a permutation's output, the input element that it is.
+/// Returns the index of the input element that each element of a permutation's output is copied from.
 std::vector<std::uint32_t> sources_of(const Permute& op, std::size_t elements) {
   const std::size_t axes = op.perm.size();
-  std::vector<std::size_t> stride(axes, 1);  // of the input's axes
+  std::vector<std::size_t> stride(axes, 1);  // of the axes of the input
   for (std::size_t axis = axes; axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
-  std::vector<std::uint32_t> from(elements), at(axes, 0);  // `at`: the position along the output's axes
+  std::vector<std::uint32_t> from(elements), at(axes, 0);  // `at`: position along the axes of the output
   std::size_t source = 0;
   for (auto& one : from) {
     one = static_cast<std::uint32_t>(source);
@@ -306,7 +307,7 @@ Step plan(const Planning& planning, Plain p, const Permute& op) {
     return [p = std::move(p), width](Values values) {
       std::memcpy(p.out, values[p.sources[0]], p.elements * width);
     };
-  // The kernels have code for an image of bytes that changes from planes to pixels.
+  // Converting a picture of bytes from planes to pixels has its own kernel.
   for (std::uint32_t planes = 2; width == 1 && planes <= 4; ++planes) {
     const std::size_t size = p.elements / planes;
     bool interleaves = size * planes == p.elements;
@@ -336,7 +337,7 @@ Step plan(const Planning& planning, Plain p, const Quantise& op) {
   args.highest = static_cast<std::int32_t>(p.result.type.highest());
   args.out_bytes = static_cast<std::uint8_t>(p.result.type.storage_bytes());
   return [p = std::move(p), args, scale = op.scale, &kernels = planning.kernels](Values values) {
-    QuantiseArgs part = args;  // all elements, or one if there are several scales
+    QuantiseArgs part = args;  // all elements at once, or one element if there are several scales
     for (std::size_t i = 0; i < p.elements; i += part.elements) {
       part.in = reinterpret_cast<const float*>(values[p.sources[0]] + i * sizeof(float));
       part.out = args.out + i * args.out_bytes;
@@ -361,7 +362,7 @@ Step plan(const Planning&, Plain p, const Dequantise& op) {
   };
 }
 
-// Adds in the reference's order, so that the sums round alike.
+// Adds in the same order as kernels/reference, so that the sums round alike.
 Step plan(const Planning&, Plain p, const Softmax&) {
   return [p = std::move(p)](Values values) {
     const std::byte* from = values[p.sources[0]];

@@ -7,13 +7,13 @@
 namespace millrace::kernels::fast {
 namespace {
 
-// One input element of a window: its offset from the window's first tap, and the weight that multiplies it.
+// One input element of a window: the element's offset from the window's first tap, and the weight that multiplies it.
 struct Tap {
   std::size_t offset_bytes = 0;
-  std::size_t weight = 0;  // index within an output channel's weights
+  std::size_t weight = 0;  // index in the weights of an output channel
 };
 
-// Up to four bytes or two 16-bit elements that the instructions reduce in one step.
+// A group of up to four bytes or two 16-bit elements, which the instructions reduce in one step.
 struct Word {
   std::size_t offset_bytes = 0;
   std::uint32_t count = 0;
@@ -35,7 +35,7 @@ std::vector<Tap> taps_of(const Window& w, const Form& form, std::size_t first_ch
 }
 
 // Groups taps that are neighbours in memory into words: along a kernel row, and across rows if the window is
-// as wide as the tensor. A word may extend past its last element; the weights there are zero.
+// as wide as the tensor. A word may extend past the last element needed; the weights there are zero.
 std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_bytes) {
   const std::uint32_t most = element_bytes == 1 ? 4 : 2;
   std::vector<Word> words;
@@ -48,8 +48,8 @@ std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_byt
   return words;
 }
 
-// Lists output positions in the order of computation: row by row or, with a fused pooling, one pooling window
-// after the other.
+// Returns the offsets of the output positions in the order of computation: row by row or, with a fused pooling, one
+// pooling window after the other.
 std::int32_t* pixel_offsets(Arena& arena, const Window& w, const Form& form, std::uint32_t out_h,
                             std::uint32_t out_w, const MaxPool* pool) {
   const std::uint32_t group_h = pool != nullptr ? pool->window.kernel_h : 1,
@@ -97,7 +97,8 @@ AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t c
   return range;
 }
 
-// The bias minus the amount that the form's offset adds to the sum. It wraps at 32 bits, as the sum does.
+// Returns a channel's bias minus the amount that the form's offset adds to the sum. The result wraps at 32 bits, as the
+// sum does.
 std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channel) {
   const std::size_t taps = c.weights.size() / c.out_channels;
   std::uint32_t bias = c.bias.empty() ? 0 : static_cast<std::uint32_t>(c.bias[channel]);
@@ -106,7 +107,8 @@ std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channe
   return static_cast<std::int32_t>(bias);
 }
 
-// Copies the source into its form if its producer did not, then runs the kernels.
+// Computes a convolution or a sum over windows. If the producer of the input did not write it in its form, the step
+// first copies it into the form.
 struct WindowedStep {
   void operator()(const std::byte* const* values) {
     const auto* natural = reinterpret_cast<const std::uint8_t*>(values[source]);
@@ -129,8 +131,8 @@ struct WindowedStep {
   bool staging = false;
   bool reads_natural = false;
   StageArgs stage;
-  std::vector<DenseArgs> dense;          // one per group
-  std::vector<DepthwiseArgs> depthwise;  // one, or none
+  std::vector<DenseArgs> dense;          // one for each group
+  std::vector<DepthwiseArgs> depthwise;  // one element, or none
 };
 
 void plan_stage(WindowedStep& step, const Tensor& in, const Form& form, std::uint8_t* buffer) {
@@ -153,7 +155,7 @@ struct Shapes {
   Target target;
 };
 
-// Sets what belongs to `count` output channels from `first` on: bias, finish and destination.
+// Sets the bias, finish and destination of `count` output channels from `first` on.
 template <class Args>
 void set_channels(const Planning& planning, const Convolution& c, std::uint32_t first, std::uint32_t count,
                   const Shapes& s, Args& args) {
@@ -233,7 +235,7 @@ void plan_dense(const Planning& planning, const Convolution& c, const Shapes& s,
   }
 }
 
-// A sum over windows is a depthwise convolution whose weights are 1.
+// Returns a sum over windows as a depthwise convolution whose weights are 1.
 Convolution as_convolution(const SumPool& pool, std::uint32_t channels) {
   Convolution c;
   c.window = pool.window;
@@ -273,14 +275,14 @@ void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes
 Method method_of(const Planning& planning, const Block& block) {
   const Tensor& in = planning.program.tensors[block.inputs[0]];
   const Tensor& out = planning.program.tensors[block.outputs[0]];
-  // Positions are counted in 32 bits, and the offsets of their results are signed 32-bit numbers.
+  // Positions are counted in 32 bits, and the results' offsets are signed 32-bit numbers.
   if (out.elements() * 4 > 0x7fffffff) return Method::kPlain;
   if (const auto* c = std::get_if<Convolution>(&block.operation)) {
     const bool fits = can_finish(c->requantise ? &*c->requantise : nullptr, c->out_channels);
     if (!fits || !form_for(in, c->window, false)) return Method::kPlain;
     if (c->groups > 1 && c->groups == c->out_channels && c->groups == in.shape[2]) return Method::kDepthwise;
-    // Each group's weights are padded to whole vectors. With very many small groups the padding would cost
-    // too much memory.
+    // Each group's weights are padded to whole vectors. With a great many small groups, the padding would take too much
+    // memory.
     return c->groups > 64 && c->weights.size() > (std::size_t{1} << 20U) && c->out_channels / c->groups < 4
                ? Method::kPlain
                : Method::kDense;
@@ -305,7 +307,7 @@ Step plan_windowed(const Planning& planning, const Block& block, const MaxPool* 
                                   block.inputs[0]) != planning.program.inputs.end();
   std::uint8_t* buffer = source;
   if (source == nullptr && form.is_natural(in.type) &&
-      !is_input) {  // a caller's memory has no slack behind it
+      !is_input) {  // a caller's memory has no spare bytes after it
     step.reads_natural = true;
   } else if (source == nullptr) {
     buffer = make_buffer(planning.arena, form);

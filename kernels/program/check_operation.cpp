@@ -1,4 +1,4 @@
-// Shapes, types, constants and ranges, block by block. A program that passes computes nothing that overflows.
+// Checks the shapes, types, constants and ranges of each block. A program that passes computes nothing that overflows.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@ using Wide = __int128;
 
 constexpr std::uint32_t kLargestWindowField = 65535;
 
-// Whether `value` is one of this integer type. A bipolar tensor may not hold 0.
+// Returns whether `value` is a value of this integer type. A bipolar tensor may not hold 0.
 bool holds(ElementType type, std::int64_t value) {
   if (type.kind == ElementType::Kind::kBipolar) return value == 1 || value == -1;
   return value >= type.lowest() && value <= type.highest();
@@ -38,8 +38,6 @@ void check_same(bool same, const Tensor& a, const Tensor& b, const char* what) {
 void check_same_shape(const Tensor& a, const Tensor& b) {
   check_same(a.shape == b.shape, a, b, "the same shape");
 }
-
-// Windows.
 
 bool has_padding(const Window& w) {
   return w.pad_top != 0 || w.pad_left != 0 || w.pad_bottom != 0 || w.pad_right != 0;
@@ -66,14 +64,14 @@ void check_padding_value(const Window& w, const Tensor& in) {
           " is not a value of the input's type ", to_string(in.type));
 }
 
-// The window of a pooling, which keeps the channels.
+// Checks the window of a pooling, which keeps the number of channels.
 void check_pooling(const Window& w, const Tensor& in, const Tensor& out) {
   check_integer(in);
   check_window(w, in, out);
   check_same(in.shape.back() == out.shape.back(), in, out, "the same number of channels");
 }
 
-// Whether every window along one axis has a tap inside the input. The maximum over no elements has no value.
+// Returns whether every window along one axis has a tap inside the input. The maximum over no elements has no value.
 bool every_window_sees_input(std::uint32_t extent, std::uint32_t pad, std::uint32_t kernel,
                              std::uint32_t dilation, std::uint32_t stride, std::uint32_t positions) {
   const std::int64_t last_tap = std::int64_t{kernel - 1} * dilation;
@@ -87,10 +85,7 @@ bool every_window_sees_input(std::uint32_t extent, std::uint32_t pad, std::uint3
   return true;
 }
 
-// Accumulators and step functions.
-
-// The sum of the positive extremes and that of the negative ones. Partial sums in any order stay between
-// them.
+// The sum of all positive extremes and the sum of all negative extremes. Partial sums in any order stay between both.
 struct Extremes {
   Wide lowest = 0;
   Wide highest = 0;
@@ -112,7 +107,7 @@ void check_accumulator_fits(ElementType type, const Extremes& sums, const std::s
        static_cast<std::int64_t>(std::min<Wide>(sums.highest, INT64_MAX)));
 }
 
-// Checks that the accumulator holds every partial sum, in any order, for elements of the type `input`.
+// Checks that the accumulator holds every partial sum, in any order, for input elements of type `input`.
 void check_accumulator(const Convolution& c, ElementType input) {
   check_accumulator_type(c.accumulator);
   const std::size_t taps = c.weights.size() / c.out_channels;
@@ -120,7 +115,7 @@ void check_accumulator(const Convolution& c, ElementType input) {
   for (std::size_t o = 0; o < c.out_channels; ++o) {
     Extremes sums;
     if (!c.bias.empty()) sums.add(c.bias[o], c.bias[o]);
-    // All weights of one sign reach their extreme products at the same input value.
+    // All weights of the same sign reach their extreme products at the same input value.
     std::int64_t positive = 0, negative = 0;
     const std::int16_t* const weights = c.weights.data() + o * taps;
     for (std::size_t i = 0; i < taps; ++i) {
@@ -156,8 +151,8 @@ void check_multiply_shift(const Requantise& r, ElementType range, std::uint32_t 
     require(multiplier >= 0, "requantise.multiplier[", c,
             "] is negative; the step function must not decrease");
     require(entry(r.shift, c) <= 62, "requantise.shift[", c, "] is above 62");
-    // The product has at most 63 bits and fits. The sum may overflow, and so may the rounding that is added
-    // to the sum and the zero point that is added to the result.
+    // The product has at most 63 bits and fits. Three later values may overflow: the sum with the offset, the sum with
+    // the rounding constant, and the result plus the zero point.
     const Wide spare = half_even ? Wide{1} << 32 : 0;
     const Wide half = half_even && entry(r.shift, c) > 0 ? Wide{1} << (entry(r.shift, c) - 1) : 0;
     require(multiplier * range.lowest() + offset >= INT64_MIN + spare &&
@@ -186,14 +181,14 @@ void check_thresholds(const Requantise& r, const Tensor& out, std::uint32_t chan
             "] differs from the next, which gives 0 in a bipolar tensor");
 }
 
-// Checks that lowest .. highest is a range of values of the output's type.
+// Checks that `lowest` and `highest` are values of the output's type, in this order.
 void check_clamp(const char* field, std::int32_t lowest, std::int32_t highest, const Tensor& out) {
   require(lowest <= highest, field, "lowest is above ", field, "highest");
   require(holds(out.type, lowest) && holds(out.type, highest), field, "lowest .. highest (", lowest, " .. ",
           highest, ") leaves the range of ", to_string(out.type));
 }
 
-// Checks a step function that a block with the output `out` applies to accumulators of the type `range`.
+// Checks the step function that a block with the output `out` applies to accumulators of type `range`.
 void check_requantise(const Requantise& r, ElementType range, const Tensor& out) {
   require(out.type.is_integer(), "output '", out.name, "' must be an integer tensor");
   check_clamp("requantise.", r.lowest, r.highest, out);
@@ -213,8 +208,6 @@ void check_requantise(const Requantise& r, ElementType range, const Tensor& out)
   }
   fail("requantise.form is unknown");
 }
-
-// The operations.
 
 void check(const Convolution& c, const Tensor& in, const Tensor& out) {
   check_integer(in);
@@ -310,7 +303,7 @@ void check_add(const Add& add, const Tensor& a, const Tensor& b, const Tensor& o
   };
   const std::pair<Wide, Wide> from_a = extremes(add.multiplier_a, a.type);
   const std::pair<Wide, Wide> from_b = extremes(add.multiplier_b, b.type);
-  // Also check the sum without the offset, so that an implementation may add the terms in any order.
+  // Also check the sum without the offset, so that implementations may add the terms in any order.
   for (const Wide offset : {Wide{0}, Wide{add.offset}})
     require(from_a.first + from_b.first + offset >= INT64_MIN &&
                 from_a.second + from_b.second + offset <= INT64_MAX,

@@ -1,4 +1,4 @@
-// The parts of validate(). A check that fails throws a Finding, and validate() turns it into its message.
+// The checks that validate() consists of. A failed check throws a Finding, which validate() turns into its message.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Finding {
   std::string text;
 };
 
-/// Throws a Finding whose text is all `parts`, texts and numbers, one after the other.
+/// Throws a Finding whose text consists of all `parts` (texts and numbers) in order.
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   Finding finding;
@@ -27,7 +27,7 @@ template <class... Parts>
   throw finding;
 }
 
-/// Fails with `parts` unless `condition` holds.
+/// Throws a Finding with the text `parts` unless `condition` holds.
 template <class... Parts>
 void require(bool condition, const Parts&... parts) {
   if (!condition) fail(parts...);
@@ -35,8 +35,8 @@ void require(bool condition, const Parts&... parts) {
 
 bool is_legal(ElementType type);
 
-/// Checks the shapes, types and constants of one block, and that nothing it computes can overflow. Its tensor
-/// indices must already be checked.
+/// Checks the shapes, types and constants of one block, and that nothing the block computes can overflow. The block's
+/// tensor indices must already be checked.
 void check_operation(const Program& program, const Block& block);
 
 }  // namespace millrace::kernels::checks

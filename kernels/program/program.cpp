@@ -15,7 +15,7 @@ namespace {
 std::uint32_t windowed(std::uint32_t extent, std::uint32_t pad_before, std::uint32_t pad_after,
                        std::uint32_t kernel, std::uint32_t dilation, std::uint32_t stride) {
   if (kernel == 0 || dilation == 0 || stride == 0) return 0;
-  // The largest span is (2^32 - 2)(2^32 - 1) + 1, which 64 bits hold.
+  // The largest span is (2^32 - 2)(2^32 - 1) + 1, which fits into 64 bits.
   const std::uint64_t span = (std::uint64_t{kernel} - 1) * dilation + 1;
   const std::uint64_t padded = std::uint64_t{extent} + pad_before + pad_after;
   if (padded < span) return 0;
@@ -124,7 +124,7 @@ Program extract(const Program& program, const std::vector<std::uint32_t>& blocks
     }
   }
 
-  // Blocks keep the whole program's tensor indices here and are renumbered at the end.
+  // Until the end of this function, the blocks of `part` have the whole program's tensor indices.
   Program part;
   part.name = std::move(name);
   std::set<TensorIndex> used;
@@ -156,8 +156,6 @@ Program extract(const Program& program, const std::vector<std::uint32_t>& blocks
   }
   return part;
 }
-
-// Parameters.
 
 namespace {
 
@@ -220,11 +218,9 @@ const char* to_string(Placement placement) {
   return "?";
 }
 
-// Packing.
-
 namespace {
 
-// Elements that fill their storage travel as they are. Others, such as 17 to 24 bits in four bytes, are
+// Elements that fill their storage are copied to a link unchanged. Others, such as 17 to 24 bits in four bytes, are
 // packed.
 bool is_plain_copy(ElementType type) {
   return type.bits == type.storage_bytes() * 8U;
@@ -254,7 +250,7 @@ std::uint32_t widen(ElementType type, std::uint32_t field) {
 }  // namespace
 
 std::uint64_t packed_bytes(ElementType type, std::uint64_t elements) {
-  // elements * bits / 8, rounded up, computed without a product that could overflow.
+  // Computes elements * bits / 8, rounded up, without a product that could overflow.
   return elements / 8 * type.bits + (elements % 8 * type.bits + 7) / 8;
 }
 

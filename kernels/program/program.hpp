@@ -1,4 +1,4 @@
-// The executable form of a model or of one partition of it: integer tensors, and the blocks between them.
+// The executable form of a model or of a model's partition: integer tensors, and the blocks between them.
 //
 // kernels/reference, kernels/fast and host stages run programs, emulated cards load them, and generated
 // hardware implements them. A program is plain data and uses the standard library only. runtime/plan
@@ -32,19 +32,19 @@ struct ElementType {
 
   bool is_integer() const { return kind != Kind::kFloat32; }
   std::int64_t lowest() const;   // smallest value of an integer type; 0 for float32
-  std::int64_t highest() const;  // largest
+  std::int64_t highest() const;  // largest value
   std::size_t storage_bytes() const;
   bool operator==(const ElementType&) const = default;
 };
 
-/// "int8", "uint4", "bipolar", "float32".
+/// Returns the name of a type: "int8", "uint4", "bipolar", "float32".
 std::string to_string(ElementType type);
 
 struct Tensor {
   std::string name;  // unique in its program; the ONNX value's name where there is one
   ElementType type;
   std::vector<std::uint32_t> shape;
-  // An integer q represents the real value (q - zero_point) * scale. Reports and comparisons read this;
+  // An integer q represents the real value (q - zero_point) * scale. Reports and comparisons use scale and zero point;
   // kernels do not.
   std::vector<float> scale;  // empty, one, or one a channel
   std::int32_t zero_point = 0;
@@ -86,9 +86,9 @@ struct Requantise {
   bool operator==(const Requantise&) const = default;
 };
 
-/// A sliding window over [h, w, c]. A tap outside the input reads `pad_value`, a value of the input's type.
-/// Max pooling leaves such taps out instead, so there every window must touch the input. No field is above
-/// 65535.
+/// A window that slides over an input of shape [h, w, c]. A tap outside the input reads `pad_value`, a value of the
+/// input's type. Max pooling leaves such taps out instead, so every window of a max pooling must touch the input. No
+/// field is above 65535.
 struct Window {
   std::uint32_t kernel_h = 1, kernel_w = 1;
   std::uint32_t stride_h = 1, stride_w = 1;
@@ -98,16 +98,16 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-/// acc[y][x][o] = bias[o] + sum over ky, kx, i of in[...][g*ic + i] * weights[o][ky][kx][i]
-/// where ic = in_channels / groups and g = o / (out_channels / groups). The zero points of input and weights
-/// are already folded into weights, bias and pad_value. A fully connected layer is a Convolution whose window
-/// is its whole input. The result is `requantise(acc)`. Without a requantise the result is acc itself, and the
-/// output tensor has the accumulator's type.
+/// A convolution: acc[y][x][o] = bias[o] + sum over ky, kx, i of in[...][g*ic + i] * weights[o][ky][kx][i]
+/// where ic = in_channels / groups and g = o / (out_channels / groups). The zero points of input and weights are
+/// already folded into weights, bias and pad_value. A fully connected layer is a Convolution whose window is its whole
+/// input. The result is requantise(acc). Without a requantise the result is acc, and the output tensor has the
+/// accumulator's type.
 struct Convolution {
   Window window;
   std::uint32_t out_channels = 0;
   std::uint32_t groups = 1;
-  ElementType weight_type;             // bits 1..16; what hardware must hold
+  ElementType weight_type;             // 1..16 bits; the type that hardware must store
   SharedVector<std::int16_t> weights;  // [out_channels][kernel_h][kernel_w][in_channels / groups]
   std::vector<std::int32_t> bias;      // [out_channels], or empty for zeros
   ElementType accumulator;  // signed; holds every reachable sum (partial sums in any order included)
@@ -115,13 +115,13 @@ struct Convolution {
   bool operator==(const Convolution&) const = default;
 };
 
-/// The largest element of each window, channel by channel. Input and output have the same type.
+/// Max pooling: the largest element of each window, channel by channel. Input and output have the same type.
 struct MaxPool {
   Window window;
   bool operator==(const MaxPool&) const = default;
 };
 
-/// requantise(sum of the window's elements), channel by channel; pad_value counts like an element.
+/// Sum pooling: requantise(sum of the window's elements), channel by channel. A pad_value counts like an element.
 struct SumPool {
   Window window;
   ElementType accumulator;
@@ -129,14 +129,14 @@ struct SumPool {
   bool operator==(const SumPool&) const = default;
 };
 
-/// q = requantise(in), element by element: a change of scale, or a Relu or Clip that could not be fused.
+/// q = requantise(in), element by element. This is a change of scale, or a Relu or Clip that could not be fused.
 struct Rescale {
   Requantise requantise;
   bool operator==(const Rescale&) const = default;
 };
 
-/// q = table[in - lowest of the input's type]: any function of an element of at most 8 bits. The input may
-/// not be bipolar.
+/// q = table[in - lowest of the input's type]. This is any function of one element of at most 8 bits. The input may not
+/// be bipolar.
 struct Lookup {
   std::vector<std::int16_t> table;  // 2^bits entries, within the output's type
   bool operator==(const Lookup&) const = default;
@@ -168,9 +168,8 @@ struct Permute {
   bool operator==(const Permute&) const = default;
 };
 
-/// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point) in float32 arithmetic; NaN gives
-/// the zero point. Host only. The input is float32. If there are several scales, the last axis is the
-/// channel.
+/// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point) in float32 arithmetic; NaN gives the zero
+/// point. Host only. The input is float32. If there are several scales, the last axis is the channel.
 struct Quantise {
   std::vector<float> scale;
   std::int32_t zero_point = 0;
@@ -184,7 +183,7 @@ struct Dequantise {
   bool operator==(const Dequantise&) const = default;
 };
 
-/// exp(x - max) / sum along the last axis, float32. Host only.
+/// Softmax: exp(x - max) / sum along the last axis, in float32. Host only.
 struct Softmax {
   bool operator==(const Softmax&) const = default;
 };
@@ -194,26 +193,26 @@ using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, A
 
 using TensorIndex = std::uint32_t;
 
-/// Where a block's parameters (parameters.hpp) are stored while it runs.
+/// Where a block's parameters (parameters.hpp) are stored while the block runs.
 enum class Placement : std::uint8_t {
-  kBaked,     // in the image
+  kBaked,     // in the FPGA image
   kLoaded,    // in memories on the chip, written after programming
-  kStreamed,  // weights in the card's memory, read every frame; everything else as kLoaded
+  kStreamed,  // weights in the card's memory, read for every frame; other parameters as kLoaded
 };
 
 struct Block {
   std::string name;                // unique in its program, stable between compilations; a valid file name:
                                    // 1 to 128 of A-Z a-z 0-9 _ - . and starting with none of - .
-  std::vector<std::string> nodes;  // the ONNX nodes that it computes
+  std::vector<std::string> nodes;  // the names of the ONNX nodes that the block computes
   std::vector<TensorIndex> inputs;
   std::vector<TensorIndex> outputs;
   Operation operation;
-  Placement placement = Placement::kBaked;  // another one only where the operation has parameters
+  Placement placement = Placement::kBaked;  // must be kBaked if the operation has no parameters
   bool operator==(const Block&) const = default;
 };
 
-/// Blocks are in an order in which every tensor is produced before it is read. A tensor has one producer (a
-/// block or the program's inputs) and any number of readers.
+/// A model or partition as blocks in an order in which every tensor is produced before it is read. A tensor has one
+/// producer (a block or the program's inputs) and any number of readers.
 struct Program {
   std::string name;
   std::vector<Tensor> tensors;
@@ -223,32 +222,32 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-/// "convolution", "max_pool", …: stable names for reports and JSON.
+/// Returns an operation's name, which never changes, for reports and JSON: "convolution", "max_pool", ….
 const char* operation_name(const Operation& operation);
 
-/// True for blocks that touch float32: they run on the host only.
+/// Returns whether a block reads or writes float32. Such blocks run on the host only.
 bool is_host_only(const Program& program, const Block& block);
 
-/// The number of multiplications that this block needs for one frame; 0 if it multiplies nothing.
+/// Returns the number of multiplications that a block needs for one frame; 0 if it multiplies nothing.
 std::uint64_t multiply_accumulates(const Program& program, const Block& block);
 
-/// [out_h, out_w] of a window over [h, w]; 0 if the window does not fit.
+/// Return the height and the width of the output of a window over an input, or 0 if the window does not fit.
 std::uint32_t windowed_height(const Window& window, std::uint32_t height);
 std::uint32_t windowed_width(const Window& window, std::uint32_t width);
 
-/// The first error in a program, as one sentence that names block and field, or an empty string. Checks
-/// everything above: indices, order, shapes, types, sizes of constants, ranges, accumulators with the actual
-/// weights, and overflow of the requantisation. A tensor must have 1 to 8 axes, none of length 0, and at most
-/// 2^31 - 1 elements.
+/// Returns the first error in a program as one sentence that names block and field, or an empty string. Checks
+/// everything that this header demands: indices, order, shapes, types, sizes of constants, ranges, accumulators with
+/// the actual weights, and overflow of the requantisation. A tensor must have 1 to 8 axes, none of length 0, and at
+/// most 2^31 - 1 elements.
 ///
 /// A program that passes can run on any input bytes without further checks. Elements outside their type's
 /// range give meaningless results but do no other harm. Safe on hostile input: time and memory are bounded by
 /// the size of the program.
 std::string validate(const Program& program);
 
-/// The sub-program made of `blocks` (ascending indices into program.blocks). Its inputs are the tensors that
-/// these blocks read but do not produce, in order of first use. Its outputs are those tensors they produce
-/// that other blocks or program.outputs read, in order of production.
+/// Returns the sub-program made of `blocks` (ascending indices into program.blocks). Its inputs are the tensors that
+/// these blocks read but do not produce, in order of first use. Its outputs are the tensors that these blocks produce
+/// and that other blocks or program.outputs read, in order of production.
 Program extract(const Program& program, const std::vector<std::uint32_t>& blocks, std::string name);
 
 }  // namespace millrace::kernels

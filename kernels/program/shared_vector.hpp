@@ -1,5 +1,5 @@
-// A vector whose copies share their elements until one copy is edited. Programs hold megabytes of weights in
-// it.
+// A vector whose copies share their elements until one copy is edited. Programs store megabytes of weights in such
+// vectors.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,15 @@
 
 namespace millrace::kernels {
 
-/// Reads like a std::vector; edit() returns the vector itself. Thread safety is that of std::vector: each
-/// object may be used by one thread at a time, even if it shares elements with others.
+/// Can be read like a std::vector; edit() returns the vector itself. Thread safety is that of std::vector: one thread
+/// at a time may use an object, even if the object shares elements with others.
 template <class T>
 class SharedVector {
  public:
   using value_type = T;
 
   SharedVector() = default;
-  SharedVector(std::vector<T> values)  // NOLINT(google-explicit-constructor): is meant to be one
+  SharedVector(std::vector<T> values)  // NOLINT(google-explicit-constructor): implicit on purpose
       : values_(std::make_shared<std::vector<T>>(std::move(values))) {}
   SharedVector(std::initializer_list<T> values) : SharedVector(std::vector<T>(values)) {}
 
@@ -32,12 +32,12 @@ class SharedVector {
   auto begin() const { return get().begin(); }
   auto end() const { return get().end(); }
 
-  /// The elements, for editing, until this object is copied again. Copies them first if other objects share
-  /// them.
+  /// Returns the elements for editing. The reference is valid until this object is copied again. If other objects share
+  /// the elements, edit() copies them first.
   std::vector<T>& edit() {
-    // If only this object holds the elements, no other object can start to share them meanwhile.
+    // If only this object holds the elements, no other object can begin to share them during the edit.
     if (!values_ || values_.use_count() > 1) values_ = std::make_shared<std::vector<T>>(get());
-    std::atomic_thread_fence(std::memory_order_acquire);  // after what others did before they let it go
+    std::atomic_thread_fence(std::memory_order_acquire);  // order the edit after all reads by former owners
     return *values_;
   }
 
@@ -51,7 +51,7 @@ class SharedVector {
     return kNothing;
   }
 
-  std::shared_ptr<std::vector<T>> values_;  // null: none
+  std::shared_ptr<std::vector<T>> values_;  // null for an empty vector
 };
 
 }  // namespace millrace::kernels

@@ -1,4 +1,4 @@
-// validate(): the program's structure. check_operation.cpp checks the blocks one by one.
+// validate() checks the structure of a program. check_operation.cpp checks the blocks one by one.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -53,7 +53,7 @@ bool is_file_name(std::string_view name) {
   });
 }
 
-// Names come from outside. No name may break a line of the log or flood it.
+// Makes a message safe for the log. Names come from outside, and no name may break a line of the log or flood it.
 std::string one_line(std::string message) {
   constexpr std::size_t kLongest = 600;
   if (message.size() > kLongest) message.replace(kLongest, std::string::npos, "...");
@@ -66,7 +66,7 @@ std::string shown(std::string_view name) {
   return std::string(name.substr(0, 80)) + (name.size() > 80 ? "..." : "");
 }
 
-/// Runs `check` and puts `where` in front of the text of a Finding.
+/// Runs `check`. If it throws a Finding, puts `where` in front of the Finding's text.
 template <class Check>
 void check_inside(const std::string& where, Check check) {
   try {

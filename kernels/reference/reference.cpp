@@ -9,14 +9,14 @@
 namespace millrace::kernels::reference {
 namespace {
 
-// A tensor's elements during the computation: integers wide enough for every type, or float32.
+// A tensor's elements during the computation, either as integers wide enough for every type or as float32.
 struct Values {
   std::vector<std::int64_t> integers;
   std::vector<float> floats;
 };
 
-// Decodes one stored element. Bits beyond the type's width are dropped: valid storage has none, and other
-// storage then stays within the ranges that validate() checked.
+// Decodes one stored element. Bits beyond the type's width are dropped. Valid storage has none of them, and invalid
+// storage thereby stays within the ranges that validate() checked.
 std::int64_t interpret(ElementType type, std::uint32_t raw) {
   if (type.kind == ElementType::Kind::kBipolar) return raw == 1 ? 1 : -1;
   const std::int64_t modulus = std::int64_t{1} << type.bits;
@@ -61,8 +61,7 @@ T entry(const std::vector<T>& values, std::size_t channel) {
   return values[values.size() == 1 ? 0 : channel];
 }
 
-// Calls visit(tap, y, x) for each tap of the window at output position (oy, ox). y and x may lie outside the
-// input.
+// Calls visit(tap, y, x) for each tap of the window at output position (oy, ox). y and x may be outside the input.
 template <class Visit>
 void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) {
   std::size_t tap = 0;
@@ -77,7 +76,7 @@ void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) 
   }
 }
 
-// An input of shape [height, width, channels].
+// An input tensor of shape [height, width, channels].
 struct Image {
   const Tensor& tensor;
   const Values& values;
@@ -94,7 +93,7 @@ struct Image {
   }
 };
 
-// Fills an output of shape [height, width, channels] with element(y, x, channel).
+// Makes an output of shape [height, width, channels] from element(y, x, channel).
 template <class Element>
 Values each_element(const Tensor& out, Element element) {
   Values values;
@@ -156,7 +155,7 @@ Values apply(const Rescale& op, const Tensor&, const Values& in, const Tensor& o
   return values;
 }
 
-// The index of `value` among the 2^bits values of its type.
+// Returns the index of `value` among the 2^bits values of its type.
 std::size_t rank(ElementType type, std::int64_t value) {
   return static_cast<std::size_t>(value - type.lowest());
 }
@@ -200,7 +199,7 @@ Values apply(const Quantise& op, const Tensor&, const Values& in, const Tensor& 
       values.integers.push_back(op.zero_point);
       continue;
     }
-    // Clamp to bounds far outside every type first, so that the conversion to an integer is defined.
+    // Clamp to bounds far outside every type first. The conversion to an integer is then defined.
     const auto bounded = static_cast<std::int64_t>(std::clamp(steps, -1e9F, 1e9F));
     values.integers.push_back(std::clamp(bounded + op.zero_point, out.type.lowest(), out.type.highest()));
   }

@@ -1,4 +1,4 @@
-// The specification as code: every block of program.hpp as the plainest loops that are obviously right. It is
+// The specification as code: every block of program.hpp as the plainest loops that are obviously right. The code is
 // slow on purpose. The fast kernels, the emulated cards and the hardware must equal it byte for byte.
 #pragma once
 
@@ -13,10 +13,9 @@ namespace millrace::kernels::reference {
 
 using Buffer = std::vector<std::byte>;
 
-/// Runs one frame of a program that validate() accepts. `inputs` are in the order of program.inputs, each of
-/// exactly its tensor's storage_bytes(). The result is in the order of program.outputs. If `observe` is
-/// given, it is called with every tensor once its value is known, inputs included. Pure; may run on any
-/// thread.
+/// Runs one frame of a program that validate() accepts. `inputs` are in the order of program.inputs, each of exactly
+/// its tensor's storage_bytes(). The result is in the order of program.outputs. `observe`, if not empty, is called with
+/// every tensor, inputs included, once the tensor's value is known. The function is pure and may run on any thread.
 std::vector<Buffer> run(const Program& program, const std::vector<Buffer>& inputs,
                         const std::function<void(TensorIndex, const Buffer&)>& observe = {});
 

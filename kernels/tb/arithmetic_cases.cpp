@@ -1,4 +1,4 @@
-// Benches of the blocks that multiply, add and compare. kernels/reference computes the expected results.
+// Benches of the modules that multiply, add and compare. kernels/reference computes the expected results.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -96,7 +96,7 @@ class MatrixVector : public Case {
   Beats lines_;
 };
 
-/// Matrix times vector with weights that come as a stream and differ in every frame.
+/// Tests a matrix-vector unit whose weights come as a stream and differ in every frame.
 class StreamedMatrixVector : public Case {
  public:
   StreamedMatrixVector(const Parameters& p, Rng&)
@@ -138,7 +138,7 @@ class StreamedMatrixVector : public Case {
   ElementType weight_;
 };
 
-/// A step function on random accumulators and on the accumulators around each step.
+/// Tests a step function on random accumulators and on the accumulators around each step.
 class StepFunction : public Case {
  public:
   StepFunction(const Parameters& p, ElementType acc)
@@ -201,12 +201,12 @@ class MultiplyShift : public StepFunction {
     std::int64_t multiplier = 1, offset = 0;
     if (mbits_ > 0) {
       multiplier = rng.between(std::int64_t{1} << (mbits_ - 3), (std::int64_t{1} << (mbits_ - 1)) - 1);
-      // Odd multipliers would hardly ever produce a half, so half of the multipliers are powers of two.
+      // Random odd multipliers would hardly ever produce a half, so half of the multipliers are powers of two.
       if (ties && rng.chance(0.5)) multiplier = std::int64_t{1} << rng.between(0, mbits_ - 2);
     }
     int shift = fixed_shift;
     const int most = std::min((1 << sbits_) - 1, 62);
-    // Choose a shift with which the accumulator's range covers about twice the output's range, or any shift.
+    // Choose a shift that maps the accumulator's range to about twice the output's range, or any shift.
     if (shift < 0) {
       shift = std::clamp(static_cast<int>(acc_.bits) + std::max(mbits_ - 3, 0) - static_cast<int>(out_bits_),
                          0, most);
@@ -242,8 +242,8 @@ class MultiplyShift : public StepFunction {
     return lines;
   }
 
-  /// An accumulator at which the result steps to a value of the output's range or a half is rounded, or one
-  /// beside it.
+  /// Returns an accumulator at which the result steps to a value of the output's range or a half is rounded, or the
+  /// accumulator just before or after it.
   std::int64_t interesting(std::size_t channel, Rng& rng) const override {
     const std::size_t c = function_.multiplier.size() == 1 ? 0 : channel;
     const std::int64_t level =
@@ -270,7 +270,7 @@ class Thresholds : public StepFunction {
     for (unsigned c = 0; c < entries; ++c) {
       Values t;
       for (std::int64_t i = 0; i < steps; ++i) t.push_back(random_value(acc_, rng));
-      if (rng.chance(0.3)) t.back() = acc_.highest() + 1;  // a step that no accumulator reaches
+      if (rng.chance(0.3)) t.back() = acc_.highest() + 1;  // no accumulator reaches this step
       std::sort(t.begin(), t.end());
       function_.thresholds.insert(function_.thresholds.end(), t.begin(), t.end());
     }

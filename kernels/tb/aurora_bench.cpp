@@ -1,4 +1,4 @@
-// Bench of the Aurora adapter: a channel that goes up and down, with words in both directions.
+// Bench of the Aurora adapter. The simulated channel goes up and down, with words in both directions.
 #include <cstdio>
 
 #include "kernels/tb/bench.hpp"

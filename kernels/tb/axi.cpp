@@ -9,7 +9,7 @@ namespace millrace::kernels::tb {
 namespace {
 constexpr std::uint64_t kSlaveError = 2;
 constexpr std::uint32_t kAllBytes = 0xf;
-constexpr std::uint32_t kWindow = 0x1000;  // bytes of registers of a unit
+constexpr std::uint32_t kWindow = 0x1000;  // bytes of the registers of one unit
 constexpr std::uint32_t kNoRegister = 0xffc;
 constexpr std::uint32_t kStop = 0x1c;
 }  // namespace
@@ -44,9 +44,9 @@ void RegisterMaster::push_write(std::uint32_t address, std::uint32_t data, std::
                        }});
 }
 
-/// A write without the low byte changes no bit of a control register or of a register that takes whole words
-/// only; all bytes of an argument are written afterwards. The supervisor's stop register treats any write as
-/// a stop, so it gets none.
+/// Adds a write without the low byte. Such a write changes no bit of a control register or of a register that takes
+/// whole words only; all bytes of an argument are written afterwards. The supervisor's stop register treats any write
+/// as a stop, so it gets no such write.
 void RegisterMaster::push_decoy(std::uint32_t address) {
   if (address % kWindow == kStop || !rng_.chance(0.2)) return;
   push_write(address, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)),
@@ -94,7 +94,7 @@ void RegisterMaster::reset() {
   read_response_.reset();
 }
 
-/// An access that the bench did not ask for, to run beside one in the other direction.
+/// Returns an access that the bench did not ask for, to run during an access in the other direction.
 RegisterMaster::Access RegisterMaster::unasked(bool is_write) {
   Access access{is_write, kNoRegister, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)), 0, {}, false};
   if (is_write) {
@@ -116,7 +116,7 @@ RegisterMaster::Access RegisterMaster::unasked(bool is_write) {
     }
   }
   access.then = [this, want, address = access.address](std::uint32_t got) {
-    const auto now = arguments_.find(address);  // absent or changed if it was written meanwhile
+    const auto now = arguments_.find(address);  // absent or changed if the register was written meanwhile
     const bool may_be = address == kNoRegister ? got == 0 : now == arguments_.end() || got == now->second;
     if (got != want && !may_be)
       report_(prefix_ + "r: register " + std::to_string(address) + " reads as " + std::to_string(got));

@@ -1,8 +1,8 @@
-// The far ends of the shell's AXI ports: a register master and a memory. They add random delays and check the
-// protocol.
+// Simulates what a host and a card's memory do at the shell's AXI ports: a register master and a memory. Both add
+// random delays and check the protocol.
 //
-// In every cycle, call drive() before the model is evaluated, and sample() after combinational logic has
-// settled and before the clock rises. A violated rule is reported through `report` by name.
+// In every cycle, call drive() before the model is evaluated, and sample() after combinational logic has settled and
+// before the clock rises. If a protocol rule is violated, `report` is called with the rule's name.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ namespace millrace::kernels::tb {
 using Ports = std::map<std::string, Port>;
 using Report = std::function<void(const std::string&)>;
 
-/// Checks a channel that the model drives: once valid, it stays valid with the same payload until ready.
+/// Checks a channel that the model drives: once valid is high, it must stay high with the same payload until ready.
 class StableUntilTaken {
  public:
   StableUntilTaken(Ports& ports, const std::string& channel, std::vector<std::string> payload);
@@ -34,17 +34,18 @@ class StableUntilTaken {
   std::vector<Beat> held_;
 };
 
-/// An AXI4-Lite master. Accesses run in order; a write offers address and data in any order; responses are
+/// An AXI4-Lite master. Accesses run in order. A write offers its address and its data in any order, and responses are
 /// taken with a delay.
 ///
-/// The master also adds accesses of its own that must not change anything: before a write, a write without
-/// the low byte; beside an access in one direction, one in the other direction (a write without strobes, or a
-/// read of an argument or of an address without a register).
+/// The master also adds accesses that no bench asked for and that must not change anything. Before a write, it may add
+/// a write without the low byte. During an access in one direction, it may add one in the other direction: a write
+/// without strobes, or a read of an argument or of an address without a register.
 class RegisterMaster {
  public:
   RegisterMaster(Ports& ports, const std::string& prefix, Rng& rng, Report report);
   void write(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
-  /// Writes a register that takes single bytes and reads back as written; sometimes in two writes.
+  /// Writes a register that accepts single bytes and must read back as written. Sometimes splits the value into two
+  /// writes.
   void write_argument(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
   void read(std::uint32_t address, std::function<void(std::uint32_t)> then);
   bool idle() const { return accesses_.empty(); }
@@ -58,9 +59,9 @@ class RegisterMaster {
     bool is_write;
     std::uint32_t address, data, strobes;
     std::function<void(std::uint32_t)> then;
-    bool asked = true;  // false for an access that the master added itself
+    bool asked = true;  // false for an access that the master added by itself
   };
-  /// The access under way in one direction. A read offers no data.
+  /// The access under way in one direction. Only a write also offers data.
   struct Direction {
     std::optional<Access> access;
     bool address_offered = false, address_taken = false, data_offered = false, data_taken = false;
@@ -80,15 +81,15 @@ class RegisterMaster {
   std::string prefix_;
   Rng& rng_;
   Report report_;
-  std::deque<Access> accesses_;  // the first one may be under way
+  std::deque<Access> accesses_;  // the first access may be under way
   Direction writing_, reading_;
   bool first_under_way_ = false;
   unsigned overlapped_ = 0;
-  std::map<std::uint32_t, std::uint32_t> arguments_;  // the values that they must read back as
+  std::map<std::uint32_t, std::uint32_t> arguments_;  // address -> value that the register must read back as
   StableUntilTaken write_response_, read_response_;
 };
 
-/// An AXI4 memory of `bytes` bytes at `base`, with a read port, a write port or both, as the model has them.
+/// An AXI4 memory of `bytes` bytes at `base`. It has a read port, a write port or both, depending on the model.
 class Memory {
  public:
   Memory(Ports& ports, const std::string& prefix, std::uint64_t base, std::size_t bytes,
@@ -96,7 +97,7 @@ class Memory {
   std::uint64_t base() const { return base_; }
   std::vector<std::uint8_t>& content() { return content_; }
   double pace = 0.5;     // probability that a channel makes progress in a cycle
-  bool failing = false;  // answers SLVERR
+  bool failing = false;  // whether the memory answers SLVERR
   bool failing_reads = false;
   void reset();  // forgets all pending bursts, because both ends of the port are reset
   void drive();
@@ -125,7 +126,7 @@ class Memory {
   Rng& rng_;
   Report report_;
   std::deque<Burst> reads_, writes_;
-  std::deque<std::vector<Beat>> written_;  // complete bursts of data whose address has not come yet
+  std::deque<std::vector<Beat>> written_;  // complete bursts of data whose address was not yet received
   std::vector<Beat> incoming_;
   unsigned responses_ = 0;
   bool reading_ = false, responding_ = false;

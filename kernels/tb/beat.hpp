@@ -1,4 +1,4 @@
-// One beat of a stream: a bit vector of any width, with lane 0 in the lowest bits.
+// One beat of a simulated stream: a bit vector of any width, with lane 0 in the lowest bits.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class Beat {
   const std::vector<std::uint32_t>& words() const { return words_; }
   std::vector<std::uint32_t>& words() { return words_; }
 
-  /// `width` <= 64 bits from bit `low`, zero-extended. Bits beyond the beat's end read as zero.
+  /// Return `width` (at most 64) bits from bit `low` on, zero-extended or sign-extended. Bits beyond the beat's end
+  /// read as zero.
   std::uint64_t get(unsigned low, unsigned width) const;
   std::int64_t get_signed(unsigned low, unsigned width) const;
-  /// Stores the low `width` bits of `value`; bits beyond the beat's end are lost.
+  /// Stores the low `width` bits of `value` from bit `low` on. Bits beyond the beat's end are lost.
   void set(unsigned low, unsigned width, std::uint64_t value);
-  /// Copies `source` to the bits from `low` on.
   void place(unsigned low, const Beat& source);
   Beat slice(unsigned low, unsigned width) const;
 
@@ -36,11 +36,11 @@ class Beat {
 
 using Beats = std::vector<Beat>;
 
-/// Packs values in stream order into beats of `lanes` lanes of `bits` bits each. values.size() must be a
+/// Packs values in stream order into beats of `lanes` lanes of `bits` bits each. The number of values must be a
 /// multiple of `lanes`.
 Beats to_beats(const std::vector<std::int64_t>& values, unsigned lanes, unsigned bits);
 
-/// Writes one line per beat: the file that initialises a weight or parameter memory.
+/// Writes one line of hexadecimal digits per beat, as in the file that initialises a memory for weights or parameters.
 void write_hex(const std::string& path, const Beats& lines);
 
 }  // namespace millrace::kernels::tb

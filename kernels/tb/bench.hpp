@@ -1,10 +1,10 @@
-// A bench describes what a module must do, as frames of input beats and the expected frames of output beats,
-// and how fast it must be.
+// A bench describes what a hardware module must do (frames of input beats and the expected frames of output beats) and
+// how fast the module must be.
 //
-// A Case knows one row of a module's table. The runner (stream_bench.cpp) feeds its frames through the row's
-// instance under every pattern of valid and ready and compares every beat. It finds streams by port name:
-// `<stream>_valid`, `_ready`, `_data`. A vector of N valids is N streams `<stream>0`… with their data side by
-// side. Streams whose names start with s or l are inputs; those that start with m are outputs.
+// A Case tests one row of a module's table, which is one set of parameters. The runner (stream_bench.cpp) sends the
+// case's frames through the row's instance under every pattern of valid and ready, and compares every beat. It finds
+// streams by port name: `<stream>_valid`, `_ready`, `_data`. A vector of N valid signals is N streams `<stream>0`… with
+// their data next to each other. Streams whose names start with s or l are inputs; those that start with m are outputs.
 #pragma once
 
 #include <functional>
@@ -33,14 +33,14 @@ class Rng {
 };
 
 struct Frame {
-  std::map<std::string, Beats> inputs;   // by stream
-  std::map<std::string, Beats> outputs;  // the expected beats, in order
+  std::map<std::string, Beats> inputs;   // by the stream's name
+  std::map<std::string, Beats> outputs;  // by the stream's name: the expected beats, in order
 };
 
-/// The timing at full speed, with inputs always offered and outputs always taken, as the module's header
-/// states it. The runner requires it exactly.
+/// The timing of a module at full speed, with inputs always offered and outputs always taken, as the module's header
+/// promises it. The runner requires exactly this timing.
 struct Timing {
-  std::int64_t latency_cycles = 0;    // from the first input beat taken to the first output beat offered
+  std::int64_t latency_cycles = 0;    // from taking the first input beat to offering the first output beat
   std::uint64_t interval_cycles = 0;  // between the last output beats of successive frames
 };
 
@@ -48,20 +48,20 @@ class Case {
  public:
   virtual ~Case() = default;
   virtual Frame frame(Rng& rng) = 0;
-  /// Beats for streams that are filled once at the start (loaded weights). They survive resets.
+  /// Returns beats for streams that are filled once at the start (loaded weights). The loaded values survive resets.
   virtual std::map<std::string, Beats> load() { return {}; }
   virtual std::optional<Timing> timing() const { return std::nullopt; }
-  virtual int frames() const { return 8; }  // per phase
+  virtual int frames() const { return 8; }  // in each phase
 };
 
-/// Makes a case from random values of `rng`. Writes the row's memory files to the current directory before
-/// the model is made.
+/// Makes a case from random values of `rng`. Writes the memory files of the row to the current directory before the
+/// model is made.
 using MakeCase = std::function<std::unique_ptr<Case>(const Parameters&, Rng&)>;
 
-/// A bench for a module that has more than streams, such as the shell. Returns the number of failures.
+/// A bench for a module that has more ports than streams, such as the shell. Returns the number of failures.
 using RunBench = std::function<int(std::uint64_t seed, int rounds)>;
 
-/// By module name. Each bench file adds its own entries.
+/// Cases and benches by the module's name. Each bench file adds its own entries.
 using Cases = std::map<std::string, MakeCase>;
 using Benches = std::map<std::string, RunBench>;
 void add_stream_cases(Cases& cases);
@@ -75,9 +75,9 @@ void add_link_bench(Benches& benches);
 void add_aurora_bench(Benches& benches);
 void add_top_bench(Benches& benches);
 
-/// Runs all rows side by side for `cycles` cycles. A Row is constructed from (parameters, ports, seed) and
-/// has `clk`, drive(cycle), sample(), print(), `failures`, and worked(), which tells whether everything that
-/// a run must contain has happened. Returns the number of failures.
+/// Runs all rows of a module's table in parallel for `cycles` cycles. A Row is constructed from (parameters, ports,
+/// seed). It has `clk`, drive(cycle), sample(), print(), `failures`, and worked(), which returns whether everything
+/// that a run must contain has happened. Returns the number of failures.
 template <class Row>
 int run_rows(std::uint64_t seed, int cycles) {
   const auto& parameters = model_rows();
@@ -104,7 +104,7 @@ int run_rows(std::uint64_t seed, int cycles) {
   return failures;
 }
 
-/// Runs every row of the model. Prints one line per row and every failure. Returns the number of failures.
+/// Runs every row of the model's table. Prints one line per row and every failure. Returns the number of failures.
 int run_stream_bench(const MakeCase& make, std::uint64_t seed, int rounds);
 
 }  // namespace millrace::kernels::tb

@@ -1,4 +1,4 @@
-// Benches of pooling, depthwise convolution and element-wise blocks, against kernels/reference.
+// Benches of pooling, depthwise convolution and element-wise modules. kernels/reference computes the expected results.
 #include <algorithm>
 
 #include "kernels/tb/integers.hpp"
@@ -20,7 +20,7 @@ Requantise identity(ElementType type) {
   return r;
 }
 
-/// Pooling of [h, w, c] by `window`. The two pooling modules differ only in timing.
+/// Tests pooling of [h, w, c] by `window`. The two pooling modules differ only in timing.
 class Pool : public Case {
  public:
   Pool(const Parameters& p, Window window, std::uint32_t h, std::uint32_t w, Timing timing)
@@ -86,7 +86,7 @@ class Depthwise : public Case {
     for (unsigned i = 0; i < channels_ * taps_; ++i) {
       layer_.weights.edit().push_back(static_cast<std::int16_t>(random_value(layer_.weight_type, rng)));
     }
-    Values by_tap;  // tap, channel
+    Values by_tap;  // [tap][channel]
     for (unsigned tap = 0; tap < taps_; ++tap) {
       for (unsigned c = 0; c < channels_; ++c) by_tap.push_back(layer_.weights[c * taps_ + tap]);
     }
@@ -159,7 +159,8 @@ class Sum : public Case {
   Add add_;
 };
 
-/// No block of a program is a bare product, so the bench multiplies here.
+/// Tests a module that only multiplies. No block of a program is a bare product, so the bench computes the product
+/// itself.
 class Product : public Case {
  public:
   explicit Product(const Parameters& p)
@@ -185,7 +186,8 @@ class Product : public Case {
   unsigned bits_;
 };
 
-/// No block of a program is an argmax either, so the standard library finds the first of the largest.
+/// Tests a module that finds the position of the largest element. No block of a program does so, so the standard
+/// library computes the expected position.
 class Argmax : public Case {
  public:
   explicit Argmax(const Parameters& p)
@@ -226,7 +228,8 @@ class Joined : public Case {
   unsigned c0_, c1_;
 };
 
-/// A lookup table, applied by the reference to one operand or to two operands side by side in a lane.
+/// Tests a lookup table. kernels/reference applies the table to one operand, or to two operands that are together in a
+/// lane.
 class Table : public Case {
  public:
   Table(const Parameters& p, Rng& rng)

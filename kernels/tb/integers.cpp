@@ -43,7 +43,7 @@ std::int64_t random_value(ElementType type, Rng& rng) {
 }
 
 Values random_values(ElementType type, std::size_t count, Rng& rng) {
-  // Now and then fill a whole frame with one extreme, so that sums reach their limits.
+  // Sometimes fill a whole frame with one extreme, so that sums reach their limits.
   if (rng.chance(0.1)) return Values(count, rng.chance(0.5) ? type.lowest() : type.highest());
   Values values(count);
   for (auto& value : values) value = random_value(type, rng);

@@ -1,10 +1,10 @@
-// Test bench of the link modules: a sender and a receiver, both in one FPGA image, joined by simulated cables.
+// Bench of the link modules: a sender and a receiver, both in one FPGA image, connected by simulated cables.
 //
-// The bench decodes every packet on a cable, computes its CRC bit by bit and compares its payload with
-// kernels/program/packing.hpp. The scripts are: clean frames; a change of epoch in mid-frame; lost greetings
-// and credits, which may only cost time; damaged and lost packets, which must raise a fault and must never
-// give wrong output; a cable that goes down; ends with different packet sizes; a memory that fails, after
-// which no packet may begin; connectors that do not exist.
+// The bench decodes every packet on a cable, computes the packet's CRC bit by bit and compares its payload with
+// kernels/program/packing.hpp. Its scripts are: clean frames; a change of epoch in mid-frame; lost greetings and
+// credits, which may only cost time; damaged and lost packets, which must raise a fault and must never give wrong
+// output; a cable that goes down; ends with different packet sizes; a memory that fails, after which no packet may
+// begin; connectors that do not exist.
 //
 // The file is above 500 lines because all scripts share the state of one row.
 #include <algorithm>
@@ -39,7 +39,7 @@ std::uint32_t crc32(const std::vector<std::uint8_t>& bytes) {
 }
 
 struct Packet {
-  std::vector<std::uint8_t> bytes;  // header, payload with its padding
+  std::vector<std::uint8_t> bytes;  // header, then the payload with its padding
   std::uint64_t field(std::size_t at, std::size_t size) const {
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < size; ++i) value |= std::uint64_t{bytes.at(at + i)} << (8 * i);
@@ -80,7 +80,7 @@ class LinkRow {
  private:
   enum class Stage { kReset, kDrain, kSetUp, kGreeting, kRunning, kFlush, kCounters, kFinished };
   struct Cable {
-    std::vector<Beat> coming;  // words of the packet under way
+    std::vector<Beat> coming;  // words received of the packet under way
     std::deque<std::pair<Beat, bool>> words;
   };
   struct Write {
@@ -159,7 +159,8 @@ void LinkRow::begin_script() {
   script_ = kScripts[rng_.between(0, static_cast<std::int64_t>(std::size(kScripts)) - 1)];
   ++script_number_;
   since_ = cycle_;
-  // A channel without trouble may continue. To change it, both ends first go out of service.
+  // A channel without trouble may continue in the next script. Before a change of its settings, both ends leave
+  // service.
   sink_pace_ = rng_.chance(0.4) ? 0.05 : 0.8;
   const bool goes_on =
       in_session_ && !faulted_ && !spoilt_ && script_ != Script::kMismatch && rng_.chance(0.5);
@@ -272,7 +273,7 @@ void LinkRow::watch_cables() {
     Cable& cable = cables_[c];
     if (!up_) {
       if (bit("tx_valid")) fail("offered to a cable that is down");
-      cable.coming.clear();  // the rest of the packet that was cut off is lost too
+      cable.coming.clear();  // the rest of a packet that was cut off is lost too
       ever_down_ = true;
     }
     if (!bit("tx_valid") || !bit("tx_ready")) continue;
@@ -285,7 +286,7 @@ void LinkRow::watch_cables() {
   }
 }
 
-/// Checks a packet that was sent completely. Then the packet travels, is lost, or is damaged.
+/// Checks a packet that was sent completely. Then delivers, loses or damages the packet.
 void LinkRow::packet_sent(Cable& cable) {
   Packet packet;
   for (std::size_t i = 0; i + 1 < cable.coming.size(); ++i)
@@ -325,14 +326,15 @@ void LinkRow::check_data(const Packet& packet) {
   sent_bytes_ += length;
   if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > kBegun)
     fail("a packet that began after memory had failed");
-  if (packet.field(16, 4) != epoch_) {  // a packet that the flush did not catch
+  if (packet.field(16, 4) != epoch_) {  // the flush did not stop this packet
     if (packet.field(16, 4) + 1 != epoch_ || cycle_ - flushed_at_ > 2000) fail("a packet of another epoch");
     return;
   }
   if (packet.field(1, 1) != tag_) fail("a packet with another tag");
   if (packet.bytes.size() != 32 + (length + bytes_ - 1) / bytes_ * bytes_) return fail("a wrong length");
   if (length == 0 || length > rounded(packet_bytes_)) fail("a packet too large");
-  // A flush cut these frames off. The packets of the next frame start at its beginning.
+  // A flush cut off the frames before this packet's frame. The packets of the next frame begin at the frame's
+  // beginning.
   while (!on_wire_.empty() && on_wire_.front().sequence != packet.field(8, 8)) {
     on_wire_.pop_front();
     wire_at_ = 0;
@@ -465,7 +467,7 @@ void LinkRow::advance() {
         if (spoilt_from_ == 0 && cycle_ >= change_at_) spoilt_from_ = cycle_;
         if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > 3 * kBegun) begin_flush();
       } else if (script_ == Script::kDamaged || script_ == Script::kLost) {
-        // If the very last packet is lost, only the host can notice.
+        // If the very last packet of a script is lost, only the host can notice.
         if ((faulted_ && cycle_ >= change_at_) || (spoilt_ && cycle_ - since_ > kPatience / 2) ||
             (to_give_.empty() && to_get_.empty()))
           begin_flush();
@@ -474,7 +476,7 @@ void LinkRow::advance() {
       }
       return;
     case Stage::kFlush:
-      // Do as mr_control does: wait until all is quiet, reset the dataflow, then release everything.
+      // Act like mr_control: wait until all units are quiet, reset the dataflow, then release all units.
       if (++flushing_ < 4 || !high("quiet")) return;
       flush_ = false;
       spoilt_from_ = 0;
@@ -500,7 +502,7 @@ void LinkRow::finish_script() {
   since_ = cycle_;
 }
 
-/// Reads one register per cycle, after the last packets have arrived.
+/// Reads one register per cycle after the last packets have arrived.
 void LinkRow::check_counters() {
   struct Expected {
     std::uint32_t row, offset;
@@ -527,7 +529,7 @@ void LinkRow::check_counters() {
     } else if (e.offset == abi::kLinkPacketsLow && e.row == kReceiver && ever_faulted_) {
       if (got > e.value) fail("more packets than came");
     } else if (ever_down_ && e.row == kSender && got >= e.value) {
-      // Packets that are lost with their cable count as sent.
+      // Packets that are lost when their cable goes down count as sent.
     } else if (got != e.value) {
       fail("register " + std::to_string(e.offset) + " of row " + std::to_string(e.row) + " says " +
            std::to_string(got) + ", expected " + std::to_string(e.value));

@@ -1,10 +1,10 @@
-// Bench of loaded constants: mr_parameters, which reads them from memory, and mr_load, which takes each
-// block's share.
+// Bench of loaded constants. It tests mr_parameters, which reads the constants from memory, and mr_load, which takes
+// the share of one block.
 //
-// mr_load: words come at random and are never held back. Every line and every word that is passed on must
-// appear exactly one cycle later, round after round. mr_parameters: a host starts runs of all sizes, rewrites
-// the arguments or starts the next run early, memory fails, and resets come in mid-run. The bench checks the
-// words, their number, `error`, `streamed`, `given`, the cycle of the interrupt and the AXI protocol.
+// For mr_load, words come at random and are never held back. Every line and every passed-on word must appear exactly
+// one cycle later, round after round. For mr_parameters, a simulated host starts runs of all sizes, rewrites the
+// arguments and starts the next run early. Memory fails, and resets come in mid-run. The bench checks the words, their
+// number, `error`, `streamed`, `given`, the cycle of the interrupt and the AXI protocol.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -80,7 +80,7 @@ class LoadRow {
 };
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kPages = 4;  // of memory before the words, and as many after them
+constexpr std::uint64_t kPages = 4;  // pages of memory before the words, and as many after them
 constexpr std::uint64_t kBase = 0x3'ffff'f000;
 constexpr std::uint64_t kRunDeadlineCycles = 60'000;
 
@@ -118,7 +118,7 @@ class ParametersRow {
 
   void sample() {
     ++cycle_;
-    // The receivers count the words that they take, also across resets.
+    // The receivers of words keep counting across resets.
     const bool word = ports_.at("load_valid").get() != 0;
     if (word) place_ = (place_ + 1) % words_;
     if (reset_) return;
@@ -139,7 +139,7 @@ class ParametersRow {
              std::to_string(due - last_word_));
     }
     interrupted_ = interrupt;
-    host_.sample();  // may see the run done in this very cycle
+    host_.sample();  // may read that the run is done in this very cycle
     if (!running_ && host_.idle()) return start();
     if (running_ && cycle_ > started_ + kRunDeadlineCycles) {
       fail("deadlock: a run does not complete, " + std::to_string(taken_) + " of " + std::to_string(words_) +
@@ -172,9 +172,9 @@ class ParametersRow {
                   static_cast<unsigned long long>(cycle_), what.c_str());
   }
 
-  /// Forgets what a reset clears in host, memory and unit; all three belong to the platform.
+  /// Forgets the state that a reset clears in host, memory and unit. All three are reset together.
   void forget() {
-    if (running_) streamed_.reset();  // unknown whether the unit had taken the run
+    if (running_) streamed_.reset();  // the unit may or may not have taken the run
     taken_ = 0;
     running_ = broken_ = interrupted_ = memory_.failing = false;
     next_.reset();
@@ -183,7 +183,7 @@ class ParametersRow {
   }
 
   struct Run {
-    std::size_t place = 0;  // where its words begin in memory
+    std::size_t place = 0;  // position of the run's words in memory
     std::uint32_t load_offset = 0, load_bytes = 0, streamed_offset = 0;
     bool fits = false;
     std::uint64_t buffer() const { return kBase + place - load_offset; }
@@ -298,12 +298,12 @@ class ParametersRow {
   bool reset_ = true, running_ = false, interrupted_ = false;
   bool reading_ = false;
   std::uint64_t reading_until_ = 0, still_ = 0;  // the cycle in which the last reader ends
-  bool broken_ = false;                          // memory failed in the last run that fits
+  bool broken_ = false;                          // memory failed in the last run with a fitting size
   bool owed_ = false;                            // the unit sent the rest of a run that a reset ended
   unsigned place_ = 0;                           // index of the next word, as the receivers count
   Run run_;
-  std::optional<Run> next_;                  // started early, while the present run is under way
-  std::optional<std::uint64_t> streamed_{};  // the address from the last run that fits
+  std::optional<Run> next_;                  // a run that was started early, during the present run
+  std::optional<std::uint64_t> streamed_{};  // the address from the last run with a fitting size
   unsigned taken_ = 0, runs_ = 0, chained_ = 0, refused_ = 0, failed_ = 0, resets_ = 0, drawn_ = 0,
            begun_ = 0;
   std::uint64_t cycle_ = 0, started_ = 0, last_word_ = 0, reset_at_ = 0;

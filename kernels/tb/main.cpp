@@ -1,4 +1,4 @@
-// The program tools/rtl-sweep links with each verilated model:  bench [SEED [ROUNDS]]
+// The main program that tools/rtl-sweep links with each verilated model. Usage: bench [SEED [ROUNDS]]
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

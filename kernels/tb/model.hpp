@@ -1,5 +1,5 @@
-// A bench's view of a verilated model: one instance for each row of the module's table, each with its ports
-// by name. tools/rtl-sweep generates the implementation for each module.
+// A bench's access to a verilated model, which has one instance for each row of the module's table. The ports of each
+// instance are found by name. tools/rtl-sweep generates the implementation for each module.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,28 @@
 
 namespace millrace::kernels::tb {
 
-/// A port's storage inside the model: Verilator's C type for its width, 8 to 64 bits or an array of 32-bit
-/// words.
+/// The storage of a port inside the model. Verilator's C type depends on the port's width: an integer of 8 to 64 bits,
+/// or an array of 32-bit words.
 struct Port {
   void* storage = nullptr;
   unsigned bits = 0;
 
-  std::uint64_t get() const;  // ports of at most 64 bits
+  std::uint64_t get() const;  // for ports of at most 64 bits
   void set(std::uint64_t value) const;
   Beat read() const;
   Beat read(unsigned low, unsigned width) const;
   void write(unsigned low, const Beat& beat) const;
 };
 
-/// A row of the module's table, with the parameters as written there.
+/// A row of the module's table, with the parameters as they are written in the table.
 class Parameters {
  public:
   Parameters(std::string row, std::map<std::string, std::string> values)
       : row_(std::move(row)), values_(std::move(values)) {}
 
   const std::string& row() const { return row_; }
-  /// Throws std::out_of_range with the parameter's name if it is absent.
+  /// Return a parameter as a number or as text. Throw std::out_of_range with the parameter's name if the row does not
+  /// have it.
   int operator[](const std::string& name) const;
   const std::string& text(const std::string& name) const;
   bool has(const std::string& name) const { return values_.contains(name); }
@@ -47,13 +48,13 @@ class Model {
   virtual ~Model() = default;
   virtual void eval() = 0;
   virtual void final() = 0;
-  /// The ports of a row; rows are in the order of the table.
+  /// Returns the ports of a row. Rows are in the order of the table.
   virtual std::map<std::string, Port>& ports(std::size_t row) = 0;
 };
 
-// Defined by the generated file.
+// These names are defined in the file that tools/rtl-sweep generates.
 extern const char* const kModuleName;
 const std::vector<Parameters>& model_rows();
-std::unique_ptr<Model> make_model();  // memories are read from files here
+std::unique_ptr<Model> make_model();  // reads the memories' contents from files
 
 }  // namespace millrace::kernels::tb

@@ -1,7 +1,6 @@
-// Bench of the weight reader in front of a memory. Lines must come in order, pass after pass, at any pace of
-// the memory and of the taker, and from the first line again after a flush. The memory checks the AXI
-// protocol. At full speed, the bench measures the latency from `active` to the first line, and the interval
-// from pass to pass.
+// Bench of the weight reader in front of a memory. Lines must come in order, pass after pass, at any pace of the memory
+// and of the receiver, and from the first line again after a flush. The memory checks the AXI protocol. At full speed,
+// the bench measures the latency from `active` to the first line, and the interval between passes.
 #include <cstdio>
 
 #include "kernels/tb/axi.hpp"

@@ -1,10 +1,10 @@
-// Bench of the shell against the image ABI. The bench plays host, memory and dataflow. Registers and trailers
-// must be as image_abi.hpp defines them.
+// Bench of the shell, in which the bench simulates host, memory and dataflow. Registers and trailers must be as
+// image_abi.hpp defines them.
 //
-// A script is a series of runs: frames in order, frames that the host never asks for, frames asked for too
-// late, runs of a stale epoch, and changes of the epoch at random moments in mid-frame. Every run must
-// complete, either with its frame or as dropped. After a change of epoch, frames must flow again and none of
-// the old epoch may come out.
+// A script is a series of runs: frames in order, frames that the host never asks for, frames that the host asks for too
+// late, runs of a stale epoch, and changes of the epoch at random moments in mid-frame. Every run must complete, either
+// with its frame or as dropped. After a change of epoch, frames must flow again and no frame of the old epoch may come
+// out.
 //
 // The file is above 500 lines because all stages share the state of one row.
 #include <cinttypes>
@@ -24,7 +24,7 @@ namespace abi = runtime::plan::abi;
 constexpr std::size_t kSlots = 4;
 constexpr std::uint8_t kGuard = 0xa5;
 
-/// The elements of an input or output, on the stream and in memory.
+/// The form of the elements of an input or output, both on the stream and in memory.
 struct Side {
   Side(const Parameters& p, const std::string& prefix)
       : lanes(static_cast<unsigned>(p[prefix + "LANES"])),
@@ -92,7 +92,7 @@ class ShellRow {
     return in_.type.lowest() + static_cast<std::int64_t>((sequence * 131 + i * 29 + epoch * 17 + i / 7) %
                                                          static_cast<std::uint64_t>(span));
   }
-  /// What the bench's dataflow computes from a frame.
+  /// Returns what the bench's dataflow computes from a frame.
   Values computed(const Values& frame) const {
     Values result(out_elements_);
     for (std::size_t i = 0; i < result.size(); ++i) {
@@ -148,7 +148,7 @@ class ShellRow {
   Stage stage_ = Stage::kReset;
   std::uint64_t cycle_ = 0, quiet_ = 0, change_at_ = 0, fetch_from_ = 0;
   std::uint32_t epoch_ = 0;
-  std::deque<Run> to_feed_, to_fetch_;  // runs not started
+  std::deque<Run> to_feed_, to_fetch_;  // runs that were not yet started
   bool feeding_ = false, fetching_ = false;
   std::map<std::uint64_t, bool>
       must_arrive_;  // sequences of this script; true if the frame may not be dropped
@@ -161,7 +161,7 @@ class ShellRow {
   bool sending_ = false;
   int failures_ = 0;
   unsigned delivered_ = 0, dropped_ = 0;
-  std::vector<std::uint64_t> fed_;  // sequences fed in this epoch, in order
+  std::vector<std::uint64_t> fed_;  // sequence numbers of the frames sent in this epoch, in order
   std::map<std::uint64_t, std::uint64_t> started_at_, ended_at_;
   std::uint64_t next_in_order_ = 0;
 };
@@ -183,7 +183,7 @@ void ShellRow::begin_script() {
       continue;
     }
     to_feed_.push_back(run);
-    if (i + 1 < runs && rng_.chance(0.2)) continue;  // a frame that the host never asks for
+    if (i + 1 < runs && rng_.chance(0.2)) continue;  // the host never asks for this frame
     to_fetch_.push_back(run);
     must_arrive_[sequence] = !script_disturbed_;
   }
@@ -200,7 +200,7 @@ void ShellRow::begin_script() {
   }
   std::fill(memory_.content().begin() + static_cast<std::ptrdiff_t>(kSlots * in_stride_),
             memory_.content().end(), kGuard);
-  fetch_from_ = rng_.chance(0.3) ? cycle_ + 4 * in_elements_ + 500 : cycle_;  // frames pile up
+  fetch_from_ = rng_.chance(0.3) ? cycle_ + 4 * in_elements_ + 500 : cycle_;  // wait, so that frames pile up
   change_at_ = cycle_ + static_cast<std::uint64_t>(
                             rng_.between(1, 4 * static_cast<std::int64_t>(in_elements_ + out_elements_)));
 }
@@ -289,7 +289,8 @@ void ShellRow::check_frame(const Run& run) {
   if (trailer.stall_cycles > trailer.cycles) fail(name + ": more stalls than cycles");
 }
 
-/// Takes a frame in, computes it as a whole, and sends it out. A reset of the flow empties the dataflow.
+/// Simulates the dataflow: takes a frame in, computes it as a whole, and sends it out. A reset of the flow empties the
+/// dataflow.
 void ShellRow::dataflow() {
   if (ports_.at("flow_rst").get() != 0) {
     arriving_.clear();
@@ -320,7 +321,8 @@ void ShellRow::dataflow() {
     leaving_.pop_front();
     if (++beats_out_ == out_elements_ / out_.lanes) {
       beats_out_ = 0;
-      // Frames leave in the order they were fed: this is the oldest run of the epoch that has not ended.
+      // Frames leave in the order in which they entered. This frame belongs to the oldest run of the epoch that has not
+      // ended.
       while (next_in_order_ < fed_.size() && ended_at_.contains(fed_[next_in_order_])) ++next_in_order_;
       if (next_in_order_ < fed_.size()) {
         started_at_[fed_[next_in_order_]] = frame_cycles_.front().first;
@@ -364,7 +366,7 @@ void ShellRow::sample() {
   advance();
 }
 
-/// Starts the script's next runs. At the end of the script, or in the middle of it, begins the next epoch.
+/// Starts the next runs of the script. At the end of the script, or in the middle of it, begins the next epoch.
 void ShellRow::run_script() {
   if (!feeding_ && !to_feed_.empty() && ingress_.idle()) {
     feeding_ = true;
@@ -386,7 +388,7 @@ void ShellRow::run_script() {
   }
 }
 
-/// Compares the control registers with what the scripts have done.
+/// Compares the control registers with the events of the scripts.
 void ShellRow::read_counters() {
   stage_ = Stage::kCounters;
   const auto expect = [this](std::uint32_t address, std::uint32_t want, const char* what) {
@@ -430,7 +432,7 @@ void ShellRow::advance() {
     }
   } else if (stage_ == Stage::kCounters && control_.idle()) {
     if (ports_.at("error").get() != 0) fail("error raised");
-    // A stop without a run must do nothing. Then start a run that only a second stop ends.
+    // A stop without a run must do nothing. Afterwards, start a run that only a second stop ends.
     stage_ = Stage::kStop;
     control_.write(abi::kRegSupervisorStop, 1, [this] {
       supervise();
@@ -440,7 +442,7 @@ void ShellRow::advance() {
     });
   } else if (stage_ == Stage::kStop && supervisor_.idle() && reported_) {
     check_report(abi::FaultCode::kStopped);
-    // A fault that occurs before the run that reports it.
+    // Now let a fault occur before the run that reports it.
     stage_ = Stage::kFault;
     fault();
   } else if (stage_ == Stage::kFault && supervisor_.idle() && reported_ && to_feed_.empty() &&
@@ -451,8 +453,7 @@ void ShellRow::advance() {
       stage_ = Stage::kFinished;
       return print();
     }
-    // The next epoch must not remember the fault: a good frame passes, and the next fault is reported as the
-    // first one was.
+    // The next epoch must not remember the fault: a good frame passes, and the next fault is reported like the first.
     memory_.failing_reads = false;
     stage_ = Stage::kMended;
     epoch_ += 2;
@@ -464,7 +465,7 @@ void ShellRow::advance() {
   }
 }
 
-/// Sends one frame through, outside any script.
+/// Sends one frame through the shell, outside any script.
 void ShellRow::one_frame(std::uint64_t sequence) {
   const Run run{epoch_, sequence, 0};
   fed_ = {sequence};

@@ -1,4 +1,4 @@
-// Drives all rows of a model side by side through every phase, each with its own clock.
+// Tests all rows of a model in parallel. Each row runs through all phases on its own clock.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -10,15 +10,15 @@
 namespace millrace::kernels::tb {
 namespace {
 
-constexpr std::uint64_t kQuietCycles = 60;        // this long after the last expected beat, none may come
-constexpr std::uint64_t kDeadlockCycles = 40000;  // the longest time without a beat that moves
+constexpr std::uint64_t kQuietCycles = 60;  // no beat may come for this long after the last expected one
+constexpr std::uint64_t kDeadlockCycles = 40000;  // the longest time in which no beat moves
 
-/// How a phase offers inputs and takes outputs.
+/// How the bench offers inputs and takes outputs in one phase.
 struct Pattern {
   const char* name;
   double offer;            // probability per cycle that a source offers its next beat
   double take;             // probability per cycle that a sink is ready
-  bool ready_after_valid;  // the sink waits for valid, so a module that waits for ready deadlocks
+  bool ready_after_valid;  // the sink waits for valid: deadlock if the module waits for ready
   bool reset_first;        // run for a random number of cycles, reset in mid-stream, then start over
 };
 
@@ -29,15 +29,15 @@ constexpr Pattern kPatterns[] = {
     {"reset, full speed", 1.0, 1.0, false, true},
 };
 
-/// One stream of a row: its ports, and the beats that pass through it in the present phase.
+/// One stream of a row: the stream's ports, and the beats that pass through it in the present phase.
 struct Stream {
   std::string name;
   bool input = false;
   Port valid, ready, data;
-  unsigned lane = 0;  // which bit of valid and ready, which slice of data
+  unsigned lane = 0;  // bit of valid and ready, and slice of data, that belong to this stream
   unsigned width = 0;
 
-  Beats beats;  // to offer, or expected
+  Beats beats;  // input beats to offer, or expected output beats
   std::vector<std::size_t> frame_end;
   std::size_t next = 0;
   bool offered = false;  // once a source has offered a beat, it keeps offering it
@@ -93,7 +93,7 @@ class Row {
   int failures() const { return failures_; }
   const Port& clk() const { return clk_; }
 
-  /// First half of a cycle: sources offer and sinks are not ready, so the model shows outputs that do not
+  /// First half of a cycle: sources offer beats while sinks are not ready. The model then shows outputs that do not
   /// depend on ready.
   void offer() {
     rst_.set(state_ == State::kReset ? 1 : 0);
@@ -128,7 +128,7 @@ class Row {
     }
   }
 
-  /// Called after all combinational logic has settled, before the clock rises.
+  /// Takes the results of a cycle. Called after all combinational logic has settled, before the clock rises.
   void sample() {
     ++cycle_;
     if (state_ == State::kReset) {

@@ -1,4 +1,4 @@
-// Benches of kernels/rtl/stream.
+// Benches of the modules in kernels/rtl/stream.
 #include "kernels/tb/bench.hpp"
 
 namespace millrace::kernels::tb {
@@ -17,7 +17,7 @@ unsigned positive(const Parameters& p, const std::string& name) {
   return static_cast<unsigned>(p[name]);
 }
 
-/// skid and fifo: every input beat comes out unchanged.
+/// Tests modules whose every input beat comes out unchanged: skid and fifo.
 class Passing : public Case {
  public:
   Passing(const Parameters& p, std::int64_t latency) : width_(positive(p, "WIDTH")), latency_(latency) {}
@@ -91,7 +91,7 @@ class Join : public Case {
   unsigned width_, n_;
 };
 
-/// A split is a join with inputs and outputs exchanged.
+/// Tests a split, which is a join with inputs and outputs exchanged.
 class Split : public Case {
  public:
   explicit Split(const Parameters& p) : join_(p) {}

@@ -1,12 +1,12 @@
-// Bench of a whole emitted partition behind its AXI ports. Frames and results are in memory, as image_abi.hpp
-// defines. The bench drives the top itself or the Vitis kernel around it; the kernel's one register slave has
-// a window for each unit of the top.
+// Bench of a whole emitted partition behind its AXI ports. Frames and results are in memory, as image_abi.hpp defines.
+// The bench drives either the partition's top module or the Vitis kernel around it. The kernel has one register slave,
+// with a window for each unit of the top.
 //
-// It runs in the folder that compiler/emit/rtl wrote, with files `bench/<port>.<n>.bin`: frame n of each
-// input and output in storage form. kernels/reference computed the outputs. The parameter FRAMES is the
-// number of frames; WINDOWS lists the kernel's windows as its kernel.xml has them. The bench finds the ports
-// in the model. It runs batches of frames and cuts some off with a new epoch: every run must complete, every
-// delivered result must be right, and later frames must not be disturbed.
+// The bench runs in the folder that compiler/emit/rtl wrote. Files `bench/<port>.<n>.bin` contain frame n of each input
+// and output in storage form. kernels/reference computed the outputs. The parameter FRAMES is the number of frames;
+// WINDOWS lists the kernel's windows as its kernel.xml has them. The bench finds the ports in the model. It runs
+// batches of frames and cuts some off with a new epoch. Every run must complete, every delivered result must be right,
+// and later frames must not be disturbed.
 //
 // The file is above 500 lines because the host and its units share one state.
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace abi = runtime::plan::abi;
 
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::size_t kMostRuns = 4;  // per batch and unit
+constexpr std::size_t kMostRuns = 4;  // of a unit in each batch
 constexpr unsigned kBurst = 16;
 constexpr std::uint64_t kDeadlockCycles = 300'000;
 constexpr std::uint8_t kGuard = 0xa5;
@@ -48,7 +48,7 @@ struct Run {
   std::size_t frame = 0, slot = 0;
 };
 
-/// An ingress or egress unit with the memory behind it.
+/// An ingress or egress unit of a card, with the memory that it reads or writes.
 struct Unit {
   std::string name, folder;
   bool input = false;
@@ -57,14 +57,14 @@ struct Unit {
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Registers> registers;
   Bus* bus = nullptr;
-  std::deque<Run> runs;  // if `running`, the first one is under way
+  std::deque<Run> runs;  // if `running`, the first run is under way
   bool running = false;
   unsigned delivered = 0, dropped = 0;
 };
 
-/// Loads parameters: constants, and weights that the hardware streams from the buffer where they lie. There
-/// are two versions, each in its own buffers: `bench/load.<v>.bin` and `bench/streamed.<v>.bin`, sections of
-/// a parameter file.
+/// Loads parameters: constants, and weights that the hardware streams from the buffer that contains them. There are two
+/// versions, each in its own buffers. Files `bench/load.<v>.bin` and `bench/streamed.<v>.bin` are sections of a
+/// parameter file.
 class ParameterLoader {
  public:
   ParameterLoader(Bus& bus, const std::string& folder, Rng& rng, const Report& report)
@@ -93,7 +93,7 @@ class ParameterLoader {
 
   static constexpr std::size_t kVersions = 2;
 
-  /// Begins a run and calls `then` when it is done.
+  /// Begins a run that loads one version, and calls `then` when the run is done.
   void load(std::size_t version, std::function<void()> then) {
     // Each version has its own buffer, and each section its own offset in it.
     const std::uint64_t buffer = kBase - kPage;
@@ -129,7 +129,7 @@ class ParameterLoader {
   std::size_t load_bytes_ = 0;
 };
 
-/// The parts that a card has once.
+/// The units of which a card has only one.
 struct Card {
   Card(Ports& all, const std::string& windows, Rng& rng, const Report& report)
       : bus(all, windows, rng, report),
@@ -187,9 +187,9 @@ class Host {
   std::uint32_t epoch_ = 0;
   std::size_t frames_;
   bool disturbed_ = false;
-  std::size_t bound_ = 0;  // cards whose links are in service
+  std::size_t bound_ = 0;  // number of cards whose links are in service
   bool has_parameters_ = false;
-  std::size_t version_ = 0;  // of the parameters
+  std::size_t version_ = 0;  // version of the parameters that is loaded
   unsigned loads_ = 0, resting_ = 0;
   int failures_ = 0;
 };
@@ -245,7 +245,7 @@ void Host::bind() {
   }
 }
 
-/// Loads other parameters while no frame is inside. Later frames are computed with them.
+/// Loads the other version of the parameters while no frame is inside. Later frames are computed with that version.
 void Host::load_parameters() {
   stage_ = Stage::kLoad;
   version_ = loads_ == 0 ? 0 : static_cast<std::size_t>(rng_.between(0, ParameterLoader::kVersions - 1));
@@ -266,8 +266,8 @@ void Host::wait_for_links(std::size_t card) {
   });
 }
 
-/// Carries words from connector 0 of each card to the other card, some cycles later. Other connectors are
-/// open.
+/// Carries words from connector 0 of each card to the other card, with a delay of some cycles. Other connectors have no
+/// cable.
 void Host::cables() {
   if (cards_.size() < 2) return;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -408,7 +408,7 @@ void Host::advance() {
       done = done && unit->runs.empty();
     }
     if (done || (disturbed_ && cycle_ >= change_at_)) {
-      // Cancel the runs that have not been started.
+      // Cancel the runs that were not yet started.
       for (auto& unit : units_)
         while (unit->runs.size() > (unit->running ? 1u : 0u)) unit->runs.pop_back();
       stage_ = Stage::kNewEpoch;

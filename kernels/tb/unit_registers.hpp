@@ -1,5 +1,5 @@
-// The register slaves of an emitted partition's units. The top has one slave for each unit. The Vitis kernel
-// around the top has one slave with a window for each unit.
+// The register slaves of the units in an emitted partition. The top module has one slave for each unit. The Vitis
+// kernel around the top has one slave in total, with a window for each unit.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace millrace::kernels::tb {
 
-/// The AXI ports of a card: those of the top, or those of the kernel around it.
+/// The AXI ports of a simulated card. They belong to the partition's top module or to the Vitis kernel around the top.
 class Bus {
  public:
   Bus(Ports& all, const std::string& windows, Rng& rng, const Report& report)
@@ -27,7 +27,7 @@ class Bus {
     if (is_kernel_) masters_.push_back(std::make_unique<RegisterMaster>(ports, "s_axi_control", rng, report));
   }
 
-  /// The units that have registers.
+  /// Returns the names of the units that have registers.
   std::vector<std::string> units() const {
     if (is_kernel_) return windows_;
     const std::string suffix = "_axil_awvalid";
@@ -40,14 +40,14 @@ class Bus {
     const auto all = units();
     return std::find(all.begin(), all.end(), unit) != all.end();
   }
-  /// The prefix of the ports of a unit's memory.
+  /// Returns the prefix of the names of a unit's memory port.
   std::string memory(const std::string& unit) const {
     return is_kernel_ ? "m_axi_" + unit + "_" : unit + "_axi_";
   }
   bool interrupts(const std::string& unit) const {
     return ports.at(is_kernel_ ? "interrupt" : unit + "_irq").get() != 0;
   }
-  /// The register slave of a unit, and the offset of the unit's registers in it.
+  /// Returns the register slave of a unit, and the offset of the unit's registers in the slave.
   std::pair<RegisterMaster*, std::uint32_t> registers(const std::string& unit) {
     if (!is_kernel_) {
       masters_.push_back(std::make_unique<RegisterMaster>(ports, unit + "_axil", rng_, report_));
@@ -75,8 +75,7 @@ class Bus {
  private:
   static constexpr std::uint32_t kWindowBytes = 0x1000;
 
-  /// Checks the constants that the kernel adds to the top's masters: incrementing bursts of whole 64-byte
-  /// words.
+  /// Checks the constants that the kernel adds to the top's AXI masters: incrementing bursts of whole 64-byte words.
   void check_constants() {
     for (const auto& [name, port] : ports) {
       if ((name.ends_with("_awsize") || name.ends_with("_arsize")) && port.get() != 6)
@@ -96,7 +95,7 @@ class Bus {
   std::vector<std::unique_ptr<RegisterMaster>> masters_;
 };
 
-/// The registers of one unit. Its runs raise an interrupt when they are done.
+/// The registers of one unit. A run of the unit raises an interrupt when it is done.
 class Registers {
  public:
   Registers(Bus& bus, std::string unit, Report report)
@@ -124,13 +123,13 @@ class Registers {
   }
   bool idle() const { return waiting_ == 0; }
 
-  /// Starts a run whose arguments are already written. Calls `then` after the start was written.
+  /// Starts a run whose arguments were already written. Calls `then` after the start was written.
   void start(std::function<void()> then = {}) {
     write(0x04, 1);
     write(0x08, 1);
     write(0x00, 1, std::move(then));
   }
-  /// Polls until the run is done, acknowledges it, and then calls `then`.
+  /// Polls until the run is done, acknowledges the end, and then calls `then`.
   void finish(std::function<void()> then) {
     read(0x00, [this, then = std::move(then)](std::uint32_t control) mutable {
       if ((control & 2u) == 0) return finish(std::move(then));

@@ -1,4 +1,4 @@
-// Benches of the sliding windows.
+// Benches of the modules that make sliding windows.
 #include <algorithm>
 #include <array>
 
@@ -43,10 +43,11 @@ class SlidingWindow : public Case {
     return {{{"s", in}}, {{"m", out}}};
   }
 
-  /// Simulates the rule in the module's header: a tap is read once its pixel has arrived, and a pixel is
-  /// written while its row has room.
+  /// Simulates the rule in the module's header: a tap is read once its pixel has arrived, and a pixel is written while
+  /// its row has room.
   std::optional<Timing> timing() const override {
-    // Row and column (-1: padding), whether it is the first of a frame, and the rows passed after it.
+    // The four numbers are a tap's row and column (-1: padding), whether it is the first tap of a frame, and how many
+    // rows are no longer needed after it.
     std::vector<std::array<int, 4>> taps;
     for_each_tap([&](int y, int x, int) {
       const bool in_image = y >= 0 && y < h_ && x >= 0 && x < w_;
@@ -103,7 +104,7 @@ class SlidingWindow : public Case {
   Beat pad_;
 };
 
-/// Whole windows, several in one beat.
+/// Tests the module that puts several whole windows into one beat.
 class ParallelWindow : public Case {
  public:
   explicit ParallelWindow(const Parameters& p)

@@ -78,7 +78,7 @@ class Dataflow {
     values["blocks"] = joined(blocks, ", ");
   }
 
-  /// The chain of mr_load, through which all loaded words pass.
+  /// Returns the chain of mr_load units. All loaded words pass through the chain.
   json::array loads(std::uint64_t words) {
     json::array made;
     std::string from = "load";
@@ -96,7 +96,7 @@ class Dataflow {
     return made;
   }
 
-  /// The readers of streamed weights, each with a memory port of its own.
+  /// Adds the readers of streamed weights. Each reader has its own memory port.
   void add_readers(json::object& values) {
     json::array made;
     std::vector<std::string> names;
@@ -126,7 +126,7 @@ class Dataflow {
     values["error"] = joined(names, " || ", "_error");
   }
 
-  /// A comment on the block whose units follow.
+  /// Returns the comment that the SystemVerilog has above the units of a block.
   std::string comment(std::int32_t index) const {
     if (index < 0) return "Between blocks.";
     const auto& block = program_.blocks[static_cast<std::size_t>(index)];
@@ -194,7 +194,7 @@ class Dataflow {
     made["connections"] = json::value_from(ports);
   }
 
-  static constexpr std::int64_t kLongZero = 8192;  // bits; Verilator warns if a '0 is longer
+  static constexpr std::int64_t kLongZero = 8192;  // bits; Verilator warns about a longer '0
 
   void add_wiring(const Unit& unit, json::object& made) const {
     const Stream &in = stream(unit.inputs.front()), &out = stream(unit.outputs.front());
@@ -212,8 +212,8 @@ class Dataflow {
   const kernels::Program& program_;
   const RtlOptions& options_;
   std::set<StreamIndex> ports_;
-  std::map<std::string, const generators::LoadTable*> table_of_;  // by unit
-  std::map<std::string, std::string> reader_of_;                  // by unit
+  std::map<std::string, const generators::LoadTable*> table_of_;  // unit's name -> the table that it loads
+  std::map<std::string, std::string> reader_of_;                  // unit's name -> the reader of its weights
   std::vector<std::string> unused_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace millrace::compiler::emit {
 
-/// A signal of a bus; `input` is seen from the top.
+/// A signal of a bus. `input` says whether the signal is an input of the partition's top module.
 struct Signal {
   const char* name;
   bool input;
@@ -40,7 +40,8 @@ inline constexpr Signal kAxiWrite[] = {{"awvalid", false, 1},
                                        {"bvalid", true, 1},
                                        {"bready", false, 1},
                                        {"bresp", true, 2}};
-/// The ports of a connector for a cable: a flag that its core is up, and an AXI-Stream in each direction.
+/// The ports of a connector, which takes one end of a cable: a flag that the cable's core is up, and an AXI-Stream in
+/// each direction.
 inline constexpr Signal kConnector[] = {{"up", true, 1},
                                         {"tx_tvalid", false, 1},
                                         {"tx_tready", true, 1},
@@ -52,7 +53,7 @@ inline constexpr Signal kConnector[] = {{"up", true, 1},
 
 enum class Master : std::uint8_t { kNone, kRead, kWrite };
 
-/// A unit of the top with ports of its own.
+/// A unit inside a partition's top module whose signals are ports of the top.
 struct TopUnit {
   std::string name;
   bool registers = true;          // an AXI4-Lite slave, <name>_axil_
@@ -60,13 +61,13 @@ struct TopUnit {
   Master master = Master::kNone;  // an AXI4 master, <name>_axi_, that reads or writes memory
 };
 
-/// All ports of a top except clk, rst and error, in their order.
+/// All ports of a partition's top module except clk, rst and error, in the order of the port list.
 struct TopInterface {
   std::vector<TopUnit> units;
-  std::uint32_t connectors = 0;  // their ports are link<k>_…, after those of the units
+  std::uint32_t connectors = 0;  // a connector's ports are link<k>_…, after the ports of the units
 };
 
-/// The signals of a master; none for kNone.
+/// Returns the signals of an AXI4 master, or none for kNone.
 inline std::span<const Signal> signals_of(Master master) {
   if (master == Master::kNone) return {};
   return master == Master::kRead ? std::span<const Signal>(kAxiRead) : std::span<const Signal>(kAxiWrite);

@@ -1,4 +1,5 @@
-// The files that rtl.cpp puts together. Private to compiler/emit/rtl.
+// The functions that write the single files of a partition; rtl.cpp puts the files together. Private to
+// compiler/emit/rtl.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 namespace millrace::compiler::emit {
 
-/// The network of a partition as one module.
+/// Returns the SystemVerilog of a partition's network (<partition>_dataflow) as one module.
 std::string dataflow_text(const generators::Design& design, const kernels::Program& program,
                           const RtlOptions& options);
 
-/// The number of bytes of all streamed weights. In memory, the readers' weights follow one another.
+/// Returns the size in bytes of all streamed weights. In memory, the readers' weights follow one another.
 std::uint64_t streamed_bytes(const generators::Netlist& netlist);
 
-/// The library modules that a top may use.
+/// Returns the names of the library modules that a partition's top module may use.
 std::set<std::string> top_modules();
 
 struct TopModule {
@@ -25,11 +26,11 @@ struct TopModule {
   TopInterface interface;
 };
 
-/// The shell around the network. kInternal if the image's ports are not the design's.
+/// Returns the shell around a partition's network. Returns kInternal if the image's ports are not the design's.
 Result<TopModule> top_module(const generators::Design& design,
                              const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options);
 
-/// The text of design.json (README.md).
+/// Returns the text of a partition's design.json (README.md).
 std::string design_json(const generators::Design& design, const kernels::Program& program,
                         const RtlOptions& options, const std::vector<std::string>& files,
                         const std::string& digest);

@@ -12,7 +12,7 @@
 namespace millrace::compiler::emit {
 namespace {
 
-/// The digest of all files, including those with constants.
+/// Returns the digest of a partition's files, including files with constants.
 std::string digest_of(const std::map<std::string, std::string>& files) {
   std::string lines;
   for (const auto& [path, content] : files) lines += sha256_hex(content) + "  " + path + "\n";
@@ -21,7 +21,7 @@ std::string digest_of(const std::map<std::string, std::string>& files) {
 
 /// Appends one line of hexadecimal digits as 64-bit words, the lowest word first.
 void append_words(std::string_view digits, std::uint32_t bits, std::vector<std::byte>& out) {
-  constexpr std::size_t kDigits = 16;  // of a word
+  constexpr std::size_t kDigits = 16;  // in one word
   for (std::uint32_t word = 0; word < (bits + 63) / 64; ++word) {
     const std::size_t end = digits.size() - std::min(digits.size(), word * kDigits);
     const std::size_t begin = end - std::min(end, kDigits);
@@ -46,7 +46,8 @@ std::vector<std::byte> load_stream(const generators::Netlist& netlist) {
   return out;
 }
 
-/// The lines of each reader, one every weight_pitch() bytes, each padded to whole words.
+/// Returns the lines of each reader's weights. Lines start weight_pitch() bytes apart, and each is padded to whole
+/// words.
 std::vector<std::byte> streamed_section(const generators::Netlist& netlist) {
   std::vector<std::byte> out;
   for (const auto& reader : netlist.readers) {

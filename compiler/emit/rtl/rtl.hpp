@@ -1,4 +1,4 @@
-// Writes the SystemVerilog of a partition's design. The same design gives the same bytes.
+// Writes the SystemVerilog of a partition's design. Equal designs give equal bytes.
 #pragma once
 
 #include <cstddef>
@@ -23,28 +23,28 @@ struct LinkRoom {
 
 struct RtlOptions {
   runtime::plan::Device device;
-  std::string generator;  // "millrace 0.1.0"
-  // The resources of the used regions without the shell's share; all zero: unknown.
+  std::string generator;  // name and version of the compiler: "millrace 0.1.0"
+  // The resources of the used regions without the shell's share. All zero means unknown.
   runtime::plan::Resources available;
-  std::map<std::uint32_t, LinkRoom> links;  // ImagePort::link_index -> its channel's figures
-  // Predicted cycles of this partition's clock from a frame's first beat into any card to this partition's
-  // last output beat; 0: unknown, or there is only one card.
+  std::map<std::uint32_t, LinkRoom> links;  // ImagePort::link_index -> credits and packet size of the channel
+  // Predicted cycles of this partition's clock from a frame's first beat into any card to this partition's last output
+  // beat. 0 if unknown, or if there is only one card.
   std::uint64_t passage_cycles = 0;
 };
 
 struct Rtl {
   std::map<std::string, std::string> files;  // path inside rtl/<partition>/ -> content; README.md lists them
-  std::string digest;  // sha256 of all files except design.json: the key of a cached simulation
-  TopInterface top;    // of module <partition>_top
-  // What the partition's loader receives: 64-bit words, little-endian. Empty if nothing is loaded. Not in `files`.
+  std::string digest;  // sha256 of all files except design.json; a cached simulation is found by it
+  TopInterface top;    // the ports of module <partition>_top
+  // The 64-bit words that the partition's loader receives, little-endian. Empty if nothing is loaded. Not in `files`.
   std::vector<std::byte> load;
   // The contents of the memory at weights_addr. Empty if no weights are streamed. Not in `files`.
   std::vector<std::byte> streamed;
 };
 
-/// `design` was assembled from `program`. `ports` are the partition's ports in the image (one for each input,
-/// and one for each channel of an output); the top contains a unit for each. kInternal if they contradict the
-/// design.
+/// Writes the SystemVerilog of `design`, which was assembled from `program`. `ports` are the partition's ports in the
+/// image: one for each input, and one for each channel of an output. The top module contains a unit for each of them.
+/// Returns kInternal if the ports contradict the design.
 Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& program,
                      const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options);
 

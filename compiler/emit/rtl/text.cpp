@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLineLength = 120;
 
-/// An integer as SystemVerilog writes it. Plain integers have 32 bits, but mr_add declares its OFFSET with 64.
+/// Returns an integer as a SystemVerilog literal. Plain integers have 32 bits, but mr_add declares its OFFSET with 64.
 std::string literal(const std::string& parameter, std::int64_t value) {
   if (parameter != "OFFSET" && value >= INT32_MIN && value <= INT32_MAX) return std::to_string(value);
   if (value == INT64_MIN) return "64'sh8000000000000000";
@@ -22,7 +22,8 @@ std::string literal(const std::string& parameter, std::int64_t value) {
 
 constexpr std::size_t kLongestLine = 140;
 
-/// The position of a line's comment; the line's length if it has none. Slashes in strings are no comment.
+/// Returns the position of a line's comment, or the line's length if it has none. Slashes inside strings begin no
+/// comment.
 std::size_t comment_begin(std::string_view line) {
   bool quoted = false;
   for (std::size_t i = 0; i + 1 < line.size(); ++i) {
@@ -32,8 +33,8 @@ std::size_t comment_begin(std::string_view line) {
   return line.size();
 }
 
-/// The last blank after `from` at which `line` may be broken; npos if there is none. Prefers a blank before a port's
-/// connection to one inside the connection.
+/// Returns the position of the last blank after `from` at which `line` may be broken, or npos if there is none. Prefers
+/// a blank before a port's connection to a blank inside the connection.
 std::size_t break_of(std::string_view line, std::size_t from) {
   std::size_t found = std::string_view::npos, port = 0;
   bool quoted = false;
@@ -53,7 +54,8 @@ void append_broken(std::string_view line, std::string& out) {
   while (rest.size() > kLongestLine && rest[indent] != '`') {
     const std::size_t comment = comment_begin(rest);
     const std::size_t text = std::min(rest.find_first_not_of("/ ", comment), rest.size());
-    // A line that is all comment continues with the same slashes; a comment behind code gets new ones.
+    // If the whole line is a comment, the next line continues with the same slashes. A comment after code gets new
+    // slashes.
     const bool whole = comment == indent;
     const std::size_t at = break_of(rest, whole ? text : indent);
     if (at == std::string::npos) break;

@@ -22,13 +22,13 @@ using generators::kTagBits;
 using generators::kTags;
 constexpr unsigned kPacket = generators::kLinkPacket;
 
-/// A port of the image, and the stream of the network that it belongs to.
+/// A port of the image, with the network's stream that it belongs to.
 struct End {
-  std::string name;  // unique: "out0", "out0_2"
+  std::string name;  // unique among the ports: "out0", "out0_2"
   const PortDesign* port = nullptr;
   Stream stream;
   bool link = false;
-  std::uint32_t row = 0;  // of the link table
+  std::uint32_t row = 0;  // the port's row of the link table
 };
 
 class Top {
@@ -99,7 +99,7 @@ class Top {
     return {};
   }
 
-  // The module's own ports.
+  // Returns the ports of the top module.
   TopInterface interface() const {
     TopInterface out;
     out.units = {{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}};
@@ -114,7 +114,7 @@ class Top {
     return out;
   }
 
-  // Connections of an instance.
+  // Connects the signals of a bus to an instance.
   static std::string connect(const std::string& port, const std::string& name,
                              std::span<const Signal> signals) {
     return bus_connections(port, name + "_" + port, signals);
@@ -131,7 +131,7 @@ class Top {
     return names;
   }
 
-  /// Adds the signals that sum up all ports (quiet, busy, errors), and the unit that receives loaded constants.
+  /// Adds the signals that combine all ports (quiet, busy, errors), and the unit that receives loaded constants.
   void add_control(json::object& values) const {
     std::vector<std::string> quiet, errors, busy;
     for (const auto* ends : {&inputs_, &outputs_})
@@ -163,7 +163,7 @@ class Top {
     values["parameters_axi"] = connect("axi", "parameters", kAxiRead);
   }
 
-  /// Adds the hub between link ports and connectors. Rows of the link table that belong to other partitions are idle.
+  /// Adds the hub between link ports and connectors. Rows of the link table that belong to other partitions stay idle.
   void add_links(json::object& values) const {
     values["rows"] = rows_;
     if (rows_ == 0) return;
@@ -186,7 +186,7 @@ class Top {
     values["idle"] = std::move(idle);
   }
 
-  /// The bits of a row in vectors with 1, 4, … bits for each row of the link table.
+  /// Returns the bit ranges that a row of the link table has in vectors with 1, 4, 16, … bits for each row.
   static json::object bits_of_row(std::uint64_t row) {
     const auto bits = [&](std::uint64_t width) {
       return "[" + number(row * width) + "+:" + number(width) + "]";
@@ -198,7 +198,6 @@ class Top {
             {"r256", bits(256)}};
   }
 
-  /// Adds the network, and the units at its ports.
   void add_network(json::object& values) const {
     json::array network;
     for (const auto* ports : {&design_.inputs, &design_.outputs})
@@ -282,7 +281,7 @@ class Top {
   const Design& design_;
   const RtlOptions& options_;
   std::vector<End> inputs_, outputs_;
-  std::uint32_t rows_ = 0;  // of the link table; 0: no links
+  std::uint32_t rows_ = 0;  // number of rows of the link table; 0: no links
 };
 
 }  // namespace

@@ -9,26 +9,27 @@
 
 namespace millrace::compiler::emit {
 
-std::string_view vitis_text(std::string_view name);  // of templates/, made by CMake
+std::string_view vitis_text(std::string_view name);  // defined by CMake from templates/
 
 namespace {
 
 namespace json = boost::json;
 using runtime::plan::Device;
 
-constexpr std::size_t kMaxWindows = 16;  // of 4 KiB; window i is at i * 0x1000
+constexpr std::size_t kMaxWindows = 16;  // of 4 KiB each; window i is at i * 0x1000
 
-// The Aurora core delivers words of 64 bits at this clock. Their receiver must not be slower.
+// The Aurora core delivers words of 64 bits at this clock. The clock of the kernel that receives them must not be
+// slower.
 constexpr double kAuroraMhz = 156.25;
 
-/// A platform's names for the ports of a cable's kernel (AMD XD099, "Using Aurora IP with Vitis").
+/// The names that a platform has for the ports of a cable's kernel (AMD XD099, "Using Aurora IP with Vitis").
 struct CablePins {
-  const char* platform;            // how the platform's name begins
-  std::vector<const char*> cages;  // by connector
-  const char* free_clock;          // 100 MHz
+  const char* platform;            // the beginning of the platform's name
+  std::vector<const char*> cages;  // the transceiver's name, by connector
+  const char* free_clock;          // the name of the 100 MHz clock
 };
 
-/// Null for a platform whose names are unknown.
+/// Returns the names of a platform's ports, or null if they are unknown.
 const CablePins* cable_pins(const std::string& platform) {
   static const CablePins known[] = {
       {"xilinx_u280_", {"qsfp0", "qsfp1"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
@@ -41,14 +42,14 @@ const CablePins* cable_pins(const std::string& platform) {
   return nullptr;
 }
 
-/// A module of kernels/rtl that a partition's own library does not have.
+/// Returns the text of a module in kernels/rtl. The partition's own library does not contain the module.
 std::string library_text(std::string_view path) {
   for (const auto& file : kernels::rtl::library())
     if (file.path == path) return std::string(file.text);
   return {};
 }
 
-/// "control", "supervisor", "in0", …: the units with registers, in the order of their windows.
+/// Returns the names of the units with registers ("control", "supervisor", "in0", …), in the order of their windows.
 std::vector<std::string> window_names(const TopInterface& top) {
   std::vector<std::string> names;
   for (const TopUnit& unit : top.units)
@@ -56,9 +57,10 @@ std::vector<std::string> window_names(const TopInterface& top) {
   return names;
 }
 
-// The kernel around a partition's top. Its one AXI4-Lite slave has the register slaves of the top as windows.
+// This part of the file writes the kernel around a partition's top. The kernel has one AXI4-Lite slave, and the top's
+// register slaves are its windows.
 
-/// A signal of an AXI4 address channel that the top does not drive, because it is constant: all bursts
+/// A signal of an AXI4 address channel that the kernel drives itself, because its value is constant: all bursts
 /// increment and consist of full words.
 struct Constant {
   const char* name;
@@ -73,7 +75,8 @@ bool is_shared(const Signal& signal) {
   return signal.input && signal.width > 1;
 }
 
-/// The width of a signal at the kernel's own slave, whose addresses have four more bits, for the window.
+/// Returns the width of a signal at the kernel's own slave. Its addresses have four more bits than a window's, to
+/// select the window.
 unsigned slave_width(const Signal& signal) {
   constexpr unsigned kWindowAddress = 12, kAddress = 16;
   return signal.width == kWindowAddress ? kAddress : signal.width;
@@ -83,7 +86,7 @@ std::string connection(const std::string& port, const std::string& wire) {
   return "." + port + "(" + wire + ")";
 }
 
-/// `words` separated by commas, in lines of readable length; all lines but the first begin with `indent`.
+/// Joins `words` with commas into lines of readable length. All lines but the first begin with `indent`.
 std::string filled(const std::vector<std::string>& words, const std::string& indent = "    ") {
   constexpr std::size_t kColumns =
       100;  // of the words; the text around them fits into the remaining columns up to 140
@@ -98,7 +101,7 @@ std::string filled(const std::vector<std::string>& words, const std::string& ind
   return text;
 }
 
-/// "link0_up", …: the signals of all connectors.
+/// Returns the signals of all connectors with their port names: "link0_up", ….
 std::vector<std::pair<std::string, Signal>> connector_signals(const TopInterface& top) {
   std::vector<std::pair<std::string, Signal>> signals;
   for (std::uint32_t k = 0; k < top.connectors; ++k)
@@ -107,7 +110,7 @@ std::vector<std::pair<std::string, Signal>> connector_signals(const TopInterface
   return signals;
 }
 
-/// The kernel's ports. Those with a value are constants that the kernel drives itself.
+/// Returns the kernel's ports. A port with a value is a constant that the kernel drives itself.
 json::array kernel_ports(const TopInterface& top) {
   json::array ports;
   const auto add = [&](bool input, unsigned width, const std::string& name, const char* value = "") {
@@ -123,13 +126,13 @@ json::array kernel_ports(const TopInterface& top) {
     if (unit.master == Master::kWrite) add(false, 64, bus + "wstrb", "{64{1'b1}}");
   }
   for (const auto& [name, s] : connector_signals(top)) add(s.input, s.width, name);
-  // A cable's core cannot wait, so the top has no ready for its words, but AXI-Stream needs one.
+  // The core of a cable cannot wait, so the top has no ready signal for received words, but AXI-Stream needs one.
   for (std::uint32_t k = 0; k < top.connectors; ++k)
     add(false, 1, "link" + std::to_string(k) + "_rx_tready", "1'b1");
   return ports;
 }
 
-/// The connections of the top, in groups.
+/// Returns the connections of the top module's ports, in groups.
 std::string top_connections(const TopInterface& top) {
   std::vector<std::vector<std::string>> groups = {
       {connection("clk", "ap_clk"), connection("rst", "rst"), connection("error", "error")}, {}};
@@ -157,13 +160,13 @@ std::string top_connections(const TopInterface& top) {
   return joined(texts, ",\n    ");
 }
 
-/// What kernel.v needs besides the image's values.
+/// Adds the values that the template of kernel.v needs besides the image's values.
 void add_kernel(const TopInterface& top, json::object& values) {
   const auto windows = window_names(top);
   std::vector<std::string> interrupts, split = {connection("clk", "ap_clk"), connection("rst", "rst")};
   for (const TopUnit& unit : top.units)
     if (unit.interrupt) interrupts.push_back(unit.name + "_irq");
-  // The splitter has window 0 in the low bits. Addresses and data go to all windows.
+  // Window 0 has the low bits of the splitter's vectors. Addresses and data go to all windows.
   json::array wires;
   for (const Signal& s : kAxiLite) {
     const std::string wire = std::string("w_") + s.name;
@@ -181,9 +184,9 @@ void add_kernel(const TopInterface& top, json::object& values) {
   values["connections"] = top_connections(top);
 }
 
-// The other files of an image.
+// The functions below write the other files of an image's Vitis folder.
 
-/// The bank that a region's ports are connected to, as v++ names it. HBM is used through its first pseudo channels.
+/// Returns v++'s name for the memory bank of a region's ports. HBM is used through its first four pseudo channels.
 std::string memory_tag(const Device& device, const std::string& region) {
   std::string bank = device.memory.front().name;
   for (const auto& one : device.regions)
@@ -191,10 +194,10 @@ std::string memory_tag(const Device& device, const std::string& region) {
   return bank == "HBM" ? "HBM[0:3]" : bank;
 }
 
-/// The units with an AXI4 master, each with the offset of the argument that holds the address of its buffer: the first
-/// argument in the unit's own window. Readers of weights have no window, because their weights are in the parameters'
-/// buffer. The linker demands an argument for each master, so these get registers in the parameters' window that
-/// nothing reads.
+/// Returns the units with an AXI4 master, each with the offset of the register that holds its buffer's address: the
+/// first argument in the unit's own window. Readers of weights have no window, because their weights are in the
+/// parameters' buffer. The linker demands an argument for each master, so these readers get registers in the
+/// parameters' window that nothing reads.
 json::array masters_of(const TopInterface& top) {
   constexpr std::size_t kWindow = 0x1000, kBuffer = 0x10, kUnused = 0x800;
   const auto windows = window_names(top);
@@ -254,7 +257,7 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
   return values;
 }
 
-/// The reason why an image gets no folder; empty if it gets one.
+/// Returns the reason why an image gets no folder, or an empty text if it gets one.
 std::string obstacle(const VitisImage& image) {
   if (!image.top) return "no generated SystemVerilog of one partition";
   if (image.top->connectors == 0) return {};

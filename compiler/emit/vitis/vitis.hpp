@@ -1,6 +1,5 @@
-// Writes the files for building images with Vivado and Vitis: a folder vitis/<image>/ for each image on a
-// device with a platform, and a Makefile above them. README.md describes the files. The vendor's tools have
-// never read them.
+// Writes the files for building images with Vivado and Vitis: a folder vitis/<image>/ for each image on a device with a
+// platform, and a Makefile above them. README.md describes the files. The vendor's tools have never read them.
 #pragma once
 
 #include <map>
@@ -21,17 +20,17 @@ struct PlacedInstances {
 };
 
 struct VitisImage {
-  std::string image;      // "image0"
-  std::string partition;  // that the image contains: rtl/<partition>/
-  std::string region;     // of the device; "all" if it has none
+  std::string image;      // the image's name: "image0"
+  std::string partition;  // the partition that the image contains: rtl/<partition>/
+  std::string region;     // the device's region of the image; "all" if the device has no regions
   const runtime::plan::Device* device = nullptr;
-  std::optional<TopInterface> top;           // of module <partition>_top; none: no hardware was generated
-  std::vector<PlacedInstances> placed = {};  // if it spans regions; empty: it is in `region` only
+  std::optional<TopInterface> top;  // the ports of module <partition>_top; none: no hardware was generated
+  std::vector<PlacedInstances> placed = {};  // by region, if the partition spans several
 };
 
-/// Files below the deployment ("vitis/image0/link.cfg" …). An image with link ports is linked with a kernel
-/// around the vendor's Aurora core, "vitis/aurora_<device>/". `vitis/README.md` names the images that get no folder,
-/// with the reason. No files if no device has a platform.
+/// Returns the files by their paths below the deployment ("vitis/image0/link.cfg" …), or no files if no device has a
+/// platform. An image with link ports is linked with a kernel around the vendor's Aurora core,
+/// "vitis/aurora_<device>/". The file `vitis/README.md` names the images that get no folder, with the reason.
 Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images);
 
 }  // namespace millrace::compiler::emit
