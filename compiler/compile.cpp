@@ -22,15 +22,15 @@ Status check_buildable(const Plan& plan) {
   return {};
 }
 
-/// Why a partition on a card has no hardware.
+/// Returns why a partition on a card has no hardware.
 std::string no_hardware(const Plan& plan, const kernels::Program& partition) {
   for (const auto& one : plan.lowered->candidates.without)
     if (find_block(partition, one.block) < partition.blocks.size()) return one.reason;
   return "the cards have no room for the hardware of all blocks that have any";
 }
 
-/// The planned designs, with their memories filled. If a plugin does not build what it offered, its design is left
-/// out, and the partition runs at functional fidelity.
+/// Returns the planned designs, with the contents of their memories. If a plugin does not build what it offered, the
+/// partition gets no design and runs at functional fidelity.
 Result<Designs> design(const Plan& plan) {
   MILLRACE_ASSIGN(const auto catalog, generators::load_catalog());
   const Placed& placed = plan.placed;
@@ -58,7 +58,7 @@ Result<Designs> design(const Plan& plan) {
   return designs;
 }
 
-/// Checks that the designs have the figures that were planned, because those meet the targets.
+/// Checks that the designs have the planned figures, because only those are known to meet the targets.
 Status check_figures(const Plan& plan, const Designs& designs) {
   if (!plan.placed.played) return Error(ErrorCode::kInternal, "a plan is built that was not played");
   for (const auto& [name, design] : designs) {

@@ -1,4 +1,4 @@
-// The table of contents of the compiler: from an ONNX file and a cluster to a deployment directory.
+// Entry points of the compiler, which makes a deployment directory from an ONNX file and a cluster.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace millrace::compiler {
 
 struct CompileOptions : PlanOptions {
   std::filesystem::path output;                    // the deployment directory
-  std::function<std::string(const Plan&)> report;  // makes its report.html; empty: it gets none
+  std::function<std::string(const Plan&)> report;  // makes report.html; if empty, there is no report
 };
 
 struct CompileReport {
@@ -24,21 +24,21 @@ struct CompileReport {
   std::vector<StepTime> steps;
 };
 
-/// What must hold before anything is read: an output is named, and the model is not assumed.
+/// Checks options before any file is read: there must be an output directory, and --assume must not be given.
 Status check_options(const CompileOptions& options);
 
-/// A deployment that is not on disk yet.
+/// A deployment in memory, not yet written to disk.
 struct Built {
   CompileReport report;
   emit::Artifacts artifacts;
 };
 
-/// Builds a plan that was made with these options and Play::kAll, and writes nothing. `report.plan` stays empty: the
-/// plan is in the artifacts.
+/// Builds a plan that was made with these options and Play::kAll, and writes nothing to disk. `report.plan` stays
+/// empty, because the plan is in the artifacts.
 Result<Built> build(Plan plan, const CompileOptions& options);
 
-/// Each step is timed; with progress on stderr through `runtime/base/log` at info level. Nothing is written
-/// unless all of it succeeded.
+/// Compiles a model and writes its deployment directory, but only if all steps succeed. Times each step and logs
+/// progress at info level to stderr.
 Result<CompileReport> compile(const CompileOptions& options);
 
 }  // namespace millrace::compiler

@@ -36,7 +36,7 @@ struct Chain {
 
 Chain make_chain(const Problem& problem);
 
-/// Whether each layer of a stage reads the previous one. Consecutive pieces then need cards joined by cables.
+/// Whether each layer reads the layer before it. If so, consecutive pieces of the model need cards joined by cables.
 bool reads_the_one_before(const Chain& chain);
 
 /// Returns a tensor of an earlier stage that a later stage on the same card reads, or null if there is none.
@@ -124,13 +124,14 @@ struct Passage {
   double first = 0, last = 0;
 };
 
-/// Returns when output leaves. The first words of all inputs are there at `start`, the last at `arrive`.
+/// Returns when an operation's output leaves. The first words of its inputs have arrived at `start`, the last words
+/// at `arrive`.
 Passage pass(const Implementation& way, double clock_hz, double start, double arrive);
 
 /// Returns when a tensor that left an operation at `from` has crossed a wire, in packets.
 Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from);
 
-/// Returns an assignment's latency in seconds. Adds the times of each operation on a card to `works`.
+/// Returns an assignment's latency in seconds. If `works` is given, adds the times of each card operation to it.
 double latency(const Board& board, const Assignment& assignment, const std::vector<Hop>& hops,
                std::vector<Work>* works = nullptr);
 

@@ -17,10 +17,10 @@ class Groups {
   explicit Groups(const Board& board);
 
   /// Returns groups of `cards` cards that the cluster may contain `copies` times, joined by cables if the
-  /// model needs cables. Returns one of all interchangeable groups. Calls must pass ascending `cards`.
+  /// model needs cables. Of interchangeable groups, returns only one. Successive calls must pass ascending `cards`.
   std::vector<Cards> of(std::size_t cards, std::size_t copies);
 
-  /// Returns for how many groups of the same kinds of cards the cluster has cards. Ignores cables.
+  /// Returns how many groups with the same kinds of cards as `cards` the cluster could form. Ignores cables.
   std::size_t most_copies(const Cards& cards) const;
 
   /// Returns at most `most` groups that share no card and can replace a solution's cards. The group of the

@@ -39,12 +39,12 @@ class IntervalFit {
  private:
   using Options = std::vector<std::vector<Option>>;  // of each operation
 
-  /// Prices, and the cost of all layers before each layer at these prices.
+  /// Prices of resources and, for each layer, the cost of all layers before it at these prices.
   struct PriceList {
     Prices prices;
     std::vector<double> cost_before;
   };
-  /// Everything that is known so far about packing layers into one budget.
+  /// The results so far of packing layers into one budget.
   struct PackingCache {
     Amounts budget;
     const Options* options = nullptr;

@@ -86,7 +86,7 @@ struct Region {
 struct Card {
   std::string name, device;
   double clock_hz = 0;
-  // In the order in which they are joined. A layer lies in one region. Empty if the device is unknown.
+  // The card's regions, in the order in which they are connected. Empty if the device is unknown.
   std::vector<Region> regions = {};
   Amounts link{};  // resources of the first region that each used cable needs
 };
@@ -134,8 +134,8 @@ using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
 inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};
 
-/// Returns what partitions may use of each region of a device. The shell is taken from the regions in their
-/// order; `shares` of what is left may be used. All plans and messages use these budgets.
+/// Returns the resources that partitions may use in each region of a device. The shell's resources are subtracted
+/// from the regions in their order. Partitions may use the fraction `shares` of the rest. All plans use these budgets.
 std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares);
 
 /// Makes the problem for a program and a cluster. The host runs `host_blocks` (names), the blocks that touch

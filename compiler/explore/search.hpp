@@ -73,7 +73,7 @@ class Search {
   /// Returns how far the solution may be above the best possible, by the objective.
   double gap_of(const Solution& found);
 
-  /// Returns the IntervalFit for an interval and keeps it, as the same intervals recur for each number of cards.
+  /// Returns the IntervalFit for an interval. Caches it, because the same intervals recur for each number of cards.
   IntervalFit& fit_at(double seconds);
 
   const Board& board_;
@@ -82,11 +82,10 @@ class Search {
   std::vector<std::uint32_t> kinds_;
   std::vector<double> intervals_;  // all intervals that can occur, in seconds, ascending
   bool reads_memory_ = false;      // some implementation reads its weights from memory
-  bool in_a_row_ =
-      false;  // each layer reads the previous one, so consecutive pieces need cards joined by a cable
+  // Whether each layer reads the layer before it. If so, consecutive pieces need cards joined by a cable.
+  bool in_a_row_ = false;
   std::map<std::uint32_t, std::vector<Order>> rows_;
-  bool all_rows_ =
-      true;  // rows_ holds all orders of cards; false if it leaves some out because there are too many
+  bool all_rows_ = true;  // false if rows_ leaves out orders of cards because there are too many
 };
 
 /// Lowers the latency step by step: builds operations quicker, the cheapest change first, with the resources

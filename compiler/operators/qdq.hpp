@@ -17,38 +17,40 @@ struct Dequantised {
   std::vector<std::int64_t> zero;
 };
 
-/// Input `i`, dequantised by one scale. Otherwise `why` says what is missing.
+/// Returns the integers, scale and zero point of input `i` if it is dequantised by one scale. Otherwise returns
+/// nothing and sets `why` to what is missing.
 std::optional<Dequantised> activation(const Site& site, std::size_t i, std::string& why);
 
-/// Input `i`: constant weights, dequantised by one scale or by one per output channel (axis `channel_axis`).
+/// Returns input `i` if it is constant weights, dequantised by one scale or by one scale per output channel (axis
+/// `channel_axis`). Otherwise returns nothing and sets `why` to what is missing.
 std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
                                    std::string& why);
 
-/// Input `i` if it is a constant that is dequantised by constants; empty if it is not.
+/// Returns input `i` if it is a constant that is dequantised by constants, otherwise nothing.
 std::optional<Dequantised> constant_operand(const Site& site, std::size_t i);
 
-/// The bias at input `i` in units of the accumulator. A bias in other units is rounded, with a note.
+/// Returns the bias at input `i` in units of the accumulator. A bias in other units is rounded, and a note says so.
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
                                               std::int64_t channels, std::string& why);
 
-/// The step of an element-wise node that has this one step, the same for all channels; null for other nodes.
+/// Returns the only step of an element-wise node if it is of this kind and equal for all channels, otherwise null.
 const Step* only_step(const Node* n, Step::Kind kind);
 
-/// The error about input `i`, which has no quantiser before it.
+/// Returns the error text for input `i`, which has no quantiser before it.
 std::string not_quantised(const Site& site, std::size_t i);
 
-/// The quantiser behind a node which ONNX Runtime fuses with it into the kernel of a QLinear operator.
+/// A quantiser that ONNX Runtime fuses with the node before it into the kernel of a QLinear operator.
 struct FusedQuantiser {
-  ValueId result = graph::kNoValue;  // the integers it gives
+  ValueId result = graph::kNoValue;  // the quantiser's output, integers
   Step quantise;
-  bool made_unsigned = false;         // int8 tensors that ONNX Runtime converts to uint8
-  std::vector<std::size_t> absorbed;  // the quantiser's node, and those of Relu and Clip before it
+  bool made_unsigned = false;         // ONNX Runtime converts these int8 tensors to uint8
+  std::vector<std::size_t> absorbed;  // indices of the quantiser's node and of Relu and Clip nodes before it
 };
 
-/// Empty if ONNX Runtime leaves this node with these integer operands in float32.
+/// Returns the quantiser that ONNX Runtime fuses with this node, or nothing if it computes the node in float32.
 std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vector<ValueId>& operands);
 
-/// Marks the quantiser's nodes as part of the node that is lowered.
+/// Marks the quantiser's nodes as part of the node that is being lowered.
 void absorb(Site& site, const FusedQuantiser& quantiser);
 
 }  // namespace millrace::compiler::operators

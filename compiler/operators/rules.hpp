@@ -1,5 +1,5 @@
-// What the functions in the rows of the operator table share. Private to compiler/operators and the passes that call
-// lowering functions. Where a function returns a text, it says what is wrong with the node; it is empty if nothing is.
+// Types and functions that the entries of the operator table share. Private to compiler/operators and to the passes
+// that call lowering functions. A function that returns a text returns what is wrong with the node, or an empty text.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ using graph::Type;
 using graph::Value;
 using graph::ValueId;
 
-// The rows, family by family.
+// The table's entries by family of operators.
 std::span<const Operator> activations();  // functions of one element, and Softmax
 std::span<const Operator> arithmetic();   // Add to Div, Cast, BatchNormalization
 std::span<const Operator> moves();        // operators that move, join or select elements
@@ -40,11 +40,9 @@ std::span<const Operator> products();  // convolutions and matrix products
 std::span<const Operator> qoperators();
 std::span<const Operator> quantisers();
 
-// Types and shapes.
-
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
 
-/// A node whose first output is inferred: its inputs by position, and the result.
+/// A node whose first output's type and shape are being inferred. Inputs are numbered by position.
 struct Inference {
   const graph::Graph& graph;
   const Node& node;
@@ -59,29 +57,27 @@ struct Inference {
   std::size_t rank(std::size_t i) const { return in(i).shape.size(); }
 };
 
-/// Requires the first `inputs` inputs.
+/// Checks that the node has its first `inputs` inputs.
 std::string need(const Inference& c, std::size_t inputs);
 
-/// The result has the type and shape of the first input.
+/// Gives the output the type and shape of the first input. same_floats() also checks that the type is float32.
 std::string same(Inference& c);
 std::string same_floats(Inference& c);
 
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
-/// The integers of a constant input or, in older operator sets, of an attribute. Empty if both are missing or
-/// the input is not constant.
+/// Returns the integers of a constant input or, in older operator sets, of an attribute. Returns nothing if both are
+/// missing or the input is not constant.
 std::optional<std::vector<std::int64_t>> integers_of(const Inference& c, std::size_t input,
                                                      const char* attribute);
 
-// Lowering.
-
-/// The ONNX node that is being lowered. The replacing nodes go to `out`. All old nodes stay in `graph`
-/// meanwhile, so that producers can be looked up.
+/// The ONNX node that is being lowered. The nodes that replace it go to `out`. All old nodes stay in `graph` during the
+/// pass, so that producers can be looked up.
 struct Site {
   Graph& graph;
   const graph::Uses& uses;
   std::vector<Node>& out;
-  std::vector<bool>& absorbed;  // by index in graph.nodes: has become part of another node
+  std::vector<bool>& absorbed;  // [index in graph.nodes]: whether the node is now part of another node
   const Node& node;
   const OnnxOperator& op;
 
@@ -91,27 +87,27 @@ struct Site {
   const Constant* constant(std::size_t i) const { return constant_input(graph, node, i); }
   const Node* producer(std::size_t i) const { return producer_of(graph, uses, node.inputs[i]); }
 
-  /// Appends a node that computes `output`. Its name is the old node's with `suffix`.
+  /// Appends a node that computes `output`. Its name is the old node's name with `suffix`.
   void emit(graph::Operation operation, std::vector<ValueId> inputs, ValueId output,
             const std::string& suffix = {});
   /// Appends a node that computes the old node's output.
   Outcome give(graph::Operation operation, std::vector<ValueId> inputs);
-  /// Appends a Move of `x` to a new value, named after `x` with `suffix`.
+  /// Appends a Move of `x` to a new value, whose name is that of `x` with `suffix`.
   ValueId move(ValueId x, std::vector<std::int64_t> perm, Shape shape, const char* suffix);
 };
 
-/// What ONNX Runtime's QLinearAdd gives, before it rounds, for the operands 0 and 0, to whose integers `shift` has been
-/// added. The steps are the two dequantisations and the quantisation.
+/// Returns the unrounded result of ONNX Runtime's QLinearAdd for the operands 0 and 0, after `shift` was added to both
+/// operands' integers. The steps are the two dequantisations and the quantisation.
 float qlinear_add_of_zeros(const Step& a, const Step& b, const Step& quantise, std::int64_t shift = 0);
 
-/// A constant that broadcasts over a shape along at most one axis: its elements (one, or as many as that axis
-/// is long) and the axis (-1 if there is one element).
+/// A constant that broadcasts over a shape along at most one axis. It has one element, or one for each index of the
+/// axis. `axis` is -1 if there is one element.
 struct AxisConstant {
   std::vector<float> floats;
   std::vector<std::int64_t> integers;
   std::int64_t axis = -1;
 };
-/// Empty if the constant varies along several axes or enlarges the shape.
+/// Returns the constant in this form, or nothing if it varies along several axes or enlarges the shape.
 std::optional<AxisConstant> along_axis(const Value& constant, const Shape& shape);
 
 }  // namespace millrace::compiler::operators

@@ -1,5 +1,5 @@
-// Turns one integer operation with its float32 reference into one block of kernels/program, whose requantisation is
-// proved, and finds the order in which elements are stored. Private to compiler/passes.
+// Converts one integer operation with its float32 reference into one block of kernels/program with a proved
+// requantisation, and computes the order in which elements are stored. Private to compiler/passes.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@
 
 namespace millrace::compiler::passes {
 
-// Order of elements (layout.cpp).
+// The functions for the order of elements are in layout.cpp.
 
-/// source[i]: which element of the input is element i of the output.
+/// map[i] is the index of the input element that becomes element i of the output.
 using IndexMap = std::vector<std::uint32_t>;
 
 IndexMap identity_map(std::int64_t elements);
 bool is_identity_map(const IndexMap& map);
 IndexMap inverse(const IndexMap& map);
 
-/// The map of a Move on `input` (row-major).
+/// Returns the index map of a Move on an input of this shape. Elements are numbered row-major.
 IndexMap move_map(const graph::Move& move, const graph::Shape& input);
 
-/// Whether the shape is [1, C, H, W]. Its dataflow shape is [H, W, C]; all other shapes become [1, 1, N].
+/// Whether the shape is [1, C, H, W]. dataflow_shape() makes [H, W, C] of such a shape, and [1, 1, N] of all others.
 bool is_plane(const graph::Shape& shape);
 graph::Shape dataflow_shape(const graph::Shape& shape);
 
-/// For position i of the dataflow's layout: the element (row-major in the ONNX shape) that is there.
+/// Returns for each position of the dataflow's layout its element's index, which is row-major in the ONNX shape.
 IndexMap dataflow_map(const graph::Shape& shape);
 
-/// Empty if the map is no transposition.
+/// Returns the transposition that the map describes, or nothing if the map is not a transposition.
 std::optional<kernels::Permute> find_permutation(const IndexMap& source);
 
-// Blocks (blocks.cpp, add_block.cpp).
+// The functions that make blocks are in blocks.cpp and add_block.cpp.
 
-/// Folds zero points into weights and bias. Weight i of an output channel is weight `order[i]` of that channel in
-/// `a`. The accumulator is as narrow as the weights allow.
+/// Makes a convolution of `a`, with its zero points folded into weights and bias. Weight i of an output channel is
+/// weight `order[i]` of this channel in `a`. The accumulator is as narrow as the weights allow.
 Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const kernels::Window& window,
                                               const IndexMap& order, kernels::ElementType input,
                                               graph::Type output);
@@ -45,11 +45,11 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const 
 Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, kernels::ElementType input,
                                        graph::Type output);
 
-/// Rescale, or Lookup if the chain (from integer to integer) is no step function.
+/// Makes a Rescale of an element-wise chain from integer to integer, or a Lookup if the chain is not a step function.
 Result<kernels::Operation> make_rescale(const graph::Chain& chain, kernels::ElementType input,
                                         graph::Type output);
 
-/// Uses multipliers if they give the right result for all pairs of operands, otherwise a table of all pairs.
+/// Makes an Add with multipliers if their result is right for all pairs of operands, otherwise with a table of all pairs.
 Result<kernels::Add> make_add(const graph::Combine& c, kernels::ElementType a, kernels::ElementType b,
                               graph::Type output);
 

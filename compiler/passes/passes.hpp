@@ -1,5 +1,5 @@
-// The passes that turn an imported graph into integer arithmetic, in the order in which they run, and the step
-// that makes a program of the result. Each pass is one free function.
+// The passes that convert an imported graph to integer arithmetic, in the order in which they run, and the step that
+// converts the result to a program. Each pass is one free function.
 #pragma once
 
 #include <cstdint>
@@ -20,41 +20,40 @@ using graph::Graph;
 struct Pass {
   const char* name;  // the function's name: "fold_constants"
   Result<Graph> (*run)(Graph);
-  graph::Level gives;  // what the graph satisfies afterwards
+  graph::Level gives;  // the level of the graph after the pass
 };
 
-/// The passes from level kImported to level kInteger.
+/// Returns the passes that take a graph from level kImported to level kInteger, in order.
 std::span<const Pass> standard_passes();
 
 /// Runs all passes and verifies the graph after each. Calls `after`, if given, with the graph after each pass.
 Result<Graph> run_standard_passes(Graph graph,
                                   const std::function<void(const Pass&, const Graph&)>& after = {});
 
-/// Makes the executable form of a whole model: `graph` is at Level::kInteger, each block of the result is one of
-/// its operations, and host blocks are included. Inputs and outputs have the names of the ONNX graph and hold
-/// their elements in the model's own order, without the batch axis. (If the dataflow has the same order, they
-/// have its shape.) Block names are made of ONNX node names; they are valid file names and stable between
-/// compilations. One error lists all operations that no block can compute (kUnsupported). The program passes
-/// kernels::validate().
+/// Makes an executable program of a whole model, host blocks included. `graph` must be at Level::kInteger; each of its
+/// operations becomes one block. The program's inputs and outputs have the names of the ONNX graph, and their elements
+/// have the model's order, without the batch axis. If the dataflow uses the same order, their shape is the dataflow's.
+/// Block names come from ONNX node names; they are valid file names and do not change between compilations. The
+/// program passes kernels::validate(). kUnsupported: one error lists all operations that no block can compute.
 Result<kernels::Program> build_program(Graph graph);
 
 enum class AssumedScales : std::uint8_t {
-  kPerChannel,  // any number; weights have one per output channel
-  kPowerOfTwo,  // one per tensor, so requantisation is a shift
+  kPerChannel,  // scales are arbitrary numbers; weights have one scale for each output channel
+  kPowerOfTwo,  // each tensor has one scale, a power of two, so requantisation is a shift
 };
 
-/// The types that a float model is assumed to be quantised to: signed, 2 to 8 bits, zero points 0.
+/// The types to which a float model is assumed to be quantised: signed, with 2 to 8 bits and zero points of 0.
 struct AssumedTypes {
   std::uint8_t weight_bits = 8, activation_bits = 8;
   AssumedScales scales = AssumedScales::kPerChannel;
 };
 
-/// Reads "int8" (weights and activations) or "w4a8" (weights 4 bits, activations 8). Either may end in "-pow2"
-/// for scales that are powers of two. Empty for any other text.
+/// Parses "int8" (weights and activations of 8 bits) or "w4a8" (weights of 4 bits, activations of 8). The suffix
+/// "-pow2" means scales that are powers of two. Returns nothing for any other text.
 std::optional<AssumedTypes> assumed_types(const std::string& text);
 
-/// Adds quantisers to an imported float model where a quantising tool would put them. The result serves to plan
-/// the model's structure. Its results are meaningless, so it must never be run.
+/// Adds quantisers to an imported float model where a quantising tool would add them. The returned graph is good for
+/// planning only. It must never be run, because the numbers that it computes are meaningless.
 Graph assume_quantised(Graph graph, const AssumedTypes& types);
 
 }  // namespace millrace::compiler::passes

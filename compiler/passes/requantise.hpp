@@ -4,10 +4,10 @@
 // A non-decreasing function of an integer with results in [lowest, highest] is determined by its step positions:
 // for each result k above the first, the smallest accumulator that gives at least k. solve() finds them by
 // bisection of the reference. A multiplier, offset and shift equal the reference exactly if each step is at the
-// same accumulator. So each step bounds the line (acc * multiplier + offset) / 2^shift twice: the line must reach
-// a value at the step's accumulator, and stay below it at the accumulator before. The bounds determine the
-// possible slopes exactly. All arithmetic is on integers, with 128 bits if needed. "Proved" therefore means for
-// every reachable accumulator, not for a sample.
+// same accumulator. So each step k bounds the line (acc * multiplier + offset) / 2^shift twice: the line must be at
+// least k at the step's accumulator, and below k at the accumulator before. The bounds determine the possible slopes
+// exactly. All arithmetic uses integers, of 128 bits if needed. "Proved" therefore means: for every reachable
+// accumulator, not only for a sample.
 #pragma once
 
 #include <cstddef>
@@ -21,28 +21,29 @@
 
 namespace millrace::compiler::passes {
 
-/// Both ends are included.
+/// A range of integers that includes both ends.
 struct Range {
   std::int64_t lowest = 0, highest = 0;
 };
 
-/// (accumulator, channel) -> result. Non-decreasing in the accumulator over the channel's range.
+/// Maps (accumulator, channel) to a result that never decreases as the accumulator grows over the channel's range.
 using Reference = std::function<std::int64_t(std::int64_t, std::size_t)>;
 
 struct RequantiseProblem {
   Reference reference;
-  std::vector<Range> accumulators;       // the reachable ones, per channel
-  std::int64_t lowest = 0, highest = 0;  // of the output type; holds all results of the reference
+  std::vector<Range> accumulators;       // the reachable accumulators of each channel
+  std::int64_t lowest = 0, highest = 0;  // range of the output type; contains all results of the reference
 };
 
-/// Uses one form for all channels: the first of kMultiplyShift, kMultiplyShiftHalfEven and kThresholds that every
-/// channel admits. A channel's multiplier has the smallest possible shift. If all channels are equal, one entry
-/// is written. Fails (kUnsupported) if the reference is found to decrease or leaves the output type.
+/// Finds a requantisation that equals the reference. All channels use the same form: the first of kMultiplyShift,
+/// kMultiplyShiftHalfEven and kThresholds that is possible for every channel. A channel's multiplier has the smallest
+/// possible shift. If all channels are equal, the result has one entry. Returns kUnsupported if the reference
+/// decreases or leaves the range of the output type.
 Result<kernels::Requantise> solve(const RequantiseProblem& problem);
 
-/// Empty if `candidate` equals the reference for every reachable accumulator of every channel, without overflow
-/// of its 64-bit arithmetic. Otherwise a sentence that names the first channel and accumulator that differ.
-/// Independent of solve().
+/// Checks that `candidate` equals the reference for every reachable accumulator of every channel, without overflow
+/// of its 64-bit arithmetic. Returns an empty text if it does, otherwise a sentence that names the first channel and
+/// accumulator that differ. Shares no code with solve().
 std::string prove(const kernels::Requantise& candidate, const RequantiseProblem& problem);
 
 }  // namespace millrace::compiler::passes

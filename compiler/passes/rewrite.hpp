@@ -1,4 +1,4 @@
-// What the passes share. Private to compiler/passes.
+// Names that the passes share, and the declarations of the passes. Private to compiler/passes.
 #pragma once
 
 #include "compiler/graph/graph.hpp"
@@ -22,7 +22,6 @@ using graph::Type;
 using graph::Value;
 using graph::ValueId;
 
-// The passes.
 Result<Graph> fold_constants(Graph graph);
 Result<Graph> remove_dead(Graph graph);
 Result<Graph> lower_elementwise(Graph graph);

@@ -1,4 +1,4 @@
-// What other numbers of cards would give: the curve of cards against throughput and latency.
+// Finds the throughput and latency that a model would reach with other numbers of cards.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,27 @@
 
 namespace millrace::compiler {
 
-/// The best for one number of cards by one objective.
+/// The best plan for one number of cards and one objective.
 struct Alternative {
-  std::uint32_t cards = 0;     // of all replicas
-  std::uint32_t replicas = 1;  // with an equal share of the cards each
+  std::uint32_t cards = 0;     // of all replicas together
+  std::uint32_t replicas = 1;  // each has the same number of cards
   explore::Objective objective = explore::Objective::kThroughput;
   double interval_seconds = 0,
          latency_seconds = 0;  // of one replica, summed over blocks
-  explore::Amounts used{};     // of all blocks of all replicas; [kMemoryBytes]: bytes a frame
+  explore::Amounts used{};     // by all blocks of all replicas; entry kMemoryBytes: bytes a frame
   bool exact = false;
   double frames_per_second() const { return replicas / interval_seconds; }
 };
 
 struct Alternatives {
-  std::vector<Alternative> found;  // by cards, then throughput
-  std::string left_out;            // why there are none, or not all
+  std::vector<Alternative> found;  // sorted by cards, then by throughput
+  std::string left_out;            // why alternatives are missing; empty if all were found
 };
 
-/// For each number of cards the best throughput, of one pipeline or of equal copies of one, and the least
-/// latency. Figures are sums over blocks and never played. Ignores targets; keeps the plan's splits. The plan
-/// is predicted. The effort is bounded by counting, not by time, so that the same plan gives the same
-/// alternatives.
+/// Returns for each number of cards the highest throughput (of one pipeline or of equal copies) and the lowest
+/// latency. The figures are sums over blocks, without a clock-by-clock simulation. Ignores targets and keeps the
+/// plan's splits. The plan must have a prediction. The search ends after a fixed number of steps, not after a fixed
+/// time, so the same plan always gives the same alternatives.
 Alternatives find_alternatives(const Predicted& plan);
 
 }  // namespace millrace::compiler

@@ -1,4 +1,4 @@
-// From the generators' candidates to explore's implementations: the ways to build each block.
+// Converts the generators' candidates, the possible hardware for each block, into explore's implementations.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,20 @@ struct NoHardware {
 
 std::vector<std::string> blocks_of(const std::vector<NoHardware>& without);
 
-/// What explore chooses from, and what that was made with.
+/// The possible hardware for each block, from which explore chooses, and what it was made with.
 struct Candidates {
   std::vector<std::vector<generators::Candidate>> of_block;  // Implementation::candidate indexes of_block[b]
   std::vector<NoHardware> without;
-  HostPorts ports;                                   // what candidates are charged for host ports
-  std::shared_ptr<const generators::Plugin> plugin;  // null: none
+  HostPorts ports;                                   // the cost of host ports; implementations include it
+  std::shared_ptr<const generators::Plugin> plugin;  // null if there is none
 };
 
-/// The block as a program of its own, with its weights placed so. kUnsupported if they cannot be (weights.hpp).
+/// Returns a program with this block alone and its weights at `placement`. kUnsupported if the weights cannot be
+/// there (see weights.hpp).
 Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
                                       kernels::Placement placement);
 
-/// A candidate as explore compares it.
+/// Returns a candidate's cycles and resources in the form that explore compares.
 Result<explore::Implementation> implementation(const generators::Catalog& catalog,
                                                const kernels::Program& program, const kernels::Block& block,
                                                const generators::Candidate& candidate,

@@ -1,5 +1,5 @@
-// What a plan is asked for, and the model stated as a problem for compiler/explore: blocks split, host blocks
-// chosen, candidates generated.
+// The options of a plan, and the model stated as a problem for compiler/explore: with blocks split, host blocks
+// chosen and candidates generated.
 #pragma once
 
 #include <chrono>
@@ -22,59 +22,60 @@
 
 namespace millrace::compiler {
 
-/// A block that is built as several, each with a part of its output channels.
+/// A block that is built as several blocks, each with a part of the output channels.
 struct Split {
   std::string block;
   std::uint32_t parts = 2;
   bool operator==(const Split&) const = default;
 };
 
-/// Which plans are played clock by clock.
+/// Which plans are simulated clock by clock ("played").
 enum class Play : std::uint8_t {
   kNone,
-  kWhereQuick,  // if playing takes less than a second
-  kAll,         // even if playing takes minutes; compile() needs it
+  kWhereQuick,  // plans whose simulation takes less than a second
+  kAll,         // all plans, even if the simulation takes minutes; compile() needs this
 };
 
 struct PlanOptions : ModelOptions {
   std::filesystem::path cluster;
-  std::optional<std::uint32_t> partitions;  // cards of each replica, exactly; default: chosen
-  std::optional<std::uint32_t> replicas;    // pipelines, each on cards of its own; default: chosen
+  std::optional<std::uint32_t> partitions;  // exact number of cards of each replica; default: chosen
+  std::optional<std::uint32_t> replicas;    // copies of the pipeline, each on its own cards; default: chosen
   explore::Targets targets;
   explore::Shares shares = explore::kDefaultShares;
-  std::optional<kernels::Placement> weights;  // of every block that has weights; default: chosen
-  // Read only if `weights` is not given. True: the weights are in the images, and are streamed from the
-  // card's memory only if the model does not fit, or reaches its target only with layers split. False: each
-  // layer's weights are placed where that is best.
+  std::optional<kernels::Placement> weights;  // where all blocks store their weights; default: chosen
+  // Ignored if `weights` is set. True: weights are part of the FPGA images, and are streamed from the card's
+  // memory only if the model otherwise does not fit, or reaches its target only with layers split. False: the
+  // search chooses the best memory for each layer's weights.
   bool baked_first = true;
-  std::filesystem::path plan;            // a plan file that is followed instead of a search
+  std::filesystem::path plan;            // a plan file that replaces the search
   bool no_host = false;                  // refuse a plan in which the host does more than convert
   std::vector<std::string> host_blocks;  // names of blocks to run on the host
   std::optional<double> host_seconds;  // the time of each host block between cards; default: the catalogue's
-  std::filesystem::path generator_plugin;                            // a program that offers candidates too
-  std::chrono::milliseconds plugin_time = std::chrono::seconds(30);  // each of its calls may take
+  std::filesystem::path generator_plugin;                            // a program that offers more candidates
+  std::chrono::milliseconds plugin_time = std::chrono::seconds(30);  // time limit of each call of the plugin
   Play play = Play::kWhereQuick;
-  std::vector<Split> splits;  // asked for; others are made if a layer does not fit or limits the rate
+  std::vector<Split> splits;  // from the user; more are made if a layer does not fit or limits the rate
 };
 
-/// Whether the options ask for figures: targets, an objective other than the default, or a plan file.
+/// Whether the options need predicted figures: they have targets, a plan file, or an objective other than the default.
 bool needs_prediction(const PlanOptions& options);
 
-/// What all alternatives that are tried for one plan share.
+/// The inputs that all alternatives tried for one plan share.
 struct Task {
   const PlanOptions& options;
   Steps& steps;
-  Model model;  // blocks not split; weights placed as the options say, in the images by default
+  Model model;  // blocks not split; weights stored as the options say, by default in the FPGA images
   runtime::plan::Cluster cluster;
   generators::Catalog catalog;
-  std::shared_ptr<generators::Plugin> plugin;  // null: none
-  bool explains = true;                        // say why a search finds nothing, which takes longer
+  std::shared_ptr<generators::Plugin> plugin;  // null if there is none
+  bool explains = true;                        // explain why a search finds nothing, which takes longer
 };
 
-/// How an alternative differs from the model as it was read.
+/// How an alternative differs from the model in its file.
 struct Changes {
   std::vector<Split> splits;
-  std::vector<std::string> host_blocks;  // names; asked for, in the plan file, or for want of hardware
+  std::vector<std::string> host_blocks;  // names of blocks that the options, the plan file or a lack of
+                                         // hardware put on the host
   bool streamed = false;                 // layers may also be built with their weights in the card's memory
   bool hardware = true;                  // false: every block is emulated, at its estimated speed
 };
@@ -82,48 +83,49 @@ struct Changes {
 /// A block that the host runs.
 struct HostBlock {
   std::string block;
-  double seconds = 0;    // of one core, for each frame
-  bool between = false;  // it runs between cards: its time counts in the latency
+  double seconds = 0;    // time of one processor core for each frame
+  bool between = false;  // the block runs between two cards, so its time is part of the latency
 };
 
+/// A model stated as a problem for explore. Several alternatives can share one.
 struct Lowered {
   Changes changes;
   runtime::plan::Cluster cluster;
-  kernels::Program program;  // with blocks split; weights that may be placed freely are in the images
+  kernels::Program program;  // with blocks split; weights whose memory is not fixed are in the FPGA images
   explore::Problem problem;
   Candidates candidates;
   std::vector<HostBlock> host;
-  // The placement that all weights have; nothing: each layer's placement is chosen.
+  // Where all weights are stored. If not set, the search chooses for each layer.
   std::optional<kernels::Placement> weights_given;
-  bool loader = false;  // every card has room for the unit that loads constants (mr_parameters)
+  bool loader = false;  // room for the unit that loads constants (mr_parameters) is reserved on every card
 };
 
-/// Alternatives share a Lowered.
 using LoweredPtr = std::shared_ptr<const Lowered>;
 
-/// kInvalidInput: a split that cannot be made. Else the errors of generators and plugin.
+/// States the model with `changes` as a problem for explore. kInvalidInput: a split is impossible. Other errors are
+/// those of the generators and the plugin.
 Result<LoweredPtr> lower(const Task& task, Changes changes);
 
-/// Fills the candidates of a lowered program and its problem's implementations; operation i is block i of the program.
-/// candidates.ports is set. Each implementation is charged for what joins the block to those before it (a FIFO at each
-/// input, and an adapter where lanes may differ) and for its ports to the host.
+/// Sets the candidates of a lowered program and the implementations of its problem. Operation i of the problem is
+/// block i of the program; candidates.ports must be set. The resources of an implementation include a FIFO at each
+/// input, an adapter where the number of lanes may differ, and ports to the host.
 ///
-/// A block without candidates is emulated. Its one implementation takes nothing of a card and is as slow as
-/// kernels/fast is on the host, because an emulated card computes with that.
+/// A block without candidates is emulated. It gets one implementation that uses no resources of a card and takes
+/// the time that kernels/fast takes on the host, because an emulated card computes with kernels/fast.
 Status add_candidates(const Task& task, Lowered& lowered);
 
-/// The problem's cards as lower() has them: `loader` says whether the unit that loads constants takes its
-/// room on every card.
+/// Returns the problem's cards with the resources that partitions may use. If `loader`, room for the unit that loads
+/// constants is subtracted on every card.
 Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader);
 
-/// Whether a card has memory to stream weights from, and a layer has hardware that does so.
+/// Whether some card has memory to stream weights from, and some layer has hardware that streams its weights.
 bool can_stream(const Lowered& lowered);
 
-/// Refuses what the host may not or cannot do. kInvalidInput: --host names a block that does not exist.
-/// kDoesNotFit: the host is too slow for the target rate, or would have to do what --no-host forbids.
+/// Checks the host's part of the work. kInvalidInput: --host names a block that does not exist. kDoesNotFit: the
+/// host is too slow for the target rate, or would have to run blocks although --no-host is set.
 Status check_host(const PlanOptions& options, const Lowered& lowered);
 
-/// "a, b, c"
+/// Joins the names with commas: "a, b, c".
 std::string joined(const std::vector<std::string>& names);
 
 }  // namespace millrace::compiler

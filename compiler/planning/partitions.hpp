@@ -1,4 +1,4 @@
-// The partitions of a solution: their names, programs and hardware, and a frame's way through them.
+// The partitions of a solution: their names, programs and hardware, and a frame's path through them.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,31 @@
 
 namespace millrace::compiler {
 
-/// The hardware of each partition, by its name. A partition without hardware runs at `functional` fidelity
-/// only.
+/// The hardware of each partition; the key is the partition's name. Without hardware, a partition can run only at
+/// fidelity `functional`.
 using Designs = std::map<std::string, generators::Design>;
 
-/// The programs of the parts, in their order. Each has the name of the partition it becomes: on the host
-/// "input" (nothing stands before it), "output" (nothing stands after it) or "host<n>"; on cards "part<n>".
+/// Returns the programs of the solution's parts, in their order. Each has its partition's name. On cards this is
+/// "part<n>". On the host it is "input" for the first part, "output" for the last part, and else "host<n>".
 std::vector<kernels::Program> partition_programs(const kernels::Program& program,
                                                  const explore::Solution& solution);
 
-/// For each block of a part, in its order, the region of the card that holds the block.
+/// Returns for each block of a part the region of the card that contains the block.
 std::vector<std::uint32_t> regions_of(const explore::Solution& solution, const explore::Part& part);
 
-/// When a frame enters and leaves each part. `programs` are those of the parts, by partition_programs().
-/// `designs` has the design of every part on a card. `host_seconds` has the time of each part on the host;
-/// empty: no time. Of several cables between two cards, only the first is used. Errors as play_first_frame().
+/// Returns when a frame enters and leaves each part. `programs` comes from partition_programs(). `designs` contains
+/// the design of every part on a card. `host_seconds` is the time of each part on the host; if empty, all times are
+/// 0. Of several cables between two cards, only the first is used. Errors are those of play_first_frame().
 Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Program>& programs,
                                                   const explore::Solution& solution,
                                                   const runtime::plan::Cluster& cluster,
                                                   const Designs& designs,
                                                   const std::vector<double>& host_seconds = {});
 
-/// Adds relays: blocks that pass a tensor on through a card. A card that a tensor leaves without having been made there
-/// gets a block "relay_<tensor>_<place>".
-/// Blocks on the cards behind it read the relay's output. Renumbers the solution's parts, implementations and
-/// regions to match, and clears its hops: each tensor now goes from its card straight to its readers.
+/// Adds relays: blocks that forward a tensor. A card that sends a tensor which it received from another card gets a
+/// block "relay_<tensor>_<place>", and the blocks on later cards read the relay's output. Renumbers the solution's
+/// parts, implementations and regions to match. Clears its hops, because each tensor now goes from its card directly
+/// to its readers.
 void insert_relays(kernels::Program& program, explore::Solution& solution);
 
 }  // namespace millrace::compiler

@@ -1,10 +1,10 @@
-// A plan: which blocks of a model run on which card, built how, how fast, and what limits that. compile()
-// builds exactly what a plan says.
+// A plan says which blocks of a model run on which card, how each block is built, how fast the model runs, and what
+// limits the speed. compile() builds exactly what a plan says.
 //
 //     Model, Cluster ─lower()─▶ Lowered ─search()─▶ Attempt ─place()─▶ Placed
 //     ─predict()─▶ Plan
 //
-// Each of these is made once and never changed. An alternative is another value.
+// Each of these values is made once and never changed. An alternative plan is another value.
 #pragma once
 
 #include <cstdint>
@@ -19,34 +19,33 @@ namespace millrace::compiler {
 
 struct PlanTimes {
   std::vector<StepTime> steps;
-  double exploration_ms = 0;  // all steps but predictions, however often they were repeated
-  double prediction_ms = 0;   // putting plans together and playing them
+  double exploration_ms = 0;  // of all steps except predictions, repetitions included
+  double prediction_ms = 0;   // of putting plans together and simulating them
 };
 
 struct Plan : Predicted {
   Model model;
-  std::vector<generators::Extrapolation> extrapolated;  // terms of its resources that no measurement supports
+  std::vector<generators::Extrapolation> extrapolated;  // terms of its cost that no measurement supports
   PlanTimes times;
 
-  /// Why there is no prediction: the blocks without hardware, the reason for the first, and how the other
-  /// blocks get theirs. Empty if there is a prediction. Without one, only the cuts and the partitions'
-  /// hardware count.
+  /// Returns why the plan has no prediction, or an empty text if it has one. Names the blocks without hardware, the
+  /// reason for the first of them, and how the other blocks get hardware. Without a prediction, the figures of this
+  /// plan are meaningless, but its cuts and its partitions' hardware are valid.
   std::string unpredicted() const;
 };
 
-/// Errors are those of reading, importing, lowering and explore::solve(); kInvalidInput too if options
-/// contradict each other.
+/// Makes a plan. Errors are those of reading, importing, lowering and explore::solve(); also kInvalidInput if the
+/// options contradict each other.
 Result<Plan> make_plan(const PlanOptions& options);
 
-/// Recomputes interval, latency, gap and exactness of a predicted plan from its designs, its solution, its
-/// problem and its bound, and compares them with what the plan says. This finds figures that are stale or were
-/// changed. It does not prove them: the latency is played with the player that predicted it, a plan that was not
-/// played keeps its solution's sum, and the bound is the search's own. explore::verify() checks what the solution
-/// claims. kInternal, naming the figure.
+/// Recomputes interval, latency, gap and exactness of a predicted plan from its designs, solution, problem and bound,
+/// and compares them with the plan. Returns kInternal with the figure that differs. The check finds figures that are
+/// stale or were changed, but does not prove them: it simulates the latency with the same simulator, or uses the
+/// solution's sum if the plan was not simulated, and trusts the search's bound. explore::verify() checks the solution.
 Status verify(const Plan& plan);
 
-/// The terms that cost() extrapolates for the hardware of a predicted plan: its blocks as they are folded, what
-/// joins them, and its ports to the host. Sorted, each once.
+/// Returns the terms that cost() extrapolates for the hardware of a predicted plan: for its blocks, for the FIFOs and
+/// adapters between them, and for its ports to the host. The terms are sorted, without duplicates.
 std::vector<generators::Extrapolation> extrapolations(const generators::Catalog& catalog,
                                                       const Predicted& plan);
 

@@ -1,4 +1,4 @@
-// plan.yaml: a plan as a person reads and edits it. The format is described in compiler/README.md.
+// Writes and reads plan.yaml, a plan that a person can read and edit. compiler/README.md describes the format.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,22 @@
 
 namespace millrace::compiler {
 
-/// The text of a plan's file. The plan is predicted.
+/// Returns the text of the plan file for a plan that has a prediction.
 std::string plan_file(const Plan& plan);
 
 struct PlanFile {
   Lowered lowered;  // with candidates for the file's foldings
   explore::Choice choice;
-  std::vector<std::vector<std::uint32_t>> copies;  // the cards of further replicas
+  std::vector<std::vector<std::uint32_t>> copies;  // the cards of each replica after the first
 };
 
-/// The splits and host blocks of a file for `program`, whose blocks are not split. kInvalidInput, naming
-/// file, line and what is wrong.
+/// Reads the splits and host blocks from a plan file for `program`, whose blocks are not split. kInvalidInput names
+/// the file, the line and what is wrong.
 Result<Changes> read_changes(const std::filesystem::path& file, const kernels::Program& program);
 
-/// What options.plan chooses for a model that is lowered with read_changes(). The generators are asked for
-/// foldings that they did not propose. kInvalidInput, naming file, line and what is wrong.
+/// Reads the choices in the file task.options.plan for a model that was lowered with the changes of read_changes().
+/// Asks the generators for foldings of the file that they did not propose. kInvalidInput names the file, the line and
+/// what is wrong.
 Result<PlanFile> read_plan_file(const Task& task, Lowered lowered);
 
 }  // namespace millrace::compiler

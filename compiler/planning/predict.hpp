@@ -1,5 +1,5 @@
-// A solution of explore put together (relays inserted, weights placed, a folding for each block, a design for each
-// partition), and its figures: interval, latency, resources, and what limits it.
+// Puts a solution of explore together (inserts relays, places weights, chooses each block's folding, makes each
+// partition's design) and computes its interval, latency, resources and bottleneck.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace millrace::compiler {
 
-/// What a search found. `solution` solves lowered->problem, or that problem after it was made harder.
+/// The result of a search. `solution` solves lowered->problem, or a harder version of it.
 struct Attempt {
   LoweredPtr lowered;
   explore::Solution solution;
@@ -27,51 +27,51 @@ struct Attempt {
 };
 
 struct Placed {
-  kernels::Program program;    // with relays, and each block's weights where they were chosen to be
-  explore::Solution solution;  // of that program
-  std::vector<kernels::Program> programs;  // of the solution's parts, by partition_programs()
-  // Of each part's blocks, in the part's order. Empty on the host, and if one of the blocks has no hardware.
+  kernels::Program program;                // with relays, and with each block's weights in the chosen memory
+  explore::Solution solution;              // of `program`
+  std::vector<kernels::Program> programs;  // of the solution's parts, from partition_programs()
+  // The foldings of each part's blocks. Empty if the part is on the host or contains a block without hardware.
   std::vector<std::vector<generators::Folding>> foldings;
-  Designs designs;  // of the parts with foldings; memories are left empty
-  // Every design was played clock by clock. If not, its interval is that of the slowest block, fed no faster
-  // than the adapter before it allows; FIFOs have the least depth.
+  Designs designs;  // of the parts that have foldings; the contents of their memories are left empty
+  // Whether every design was simulated clock by clock. If not, a design's interval is that of its slowest block or
+  // of a slower adapter before it, and FIFOs have their minimum depth.
   bool played = false;
 };
 
-/// Errors are those of generators and place_parameters().
+/// Puts an attempt's partitions together. Errors are those of the generators and of place_parameters().
 Result<Placed> place(const Task& task, const Attempt& attempt);
 
-/// The folding that was chosen for a block on a card; null if the block has no hardware.
+/// Returns the folding chosen for a block on a card, or null if the block has no hardware.
 const generators::Folding* chosen_folding(const Attempt& attempt, std::uint32_t block);
 
-/// The device of a place of the solution.
+/// Returns the device of the card at a position in the solution's pipeline.
 const runtime::plan::Device& device_at(const Attempt& attempt, std::uint32_t place);
 
-/// A bound on all plans: none is better.
+/// A bound that no plan can beat.
 struct Bound {
-  // By the objective: the latency, or the interval of one replica divided by their number.
+  // The latency if that is the objective, otherwise the interval of one replica divided by the number of replicas.
   double seconds = 0;
   double cards = 0;    // of all replicas
   bool exact = false;  // a solution reaches it
 };
 
-/// What a search finds without the plan file.
+/// The figures of the plan that a search would find without the plan file.
 struct Unedited {
   std::uint64_t cards = 0;  // of all replicas
   double frames_per_second = 0, latency_seconds = 0;
 };
 
-/// A plan file was followed instead of a search.
+/// Marks a plan that was read from a plan file instead of searched.
 struct Followed {
-  std::optional<Unedited> unedited;  // nothing: a search finds no plan
+  std::optional<Unedited> unedited;  // empty if a search finds no plan
 };
 
-/// An attempt with its figures. They are of the designs as they were played; of partitions without a design,
-/// and if nothing was played, they are sums over blocks.
+/// An attempt with its figures. Figures come from the simulation of the designs. For partitions without a design, or
+/// without a simulation, they are sums over blocks.
 struct Predicted : Attempt {
   Placed placed;
   explore::Analysis analysis;
-  Bound bound = {};                                  // the solution's gap is above it; of a searched plan
+  Bound bound = {};                                  // the solution's gap is relative to it; if searched
   double interval_seconds = 0, latency_seconds = 0;  // of one replica
   std::optional<Followed> followed = {};
 
@@ -87,21 +87,21 @@ struct Judgement {
   bool exact = false;
 };
 
-/// How far the plan may be from the best, by its bound and these figures.
+/// Returns how far a plan with these figures may be from the best one, according to its bound.
 Judgement judge(const Predicted& plan, double interval_seconds, double latency_seconds);
 
-/// Errors as cost()'s and passages()'.
+/// Computes the figures of an attempt. Errors are those of cost() and passages().
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 
-/// The latency of a frame through all parts, whose designs were played, and over the cables, in packets. The
-/// host's time between cards counts.
+/// Returns a frame's latency through all parts, whose designs were simulated, and over the cables, in packets. The
+/// latency includes the host's time between cards.
 Result<double> played_latency(const Predicted& plan);
 
-/// Where the weights of a block on a card will be. Weights to be streamed are loaded if the block has no
-/// hardware that streams them.
+/// Returns where the weights of a block on a card are stored. If they should be streamed but the block has no
+/// hardware that streams them, they are loaded.
 kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block);
 
-/// The analysis with its bottleneck and what would lift it.
+/// Returns the plan's analysis with the bottleneck and what would raise the rate.
 explore::Analysis explained(const Predicted& plan);
 
 }  // namespace millrace::compiler
