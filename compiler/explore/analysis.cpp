@@ -12,7 +12,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMultipliesPerDsp = 2;
 
-/// The analysis of place `p`, with the resources that it uses of its card.
+/// Analyses position `p` of the pipeline: the resources that it uses of its card.
 PlaceAnalysis place_analysis(const Problem& problem, const Solution& solution, const Usage& usage,
                              std::uint32_t p) {
   PlaceAnalysis place;
@@ -30,7 +30,7 @@ PlaceAnalysis place_analysis(const Problem& problem, const Solution& solution, c
   return place;
 }
 
-/// `products`: the multiplications of a frame that DSP slices of the place do.
+/// Returns the roofline of a card. `products` is the number of multiplications that its DSP slices do for each frame.
 Roofline roofline(const PlaceAnalysis& place, double clock_hz, double products) {
   double slices = 0;
   for (const auto& region : place.regions) slices += static_cast<double>(region.available[kDsp]);
@@ -59,7 +59,7 @@ Analysis analyse(const Problem& problem, const Solution& solution) {
     const std::uint32_t p = assignment.place[board.chain.layer_of[i]];
     PlaceAnalysis& place = out.places[p];
     place.cost += operation.cost;
-    // LUTs do the multiplications for which an operation's DSP slices have no time in its interval.
+    // Count only multiplications for which an operation's DSP slices have time in its interval. LUTs do the others.
     products[p] += std::min(static_cast<double>(operation.cost),
                             kMultipliesPerDsp * static_cast<double>(way.amounts[kDsp]) *
                                 static_cast<double>(way.interval_cycles));

@@ -58,7 +58,7 @@ Solution make_parts(const Problem& problem, const Chain& chain, const std::vecto
                     std::vector<std::uint32_t> card) {
   Solution solution;
   solution.card = std::move(card);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Part> parts;  // by stage, then place
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Part> parts;  // the key is (stage, position)
   const auto stage = stages(problem);
   for (std::uint32_t i = 0; i < problem.operations.size(); ++i)
     if (problem.operations[i].host) parts[{stage[i], 0}].operations.push_back(i);
@@ -143,7 +143,7 @@ Usage Board::usage(const Assignment& a, const std::vector<Hop>& hops) const {
     const std::uint32_t cables = wire(a.card[hop.from], a.card[hop.to]).cables;
     const auto [load, added] = out.loads.try_emplace({hop.from, hop.to}, cables);
     load->second.add(problem.tensors[hop.tensor].bytes);
-    // Both ways between two places go over the same cables.
+    // Both directions between two cards use the same cables, so their ports count once.
     if (!added || out.loads.contains({hop.to, hop.from})) continue;
     for (const auto place : {hop.from, hop.to})
       for (std::uint32_t n = 0; n < cables; ++n) out.links[place] += problem.cards[a.card[place]].link;
@@ -179,7 +179,7 @@ bool Board::within_budgets(const Assignment& a, const Usage& usage) const {
     for (std::size_t r = 0; r < usage.blocks[p].size(); ++r) {
       Amounts used = usage.blocks[p][r];
       if (r == 0) used += usage.links[p];
-      used[kMemoryBytes] = 0;  // Bandwidth is part of the interval already.
+      used[kMemoryBytes] = 0;  // interval() takes memory bandwidth into account
       if (!within(used, problem.cards[a.card[p]].regions[r].available)) return false;
     }
   return true;
@@ -205,7 +205,7 @@ std::optional<Solution> Board::assess(const Assignment& a) const {
 Passage pass(const Implementation& way, double clock_hz, double start, double arrive) {
   const double interval = static_cast<double>(way.interval_cycles) / clock_hz;
   const double depth = static_cast<double>(way.depth_cycles) / clock_hz;
-  // Above 1 if the input arrives more slowly than the operation could take it.
+  // `stretch` exceeds 1 if the input arrives more slowly than the operation could read it.
   const double stretch = std::max(1.0, (arrive - start) / interval);
   Passage out;
   out.first = start + static_cast<double>(way.fill_cycles) / clock_hz * stretch + depth;
@@ -226,7 +226,7 @@ Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
 double latency(const Board& board, const Assignment& a, const std::vector<Hop>& hops,
                std::vector<Work>* works) {
   const Problem& problem = board.problem;
-  // When each tensor arrives at each place. The last column is the host.
+  // `cells` stores when each tensor arrives at each position of the pipeline. The last column is the host.
   const auto columns = static_cast<std::uint32_t>(a.card.size() + 1), host = columns - 1;
   std::vector<std::optional<Passage>> cells(problem.tensors.size() * columns);
   const auto at = [&](std::uint32_t tensor, std::uint32_t place) -> std::optional<Passage>& {
@@ -240,7 +240,7 @@ double latency(const Board& board, const Assignment& a, const std::vector<Hop>& 
     double start = 0, arrive = 0;
     for (const auto t : operation.inputs) {
       const auto& known = at(t, place) ? at(t, place) : at(t, host);
-      if (!known) continue;  // an input of the model
+      if (!known) continue;  // the tensor is an input of the model
       start = std::max(start, known->first);
       arrive = std::max(arrive, known->last);
     }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kHair = 1 + 1e-9;  // times that differ by less than this ratio count as equal
 
-/// The two figures that an objective compares, the more important one first. Smaller is better.
+/// Returns the two figures that an objective compares, the more important one first. Smaller is better.
 std::pair<double, double> key(Objective objective, double cards, double interval, double latency) {
   if (objective == Objective::kCards) return {cards, interval};
   return {objective == Objective::kLatency ? latency : interval, cards};
@@ -24,7 +24,7 @@ bool less_key(const std::pair<double, double>& a, const std::pair<double, double
   return a.second * kHair < b.second;
 }
 
-/// The non-dominated implementations of an operation, quickest first.
+/// Returns the implementations of an operation that no other one dominates, the fastest first.
 std::vector<std::uint32_t> worthwhile(const Operation& operation) {
   const auto& ways = operation.implementations;
   std::vector<std::uint32_t> kept;
@@ -70,7 +70,7 @@ class Tree {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// Sets lower bounds on the interval and the latency of all operations that follow each operation.
+  /// Computes for each operation lower bounds on the interval and the latency of all operations after it.
   void set_floors() {
     interval_after_.assign(sequence_.size() + 1, 0);
     for (std::size_t n = sequence_.size(); n-- > 0;) {
@@ -84,7 +84,7 @@ class Tree {
         if (producer_[t] >= 0) readers[static_cast<std::size_t>(producer_[t])].push_back(i);
     for (std::size_t i = problem_.operations.size(); i-- > 0;)
       for (const auto reader : readers[i]) {
-        std::uint64_t span = 0, fill = 0;  // lower bounds, depth included
+        std::uint64_t span = 0, fill = 0;  // lower bounds in cycles, pipeline depth included
         const auto& ways = problem_.operations[reader].implementations;
         if (!ways.empty()) {
           span = fill = std::numeric_limits<std::uint64_t>::max();
@@ -176,8 +176,8 @@ class Tree {
     }
   }
 
-  /// Lower bounds on when the input of operation i starts and is complete. The time on a wire counts only if the tensor
-  /// takes a direct cable.
+  /// Returns lower bounds on when the input of operation i begins to arrive and is complete. A tensor's time on a cable
+  /// counts only if a direct cable exists.
   std::pair<double, double> input_times(std::uint32_t i) const {
     double start = 0, arrive = 0;
     for (const auto t : problem_.operations[i].inputs) {
@@ -208,18 +208,19 @@ class Tree {
   const Problem& problem_;
   std::uint64_t nodes_;
   bool exhausted_ = false;
-  std::vector<std::uint32_t> sequence_;           // operations by layer
-  std::vector<std::vector<std::uint32_t>> ways_;  // of an operation
+  std::vector<std::uint32_t> sequence_;           // the operations in the order of the layers
+  std::vector<std::vector<std::uint32_t>> ways_;  // [operation]: the implementations that are tried
   double fastest_ = 1, longest_ = kNever;
-  std::vector<double> interval_after_;  // the shortest interval that the operations from here on allow
-  std::vector<double> after_first_;     // least time from an operation's first beat to the end
-  std::vector<std::int64_t> producer_;  // of a tensor
+  // interval_after_[i] is a lower bound on the interval of sequence_[i] and all later operations.
+  std::vector<double> interval_after_;
+  std::vector<double> after_first_;  // [operation]: least time from its first output word to the frame's end
+  std::vector<std::int64_t> producer_;  // [tensor]: the operation that makes it; negative if none
 
   Assignment assignment_;
-  std::vector<std::vector<Amounts>> used_;  // place, region
+  std::vector<std::vector<Amounts>> used_;  // [position in the pipeline][region]
   std::vector<bool> taken_;
   std::vector<Passage> passages_;
-  double latency_ = 0;  // lower bound
+  double latency_ = 0;  // lower bound on the latency
   std::optional<std::pair<double, double>> bound_;
   std::optional<Solution> best_;
 };

@@ -12,10 +12,10 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr std::uint32_t kMostCards = 64;   // of a cluster that is proposed
-constexpr std::uint32_t kMostInACopy = 4;  // cards of a replica that is proposed
+constexpr std::uint32_t kMostCards = 64;   // most cards of a proposed cluster
+constexpr std::uint32_t kMostInACopy = 4;  // most cards of a proposed replica
 
-/// A layer, named after its most expensive operation.
+/// Returns a name for a layer: that of its most expensive operation.
 std::string layer_name(const Board& board, std::size_t layer) {
   const auto& operations = board.chain.layers[layer].operations;
   const auto largest = std::max_element(operations.begin(), operations.end(), [&](auto a, auto b) {
@@ -69,7 +69,7 @@ class Diagnosis {
     return out;
   }
 
-  /// The number of cards that a model can be spread over.
+  /// Returns the number of cards over which the model can be distributed.
   std::size_t cards() const {
     return std::min<std::size_t>(problem_.partitions.value_or(static_cast<std::uint32_t>(joined_)), joined_);
   }
@@ -93,7 +93,7 @@ class Diagnosis {
     return stopped();
   }
 
-  /// Names an operation that is too slow in every implementation.
+  /// Returns a text about an operation that is too slow in every implementation; empty if there is none.
   std::string too_slow() const {
     std::optional<std::uint32_t> worst;
     std::size_t in = 0;
@@ -115,7 +115,7 @@ class Diagnosis {
            " frames/s at " + number(fastest_hz_ / 1e6) + " MHz";
   }
 
-  /// The resource that exceeds its room by the largest factor. Factor 0: none does.
+  /// The resource whose need exceeds its budget by the largest factor. The factor is 0 if no resource does.
   struct Excess {
     double factor = 0;
     std::size_t kind = 0;
@@ -145,14 +145,14 @@ class Diagnosis {
     return out;
   }
 
-  /// All regions of a card read one memory.
+  /// Returns the budget of a card for one kind of resource. All regions of a card share one memory's bandwidth.
   double room_on(const Card& card, std::size_t kind) const {
     double sum = 0;
     for (const auto& region : card.regions) sum += room_in(region)[kind];
     return kind == kMemoryBytes && !card.regions.empty() ? room_in(card.regions.front())[kind] : sum;
   }
 
-  /// Names a layer that fits into no region of any card.
+  /// Returns a text about a layer that fits into no region of any card; empty if there is none.
   std::string too_large() const {
     for (std::size_t i = 0; i < board_.chain.size(); ++i) {
       std::optional<Excess> smallest;
@@ -169,7 +169,7 @@ class Diagnosis {
     return {};
   }
 
-  /// Compares what all layers need together with what all cards have together.
+  /// Compares the resources that all layers need together with those that all cards have together.
   std::string too_much() const {
     std::vector<Amounts> need;
     Amounts sum{};
@@ -195,7 +195,7 @@ class Diagnosis {
            number(static_cast<double>((*largest)[worst]));
   }
 
-  /// Names the cable that limits, if there is a solution with unlimited cables.
+  /// Returns a text about the limiting cable if there is a solution with infinitely fast cables; otherwise empty.
   std::string cable() const {
     if (cards() < 2) return {};
     Problem open = relaxed();
@@ -235,7 +235,7 @@ class Diagnosis {
            number((found->latency_seconds / most - 1) * 100) + " % too long";
   }
 
-  /// Fills cards in a row one after another. Gives the first layer that no longer fits, and the last card.
+  /// Fills cards one after another. Returns the first layer that no longer fits, and the last card.
   std::pair<std::size_t, std::uint32_t> fill(const Board& board) const {
     const auto kinds = card_kinds(board.problem);
     IntervalFit fit(board, kinds, seconds_);
@@ -249,8 +249,8 @@ class Diagnosis {
     return {at, card - 1};
   }
 
-  /// If no resource alone rules out all solutions: says where filling the cards stops, and which resource needs the
-  /// smallest increase.
+  /// Reports at which layer filling the cards stops, and which resource needs the smallest increase. Called if no
+  /// single resource rules out all solutions.
   std::string stopped() const {
     const auto [at, card] = fill(board_);
     if (at == board_.chain.size())
@@ -303,7 +303,7 @@ class Diagnosis {
     return "; with its layers unsplit it does not fit at any rate";
   }
 
-  /// What the cluster reaches without --partitions, if the partitions asked for are not joined by cables.
+  /// Reports the rate that the cluster reaches without --partitions. Called if cables join fewer cards than asked for.
   std::string reached_alone(Problem open) const {
     open.partitions.reset();
     const auto found = best_of(open);
@@ -312,7 +312,7 @@ class Diagnosis {
                  : "; without --partitions it does not fit either, with its layers unsplit";
   }
 
-  /// The same model on `cards` cards of one kind in a row.
+  /// Returns the problem of running the same model on `cards` cards of one kind, each joined to the next by a cable.
   Problem in_a_row(const Card& card, std::uint32_t cards, Cable cable) const {
     Problem row = problem_;
     row.targets.objective = Objective::kCards;
@@ -326,14 +326,15 @@ class Diagnosis {
     return row;
   }
 
-  /// The longest row that is proposed. If the latency target is missed, more cards do not help, because each adds the
-  /// latency of a cable.
+  /// Returns the largest number of cards that is proposed. If the latency target is missed, more cards do not help,
+  /// because each card adds the latency of a cable.
   std::uint32_t most_cards() const {
     const auto layers = static_cast<std::uint32_t>(board_.chain.size());
     return std::min(lowest_latency_ ? kMostInACopy : kMostCards, layers);
   }
 
-  /// The smallest number of cards in a row on which one pipeline meets the targets, and a phrase that says so. 0: none.
+  /// Returns the smallest number of cards on which one pipeline meets the targets, and a phrase about it. Returns 0 if
+  /// there is none.
   std::pair<std::uint32_t, std::string> fewest_in_a_row(const Card& card, const Cable& cable) const {
     for (std::uint32_t n = 1; n <= most_cards(); n = n < 16 ? n + 1 : n + n / 4) {
       const Problem row = in_a_row(card, n, cable);
@@ -352,7 +353,7 @@ class Diagnosis {
     return {0, {}};
   }
 
-  /// The same for copies of a pipeline on a few cards each.
+  /// Returns the smallest number of cards on which copies of a pipeline, on a few cards each, meet the targets.
   std::pair<std::uint32_t, std::string> fewest_as_copies(const Card& card, const Cable& cable) const {
     if (!problem_.targets.frames_per_second) return {0, {}};
     std::uint32_t fewest = 0, each = 0;
@@ -372,14 +373,14 @@ class Diagnosis {
                         plural(fewest / each, "replica") + (each == 1 ? "" : " of " + plural(each, "card"))};
   }
 
-  /// A phrase with the smallest number of cards of one kind that meet the targets.
+  /// Returns a phrase with the smallest number of cards of one kind that meet the targets.
   std::string fewest(const Card& card, const Cable& cable) const {
     auto row = fewest_in_a_row(card, cable);
     auto copies = fewest_as_copies(card, cable);
     return row.first == 0 || (copies.first != 0 && copies.first < row.first) ? copies.second : row.second;
   }
 
-  /// The smallest number of cards of each device that meet the targets, with faster cables if the given ones are too slow.
+  /// Names for each device the smallest number of cards that meet the targets, with faster cables if necessary.
   std::string nearest_cluster() const {
     if (problem_.partitions) return "; ask for another number of --partitions, or none";
     Cable cable;
@@ -406,8 +407,8 @@ class Diagnosis {
   const Board& board_;
   const Problem& problem_;
   double seconds_ = 1e6, fastest_hz_ = 0;
-  std::optional<Solution> lowest_latency_;  // if the latency target is missed
-  std::size_t joined_;                      // cards of the largest group that cables join
+  std::optional<Solution> lowest_latency_;  // set if the latency target is missed
+  std::size_t joined_;                      // number of cards in the largest group that cables join
 };
 
 }  // namespace

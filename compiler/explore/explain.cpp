@@ -13,9 +13,9 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr double kAlike = 0.99;     // a place limits if its interval is at least this fraction of the longest
-constexpr double kHardly = 1.02;    // times an interval
-constexpr double kNothing = 0.005;  // a smaller gain is not worth a sentence
+constexpr double kAlike = 0.99;     // a card limits if its interval is at least this fraction of the longest
+constexpr double kHardly = 1.02;    // intervals whose ratio is at most this are almost equal
+constexpr double kNothing = 0.005;  // smaller gains in rate are not reported
 
 std::string percent(double share) {
   char text[32];
@@ -74,11 +74,11 @@ class Stretched {
   }
 
  private:
-  /// A region of a place.
+  /// The blocks in one region of a card.
   struct Slot {
     std::vector<std::uint32_t> blocks;
-    Figures interconnect{};            // what designs and cables take beyond blocks
-    Figures weights = even_weights();  // the price search begins with them
+    Figures interconnect{};            // resources of FIFOs, adapters and cables in the region
+    Figures weights = even_weights();  // where the next search for prices begins
   };
 
   const Card& card(std::uint32_t place) const { return problem_.cards[solution_.card[place]]; }
@@ -93,8 +93,8 @@ class Stretched {
   const Problem& problem_;
   const Solution& solution_;
   double seconds_;
-  std::vector<std::optional<std::vector<Option>>> options_;  // of an operation
-  std::vector<std::vector<Slot>> slots_;                     // place, region
+  std::vector<std::optional<std::vector<Option>>> options_;  // [operation]; empty until needed
+  std::vector<std::vector<Slot>> slots_;                     // [position in the pipeline][region]
 };
 
 class Explainer {
@@ -130,11 +130,11 @@ class Explainer {
   }
 
  private:
-  /// What may limit the rate: a place's slowest block, a cable, or a place's memory.
+  /// A possible limit of the rate: a card's slowest block, a cable, or a card's memory.
   struct Limit {
-    double seconds = 0;  // the shortest interval that it allows
+    double seconds = 0;  // the shortest interval that this limit allows
     std::string name, reason;
-    const PlaceAnalysis* place = nullptr;  // of a block
+    const PlaceAnalysis* place = nullptr;  // the card of a block; null for a cable or a memory
     std::string remedy = {};               // for a cable or a memory
   };
 
@@ -149,7 +149,6 @@ class Explainer {
   std::string name_of(const CableUse& cable) const {
     return card(out_.places[cable.from]).name + "-" + card(out_.places[cable.to]).name;
   }
-  /// Says how busy the busiest cable is.
   void add_busiest_cable() {
     const CableUse* most = nullptr;
     for (const auto& cable : out_.cables)
@@ -158,8 +157,8 @@ class Explainer {
       out_.lifts.push_back("the cable " + name_of(*most) + " is at " + percent(most->share));
   }
 
-  /// What limits the rate next if the limiting cards become faster: another card, a memory, a cable, or a block that has
-  /// no faster implementation.
+  /// The limit of the rate after the limiting cards become faster: another card, a memory, a cable, or a block that
+  /// has no faster implementation.
   struct NextLimit {
     double seconds = 0;
     std::string name;
@@ -174,8 +173,7 @@ class Explainer {
     for (const auto& limit : limits_)
       if (limit.place == nullptr || !is_slow(*limit.place)) add(limit.seconds, limit.name);
     for_each_on_slow([&](const auto& place, const auto& operation) {
-      if (&operation == &problem_.operations[place.slowest])
-        return;  // its next shorter interval is looked at
+      if (&operation == &problem_.operations[place.slowest]) return;  // lift() handles this block
       add(static_cast<double>(least_interval(operation)) / card(place).clock_hz,
           "'" + operation.name + "' on " + card(place).name, true);
     });
@@ -198,7 +196,7 @@ class Explainer {
                          " cannot be built quicker; a replica could share its work");
   }
 
-  /// Says what the limiting cards would need for the next shorter interval.
+  /// Reports which resources the limiting cards would need for the next shorter interval.
   void lift() {
     double reached = 0;
     for (const auto& place : out_.places) {
@@ -232,7 +230,7 @@ class Explainer {
 
   std::string gain(double seconds) const { return "up to +" + percent(seconds_ / seconds - 1); }
 
-  /// The intervals that blocks on the limiting cards can have.
+  /// Returns all intervals that blocks on the limiting cards can have.
   std::set<double> intervals() const {
     std::set<double> out;
     for_each_on_slow([&](const auto& place, const auto& operation) {
@@ -242,8 +240,8 @@ class Explainer {
     return out;
   }
 
-  /// The longest interval within kHardly of the shortest that a block on the limiting cards can have. Blocks without an
-  /// implementation for exactly the shortest interval then need not be much quicker.
+  /// Returns the longest interval that a block on the limiting cards can have and that exceeds `shortest` by at most
+  /// kHardly. With this interval, a block that just misses `shortest` does not need a much faster implementation.
   double relaxed(double shortest) const {
     double longest = shortest;
     for (const double seconds : intervals())
@@ -253,12 +251,12 @@ class Explainer {
   }
 
   struct Needs {
-    std::string words;             // how much more of what; empty if nothing more is needed
-    std::vector<Figures> factors;  // by which the resources of each place would have to grow
-    bool enough = true;            // with these factors it fits
+    std::string words;             // names the missing resources; empty if none is missing
+    std::vector<Figures> factors;  // [position]: by which the resources of the card would have to grow
+    bool enough = true;            // whether the blocks fit with these factors
   };
 
-  /// What the limiting cards need for an interval.
+  /// Returns the resources that the limiting cards need for an interval.
   Needs needs(double seconds) const {
     Stretched stretched(problem_, solution_, out_, seconds);
     Needs out;
@@ -278,7 +276,8 @@ class Explainer {
     return out;
   }
 
-  /// The shortest interval, not below `least`, that the same resources suffice for. They suffice for `longest`.
+  /// Returns the shortest interval between `least` and `longest` for which the resources `needed` suffice. They must
+  /// suffice for `longest`.
   double shortest(const Needs& needed, double least, double longest) const {
     std::set<double> possible = intervals();
     possible.insert({least, longest});
@@ -295,7 +294,7 @@ class Explainer {
   const Solution& solution_;
   Analysis& out_;
   std::vector<Limit> limits_;
-  double seconds_ = 0;  // from one frame to the next, of one replica's cards
+  double seconds_ = 0;  // the interval of one replica's cards
 };
 
 }  // namespace

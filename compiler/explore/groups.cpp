@@ -9,11 +9,11 @@ using Pair = std::pair<std::uint32_t, std::uint32_t>;
 
 namespace {
 
-constexpr std::size_t kMostSets = 2000;     // groups of one size looked at
-constexpr std::size_t kMostSteps = 50'000;  // of the search for groups that share no card
+constexpr std::size_t kMostSets = 2000;     // most groups of one size that are considered
+constexpr std::size_t kMostSteps = 50'000;  // most steps in the search for groups that share no card
 
-/// Tries all ways to assign cards to the places of a pattern, one place after another. `fits` says whether a card suits
-/// the next place; `take` gets each complete assignment and returns true to end the search.
+/// Tries all assignments of cards to the positions of a pattern, one position after another. `fits` says whether a card
+/// suits the next position. `take` is called with each complete assignment and returns true to end the search.
 template <class Fits, class Take>
 bool lay(std::size_t places, std::size_t cards, Cards& at, const Fits& fits, const Take& take) {
   if (at.size() == places) return take(at);
@@ -26,7 +26,7 @@ bool lay(std::size_t places, std::size_t cards, Cards& at, const Fits& fits, con
   return false;
 }
 
-/// Looks for as many groups as possible that match a pattern and share no card.
+/// Searches for as many groups of cards as possible that match a pattern and share no card.
 class Packing {
  public:
   Packing(const Groups& groups, const Solution& solution, std::size_t cards, std::size_t most)
@@ -56,12 +56,13 @@ class Packing {
       for (const auto card : group) free_[card] = true;
       if (done()) return;
     }
-    free_[from] = false;  // next, leave this card out
+    free_[from] = false;  // now try without this card
     extend(from + 1);
     free_[from] = true;
   }
 
-  /// The groups of free cards that match the pattern and contain this card. Of groups with the same cards, one.
+  /// Returns the groups of free cards that match the pattern and contain `card`. Of groups with the same cards,
+  /// returns only one.
   std::vector<Cards> groups_with(std::uint32_t card) {
     std::vector<Cards> out;
     std::set<Cards> seen;
@@ -92,7 +93,7 @@ class Packing {
   const Cards& pattern_;
   std::vector<bool> free_;
   const std::size_t most_;
-  std::set<Pair> joined_;  // places between which a tensor goes by cable
+  std::set<Pair> joined_;  // pairs of positions between which a tensor uses a cable
   std::size_t steps_ = 0;
   std::vector<Cards> found_, best_;
 };

@@ -1,5 +1,5 @@
-// Building the operations of a solution in other ways with what is left of their regions: for a shorter latency, and
-// to read less from memory.
+// Exchanges implementations in a solution, with the resources that are left in its regions: for a shorter latency, and
+// to read fewer weights from memory.
 #include <algorithm>
 #include <set>
 
@@ -8,10 +8,10 @@
 namespace millrace::compiler::explore {
 namespace {
 
-using Exchange = std::pair<std::uint32_t, std::uint32_t>;  // operation, another implementation of it
+using Exchange = std::pair<std::uint32_t, std::uint32_t>;  // an operation and its new implementation
 
-/// Calls `visit(operation, card, current implementation, room, budget)` for each operation on a card. `budget` is its
-/// region's; `room` is what the region would have left without the operation.
+/// Calls `visit(operation, card, current implementation, room, budget)` for each operation on a card. `budget` is the
+/// budget of the operation's region. `room` is what would be left of the budget without the operation.
 template <class Visit>
 void for_each_on_card(const Board& board, const Assignment& assignment, const Visit& visit) {
   const auto blocks = board.usage(assignment, {}).blocks;
@@ -26,7 +26,8 @@ void for_each_on_card(const Board& board, const Assignment& assignment, const Vi
   }
 }
 
-/// The exchange that lowers the latency most for its share of the region. `now` is the assignment's solution.
+/// Returns the exchange that lowers the latency most relative to the resources it uses. `now` is the assignment's
+/// solution.
 std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignment, const Solution& now,
                                          double limit) {
   std::optional<Exchange> found;
@@ -36,7 +37,7 @@ std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignm
       [&](std::uint32_t i, const Card& card, const Implementation& current, const Amounts& room,
           const Amounts& all) {
         const auto& ways = board.problem.operations[i].implementations;
-        // Only the next quicker ways: much quicker ones are reached in several steps.
+        // Try only the next faster implementations. Much faster ones are reached in several steps.
         std::vector<std::uint32_t> quicker;
         for (std::uint32_t w = 0; w < ways.size(); ++w)
           if (ways[w].interval_cycles + ways[w].depth_cycles <
@@ -67,7 +68,7 @@ std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignm
   return found;
 }
 
-/// The exchange that saves the most bytes of memory for its share of the region's room, none of `refused`.
+/// Returns the exchange that saves the most bytes of memory reads relative to the resources it uses; none of `refused`.
 std::optional<Exchange> leanest_exchange(const Board& board, const Assignment& assignment,
                                          double interval_seconds, const std::set<Exchange>& refused) {
   std::optional<Exchange> found;
@@ -106,7 +107,7 @@ void speed_up(const Board& board, Assignment& assignment, double limit) {
     const std::uint32_t kept = std::exchange(implementation, exchange->second);
     now = board.assess(assignment);
     if (now && now->interval_seconds <= limit * kRounding) continue;
-    implementation = kept;  // a memory is too slow for it
+    implementation = kept;  // a memory is too slow for the new implementation
     return;
   }
 }

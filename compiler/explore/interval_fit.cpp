@@ -6,17 +6,17 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr std::size_t kMostPriceLists = 32;  // of a cache; the oldest proofs are forgotten
+constexpr std::size_t kMostPriceLists = 32;  // most price lists in a cache; the oldest are dropped
 constexpr double kRounding = 1e-9;           // a cost above 1 by less than this may still fit
 constexpr double kTooMuch = 2;               // the cost of an operation that does not fit even alone
-// How a card's memory is dealt out to its regions: each region gets this many times as much as the one before. With 0 the
-// first takes all it can, with 1 all get the same, above 1 the later ones get more.
+// Factors by which a card's memory bandwidth is divided among its regions: each region's share is this factor times the
+// share of the region before. With 0 the first region takes all it can use; with 1 all regions get the same share.
 constexpr double kGrowths[] = {0, 1, 4, 64};
 
 }  // namespace
 
 std::uint64_t cycles_in(double seconds, double clock_hz) {
-  // The seconds came from dividing a number of cycles by a clock. The small margin makes up for rounding.
+  // `seconds` was computed as a number of cycles divided by a clock. A small margin compensates for rounding.
   const double cycles = seconds * clock_hz * (1 + 1e-12) + 1e-6;
   return cycles >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(cycles);
 }
@@ -26,7 +26,7 @@ std::vector<std::uint32_t> card_kinds(const Problem& problem) {
   for (std::uint32_t c = 0; c < problem.cards.size(); ++c) {
     std::uint32_t kind = 0;
     while (!alike(problem.cards[kind], problem.cards[c])) ++kind;
-    kinds.push_back(kind);  // named after its first card
+    kinds.push_back(kind);  // the index of the first card of this kind
   }
   return kinds;
 }
@@ -58,7 +58,7 @@ Amounts IntervalFit::budget(std::uint32_t card, std::uint32_t cables, std::size_
   return out;
 }
 
-/// All regions of a card as one budget. Layers that do not fit this budget do not fit the regions either.
+/// Returns the cache for all regions of a card as one budget. Layers that exceed this budget do not fit the regions.
 IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
   for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)
@@ -67,7 +67,7 @@ IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std
   return cache(board_.problem.cards[card].clock_hz, all);
 }
 
-/// Bytes that a card may read of a frame.
+/// Returns the number of bytes that a card can read from its memory in one interval.
 std::uint64_t IntervalFit::readable(std::uint32_t card) const {
   const double rate = static_cast<double>(board_.problem.cards[card].regions.front().available[kMemoryBytes]);
   const double bytes = rate * seconds_ * (1 + 1e-12);
@@ -107,7 +107,7 @@ void IntervalFit::add_price_list(PackingCache& cache, const Prices& prices) cons
   cache.price_lists.push_back(std::move(price_list));
 }
 
-/// The first layer at which the known prices prove that the layers from `begin` on cost too much.
+/// Returns the largest `end` for which no known price list proves that the layers [begin, end) do not fit.
 std::size_t IntervalFit::affordable(const PackingCache& cache, std::size_t begin) const {
   std::size_t end = board_.chain.size();
   for (const auto& price_list : cache.price_lists) {
@@ -148,7 +148,7 @@ std::vector<IntervalFit::Run> IntervalFit::fill(std::uint32_t card, std::uint32_
   std::uint64_t left = readable(card);
   std::vector<Run> runs;
   for (std::uint32_t r = 0; r < regions.size() && begin < board_.chain.size(); ++r) {
-    double shares = 1, share = 1;  // of this region and the later ones; this region's is 1
+    double shares = 1, share = 1;  // this region has share 1; `shares` is the sum up to the last region
     for (std::size_t later = r + 1; later < regions.size(); ++later) shares += share *= growth;
     const std::uint64_t memory =
         shares == 1 ? left : static_cast<std::uint64_t>(static_cast<double>(left) / shares);
@@ -174,8 +174,8 @@ const IntervalFit::Filling& IntervalFit::filling(std::uint32_t card, std::uint32
     if (!runs.empty() && runs.back().end > out.end) out = {runs.back().end, std::move(runs)};
     if (!shared || unknown == Unknown::kFits || out.end == board_.chain.size()) break;
   }
-  // The packing of a region does not read the least possible, so each region was given the whole memory. Together
-  // they have it only once.
+  // For a bound, each region was given the whole memory, because a packing may read more than necessary. Check that the
+  // regions together do not need more than one memory.
   if (unknown == Unknown::kFits && shared)
     out.end = std::min(out.end, extend(whole_card_cache(card, cables), begin, unknown));
   return out;
@@ -185,7 +185,7 @@ void IntervalFit::choose(std::uint32_t card, std::uint32_t cables, std::size_t b
                          Assignment& assignment) {
   for (const auto& run : filling(card, cables, begin, Unknown::kDoesNotFit).runs) {
     if (run.begin >= end) return;
-    // The run may reach beyond the end; then only its first choices count.
+    // A run can extend beyond `end`. Then use only its choices for layers before `end`.
     const Packed& found = packed(*run.cache, run.begin, run.end);
     std::size_t n = 0;
     for (std::size_t layer = run.begin; layer < std::min(run.end, end); ++layer) {

@@ -11,15 +11,15 @@ namespace {
 
 using Operations = std::vector<const Choices*>;
 
-constexpr int kRounds = 30;                   // of the search for prices
-constexpr double kFirstStep = 1.2;            // of a price, in e-folds
-constexpr double kStepShrinks = 0.88;         // each round
-constexpr double kLeastWeight = 1e-4;         // no kind of resource is ever free
+constexpr int kRounds = 30;                   // rounds of the search for prices
+constexpr double kFirstStep = 1.2;            // the first round changes a price by at most e to this power
+constexpr double kStepShrinks = 0.88;         // factor of the exponent from one round to the next
+constexpr double kLeastWeight = 1e-4;         // minimum weight, so that no kind of resource is ever free
 constexpr double kRounding = 1e-9;            // a cost above 1 by less than this may still fit
-constexpr std::size_t kFewOperations = 8;     // up to this number, the larger limits below hold
-constexpr std::size_t kMostLabels = 200;      // partial choices kept an operation
-constexpr std::size_t kMostEffort = 400'000;  // comparisons of labels a call
-constexpr std::size_t kFewLabels = 16;        // the same if there are more operations
+constexpr std::size_t kFewOperations = 8;     // up to this number, kMostLabels and kMostEffort apply
+constexpr std::size_t kMostLabels = 200;      // partial choices that are kept for each operation
+constexpr std::size_t kMostEffort = 400'000;  // comparisons of partial choices for each call
+constexpr std::size_t kFewLabels = 16;        // the limits for more than kFewOperations operations
 constexpr std::size_t kLittleEffort = 40'000;
 
 Prices prices_of(const Figures& weights, const Amounts& budget) {
@@ -29,7 +29,7 @@ Prices prices_of(const Figures& weights, const Amounts& budget) {
   return out;
 }
 
-/// The share of the budget by which a sum exceeds it, over all kinds.
+/// Returns by which fraction of the budget `used` exceeds it, summed over all kinds of resources.
 double overshoot(const Amounts& used, const Amounts& budget) {
   double sum = 0;
   for (std::size_t k = 0; k < kKinds; ++k)
@@ -38,7 +38,7 @@ double overshoot(const Amounts& used, const Amounts& budget) {
   return sum;
 }
 
-/// Chooses the cheapest option of each operation. Gives the cost of all.
+/// Chooses the cheapest option of each operation. Returns their total cost.
 double choose_cheapest(const Operations& operations, const Prices& prices, Packed& chosen) {
   double cost = 0;
   chosen.used = {};
@@ -58,7 +58,7 @@ double choose_cheapest(const Operations& operations, const Prices& prices, Packe
   return cost;
 }
 
-/// Raises the weights of resources that are overused, and lowers the others.
+/// Raises the weights of overused resources, and lowers all other weights.
 void reweigh(Figures& weights, const Amounts& used, const Amounts& budget, double step) {
   Figures excess{};
   double most = 1e-12, sum = 0;
@@ -74,9 +74,9 @@ void reweigh(Figures& weights, const Amounts& used, const Amounts& budget, doubl
   for (auto& weight : weights) weight /= sum;
 }
 
-/// Looks for prices at which the operations cost too much: an overused resource becomes more expensive in the next
-/// round. In each round the cheapest options are a choice that may fit. If neither is found, gives the choice that
-/// exceeds the budget by least.
+/// Searches for prices that prove that the operations do not fit: in each round, overused resources become more
+/// expensive. Each round's cheapest options are also tried as a solution. If the search finds neither a proof nor a
+/// solution, returns the choice that exceeds the budget by least.
 Packed search_prices(const Operations& operations, const Amounts& budget, Figures& weights) {
   Packed now{Fit::kUnknown, {}, {}, {}}, nearest;
   Figures best_weights = weights;
@@ -104,7 +104,7 @@ Packed search_prices(const Operations& operations, const Amounts& budget, Figure
   return nearest;
 }
 
-/// Exchanges one choice at a time as long as that brings the total nearer to the budget.
+/// Exchanges the option of one operation at a time, as long as this reduces the excess over the budget.
 void exchange(const Operations& operations, const Amounts& budget, Packed& packed) {
   double over = overshoot(packed.used, budget);
   for (std::size_t step = 0; over > 0 && step < operations.size(); ++step) {
@@ -140,8 +140,8 @@ struct Label {
   std::uint32_t previous = 0, option = 0;
 };
 
-/// The options of each operation, without those that alone make the whole choice cost too much. `least`: the lowest
-/// price of each operation.
+/// Returns the options of each operation, without options that are too expensive even if all other operations have
+/// their cheapest options. Appends the lowest cost of each operation to `least`.
 std::vector<std::vector<Label>> affordable_options(const Operations& operations, const Prices& prices,
                                                    std::vector<double>& least) {
   double all = 0;
@@ -161,14 +161,14 @@ std::vector<std::vector<Label>> affordable_options(const Operations& operations,
   return kept;
 }
 
-/// All non-dominated partial choices that may still become cheap enough, operation by operation. The search is
-/// complete unless it had to drop some.
+/// Searches over all partial choices that no other one dominates and that may still fit, one operation after another.
+/// The result kNo is proven. The result is kUnknown if the search had to drop partial choices.
 Packed search_labels(const Operations& operations, const Amounts& budget, const Prices& prices) {
   const std::size_t count = operations.size();
   std::vector<double> least;
   const auto options = affordable_options(operations, prices, least);
-  std::vector<Amounts> rest(count + 1, Amounts{});  // the least that operations i.. take
-  std::vector<double> rest_cost(count + 1, 0);      // and cost
+  std::vector<Amounts> rest(count + 1, Amounts{});  // [i]: least resources of operations i and later
+  std::vector<double> rest_cost(count + 1, 0);      // [i]: least cost of operations i and later
   for (std::size_t i = count; i-- > 0;) {
     Amounts smallest{};
     if (!options[i].empty()) smallest.fill(std::numeric_limits<std::uint64_t>::max());
@@ -214,7 +214,7 @@ Packed search_labels(const Operations& operations, const Amounts& budget, const 
   return out;
 }
 
-/// The smallest factor that fits, to a hundredth. The factor `most` fits and 1 does not.
+/// Returns the smallest factor that fits, rounded up to a hundredth. The factor `most` must fit, and 1 must not.
 double least_factor(double most, const std::function<bool(double)>& fits) {
   auto low = 100, high = static_cast<int>(std::ceil(most * 100));
   while (high - low > 1) {
@@ -224,7 +224,7 @@ double least_factor(double most, const std::function<bool(double)>& fits) {
   return high / 100.0;
 }
 
-/// The shortage if no increase of a single kind helps.
+/// Returns the shortage of several kinds of resources together. Called if no increase of a single kind helps.
 std::optional<Shortage> least_together(const std::function<bool(const Figures&)>& fits) {
   Figures factors;
   factors.fill(kLargestFactor);
@@ -251,14 +251,15 @@ std::optional<Shortage> least_together(const std::function<bool(const Figures&)>
 
 std::vector<Option> options_within(const Operation& operation, std::uint64_t cycles) {
   const auto& ways = operation.implementations;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // sum of amounts, way
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // (sum of amounts, implementation)
   for (std::uint32_t i = 0; i < ways.size(); ++i) {
     if (ways[i].interval_cycles > cycles) continue;
     std::uint64_t sum = 0;
     for (const auto amount : ways[i].amounts) sum += amount;
     order.emplace_back(sum, i);
   }
-  // An option that takes no more of anything has no larger sum, so only earlier options can beat a later one.
+  // An option that uses at most as much of every resource has at most the same sum. So in ascending order of sums, an
+  // option can only be beaten by an earlier one.
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first
                               : ways[a.second].interval_cycles < ways[b.second].interval_cycles;

@@ -14,7 +14,8 @@ namespace k = kernels;
 constexpr std::uint32_t kNone = 0xFFFFFFFFU;
 constexpr std::uint64_t kHbmChannels = 32;  // pseudo-channels of the banks named "HBM": AMD PG276
 
-/// Additions and comparisons of blocks that multiply nothing, so that a pool is not free.
+/// Returns the number of multiplications of a block. For a block without multiplications, such as a pool, returns its
+/// additions and comparisons, so that it is not free.
 std::uint64_t cost_of(const k::Program& program, const k::Block& block) {
   const std::uint64_t multiplications = k::multiply_accumulates(program, block);
   if (multiplications != 0) return multiplications;
@@ -27,8 +28,8 @@ std::uint64_t cost_of(const k::Program& program, const k::Block& block) {
 }
 
 struct Graph {
-  std::vector<std::uint32_t> producer;              // operation of a tensor, kNone for inputs
-  std::vector<std::vector<std::uint32_t>> readers;  // operations of a tensor
+  std::vector<std::uint32_t> producer;              // [tensor]: the operation that makes it, kNone for inputs
+  std::vector<std::vector<std::uint32_t>> readers;  // [tensor]: the operations that read it
 };
 
 Graph graph_of(const Problem& problem) {
@@ -42,8 +43,8 @@ Graph graph_of(const Problem& problem) {
   return graph;
 }
 
-/// Moves permutes at the host's edge to the host: those that only read what the host has, from the inputs on, and those
-/// that only the host reads, from the outputs back.
+/// Moves permutes to the host if they read only inputs of the model or results of the host, or if only the host reads
+/// their results.
 void extend_host(const k::Program& program, Problem& problem) {
   const Graph graph = graph_of(problem);
   auto& operations = problem.operations;
@@ -62,8 +63,9 @@ void extend_host(const k::Program& program, Problem& problem) {
   for (std::size_t i = operations.size(); i-- > 0;) move(i, operations[i].outputs, to_host);
 }
 
-/// The bandwidth at which a card reads its weights. All weights are in one buffer, in the bank to which the image's
-/// ports are connected (emit/vitis): the first bank that the first region reaches, and of HBM one channel.
+/// Returns the bandwidth at which a card reads its weights. All weights are in one buffer, in the memory bank to which
+/// the FPGA image's ports are connected (emit/vitis). This is the first bank that the first region reaches, or one
+/// channel of it if the bank is HBM.
 std::uint64_t bandwidth(const runtime::plan::Device& device) {
   if (device.memory.empty()) return 0;
   std::string name = device.memory.front().name;
@@ -288,7 +290,7 @@ std::vector<Layer> layers(const Problem& problem) {
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return stage[a] < stage[b]; });
 
   std::vector<Layer> found;
-  bool started = false;  // the current layer has its starting operation
+  bool started = false;  // whether the current layer already has the operation that starts a layer
   for (const auto i : order) {
     const bool starts = problem.operations[i].starts_layer;
     if (found.empty() || found.back().stage != stage[i] || (starts && started)) {

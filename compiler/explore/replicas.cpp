@@ -14,9 +14,9 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr double kHair = 1 + 1e-7;
-constexpr double kProven = 1e-6;  // a gap below this is rounding
+constexpr double kProven = 1e-6;  // smaller gaps are rounding errors and count as 0
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-constexpr double kAnyInterval = 1e6;  // seconds: no limit
+constexpr double kAnyInterval = 1e6;  // seconds; stands for no limit on the interval
 
 double rate_of(const Solution& solution) {
   return static_cast<double>(solution.replicas()) / solution.interval_seconds;
@@ -45,7 +45,8 @@ class Replicator {
                               plural(largest.size(), "card"));
   }
 
-  /// For throughput: copies, or one pipeline that is quicker than copies. Nothing if copies do not reach the target.
+  /// Returns the copies with the highest rate, or one pipeline if that is faster. Returns nothing if copies do not
+  /// reach the target rate.
   std::optional<Solution> most_frames() {
     std::optional<Solution> best;
     double rate = target();
@@ -54,7 +55,7 @@ class Replicator {
         const std::size_t most = std::min<std::size_t>(groups_.most_copies(group), kMostReplicas);
         const double limit = rate > 0 ? static_cast<double>(most) / rate / (best ? kHair : 1) : kNoLimit;
         auto found = with_copies(group, limit, most, 2);
-        if (!found || rate_of(*found) * kHair < rate) continue;  // a target may be met to the last bit
+        if (!found || rate_of(*found) * kHair < rate) continue;  // kHair: a rate may equal the target exactly
         rate = rate_of(*found);
         best = std::move(found);
       }
@@ -63,7 +64,8 @@ class Replicator {
     return with_gap(std::move(*best));
   }
 
-  /// Copies on fewer cards than one pipeline takes, or on as many cards and quicker. Nothing if there are none.
+  /// Returns copies that use fewer cards than one pipeline, or as many cards but with a higher rate. Returns nothing
+  /// if there are none. `alone` is the pipeline, or null if none meets the target.
   std::optional<Solution> fewest_cards(const Solution* alone) {
     const std::size_t most = alone != nullptr ? alone->card.size() : problem_.cards.size();
     for (std::size_t cards = 2; cards <= most; ++cards) {
@@ -79,7 +81,7 @@ class Replicator {
     return std::nullopt;
   }
 
-  /// As few copies as reach the target, with the least latency.
+  /// Returns the smallest number of copies that reaches the target rate, with the lowest latency.
   std::optional<Solution> least_latency() {
     const std::size_t most = std::min<std::size_t>(problem_.cards.size(), kMostReplicas);
     std::optional<Solution> best;
@@ -90,13 +92,13 @@ class Replicator {
     return with_gap(std::move(*best));
   }
 
-  /// solve()'s answer for one pipeline, if there are no copies. Sets its gap.
+  /// Returns `alone`, the solution with one pipeline, with its gap. Called if no copies are better.
   Solution beside(Solution alone) {
     allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
     return with_gap(std::move(alone));
   }
 
-  /// Sets the solution's gap: how far it is from the best that was not ruled out.
+  /// Returns the solution with its gap, which is its distance from the best solution that was not ruled out.
   Solution with_gap(Solution solution) {
     const Objective objective = problem_.targets.objective;
     const std::size_t used = solution.card.size() * solution.replicas();
@@ -112,7 +114,7 @@ class Replicator {
     return solution;
   }
 
-  /// Whether fewer cards than `used` are proven not to reach this rate.
+  /// Whether it is proven that fewer than `used` cards cannot reach `rate`.
   bool needs_all(std::size_t used, double rate) {
     for (const auto cards : sizes(used - 1)) {
       const std::size_t copies =
@@ -124,7 +126,7 @@ class Replicator {
   }
 
  private:
-  /// Makes section_ the problem on exactly these cards.
+  /// Sets section_ to the problem on exactly these cards.
   void cut_out(const Cards& cards, double limit) {
     std::map<std::uint32_t, std::uint32_t> now;
     section_.cards.clear();
@@ -144,8 +146,8 @@ class Replicator {
     if (limit < kNoLimit) section_.targets.frames_per_second = 1 / limit;
   }
 
-  /// The best pipeline on these cards that takes a frame every `limit` seconds or more often, and copies of it: at
-  /// least `fewest` pipelines in all.
+  /// Returns the best pipeline on these cards with an interval of at most `limit` seconds, and up to `copies` copies of
+  /// it, the first included. Returns nothing if the cluster has room for fewer than `fewest` copies.
   std::optional<Solution> with_copies(const Cards& cards, double limit, std::size_t copies,
                                       std::size_t fewest) {
     cut_out(cards, limit);
@@ -174,7 +176,7 @@ class Replicator {
     return std::move(*found);
   }
 
-  /// The numbers of cards that one pipeline may have.
+  /// Returns the numbers of cards, up to `most`, that one pipeline may use.
   std::vector<std::uint32_t> sizes(std::size_t most) const {
     most = std::min({most, problem_.cards.size(), board_.chain.size()});
     std::vector<std::uint32_t> out;
@@ -183,7 +185,7 @@ class Replicator {
     return out;
   }
 
-  /// One pipeline over any cards with more frames a second than `rate`.
+  /// Returns one pipeline over any cards with a higher rate than `rate`, or nothing.
   std::optional<Solution> quicker_alone(double rate) {
     const double limit = 1 / (rate * kHair);
     bool possible = false;
@@ -197,7 +199,7 @@ class Replicator {
     return std::move(*found);
   }
 
-  /// Replaces `best` if `copies` pipelines on `cards` cards each are better.
+  /// Replaces `best` if `copies` copies of a pipeline, on `cards` cards each, are better.
   void improve(std::optional<Solution>& best, std::size_t cards, std::size_t copies) {
     for (const Cards& group : groups_.of(cards, copies)) {
       const bool by_rate = best && !by_latency();
@@ -209,13 +211,14 @@ class Replicator {
     }
   }
 
-  /// Counts one pipeline on at most `most` cards among what was not ruled out.
+  /// Adds one pipeline on at most `most` cards to the solutions that were not ruled out, as far as it is possible.
   void allow_alone(std::size_t most) {
     for (const auto cards : sizes(most))
       if (allow_unless_impossible(search_, cards, 1, limit_of(1))) proven_ = false;
   }
 
-  /// The same for copies that take at most `most` cards together, whatever groups there are.
+  /// Adds copies on at most `most` cards together to the solutions that were not ruled out, whatever groups of cards
+  /// exist.
   void allow_copies(std::size_t most) {
     for (const auto cards : sizes(most / 2))
       for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies)
@@ -233,7 +236,7 @@ class Replicator {
 
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
 
-  /// The rate, or what the host between cards has time for if that is less.
+  /// Returns the rate, limited to the rate at which the host can do its work between cards.
   double with_host(double rate) const {
     const double host = host_seconds(problem_);
     return host > 0 ? std::min(rate, 1 / host) : rate;
@@ -244,7 +247,8 @@ class Replicator {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
   }
 
-  /// Counts copies of a pipeline on `cards` cards among what was not ruled out, unless `search` rules them out.
+  /// Adds copies of a pipeline on `cards` cards to the solutions that were not ruled out, unless `search` rules them
+  /// out. Returns whether it added them.
   bool allow_unless_impossible(Search& search, std::uint32_t cards, std::size_t copies, double limit) {
     limit = std::min(limit, kAnyInterval);
     if (!search.possible(cards, limit)) return false;
@@ -261,12 +265,12 @@ class Replicator {
 
   const Problem& problem_;
   const Board board_;
-  Search search_;  // one pipeline over any cards
+  Search search_;  // for one pipeline over any cards
   Groups groups_;
-  Problem section_;     // the problem on a few of its cards
-  bool proven_ = true;  // every solution that was not found is proven impossible
+  Problem section_;     // the problem restricted to a few of its cards
+  bool proven_ = true;  // whether every solution that was not found is proven impossible
 
-  // Bounds over everything that was not ruled out: fewest cards, most frames a second, least latency.
+  // The fewest cards, highest rate and lowest latency of all solutions that were not ruled out.
   std::size_t fewest_ = std::numeric_limits<std::size_t>::max();
   double ceiling_ = 0, lowest_latency_ = kNoLimit;
 };
@@ -287,7 +291,7 @@ Status check_asked(const Problem& problem) {
   return {};
 }
 
-/// Adds the highest rate that copies reach to the error of a missed target.
+/// Adds the highest rate that copies reach to the error about a missed target.
 Error with_most(Error error, const Problem& problem) {
   Problem free = problem;
   free.targets.frames_per_second.reset();
@@ -299,7 +303,7 @@ Error with_most(Error error, const Problem& problem) {
                                  rate_down(rate_of(*most)) + " frames/s");
 }
 
-/// One pipeline, or copies if the target needs them or takes fewer cards with them.
+/// Returns one pipeline, or copies if only they reach the target rate or if they reach it with fewer cards.
 Result<Solution> for_target(const Problem& problem, bool explain) {
   auto alone = solve(problem, false);
   if (!alone.ok() && alone.error().code() != ErrorCode::kDoesNotFit) return alone;
@@ -318,7 +322,7 @@ Result<Solution> for_target(const Problem& problem, bool explain) {
   return with_most(explained.error(), problem);
 }
 
-/// A solution with the same rate on fewer cards, if one is found; otherwise `most`.
+/// Returns a solution with the same rate as `most` on fewer cards if the search finds one, otherwise `most`.
 Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution most) {
   Problem lean = problem;
   lean.targets.objective = Objective::kCards;
@@ -329,9 +333,9 @@ Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution
   return better ? replicator.with_gap(std::move(*fewer)) : most;
 }
 
-/// solve_replicated() without regard to the host.
+/// Implements solve_replicated(), but ignores the time that the host needs between cards.
 Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
-  // solve() reports what is wrong with the problem itself.
+  // If the problem itself is invalid, solve() reports the error.
   const bool usable = check(problem).empty() && problem.cards.size() > 1 && problem.partitions != 0U &&
                       check_targets(problem.targets).ok() && !layers(problem).empty();
   const bool several = problem.replicas.value_or(1) > 1;
@@ -347,8 +351,8 @@ Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
   return replicator.beside(std::move(alone));
 }
 
-/// For throughput, if cards could take more frames than the host between them: the fewest cards that keep up with
-/// the host.
+/// Returns the solution with the fewest cards that keep up with the host's work between cards. Returns nothing if the
+/// objective is not throughput, if the host has no such work, or if the cards are slower than the host.
 std::optional<Solution> as_quick_as_host(const Problem& problem) {
   const double host = host_seconds(problem);
   if (host == 0 || problem.targets.objective != Objective::kThroughput) return std::nullopt;
@@ -369,7 +373,7 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (problem.replicas) MILLRACE_TRY(check_asked(problem));
   if (auto found = as_quick_as_host(problem)) return std::move(*found);
   auto found = solve_on_cards(problem, explain);
-  // It is not ruled out that fewer cards keep up with the host.
+  // The host limits the rate, and it is not ruled out that fewer cards reach that rate.
   if (found.ok() && problem.targets.objective == Objective::kThroughput &&
       rate_of(*found) * host_seconds(problem) > 1)
     found->exact = false;

@@ -9,12 +9,12 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
-constexpr std::size_t kMostRows = 20000;        // rows of cards tried, rows that are alike included
-constexpr std::size_t kMostRowSteps = 400'000;  // of building rows, dead ends included
-constexpr int kRefinements = 24;                // halvings between two intervals that can occur
-constexpr std::size_t kMostFits = 32;           // intervals remembered
-constexpr double kProven = 1e-6;                // a gap below this is rounding
-constexpr double kAnyInterval = 1e6;            // seconds: no limit
+constexpr std::size_t kMostRows = 20000;  // most chains of cards that are tried, equivalent ones included
+constexpr std::size_t kMostRowSteps = 400'000;  // most steps to build chains of cards, dead ends included
+constexpr int kRefinements = 24;                // bisection steps between two neighbouring possible intervals
+constexpr std::size_t kMostFits = 32;           // most intervals whose IntervalFit is cached
+constexpr double kProven = 1e-6;                // smaller gaps are rounding errors and count as 0
+constexpr double kAnyInterval = 1e6;            // seconds; stands for no limit on the interval
 
 std::vector<double> intervals_of(const Board& board) {
   std::set<double> clocks, found;
@@ -45,7 +45,8 @@ Search::Search(const Board& board)
       reads_memory_ = reads_memory_ || way.amounts[kMemoryBytes] > 0;
 }
 
-/// Rows of `cards` different cards along the cables. Of rows with equal cards and cables, one.
+/// Returns the chains of `cards` different cards in which a cable joins each card to the next. Of chains with equal
+/// cards and cables, returns only one.
 const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
   if (const auto known = rows_.find(cards); known != rows_.end()) return known->second;
   auto& out = rows_[cards];
@@ -95,7 +96,7 @@ std::vector<std::uint32_t> Search::cables_of(const Order& order) const {
   return cables;
 }
 
-/// Whether the bytes that cross the cut before `layer` pass the cable behind `place` in one interval.
+/// Whether the cables from position `place` to the next can transfer the tensors cut before `layer` in one interval.
 bool Search::passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const {
   const std::uint64_t bytes = board_.chain.live_bytes[layer];
   return bytes == 0 ||
@@ -103,7 +104,7 @@ bool Search::passes(const IntervalFit& fit, const Order& order, std::size_t plac
              board_.wire(order[place], order[place + 1]).bytes_per_second * fit.seconds() * kRounding;
 }
 
-/// `cuts`: where the pieces begin, and the end.
+/// Makes an assignment from cuts. `cuts` contains the first layer of each piece, then the number of layers.
 Assignment Search::assignment(IntervalFit& fit, const Order& order,
                               const std::vector<std::size_t>& cuts) const {
   Assignment out;
@@ -119,7 +120,7 @@ Assignment Search::assignment(IntervalFit& fit, const Order& order,
   return out;
 }
 
-/// The assignment whose cuts the fewest bytes cross.
+/// Returns the assignment whose cuts are crossed by the fewest bytes, or nothing if the layers do not fit.
 std::optional<Assignment> Search::arrange(IntervalFit& fit, const Order& order) const {
   const std::size_t count = board_.chain.size(), places = order.size();
   std::vector<std::vector<std::uint64_t>> best(places + 1, std::vector<std::uint64_t>(count + 1, kFar));
@@ -146,8 +147,8 @@ std::optional<Assignment> Search::arrange(IntervalFit& fit, const Order& order) 
   return assignment(fit, order, cuts);
 }
 
-/// Fills the cards from the first on, which shows how far each number of cards gets. Then lays the cuts from the
-/// end, each as late as possible with at least one layer a card.
+/// Fills the cards from the first on, to find how many layers fit on the first n cards. Then chooses the cuts from
+/// the last to the first, each as late as possible while every card keeps at least one layer.
 std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) const {
   const std::size_t count = board_.chain.size(), places = order.size();
   const auto cables = cables_of(order);
@@ -173,7 +174,7 @@ std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) con
   return assignment(fit, order, cuts);
 }
 
-/// Whether the cards hold all layers if every packing that is not ruled out fits and cables take no resources.
+/// Whether all layers fit on the cards if every packing that is not ruled out counts as a fit and cables are free.
 bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   std::size_t at = 0;
   for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)
@@ -181,12 +182,13 @@ bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   return at == board_.chain.size();
 }
 
-/// The same for any cards in the best order. Follows how many layers each selection of card kinds can hold.
+/// Whether all layers fit on some `cards` cards in the best order, under the assumptions of reaches_end(). Computes
+/// for each selection of kinds of cards how many layers fit on it.
 bool Search::reaches_end_in_any_order(IntervalFit& fit, std::uint32_t cards) const {
   std::map<std::uint32_t, std::uint32_t> there;
   for (const auto kind : kinds_) ++there[kind];
   const std::vector<std::pair<std::uint32_t, std::uint32_t>> kinds(there.begin(), there.end());
-  using Selection = std::vector<std::uint32_t>;  // how many of each kind
+  using Selection = std::vector<std::uint32_t>;  // number of cards of each kind
   std::map<Selection, std::size_t> reached = {{Selection(kinds.size(), 0), 0}};
   for (std::uint32_t n = 0; n < cards; ++n) {
     std::map<Selection, std::size_t> next;
@@ -262,7 +264,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
     return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kRounding) -
            intervals_.begin();
   };
-  // The search found nothing below `low`.
+  // No solution has an interval below intervals_[low].
   std::ptrdiff_t high = end();
   while (low < high) {
     const std::ptrdiff_t middle = low + (high - low) / 2;
@@ -273,7 +275,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
       low = middle + 1;
     }
   }
-  // The interval that a memory allows may lie between two intervals of operations.
+  // A memory's bandwidth can cause an interval between two of intervals_, so bisect further.
   double below = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
   for (int i = 0; reads_memory_ && i < kRefinements; ++i) {
     const double middle = (below + best.interval_seconds) / 2;
@@ -282,7 +284,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
     else
       below = middle;
   }
-  // Of the cuts for this interval, take those that the fewest bytes cross.
+  // Among the cuts that reach this interval, choose those that are crossed by the fewest bytes.
   auto arranged = arrange(fit_at(best.interval_seconds), best.card);
   if (!arranged) return best;
   auto leaner = accept(std::move(*arranged), best.interval_seconds, latency);

@@ -12,17 +12,18 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr double kMuchLonger[] = {1.0, 1.6, 3.0, 10.0, 1e9};
-constexpr std::size_t kMostOrders = 4;  // orders of cards that are built for a short latency
-constexpr double kAboutAsSoon = 1.2;    // times the least latency
-constexpr double kMuchLater = 1.4;      // as sums; no play makes up for it
+constexpr std::size_t kMostOrders = 4;  // most orders of cards for which an interval yields solutions
+constexpr double kAboutAsSoon = 1.2;    // latencies up to this factor above the lowest are close to it
+constexpr double kMuchLater = 1.4;  // beyond this factor, a simulation cannot reverse which latency is lower
 constexpr std::size_t kMostSoon = 6;
-constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9};  // than the shortest interval
+// The intervals that are tried, as multiples of the shortest interval.
+constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9};
 
 }  // namespace
 
-/// With a latency target a longer interval is not always easier. First tries the solution for the rate alone. Then
-/// tries longer and longer intervals, which leave more of the cards for a short latency. The last resort is the
-/// solution with the least latency.
+/// Finds the shortest interval that meets the latency target. A longer interval is not always easier to reach. So this
+/// function first tries the solution for the rate alone, then longer and longer intervals, which leave more resources
+/// to shorten the latency, and last the solution with the lowest latency.
 std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
   const auto latency = problem_.targets.max_latency_seconds;
   auto quickest = shortest_untimed(cards, limit);
@@ -46,7 +47,7 @@ std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
 }
 
 double Search::floor_of_latency() const {
-  // Every operation has its fastest implementation at the fastest clock, and cables take no time.
+  // Assume that every operation has its fastest implementation at the fastest clock, and that cables take no time.
   Assignment free;
   free.card = {0};
   for (std::uint32_t c = 0; c < problem_.cards.size(); ++c)
@@ -56,7 +57,7 @@ double Search::floor_of_latency() const {
   for (auto& operation : ideal.operations) {
     if (operation.implementations.empty()) continue;
     Implementation least = operation.implementations.front();
-    double part = 1;  // the share of the frame that the first output beat needs
+    double part = 1;  // the fraction of the frame's input that the first output word needs
     for (const auto& way : operation.implementations) {
       least.interval_cycles = std::min(least.interval_cycles, way.interval_cycles);
       least.depth_cycles = std::min(least.depth_cycles, way.depth_cycles);
@@ -69,8 +70,8 @@ double Search::floor_of_latency() const {
   return latency(Board(ideal), free, {});
 }
 
-/// Solutions with short latencies, without the target for latency: built for the shortest interval and for longer
-/// and longer ones, then sped up with what is left of the cards.
+/// Returns solutions with short latencies; ignores the target for latency. Builds solutions for the shortest interval
+/// and for longer intervals, then speeds them up with the resources that are left on the cards.
 std::vector<Solution> Search::short_latencies(std::uint32_t cards, double limit) {
   std::vector<Solution> out;
   const auto quickest = shortest_untimed(cards, limit);
@@ -118,7 +119,7 @@ std::vector<Solution> Search::short_latencies() {
   const double most_late = out.front().latency_seconds * kMuchLater;
   std::erase_if(out, [&](const auto& s) { return s.latency_seconds > most_late; });
   if (out.size() > kMostSoon) out.resize(kMostSoon);
-  // Without a solution to improve, branch and bound finds different ones.
+  // Branch and bound finds a different solution if it gets no solution to improve.
   Problem near = problem_;
   near.targets.objective = Objective::kCards;
   if (auto& most = near.targets.max_latency_seconds; !most) most = out.front().latency_seconds * kAboutAsSoon;

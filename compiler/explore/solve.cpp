@@ -29,7 +29,8 @@ Error wrong(const std::string& what) {
   return Error(ErrorCode::kInvalidInput, "the plan cannot be: " + what);
 }
 
-/// Checks that each layer is in one region, that layers ascend through places and regions, and that no place is empty.
+/// Converts a choice to an assignment. Checks that each layer is in one region, that positions and regions ascend with
+/// the layers, and that no card is empty.
 Status arrange(const Board& board, const Choice& choice, Assignment& out) {
   const Problem& problem = board.problem;
   std::uint32_t place = 0, region = 0;
@@ -59,7 +60,7 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
   return {};
 }
 
-/// Names the resources of which regions have too little.
+/// Names the resources that regions lack. Returns an empty text if no resource is short.
 std::string overfull(const Board& board, const Assignment& a) {
   const auto blocks = board.usage(a, {}).blocks;
   std::string out;
@@ -69,7 +70,7 @@ std::string overfull(const Board& board, const Assignment& a) {
   return out.empty() ? "cables take more of a card than is left, or a memory has no bandwidth" : out;
 }
 
-/// Names the targets that a solution misses.
+/// Names the targets that a solution misses. Returns an empty text if it meets all.
 std::string missed(const Problem& problem, const Solution& solution) {
   std::string out = missed(problem.targets, 1 / solution.interval_seconds, solution.latency_seconds);
   if (problem.partitions && solution.card.size() != *problem.partitions)

@@ -1,4 +1,5 @@
-// What a solution must satisfy and what it claims, recomputed from the problem without the search's code.
+// Checks that a solution is valid and that its figures are right. Recomputes all figures from the problem, without the
+// search's code.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,9 +12,9 @@ namespace millrace::compiler::explore {
 namespace {
 
 using Ends = std::pair<std::uint32_t, std::uint32_t>;
-using Implementations = std::vector<std::uint32_t>;  // of each operation
+using Implementations = std::vector<std::uint32_t>;  // [operation]
 
-constexpr double kPacket = 1024 + 40;  // bytes of a full packet, with header and CRC
+constexpr double kPacket = 1024 + 40;  // bytes of a full packet, header and CRC included
 constexpr double kRounding = 1e-6;
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
@@ -21,7 +22,7 @@ bool near(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-/// The cables between two cards, both ways, with the figures of the slowest.
+/// The cables between two cards, with the bandwidth and latency of the slowest.
 struct Between {
   std::uint32_t cables = 0;
   double bytes_per_second = std::numeric_limits<double>::infinity(), latency_seconds = 0;
@@ -40,7 +41,7 @@ std::map<Ends, Between> cables_of(const Problem& problem) {
   return out;
 }
 
-/// A solution, its problem, and indices into both.
+/// A solution and its problem, with look-up tables.
 struct Claim {
   Claim(const Problem& of, const Solution& claimed)
       : problem(of), solution(claimed), cables(cables_of(of)), part_of(of.operations.size(), kNowhere) {}
@@ -48,7 +49,7 @@ struct Claim {
   const Problem& problem;
   const Solution& solution;
   const std::map<Ends, Between> cables;
-  std::vector<std::size_t> part_of;  // of each operation; set by place_operations()
+  std::vector<std::size_t> part_of;  // [operation]: its part; set by place_operations()
 
   const Part& part(std::size_t operation) const { return solution.parts[part_of[operation]]; }
   const Card& card(std::uint32_t place) const { return problem.cards[solution.card[place]]; }
@@ -71,7 +72,8 @@ std::string check_cards(const Claim& claim) {
   return {};
 }
 
-/// Sets the part of each operation. Checks that each is in one part, on its own side.
+/// Sets the part of each operation. Checks that each operation is in exactly one part, and on the host or on a card as
+/// the problem says.
 std::string place_operations(Claim& claim) {
   auto& [problem, solution, cables, part_of] = claim;
   for (std::size_t p = 0; p < solution.parts.size(); ++p) {
@@ -93,13 +95,13 @@ std::string place_operations(Claim& claim) {
   return {};
 }
 
-/// Tensors go forward, and between cards only by cables: straight, or by the hops that the solution names.
+/// Checks that tensors go only to later parts, and between cards only over cables: directly, or by the solution's hops.
 std::string check_edges(const Claim& claim) {
   const auto& [problem, solution, cables, part_of] = claim;
-  std::map<std::uint32_t, std::size_t> producer;  // the part that makes a tensor
+  std::map<std::uint32_t, std::size_t> producer;  // tensor -> the part that makes it
   for (std::size_t i = 0; i < problem.operations.size(); ++i)
     for (const auto t : problem.operations[i].outputs) producer[t] = part_of[i];
-  std::set<std::pair<std::uint32_t, std::uint32_t>> at;  // (tensor, place) that a hop reaches
+  std::set<std::pair<std::uint32_t, std::uint32_t>> at;  // (tensor, position) for each end of a hop
   for (const auto& hop : solution.hops) {
     const std::string what = hop.tensor < problem.tensors.size()
                                  ? "tensor '" + problem.tensors[hop.tensor].name + "'"
@@ -127,7 +129,7 @@ std::string check_edges(const Claim& claim) {
   return {};
 }
 
-/// Each layer is in one part, and the layers are in the order of the places.
+/// Checks that each layer is in one part, and that the cards' positions ascend with the layers.
 std::string check_layers(const Claim& claim) {
   std::uint32_t last = 0;
   for (const auto& layer : layers(claim.problem)) {
@@ -141,9 +143,9 @@ std::string check_layers(const Claim& claim) {
   return {};
 }
 
-/// Each tensor counts at every cut between the operation that makes it and the last one that reads it.
+/// Checks `crossing_bytes`. Each tensor counts at every cut between the operation that makes it and its last reader.
 std::string check_crossing(const Claim& claim) {
-  std::map<std::uint32_t, std::uint32_t> made, crossed;  // tensor: the place that makes it, cuts it crosses
+  std::map<std::uint32_t, std::uint32_t> made, crossed;  // tensor -> position that makes it, number of cuts
   for (std::size_t i = 0; i < claim.problem.operations.size(); ++i) {
     const auto& operation = claim.problem.operations[i];
     if (operation.host) continue;
@@ -157,8 +159,8 @@ std::string check_crossing(const Claim& claim) {
   return bytes == claim.solution.crossing_bytes ? std::string() : "crossing_bytes is wrong";
 }
 
-/// Each operation has an implementation and a region that exist. A layer is in one region, and layers are in the order
-/// of the card's regions.
+/// Checks that each operation has an implementation and a region that exist, that each layer is in one region, and
+/// that the regions of a card ascend with the layers.
 std::string check_choices(const Claim& claim) {
   const auto& [problem, solution, cables, part_of] = claim;
   const std::size_t count = problem.operations.size();
@@ -184,7 +186,8 @@ std::string check_choices(const Claim& claim) {
   return {};
 }
 
-/// Budgets, interval and latency of the claim's places with these implementations. The arguments outlive it.
+/// Computes budgets, interval and latency of the claim's cards with these implementations. Keeps references to both
+/// arguments.
 class Figures {
  public:
   Figures(const Claim& claim, const Implementations& implementation)
@@ -205,7 +208,7 @@ class Figures {
     }
   }
 
-  /// The card and the resource of which there is too little. Empty: none.
+  /// Names a card and a resource that it lacks. Returns an empty text if no resource is short.
   std::string overfull() const {
     for (const auto& [where, amounts] : used_)
       for (std::size_t k = 0; k < kMemoryBytes; ++k)
@@ -214,7 +217,7 @@ class Figures {
     return {};
   }
 
-  /// Whether its region has room for the operation built in another way, if all others stay as they are.
+  /// Whether the operation's region has room for another implementation of the operation, if all others stay the same.
   bool has_room(std::size_t operation, const Implementation& other) const {
     const std::pair where{place(operation), claim_.solution.region[operation]};
     const auto& available = claim_.card(where.first).regions[where.second].available;
@@ -223,7 +226,7 @@ class Figures {
     return true;
   }
 
-  /// The longest time that a frame takes of a memory or of a cable.
+  /// Returns the longest time for which one frame occupies a memory or a cable.
   double transfers() const {
     double longest = 0;
     for (const auto& [at, bytes] : read_)
@@ -245,9 +248,10 @@ class Figures {
     return longest;
   }
 
-  /// Follows the first and the last beat of every tensor. Hops ascend, so a tensor is already where a hop begins.
+  /// Computes when the first and the last word of every tensor arrive. Hops are in ascending order, so the time at the
+  /// start of a hop is always known.
   double latency() const {
-    std::map<std::pair<std::uint32_t, std::int64_t>, Beats> known;  // (tensor, place; -1 the host)
+    std::map<std::pair<std::uint32_t, std::int64_t>, Beats> known;  // (tensor, position; -1 is the host)
     double end = 0;
     for (std::size_t i = 0; i < problem_.operations.size(); ++i) {
       const auto& operation = problem_.operations[i];
@@ -275,7 +279,7 @@ class Figures {
     return end;
   }
 
-  /// The target that is missed, as a sentence. Empty: none.
+  /// Returns a sentence about a missed target, or an empty text if all are met.
   std::string missed() const {
     const Targets& targets = problem_.targets;
     const auto replicas = static_cast<double>(claim_.solution.replicas());
@@ -318,12 +322,12 @@ class Figures {
   const Claim& claim_;
   const Problem& problem_;
   const Implementations& implementation_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Amounts> used_;  // (place, region); with what cables take
-  std::map<std::uint32_t, std::uint64_t> read_;                      // bytes of a place's memory
-  std::map<Ends, std::vector<std::uint64_t>> bytes_;                 // of each cable between two places
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Amounts> used_;  // (position, region); includes cables
+  std::map<std::uint32_t, std::uint64_t> read_;                      // position -> bytes read from its memory
+  std::map<Ends, std::vector<std::uint64_t>> bytes_;                 // positions -> bytes on each cable
 };
 
-/// Of the operations that take longer than `seconds`, builds each in the smallest of the ways that are fast enough.
+/// Gives each operation that takes longer than `seconds` its smallest implementation that is fast enough.
 Implementations built_for(const Claim& claim, double seconds) {
   Implementations out = claim.solution.implementation;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -336,7 +340,7 @@ Implementations built_for(const Claim& claim, double seconds) {
     if (fast_enough(ways[out[i]])) continue;
     double least = std::numeric_limits<double>::infinity();
     for (std::uint32_t w = 0; w < ways.size(); ++w) {
-      double share = 0;  // the largest of any resource
+      double share = 0;  // the largest fraction of any resource
       for (std::size_t k = 0; k < kKinds; ++k)
         if (const auto amount = ways[w].amounts[k]; amount > 0)
           share = std::max(share, static_cast<double>(amount) / static_cast<double>(available[k]));
@@ -348,7 +352,7 @@ Implementations built_for(const Claim& claim, double seconds) {
   return out;
 }
 
-/// Builds one operation after another in the fastest way for which there is room.
+/// Gives one operation after another its fastest implementation for which its region has room.
 Implementations built_fastest(const Claim& claim) {
   const auto cycles = [](const Implementation& way) { return way.interval_cycles + way.depth_cycles; };
   Implementations out = claim.solution.implementation;
@@ -363,8 +367,8 @@ Implementations built_fastest(const Claim& claim) {
   return out;
 }
 
-/// Checks the highest rate that the gap allows for. No implementations of the same places may exceed it, and it may not
-/// exceed what the fastest implementations reach.
+/// Checks the ceiling, the highest rate that the gap allows for. Other implementations on the same cards must not
+/// exceed the ceiling, and the ceiling must not exceed the rate of the fastest implementations.
 std::string check_rate_gap(const Claim& claim) {
   const auto& [problem, solution, cables, part_of] = claim;
   const double host = host_seconds(problem);
@@ -403,8 +407,8 @@ std::string check_latency_gap(const Claim& claim) {
              : std::string();
 }
 
-/// Checks regions, budgets, interval, latency, targets, `gap` and `exact`. A gap cannot be proven without a search, so it
-/// is compared with bounds that need none.
+/// Checks regions, budgets, interval, latency, targets, `gap` and `exact`. Proving a gap would need a search, so `gap`
+/// is only compared with bounds that need no search.
 std::string check_figures(const Claim& claim) {
   const Solution& solution = claim.solution;
   if (auto wrong = check_choices(claim); !wrong.empty()) return wrong;

@@ -49,7 +49,7 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, kernels::Element
 Result<kernels::Operation> make_rescale(const graph::Chain& chain, kernels::ElementType input,
                                         graph::Type output);
 
-/// Makes an Add with multipliers if their result is right for all pairs of operands, otherwise with a table of all pairs.
+/// Makes an Add with multipliers if their result is right for all pairs of operands, otherwise with a table of results.
 Result<kernels::Add> make_add(const graph::Combine& c, kernels::ElementType a, kernels::ElementType b,
                               graph::Type output);
 
