@@ -42,7 +42,7 @@ constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLev
 class FastLevelOnModels : public ::testing::TestWithParam<SimdLevel> {};
 
 /// FastOnModels leaves out the SIMD levels that this CPU lacks; here each such level shows as a skipped case.
-TEST_P(FastLevelOnModels, LevelsThatThisCpuLacksAreReportedAsSkipped) {
+TEST_P(FastLevelOnModels, ReportsSimdLevelsThatThisCpuLacksAsSkipped) {
   if (!kernels::fast::is_available(GetParam()))
     GTEST_SKIP() << "this CPU lacks level " << to_string(GetParam())
                  << ": the shared models were not run at it";

@@ -63,9 +63,9 @@ void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames&
   }
 }
 
-class OnCards : public ::testing::TestWithParam<std::tuple<Net, const char*>> {};
+class ModelsOnCards : public ::testing::TestWithParam<std::tuple<Net, const char*>> {};
 
-TEST_P(OnCards, OneTwoAndThreeCardsEqualTheReference) {
+TEST_P(ModelsOnCards, OutputsOnOneTwoAndThreeCardsEqualTheReference) {
   const auto& [net, variant] = GetParam();
   if (models_directory().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const fs::path model = models_directory() / net.folder / (std::string(net.stem) + "_" + variant + ".onnx");
@@ -91,7 +91,7 @@ TEST_P(OnCards, OneTwoAndThreeCardsEqualTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, OnCards,
+INSTANTIATE_TEST_SUITE_P(Zoo, ModelsOnCards,
                          ::testing::Combine(::testing::ValuesIn(kNets), ::testing::ValuesIn(kVariants)),
                          [](const auto& parameters) {
                            return std::string(std::get<0>(parameters.param).stem) + "_" +

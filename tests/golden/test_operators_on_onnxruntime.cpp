@@ -196,7 +196,7 @@ bool is_power_of_two(float x) {
   return std::frexp(x, &exponent) == 0.5F;
 }
 
-TEST(ComparedWithOnnxRuntime, AveragesAreEqualIfTheInputScaleIsAPowerOfTwo) {
+TEST(ComparedWithOnnxRuntime, AveragePoolIsEqualIfTheInputScaleIsAPowerOfTwo) {
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})
     for (const std::int64_t window : {2, 3, 5})
       for (const Case& c : cases(16)) {
@@ -207,7 +207,7 @@ TEST(ComparedWithOnnxRuntime, AveragesAreEqualIfTheInputScaleIsAPowerOfTwo) {
       }
 }
 
-TEST(ComparedWithOnnxRuntime, GlobalAveragesAreEqual) {
+TEST(ComparedWithOnnxRuntime, GlobalAveragePoolIsEqual) {
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})
     for (const Case& c : cases(16)) {
       const Agreement found = average(c, form, 0, 1);
@@ -261,7 +261,7 @@ TEST(ComparedWithOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
 
 // ONNX Runtime adds dequantised numbers in float32. If the scale is no power of two, the sum is rounded, and
 // an average halfway between two steps can come out as either.
-TEST(ComparedWithOnnxRuntime, AveragesDifferByAtMostOneStepForAnyScale) {
+TEST(ComparedWithOnnxRuntime, AveragePoolDiffersByAtMostOneStepForAnyScale) {
   std::size_t outputs = 0, equal = 0;
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})
     for (const std::int64_t window : {2, 3, 4, 7})

@@ -40,7 +40,7 @@ std::vector<fs::path> quantised_models() {
   return models;
 }
 
-TEST(QuantisedForms, EveryFormIsPlannedUnlessListedAsRefused) {
+TEST(SharedQuantisedModels, EveryModelIsPlannedUnlessListedAsRefused) {
   if (golden::models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   std::size_t planned = 0, refused = 0;

@@ -168,7 +168,7 @@ std::string followed(const std::string& text) {
 }
 
 /// No split is requested here, so it must come from the plan file.
-TEST_P(Plans, ReadFromTheirPlanFilesMatchTheGoldenFiles) {
+TEST_P(Plans, PlansReadBackFromPlanFilesMatchTheGoldenFiles) {
   const std::string name = GetParam().name;
   options_.plan = kSource / "tests/golden/plans" / (name + ".yaml");
   const auto plan = make_plan(options_);
@@ -178,7 +178,7 @@ TEST_P(Plans, ReadFromTheirPlanFilesMatchTheGoldenFiles) {
 }
 
 /// Plans that are too large to simulate are estimated from their blocks and joints.
-TEST_P(Plans, EstimatedWithoutSimulationHaveARateWithinTwoPercent) {
+TEST_P(Plans, RateEstimatedWithoutSimulationIsWithinTwoPercent) {
   options_.plan = kSource / "tests/golden/plans" / (std::string(GetParam().name) + ".yaml");
   const auto played = make_plan(options_);
   options_.play = Play::kNone;
@@ -198,7 +198,7 @@ std::string verdict(Plan plan, Change change) {
   return status.ok() ? "" : status.error().message();
 }
 
-TEST_P(Plans, WithAnAlteredFigureAreRefusedByVerify) {
+TEST_P(Plans, VerifyRefusesAPlanWithAnAlteredFigure) {
   const auto plan = make_plan(options_);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   EXPECT_EQ(verdict(*plan, [](Plan&) {}), "");

@@ -110,7 +110,7 @@ void expect_close(const Sums& sums, double worst_lut = 0.10) {
   EXPECT_EQ(predicted.resources().bram36, measured.resources().bram36);
 }
 
-TEST(Synthesis, FittedInstancesAreMarkedAndLeftOutOfTheErrors) {
+TEST(Synthesis, InstancesUsedForCalibrationAreExcludedFromTheErrors) {
   std::set<Identity> fitted;
   for (const auto& row : read_rows("kernels/catalog.csv")) fitted.insert(identity(row.at(0), row.at(1)));
   EXPECT_GT(fitted.size(), 500U);
@@ -127,7 +127,7 @@ TEST(Synthesis, FittedInstancesAreMarkedAndLeftOutOfTheErrors) {
 
 /// Measurements of changed SystemVerilog are worthless. Renewing them takes up to an hour, so plan for it
 /// when you change a module.
-TEST(Synthesis, MeasurementsAreOfTheCurrentSystemVerilog) {
+TEST(Synthesis, MeasurementsWereTakenOnTheCurrentSystemVerilog) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   std::string renew;
@@ -144,7 +144,7 @@ TEST(Synthesis, MeasurementsAreOfTheCurrentSystemVerilog) {
 /// up to 13.6 % too low.
 constexpr double kWorstShellLut = 0.15;
 
-TEST(Prediction, IsCloseForShellsAndForWholePartitions) {
+TEST(Prediction, ResourcesOfShellsAndWholePartitionsAreCloseToSynthesis) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   std::set<std::string> modules;
@@ -180,7 +180,7 @@ TEST(Prediction, IsCloseForShellsAndForWholePartitions) {
 
 /// The designs that `millrace compile` makes without further options; tests/rtl/nets.json has their
 /// simulations.
-TEST(Prediction, IsCloseForTheDefaultDesignOfEachNet) {
+TEST(Prediction, ResourcesOfEachNetsDefaultDesignAreCloseToSynthesis) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);
@@ -202,7 +202,7 @@ std::string signed_percent(std::uint64_t predicted, std::uint64_t measured) {
   return text;
 }
 
-TEST(Synthesis, ReadmeHasTheFiguresOfEveryDesign) {
+TEST(Synthesis, ReadmeStatesTheMeasuredFiguresOfEveryDesign) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   using tests::grouped;
@@ -225,7 +225,7 @@ TEST(Synthesis, ReadmeHasTheFiguresOfEveryDesign) {
   }
 }
 
-TEST(Synthesis, PttdnnFitsOneKu060RoleAtBothItsIntervals) {
+TEST(Synthesis, PttdnnFitsOneKu060RoleAtBothMeasuredIntervals) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);
@@ -240,7 +240,7 @@ TEST(Synthesis, PttdnnFitsOneKu060RoleAtBothItsIntervals) {
   }
 }
 
-TEST(Prediction, IsWithinTenPercentInLogicAndExactInDspAndMemory) {
+TEST(Prediction, LogicIsWithinTenPercentOfSynthesisAndDspAndMemoryAreExact) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);

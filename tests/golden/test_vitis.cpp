@@ -479,7 +479,7 @@ class VitisLinks : public Vitis {
   VitisLinks() { use_top(2); }
 };
 
-TEST_F(VitisLinks, ConnectEachConnectorToItsAuroraKernel) {
+TEST_F(VitisLinks, LinkConfigurationConnectsEachNetworkPortToItsAuroraKernel) {
   using Lines = std::vector<std::pair<std::string, std::string>>;
   auto cfg = parse_cfg(emit().at("vitis/image0/link.cfg"));
   EXPECT_EQ(cfg.at("connectivity"),
@@ -507,7 +507,7 @@ TEST_F(VitisLinks, ConnectEachConnectorToItsAuroraKernel) {
 
 /// Every connection in the link configuration names a port of a kernel.xml, each stream once and in the right
 /// direction.
-TEST_F(VitisLinks, ConnectOnlyPortsThatTheKernelsDeclare) {
+TEST_F(VitisLinks, LinkConfigurationUsesOnlyPortsThatTheKernelsDeclare) {
   const auto files = emit();
   auto cfg = parse_cfg(files.at("vitis/image0/link.cfg"));
   const auto has = [&](const std::string& end, const char* mode) {
@@ -541,7 +541,7 @@ TEST_F(VitisLinks, KernelXmlOfBothKernelsFollowsTheSchema) {
   }
 }
 
-TEST_F(VitisLinks, PackageTheAuroraKernelWithTheVendorsCores) {
+TEST_F(VitisLinks, PackageScriptBuildsTheAuroraKernelFromTheVendorsCores) {
   ASSERT_TRUE(tests::installed({"tclsh"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());

@@ -54,40 +54,40 @@ const Site& site() {
   return made;
 }
 
-OperatorsDay::OperatorsDay() {
+InstalledServer::InstalledServer() {
   fs::create_directories(model());
   service_.set("# cluster: clusters/three-ku060.yaml", "cluster: " + site().cluster());
   service_.set("# root: /var/lib/millrace/models", "root: " + (directory_.path() / "models").string());
 }
 
-void OperatorsDay::set_mode(const std::string& mode) {
+void InstalledServer::set_mode(const std::string& mode) {
   service_.set("mode: none", "mode: " + mode);
   if (mode == "explicit") service_.set("# load: [\"*\"]", "load: [\"*\"]");
   if (mode == "poll") service_.set("# poll_ms: 15000", "poll_ms: 100");
 }
 
-void OperatorsDay::copy_version(const std::string& version) const {
+void InstalledServer::copy_version(const std::string& version) const {
   fs::copy(site().deployment(version), model() / "copying", fs::copy_options::recursive);
   fs::rename(model() / "copying", model() / version);
 }
 
-void OperatorsDay::cut_short(const std::string& version) const {
+void InstalledServer::cut_short(const std::string& version) const {
   for (const auto& image : fs::directory_iterator(model() / version / "images"))
     fs::resize_file(image, fs::file_size(image) / 2);
 }
 
-Outcome OperatorsDay::reload_model(Words more) const {
+Outcome InstalledServer::reload_model(Words more) const {
   more.insert(more.begin(), {"reload", "--url", service_.url(), "--model", "lenet5"});
   return site().run(more);
 }
 
-void OperatorsDay::restart() {
+void InstalledServer::restart() {
   ASSERT_EQ(service_.stop(), 0) << service_.log();
   EXPECT_TRUE(service_.logged("info", "stopped"));
   service_.start();
 }
 
-void OperatorsDay::expect_served(const std::string& version) const {
+void InstalledServer::expect_served(const std::string& version) const {
   EXPECT_EQ(service_.metric("millrace_model_ready", "version=\"" + version + "\""), 1) << service_.log();
   EXPECT_EQ(service_.metric("millrace_model_ready"), 1) << "and no other version";
   EXPECT_EQ(service_.metric("millrace_ready"), 1);

@@ -45,9 +45,9 @@ class Site {
 const Site& site();
 
 /// A server on two cards over a repository of one model, "lenet5".
-class OperatorsDay : public testing::Test {
+class InstalledServer : public testing::Test {
  protected:
-  OperatorsDay();
+  InstalledServer();
 
   std::filesystem::path model() const { return directory_.path() / "models" / "lenet5"; }
   void set_mode(const std::string& mode);

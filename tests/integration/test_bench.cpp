@@ -80,7 +80,7 @@ class Bench : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(Bench, CountsAsManyRequestsAsTheServerDoes) {
+TEST_F(Bench, CountsTheSameNumberOfRequestsAsTheServer) {
   std::int64_t before = inferences();
   // In an open loop, a request that is due but not sent before the run ends counts as an error. At these
   // rates and durations the last request is due long before the end.

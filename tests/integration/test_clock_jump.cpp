@@ -49,7 +49,7 @@ std::vector<std::string> shifted(const std::string& path) {
           "ASAN_OPTIONS=verify_asan_link_order=0"};
 }
 
-TEST(ClockJump, NeitherExpiresRequestsNorHangsNorChangesAnswers) {
+TEST(ClockJump, ClockChangeNeitherExpiresRequestsNorChangesAnswers) {
   RepositoryHost host;
   host.add("1", chain_program(6));
   host.add("2", trained_again(chain_program(6)));
@@ -95,7 +95,7 @@ TEST(ClockJump, NeitherExpiresRequestsNorHangsNorChangesAnswers) {
   EXPECT_EQ(host.server().stop(SIGTERM), 0) << host.server().err();
 }
 
-TEST(ClockJump, DoesNotMoveTheDeadlinesOfWaitingRequests) {
+TEST(ClockJump, ClockChangeDoesNotMoveTheDeadlinesOfWaitingRequests) {
   RepositoryHost host;
   host.add("1", chain_program(6));
   const std::string path = host.scratch() / "shift";

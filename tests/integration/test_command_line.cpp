@@ -242,7 +242,7 @@ print(subprocess.run(sys.argv[2:], stdout=writer, timeout=120).returncode)
   return run_program(arguments);
 }
 
-TEST_F(CommandLine, EndsBySigpipeWhenTheReaderIsGoneAndStillReportsErrors) {
+TEST_F(CommandLine, EndsWithSigpipeWhenTheOutputIsClosedAndStillReportsErrors) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   const std::vector<std::byte> input(28 * 28 * sizeof(float)), wrong(10 * sizeof(float), std::byte{0x44});
   ASSERT_TRUE(write_npy(file("in.npy"), {"<f4", {1, 1, 28, 28}, input}).ok());
@@ -279,7 +279,7 @@ TEST_F(CommandLine, LackOfMemoryForEmulatedCardsIsAnEnvironmentError) {
   expect_error(outcome, 3, {"shared memory for emulated cards: mmap"});
 }
 
-TEST_F(CommandLine, CompileRefusesFilesThatAreNoModels) {
+TEST_F(CommandLine, CompileRefusesFilesThatAreNotModels) {
   write(file("empty.onnx"), "");
   write(file("text.onnx"), "this is not a model at all, it is a line of text\n");
   expect_error(compile(file("absent.onnx"), kThreeCards, file("d")), 2, {"absent.onnx"});
@@ -372,7 +372,7 @@ TEST_F(CommandLine, InspectFindsAnyDamageToADeployment) {
                {"absent"});
 }
 
-TEST_F(CommandLine, CompileNeverReplacesADirectoryThatIsNoDeployment) {
+TEST_F(CommandLine, CompileNeverReplacesADirectoryThatIsNotADeployment) {
   fs::create_directories(file("work/inner"));
   write(file("work/inner/thesis.txt"), "precious");
   expect_error(compile(kModel, kThreeCards, file("work")), 2,

@@ -50,7 +50,7 @@ struct CompileOnLoad : testing::Test {
   RepositoryHost host;
 };
 
-TEST_F(CompileOnLoad, AModelIsCompiledOnceAndThenTakenFromTheCache) {
+TEST_F(CompileOnLoad, CompilesAModelOnceAndThenUsesTheCache) {
   host.start();
   ASSERT_EQ(host.load("2", "", "lenet").status, 200) << host.server().err();
   EXPECT_EQ(host.state("2", "lenet"), "READY");
@@ -68,7 +68,7 @@ TEST_F(CompileOnLoad, AModelIsCompiledOnceAndThenTakenFromTheCache) {
       << host.server().err();
 }
 
-TEST_F(CompileOnLoad, ObeysMillraceYamlAndSwapsLoadedWeightsWithoutProgramming) {
+TEST_F(CompileOnLoad, ObeysMillraceYamlAndReplacesWeightsWithoutReprogrammingCards) {
   const std::string again = lenet_trained_again();
   ASSERT_FALSE(again.empty());
   std::ofstream(host.root() / "lenet" / "2" / "model.onnx", std::ios::binary) << again;
@@ -91,7 +91,7 @@ TEST_F(CompileOnLoad, ObeysMillraceYamlAndSwapsLoadedWeightsWithoutProgramming) 
   EXPECT_NE(after->body, before->body);
 }
 
-TEST_F(CompileOnLoad, AWrongMillraceYamlIsNamedWithItsLine) {
+TEST_F(CompileOnLoad, ErrorNamesTheWrongLineOfMillraceYaml) {
   std::ofstream(host.root() / "lenet" / "2" / "millrace.yaml") << "compile:\n  weights: bakd\n";
   host.start();
   const auto answer = host.load("2", "", "lenet");
@@ -101,7 +101,7 @@ TEST_F(CompileOnLoad, AWrongMillraceYamlIsNamedWithItsLine) {
       << answer.body;
 }
 
-TEST_F(CompileOnLoad, AModelThatDoesNotCompileLeavesTheOldVersionServing) {
+TEST_F(CompileOnLoad, OldVersionKeepsServingIfTheNewModelDoesNotCompile) {
   std::ofstream(host.root() / "lenet" / "2" / "model.onnx") << "no model";
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
@@ -113,7 +113,7 @@ TEST_F(CompileOnLoad, AModelThatDoesNotCompileLeavesTheOldVersionServing) {
     ADD_FAILURE() << "left behind: " << left.path();
 }
 
-TEST_F(CompileOnLoad, AServingVersionWhoseModelChangesServesOnWhileItIsRecompiled) {
+TEST_F(CompileOnLoad, VersionKeepsServingWhileItsChangedModelIsRecompiled) {
   const std::string again = lenet_trained_again();
   ASSERT_FALSE(again.empty());
   host.start();
@@ -146,7 +146,7 @@ TEST_F(CompileOnLoad, AServingVersionWhoseModelChangesServesOnWhileItIsRecompile
   EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), 2);
 }
 
-TEST_F(CompileOnLoad, PollingTriesAModelThatDoesNotCompileOnlyOnce) {
+TEST_F(CompileOnLoad, PollingCompilesAFailingModelOnlyOnce) {
   const fs::path versions = host.root() / "lenet";
   std::ofstream(versions / "1" / "model.onnx") << "no model";
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
@@ -200,7 +200,7 @@ TEST_F(CompileOnLoad, UnloadingCancelsARunningCompilation) {
   EXPECT_EQ(host.state("2", "lenet"), "READY");
 }
 
-TEST_F(CompileOnLoad, UnloadAndStopDoNotWaitForACompilationOfAnotherProcess) {
+TEST_F(CompileOnLoad, UnloadAndStopDoNotWaitForAnotherProcessThatCompiles) {
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
   ASSERT_EQ(host.server().stop(SIGTERM), 0);
@@ -233,7 +233,7 @@ TEST_F(CompileOnLoad, UnloadAndStopDoNotWaitForACompilationOfAnotherProcess) {
   EXPECT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
 }
 
-TEST_F(CompileOnLoad, ModelsAreCompiledInParallelOnlyUpToTheSetting) {
+TEST_F(CompileOnLoad, CompilesAtMostTheConfiguredNumberOfModelsInParallel) {
   fs::copy(host.root() / "lenet", host.root() / "other", fs::copy_options::recursive);
   for (const bool two : {false, true}) {
     SCOPED_TRACE(two ? "two at once" : "one, by default");
@@ -281,7 +281,7 @@ TEST_F(CompileOnLoad, ARequestForAModelThatIsBeingLoadedGets503WithRetryAfter) {
   EXPECT_EQ(connection.request("GET", "/v2/models/lenet/ready")->status, 404);
 }
 
-TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNoFiles) {
+TEST_F(CompileOnLoad, FullDiskFailsTheLoadAndLeavesNoFiles) {
   const fs::path small = host.scratch() / "small";
   fs::create_directories(small);
   if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k,mode=0700") != 0)

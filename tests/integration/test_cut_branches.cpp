@@ -113,34 +113,34 @@ class CutBranches : public testing::Test {
   std::shared_ptr<const plan::LoadedDeployment> deployment_;
 };
 
-TEST_F(CutBranches, ACutBranchUsesItsOwnCable) {
+TEST_F(CutBranches, SkipConnectionUsesTheDirectCableOfARing) {
   const auto whole = branch_program();
   cut(whole, emulated_ring(4), {"conv0", "conv1", "conv2", "conv3"});
   EXPECT_EQ(relays(), 0U) << "conv0 and conv3 stand at the cable that closes the ring";
   expect_bytes_of(whole, 4, 4);
 }
 
-TEST_F(CutBranches, WithoutADirectCableTheTensorIsRelayedByTheCardsBetween) {
+TEST_F(CutBranches, IntermediateCardsRelayATensorIfNoDirectCableExists) {
   const auto whole = branch_program();
   cut(whole, emulated_row(), {"conv0", "conv1", "conv2", "conv3"});
   EXPECT_EQ(relays(), 2U);
   expect_bytes_of(whole, 4, 5);
 }
 
-TEST_F(CutBranches, ABranchCutInItsMiddleJoinsTheOtherBranchCorrectly) {
+TEST_F(CutBranches, BranchSplitBetweenCardsJoinsTheOtherBranchCorrectly) {
   const auto whole = branch_program();
   cut(whole, emulated_row(), {"conv0", "conv2", "conv4"});
   expect_bytes_of(whole, 3, 3);
 }
 
-TEST_F(CutBranches, ASkipOverEveryCardIsRelayedByEachInnerCard) {
+TEST_F(CutBranches, EachInnerCardRelaysASkipConnectionFromFirstToLastCard) {
   const auto whole = skip_program(4);
   cut(whole, emulated_row(), {"conv0", "conv1", "conv2", "conv3"});
   EXPECT_EQ(relays(), 2U);
   expect_bytes_of(whole, 4, 5);
 }
 
-TEST_F(CutBranches, ACardThatReadsATensorAlsoRelaysIt) {
+TEST_F(CutBranches, CardThatReadsATensorAlsoRelaysTheTensorToTheNextCard) {
   const auto whole = branch_program();
   // conv1 and, one card further, conv3 read the output of conv0.
   cut(whole, emulated_row(), {"conv0", "conv1", "conv3"});
@@ -148,7 +148,7 @@ TEST_F(CutBranches, ACardThatReadsATensorAlsoRelaysIt) {
   expect_bytes_of(whole, 3, 3);
 }
 
-TEST_F(CutBranches, ALayerSplitByOutputChannelsOverCardsGivesTheSameBytes) {
+TEST_F(CutBranches, LayerSplitByOutputChannelsOverCardsGivesTheSameBytes) {
   const auto whole = chain_program(3, 8);
   std::uint32_t block = 0;
   while (whole.blocks[block].name != "conv1") ++block;

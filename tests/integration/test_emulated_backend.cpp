@@ -104,7 +104,7 @@ TEST(EmulatedBackend, AllowsRtlFidelityForEmulatedCardsOnly) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(EmulatedTopology, ParsesItsOwnText) {
+TEST(EmulatedTopology, ParsingAPrintedTopologyGivesTheSameTopology) {
   emulator::Topology topology;
   topology.cards = {{"fpga0", "ku060", 1U << 30U}, {"a-b.c", "u250", 4096}};
   topology.cables = {{{0, 1}, {1, 63}}};

@@ -93,7 +93,7 @@ TEST(EmulatedCard, ReturnsTheResultAndTrailerOfAFrame) {
   EXPECT_EQ(card.control.read(abi::kRegLinkPorts), 0u);
 }
 
-TEST(EmulatedCard, ServesQueuedRunsOfAUnitInOrder) {
+TEST(EmulatedCard, ExecutesQueuedRunsOfAComputeUnitInOrder) {
   const auto image = load(0, host_to_host());
   Control control(0, image);
   control.epoch(1);
@@ -114,7 +114,7 @@ TEST(EmulatedCard, ServesQueuedRunsOfAUnitInOrder) {
   }
 }
 
-TEST(EmulatedCard, DoesNotSeeABufferThatWasNotSynced) {
+TEST(EmulatedCard, DoesNotReadHostDataThatWereNotSynced) {
   const auto image = load(0, host_to_host());
   xrt::kernel kernel(device(0), image, "millrace_ingress:{p_in0}");
   xrt::bo buffer(device(0), 4096, kernel.group_id(0));
@@ -148,7 +148,7 @@ TEST(EmulatedCard, MarksFramesOfAnotherEpochAsDropped) {
   EXPECT_EQ(card.control.read(abi::kRegEpoch), 2u);
 }
 
-TEST(EmulatedCard, EndsARunWhoseFrameWasOvertakenByALaterOne) {
+TEST(EmulatedCard, EndsARunWhenALaterFrameOvertakesItsFrame) {
   const auto image = load(0, host_to_host());
   Opened card(0, image);
   EgressUnit later(0, image, "p_out0", kElements);
@@ -164,7 +164,7 @@ TEST(EmulatedCard, EndsARunWhoseFrameWasOvertakenByALaterOne) {
   EXPECT_EQ(later.frame(), expected(program(), frame));
 }
 
-TEST(EmulatedCard, JoinDropsFramesThatLostTheirPartner) {
+TEST(EmulatedCard, JoinDropsAFrameWhenTheOtherInputsFrameIsLost) {
   const auto add = add_program(kElements);
   const auto image = load(
       0, container(image_data(add, {{"a", Kind::kIngress}, {"b", Kind::kIngress}, {"out0", Kind::kEgress}})));
@@ -239,7 +239,7 @@ TEST(EmulatedCard, SupervisorRunEndsAfterAStop) {
   EXPECT_EQ(supervisor.report().code, abi::FaultCode::kStopped);
 }
 
-TEST(EmulatedCard, FailsAllRunsWhenKilledAndRecoversAfterALoad) {
+TEST(EmulatedCard, FailsAllRunsWhenKilledAndRecoversAfterAReload) {
   auto image = load(0, host_to_host());
   {
     Opened card(0, image);
@@ -304,7 +304,7 @@ TEST(EmulatedCard, RefusesAnotherImageWhileKernelsAreInUse) {
   EXPECT_EQ(card.run(frame, 0), expected(program(2), frame));
 }
 
-TEST(EmulatedCard, ServesWhileItsNeighbourIsReloadedAndKilled) {
+TEST(EmulatedCard, ComputesWhileTheNeighbouringCardIsReloadedAndKilled) {
   const auto image = load(0, host_to_host(1));
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0}, frames{0};

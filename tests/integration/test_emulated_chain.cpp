@@ -182,7 +182,7 @@ TEST(EmulatedChain, LosesNoFrameWhenTheOutputIsBlocked) {
   for (auto& ingress : chain.in) EXPECT_EQ(ingress->wait(), ERT_CMD_STATE_COMPLETED);
 }
 
-TEST(EmulatedChain, CarriesTheSameFramesInPacketsOfEverySize) {
+TEST(EmulatedChain, TransfersTheSameFramesInPacketsOfEverySize) {
   for (const auto& [packet, credits] :
        {std::pair{1u, 1u}, {7u, 3u}, {kElements - 1, 1u}, {kElements, 4u}, {65536u, 8u}}) {
     SCOPED_TRACE("packets of " + std::to_string(packet) + " bytes, " + std::to_string(credits) + " credits");
@@ -191,7 +191,7 @@ TEST(EmulatedChain, CarriesTheSameFramesInPacketsOfEverySize) {
   }
 }
 
-TEST(EmulatedChain, DropsFramesUnderWayAtANewEpoch) {
+TEST(EmulatedChain, DropsFramesInFlightWhenANewEpochStarts) {
   // Test rings that hold part of a frame, and rings that hold several whole frames.
   for (const std::uint32_t credits : {kFewCredits, 40u}) {
     SCOPED_TRACE(std::to_string(credits) + " credits");

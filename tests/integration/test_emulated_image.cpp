@@ -139,7 +139,7 @@ TEST(EmulatedImage, RefusesARecordThatContradictsItsPrograms) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, LastCloseEndsTheProcessAndTheNextOpenStartsEmpty) {
+TEST(EmulatedImage, LastCloseEndsTheCardProcessAndTheNextOpenStartsEmpty) {
   pid_t process = 0;
   {
     xrt::device first(2), second(2);
@@ -157,7 +157,7 @@ TEST(EmulatedImage, LastCloseEndsTheProcessAndTheNextOpenStartsEmpty) {
   EXPECT_THROW(xrt::bo(again, 4096, 0), std::exception) << "no image, no memory banks";
 }
 
-TEST(EmulatedImage, SurvivesDamagedBytes) {
+TEST(EmulatedImage, DoesNotCrashOnDamagedBytes) {
   const std::uint32_t seed = chosen_seed();
   RecordProperty("seed", std::to_string(seed));
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -176,7 +176,7 @@ TEST(EmulatedImage, SurvivesDamagedBytes) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, SurvivesDamagedTables) {
+TEST(EmulatedImage, DoesNotCrashOnDamagedTables) {
   const std::uint32_t seed = chosen_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);

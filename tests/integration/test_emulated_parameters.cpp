@@ -85,7 +85,7 @@ struct Opened {
   ParameterLoader loader;
 };
 
-TEST(EmulatedParameters, FramesWaitForTheFirstParametersAndUseTheNewest) {
+TEST(EmulatedParameters, FramesWaitForTheFirstParametersAndUseTheNewestParameters) {
   Opened card(load(0, container(data())));
   const Frame frame = random_frame(kElements, 3);
   card.ingress.start(frame, 1, 0);
@@ -113,7 +113,7 @@ TEST(EmulatedParameters, FramesWaitForTheFirstParametersAndUseTheNewest) {
   }
 }
 
-TEST(EmulatedParameters, RejectsParametersOfAnotherImageAndKeepsTheOldOnes) {
+TEST(EmulatedParameters, RejectsParametersOfAnotherImageAndKeepsTheOldParameters) {
   Opened card(load(0, container(data())));
   const Bytes good = plan::encode_parameters(program(4));
   ASSERT_EQ(card.loader.load(good), ERT_CMD_STATE_COMPLETED);

@@ -77,7 +77,7 @@ class EmulatedRtl : public testing::Test {
 
 const std::vector<PortSpec> kHostToHost = {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}};
 
-TEST_F(EmulatedRtl, ReturnsTheRightFrameAndItsCycles) {
+TEST_F(EmulatedRtl, ReturnsTheCorrectOutputsAndTheCycleCount) {
   HandMade made;
   made.pause = 3;
   const auto image = load(0, image_of(made, "paused", kHostToHost));
@@ -124,7 +124,7 @@ TEST_F(EmulatedRtl, SimulatedCardsPassFramesOverACable) {
   }
 }
 
-TEST_F(EmulatedRtl, ReportsAStandstillToTheSupervisorAndContinues) {
+TEST_F(EmulatedRtl, ReportsADeadlockToTheSupervisorAndContinues) {
   HandMade made;
   made.stuck = true;
   const auto image = load(2, image_of(made, "stuck", kHostToHost));
@@ -145,7 +145,7 @@ TEST_F(EmulatedRtl, ReportsAStandstillToTheSupervisorAndContinues) {
   EXPECT_EQ(control.read(abi::kRegEpoch), 2U);
 }
 
-TEST_F(EmulatedRtl, ANewEpochDropsTheFrameUnderSimulation) {
+TEST_F(EmulatedRtl, NewEpochDropsTheFrameBeingSimulated) {
   HandMade made;
   made.pause = 60'000;  // cycles a beat
   const auto image = load(3, image_of(made, "slow", kHostToHost));

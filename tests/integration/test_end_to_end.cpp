@@ -74,7 +74,7 @@ class EndToEnd : public ::testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(EndToEnd, AThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
+TEST_F(EndToEnd, ThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   const auto golden = read_npy(kVectors / "golden_f32.npy");
@@ -176,7 +176,7 @@ TEST_F(EndToEnd, InferRecognisesPicturesOfDigits) {
   }
 }
 
-TEST_F(EndToEnd, InferStopsAtOnceWhenTheReaderOfItsOutputIsGone) {
+TEST_F(EndToEnd, InferStopsAtOnceWhenItsOutputPipeIsClosed) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   ASSERT_TRUE(images.ok());
   const fs::path picture = dir_.path() / "digit.pgm";
@@ -202,7 +202,7 @@ TEST_F(EndToEnd, InferStopsAtOnceWhenTheReaderOfItsOutputIsGone) {
       << "the index, two descriptions of the model and one inference are asked for: " << metrics->body;
 }
 
-TEST_F(EndToEnd, InferResizesAPictureOfAnotherSizeAndSaysSo) {
+TEST_F(EndToEnd, InferResizesAPictureOfAnotherSizeAndReportsTheResizing) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   ASSERT_TRUE(images.ok() && labels.ok());

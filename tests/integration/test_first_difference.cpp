@@ -29,7 +29,7 @@ TEST_F(FirstDifference, EqualTensorsHaveNoDifference) {
   EXPECT_FALSE(earliest_difference("part0", program_, wanted_, wanted_));
 }
 
-TEST_F(FirstDifference, NamesBlockNodesTensorAndElementOfTheEarliestDifference) {
+TEST_F(FirstDifference, NamesBlockOnnxNodesTensorAndElementOfTheEarliestDifference) {
   for (std::size_t at = 0; at < program_.blocks.size(); ++at) {
     const kernels::Block& block = program_.blocks[at];
     if (!wanted_.contains(block.outputs[0])) continue;

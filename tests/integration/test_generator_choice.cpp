@@ -129,7 +129,7 @@ TEST_F(GeneratorChoice, KillingTheCommandKillsThePluginAndItsChildren) {
   EXPECT_TRUE(wait_until([&] { return gone(plugin) && gone(its_child); }));
 }
 
-TEST_F(GeneratorChoice, ABlockOnTheHostBetweenCardsAddsItsTimeToTheLatency) {
+TEST_F(GeneratorChoice, HostBlockBetweenCardsAddsItsTimeToTheLatency) {
   const auto measured = planned({"--host", "maxpool_9"});
   const auto slow = planned({"--host", "maxpool_9", "--host-time", "1ms"});
   EXPECT_EQ(implementation(measured, "maxpool_9"), "");
@@ -145,7 +145,7 @@ TEST_F(GeneratorChoice, ABlockOnTheHostBetweenCardsAddsItsTimeToTheLatency) {
   built({"--host", "maxpool_9"});
 }
 
-TEST_F(GeneratorChoice, HostOptionsThatContradictOrNameNoBlockAreRefused) {
+TEST_F(GeneratorChoice, RefusesContradictingHostOptionsAndUnknownBlockNames) {
   const Outcome fine = millrace("plan", {"--no-host", "--quiet"});
   EXPECT_EQ(fine.exit_code, 0) << fine.err;  // the host only converts types here
   const Outcome unknown = millrace("plan", {"--host", "nothing"});

@@ -116,7 +116,7 @@ class Install : public testing::Test {
 };
 std::unique_ptr<InstalledPrefix> Install::installed_;
 
-TEST_F(Install, ThePrefixHoldsTheProductButNoDevelopmentTools) {
+TEST_F(Install, PrefixContainsTheProductButNoDevelopmentTools) {
   std::set<std::string> programs;
   for (const auto& entry : fs::directory_iterator(prefix() / "bin")) programs.insert(entry.path().filename());
   EXPECT_EQ(programs, (std::set<std::string>{"millrace", "millrace-card"}));
@@ -148,7 +148,7 @@ std::set<std::string> readmes_named_in(const std::string& text) {
   return found;
 }
 
-TEST_F(Install, EveryReadmeNamedByAnInstalledFileIsInstalled) {
+TEST_F(Install, EveryReadmeThatAnInstalledFileRefersToIsInstalled) {
   const fs::path documents = prefix() / "share/doc/millrace";
   std::size_t named = 0;
   for (const auto& entry : fs::recursive_directory_iterator(prefix())) {

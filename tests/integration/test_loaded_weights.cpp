@@ -64,7 +64,7 @@ class Clients {
   std::vector<std::jthread> threads_;
 };
 
-TEST(LoadedWeights, ANewVersionSwapsWeightsUnderLoadAndProgramsNoCard) {
+TEST(LoadedWeights, NewVersionReplacesWeightsUnderLoadWithoutReprogramming) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
@@ -88,7 +88,7 @@ TEST(LoadedWeights, ANewVersionSwapsWeightsUnderLoadAndProgramsNoCard) {
   EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), 13);
 }
 
-TEST(LoadedWeights, ACardThatDiedIsGivenTheCurrentWeightsAgain) {
+TEST(LoadedWeights, RestartedCardReceivesTheCurrentWeightsAgain) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
@@ -169,7 +169,7 @@ TEST(LoadedWeights, LoadingRefusesParametersOfAnotherImage) {
   expect_refused(baked_ones->directory, altered, "takes no parameters, but the plan has some");
 }
 
-TEST(LoadedWeights, ANewVersionSwapsWeightsOfSimulatedCardsAndProgramsNone) {
+TEST(LoadedWeights, NewVersionReplacesWeightsOfSimulatedCardsWithoutReprogramming) {
   ASSERT_TRUE(installed({"verilator", "g++"}));
   RepositoryHost host;
   const auto base = chain_program(3);
@@ -277,7 +277,7 @@ TEST_F(LoadedLenet, ModelsThatDifferOnlyInWeightsHaveIdenticalImages) {
   }
 }
 
-TEST_F(LoadedLenet, DamagedParametersAreRefusedWithTheFilesName) {
+TEST_F(LoadedLenet, DamagedParametersAreRefusedAndTheErrorNamesTheFile) {
   ASSERT_EQ(compile(kModel, first_, {"--weights", "loaded"}).exit_code, 0);
   ASSERT_EQ(compile(trained_again(), second_, {"--weights", "loaded"}).exit_code, 0);
   const fs::path copy = directory_.path() / "copy";
@@ -306,7 +306,7 @@ TEST_F(LoadedLenet, DamagedParametersAreRefusedWithTheFilesName) {
   EXPECT_EQ(run("inspect", copy).exit_code, 0) << "the copy itself is good";
 }
 
-TEST_F(LoadedLenet, AnUnknownWeightPlacementIsRefused) {
+TEST_F(LoadedLenet, RefusesAnUnknownWeightLocation) {
   const Outcome outcome = compile(kModel, first_, {"--weights", "engraved"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("--weights"), std::string::npos) << outcome.err;

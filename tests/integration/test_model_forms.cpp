@@ -43,9 +43,9 @@ fs::path find(const std::string& model) {
   return fs::path(shared) / model;
 }
 
-class ModelForms : public testing::TestWithParam<std::string> {};
+class ModelFormats : public testing::TestWithParam<std::string> {};
 
-TEST_P(ModelForms, CompilesVerifiesAndServesOnOneCard) {
+TEST_P(ModelFormats, ModelCompilesVerifiesAndServesOnOneCard) {
   const fs::path model = find(GetParam());
   if (model.empty())
     GTEST_SKIP() << GetParam() << " is not there: set MILLRACE_MODELS to the folder of shared models";
@@ -57,7 +57,7 @@ TEST_P(ModelForms, CompilesVerifiesAndServesOnOneCard) {
   expect_served(deployment, program_of(model));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ours, ModelForms, testing::ValuesIn(all_forms()),
+INSTANTIATE_TEST_SUITE_P(Ours, ModelFormats, testing::ValuesIn(all_forms()),
                          [](const auto& param) { return fs::path(param.param).stem().string(); });
 
 }  // namespace

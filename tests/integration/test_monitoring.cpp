@@ -64,7 +64,7 @@ std::string left_hand_side(const std::string& expression) {
   return expression.substr(0, at);
 }
 
-TEST(AlertExpression, LeftHandSideEndsAtTheOuterComparison) {
+TEST(AlertExpression, LeftHandSideEndsAtTheOutermostComparison) {
   EXPECT_EQ(left_hand_side("up{a=\"b\"} == 0"), "up{a=\"b\"} ");
   EXPECT_EQ(left_hand_side("a / (b > 0) > 0.8"), "a / (b > 0) ");
 }
@@ -90,7 +90,7 @@ std::set<std::string> series_of(const std::string& expression) {
   return out;
 }
 
-TEST(AlertExpression, SeriesOfListsEverySeries) {
+TEST(AlertExpression, ListsEverySeriesOfAnExpression) {
   EXPECT_EQ(series_of("increase(millrace_a_total{b=~\"x|y\",c=\"z\"}[5m]) > on (model) millrace_b"),
             (std::set<std::string>{"millrace_a_total{b=\"x\",c=\"z\"}", "millrace_a_total{b=\"y\",c=\"z\"}",
                                    "millrace_b"}));

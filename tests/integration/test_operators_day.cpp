@@ -25,9 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-class OperatorsDayInMode : public OperatorsDay, public testing::WithParamInterface<const char*> {
+class InstalledServerInMode : public InstalledServer, public testing::WithParamInterface<const char*> {
  protected:
-  OperatorsDayInMode() { set_mode(mode()); }
+  InstalledServerInMode() { set_mode(mode()); }
   std::string mode() const { return GetParam(); }
 
   /// Makes the server serve a version that was added to the repository while it runs.
@@ -44,10 +44,10 @@ class OperatorsDayInMode : public OperatorsDay, public testing::WithParamInterfa
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Repository, OperatorsDayInMode, testing::Values("none", "explicit", "poll"),
+INSTANTIATE_TEST_SUITE_P(Repository, InstalledServerInMode, testing::Values("none", "explicit", "poll"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST_P(OperatorsDayInMode, ServesTheNewestGoodVersionBesideAnEmptyAndATruncatedOne) {
+TEST_P(InstalledServerInMode, ServesTheNewestValidVersionNextToEmptyAndTruncatedVersions) {
   copy_version("1");
   copy_version("2");
   cut_short("2");
@@ -101,7 +101,7 @@ TEST_P(OperatorsDayInMode, ServesTheNewestGoodVersionBesideAnEmptyAndATruncatedO
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_P(OperatorsDayInMode, RollOutsAndRollbacksSurviveRestarts) {
+TEST_P(InstalledServerInMode, RollOutsAndRollbacksSurviveRestarts) {
   copy_version("1");
   service_.start();
   expect_served("1");
@@ -162,9 +162,9 @@ TEST_P(OperatorsDayInMode, RollOutsAndRollbacksSurviveRestarts) {
 }
 
 /// TLS and tokens, as an operator sets them up.
-class OperatorsDayWithSecrets : public OperatorsDay {
+class InstalledServerWithSecrets : public InstalledServer {
  protected:
-  OperatorsDayWithSecrets() {
+  InstalledServerWithSecrets() {
     copy_version("1");
     service_.set("listen: [\"127.0.0.1:0\"]", "listen: [\"127.0.0.1:0\", \"tls:127.0.0.1:0\"]");
     service_.set("# certificate: tls/chain.pem", "certificate: " + file("chain.pem"));
@@ -196,7 +196,7 @@ class OperatorsDayWithSecrets : public OperatorsDay {
   std::string https_;
 };
 
-TEST_F(OperatorsDayWithSecrets, AHalfRotatedCertificateIsRefusedAndAFullyRotatedOneTaken) {
+TEST_F(InstalledServerWithSecrets, RefusesACertificateWhoseKeyIsNotYetReplacedAndAcceptsThePair) {
   const auto first = server::test::make_certificate(-3'600, 86'400 * 30L),
              second = server::test::make_certificate(-3'600, 86'400 * 60L);
   write("chain.pem", first.certificate);
@@ -240,7 +240,7 @@ TEST_F(OperatorsDayWithSecrets, AHalfRotatedCertificateIsRefusedAndAFullyRotated
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_F(OperatorsDayWithSecrets, TokensAreRotatedWhileClientsUseThem) {
+TEST_F(InstalledServerWithSecrets, TokensCanBeReplacedWhileClientsUseThem) {
   const auto certificate = server::test::make_certificate(-3'600, 86'400 * 30L);
   write("chain.pem", certificate.certificate);
   write("key.pem", certificate.key);
@@ -285,7 +285,7 @@ TEST_F(OperatorsDayWithSecrets, TokensAreRotatedWhileClientsUseThem) {
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_F(OperatorsDay, NoRequestFailsOverTwentyRestartsWithSocketActivation) {
+TEST_F(InstalledServer, NoRequestFailsOverTwentyRestartsWithSocketActivation) {
   copy_version("1");
   service_.keep_socket();
   service_.start();
@@ -311,7 +311,7 @@ TEST_F(OperatorsDay, NoRequestFailsOverTwentyRestartsWithSocketActivation) {
 }
 
 /// Compilers write into the repository of a server that polls it.
-class OperatorsDayWithCompiler : public OperatorsDay {
+class InstalledServerWithCompiler : public InstalledServer {
  protected:
   void SetUp() override { ASSERT_TRUE(installed({"strace"})); }
 
@@ -324,7 +324,7 @@ class OperatorsDayWithCompiler : public OperatorsDay {
   }
 };
 
-TEST_F(OperatorsDayWithCompiler, AnInterruptedCompilationLeavesNoVersionInTheRepository) {
+TEST_F(InstalledServerWithCompiler, AnInterruptedCompilationLeavesNoVersionInTheRepository) {
   set_mode("poll");
   copy_version("1");
   service_.start();
@@ -359,7 +359,7 @@ TEST_F(OperatorsDayWithCompiler, AnInterruptedCompilationLeavesNoVersionInTheRep
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_F(OperatorsDayWithCompiler, AStopCancelsACompilationAndTheNextStartRepeatsIt) {
+TEST_F(InstalledServerWithCompiler, StopCancelsACompilationAndTheNextStartRepeatsTheCompilation) {
   set_mode("explicit");
   // The drain time is longer than stop() waits, so the test fails if a cancelled compilation delays the stop.
   service_.set("drain_ms: 5000", "drain_ms: 600000");

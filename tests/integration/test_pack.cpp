@@ -70,7 +70,7 @@ TEST_F(Pack, PackingIntoAnotherDirectoryLeavesTheOriginalUnchanged) {
   EXPECT_EQ(run_program({millrace_binary(), "inspect", other}).exit_code, 0);
 }
 
-TEST_F(Pack, RefusesAFileThatIsNotTheImagesXclbin) {
+TEST_F(Pack, RefusesDamagedXclbinFilesAndThoseOfAnotherImage) {
   const std::vector<std::byte> whole = Vendor().bytes();
   for (const std::size_t size : {std::size_t{0}, std::size_t{8}, whole.size() / 2, whole.size() - 1}) {
     write({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});

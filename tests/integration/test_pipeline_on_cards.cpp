@@ -88,7 +88,7 @@ TEST_F(PipelineOnCards, AFrameCrossesThreeCardsAndTheLinksBetweenThem) {
   }
 }
 
-TEST_F(PipelineOnCards, AFrameReportsItsTimesInQueueTransferAndCompute) {
+TEST_F(PipelineOnCards, FrameReportsItsTimesInQueueTransferAndCompute) {
   open(chain_of_three());
   TestFrame frame(1, 1, 3);
   const auto begin = Clock::now();
@@ -127,7 +127,7 @@ TEST_F(PipelineOnCards, OpenRefusesOptionsOutOfRangeByName) {
   EXPECT_TRUE(refused(options, "restart_backoff_maximum"));
 }
 
-TEST_F(PipelineOnCards, FramesPassForksAndJoinsOnCardsAndHost) {
+TEST_F(PipelineOnCards, ComputesForksAndJoinsAcrossCardsAndHost) {
   open(diamond());
   std::vector<std::unique_ptr<TestFrame>> frames;
   for (int i = 0; i < 64; ++i) {
@@ -263,7 +263,7 @@ TEST_F(PipelineOnCards, CardsKilledRepeatedlyUnderLoadCauseNoWrongAnswer) {
 
 // All three cards hang for good. The pipeline gives them up in parallel, which takes 5 s; one after the other
 // it would take 15 s.
-TEST_F(PipelineOnCards, DeadlinesAndTheBoundOfStopHoldWhileCardsHang) {
+TEST_F(PipelineOnCards, DeadlinesAndTheTimeLimitOfStopHoldWhileCardsHang) {
   for (const auto bound : {0ms, 200ms}) {
     PipelineOptions options;
     options.slots = 2;
@@ -295,7 +295,7 @@ TEST_F(PipelineOnCards, StopReturnsInBoundedTimeWhileIdleCardsHang) {
   EXPECT_LT(Clock::now() - begin, 14s);
 }
 
-TEST_F(PipelineOnCards, ACardThatResumesInTimeIsNotReloaded) {
+TEST_F(PipelineOnCards, CardThatHangsOnlyBrieflyIsNotReloaded) {
   PipelineOptions options;
   options.slots = 2;
   options.stuck_after = options.stuck_after_deadline = 60s;
@@ -397,7 +397,7 @@ TEST_F(PipelineOnCards, OpenRefusesAClusterWithTooFewCards) {
   EXPECT_NE(refused.error().message().find("has 2"), std::string::npos) << refused.error().message();
 }
 
-TEST_F(PipelineOnCards, TheCardLayerReturnsTheRightErrorForEachMisuse) {
+TEST_F(PipelineOnCards, CardLayerReturnsTheDocumentedErrorForEachMisuse) {
   const auto found = card::enumerate();
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), kCards);

@@ -35,7 +35,7 @@ TEST_F(PlanCommand, TerminalOutputKeepsTo80ColumnsWithoutColours) {
   }
 }
 
-TEST_F(PlanCommand, RefusesAMaxUtilisationGivenTwiceAndAnAbsurdFrameRate) {
+TEST_F(PlanCommand, RefusesADuplicateMaxUtilisationAndAnImpossibleFrameRate) {
   expect_error(plan({"--max-utilisation", "dsp=0.5", "--max-utilisation", "dsp=0.6"}), 2,
                {"--max-utilisation dsp=0.6", "dsp was given before"});
   expect_error(plan({"--max-utilisation", "0.5", "--max-utilisation", "0.5"}), 2,
@@ -60,7 +60,7 @@ TEST_F(PlanCommand, QuietPrintsTheResultButNoProgress) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
 }
 
-TEST_F(PlanCommand, WritesTheHtmlReportOrSaysWhyItCannot) {
+TEST_F(PlanCommand, WritesTheHtmlReportOrReportsWhyWritingFailed) {
   const Outcome outcome = plan({"--html", file("report.html"), "--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto page = read_text_file(file("report.html"));
@@ -116,7 +116,7 @@ TEST_F(PlanCommand, CompileReplacesADeploymentButNotOneWithForeignFiles) {
   expect_error(millrace(compile), 2, {"notes.html"});
 }
 
-TEST_F(PlanCommand, AnUnreachableTargetNamesTheLimitAndTheBestPossible) {
+TEST_F(PlanCommand, UnreachableTargetErrorNamesTheLimitAndTheBestPossibleRate) {
   expect_error(plan({"--target-fps", "500000"}, "one-ku060"), 1,
                {"it would fit on 2 cards of 'ku060' as 2 replicas"});
   expect_error(plan({"--target-fps", "50000000"}, "one-ku060"), 1,
@@ -131,7 +131,7 @@ TEST_F(PlanCommand, AnUnreachableTargetNamesTheLimitAndTheBestPossible) {
   expect_error(plan({"--assume", "int99"}), 2, {"int2 to int8"});
 }
 
-TEST_F(PlanCommand, ReportNotesAnAverageThatMayDifferByOneStep) {
+TEST_F(PlanCommand, ReportNotesAnAveragePoolThatMayDifferByOneStep) {
   OnnxModel model;
   model.input("x", {1, 4, 8, 8});
   model.node("AveragePool", {model.pair("x", 0.1F, 0, "in")}, "mean");
@@ -152,7 +152,7 @@ TEST_F(PlanCommand, ReportNotesAnAverageThatMayDifferByOneStep) {
   EXPECT_NE(html.find("Noted: " + note), std::string::npos);
 }
 
-TEST_F(PlanCommand, TakesNoFurtherCardsWhenTheHostLimitsTheRate) {
+TEST_F(PlanCommand, UsesNoMoreCardsWhenTheHostLimitsTheRate) {
   const std::vector<std::string> asked{"--host", "maxpool_9", "--objective", "throughput", "--alternatives"};
   const auto root = planned(asked, "nine-ku060");
   ASSERT_EQ(root.at("bottleneck").as_string().find("the host limits"), 0U);
@@ -167,7 +167,7 @@ TEST_F(PlanCommand, TakesNoFurtherCardsWhenTheHostLimitsTheRate) {
   }
 }
 
-TEST_F(PlanCommand, RefusesAnUnusableClusterAndNamesItsDefect) {
+TEST_F(PlanCommand, RefusesAnUnusableClusterAndNamesTheMistake) {
   expect_error(plan({"--partitions", "2"}, "one-ku060"), 1, {"has 1 card", "name a larger cluster"});
   const std::string apart = small_cards(2, false);
   expect_error(millrace({"plan", kModel.string(), "--cluster", apart, "--partitions", "2"}), 1,

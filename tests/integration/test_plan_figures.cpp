@@ -10,7 +10,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndCostsNoRateWhenMetAnyway) {
+TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndKeepsTheRateIfAlreadyMet) {
   const auto latency = [](const json::value& report) {
     return report.at("predicted").at("latency_us").to_number<double>();
   };
@@ -33,7 +33,7 @@ TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndCostsNoRateWhenMetAnyway) {
                {"us a frame where", "are asked for (--max-latency)"});
 }
 
-TEST_F(PlanCommand, APlanSlowedDownByJointsIsNotCalledOptimal) {
+TEST_F(PlanCommand, PlanSlowedByFifosAndForksIsNotReportedAsOptimal) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const Outcome outcome =
@@ -46,7 +46,7 @@ TEST_F(PlanCommand, APlanSlowedDownByJointsIsNotCalledOptimal) {
 }
 
 /// Each block of ResNet-8 alone needs at most 8,192 cycles; joined they need more.
-TEST_F(PlanCommand, CompileBuildsThePredictedRateAndLatencyOfANetWithBranches) {
+TEST_F(PlanCommand, BuiltNetWithBranchesHasThePredictedRateAndLatency) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
@@ -69,7 +69,7 @@ TEST_F(PlanCommand, CompileBuildsThePredictedRateAndLatencyOfANetWithBranches) {
   EXPECT_FALSE(fs::exists(file("e")));
 }
 
-TEST_F(PlanCommand, APlanTooLargeToSimulateIsMarkedAndCompileSimulatesIt) {
+TEST_F(PlanCommand, PlanMarksADesignTooLargeToSimulateAndCompileSimulatesIt) {
   OnnxModel model;  // too many pixels for plan to play
   model.input("x", {1, 1, 1024, 1100});
   std::string x = model.pair("x", 0.0625F, 0, "in");
@@ -281,7 +281,7 @@ TEST_F(PlanCommand, ReplicatesAModelWithABlockThatHasNoHardware) {
 
 /// A model with a block that has no hardware can only be emulated, so it is compiled even if the hardware of
 /// its other blocks does not fit.
-TEST_F(PlanCommand, EmulatesAModelWhenABlockHasNoHardwareAndTheOthersDoNotFit) {
+TEST_F(PlanCommand, CompilesAnOversizedModelForEmulationIfABlockHasNoHardware) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(64, 16);
   const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
                                     (kSource / "configs/clusters/two-ku060.yaml").string(),
@@ -364,7 +364,7 @@ class AssumedTypes : public PlanCommand {
   }
 };
 
-TEST_F(AssumedTypes, Int8TakesTheResourcesOfAPerChannelQuantisedModel) {
+TEST_F(AssumedTypes, AssumedInt8UsesAsManyResourcesAsAPerChannelQuantisedModel) {
   const auto real = planned(true, {}), assumed = planned(false, {"--assume", "int8"});
   EXPECT_DOUBLE_EQ(rate(assumed), rate(real));
   EXPECT_EQ(used(assumed, "dsp"), used(real, "dsp"));

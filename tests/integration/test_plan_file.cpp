@@ -5,7 +5,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, ASavedPlanReadsBackAndAnEditedOneIsChecked) {
+TEST_F(PlanCommand, SavedPlanCanBeReusedAndAnEditedPlanIsChecked) {
   const std::string yaml = file("plan.yaml");
   const auto own = planned({"--save-plan", yaml});
   const auto again = planned({"--plan", yaml});
@@ -52,7 +52,7 @@ json::object figures(const json::value& plan) {
   return out;
 }
 
-TEST_F(PlanCommand, SplitsAndHostBlocksAreSavedAndReadBack) {
+TEST_F(PlanCommand, SplitsAndHostBlocksAreSavedInThePlanFileAndRestored) {
   const std::string yaml = file("plan.yaml");
   for (const std::vector<std::string>& asked :
        {std::vector<std::string>{"--split", "gemm_24=2", "--partitions", "3"},
@@ -76,7 +76,7 @@ TEST_F(PlanCommand, SplitsAndHostBlocksAreSavedAndReadBack) {
   expect_error(plan({"--plan", yaml, "--host", "gemm_30"}), 2, {"--host gemm_30", "edit its 'host'"});
 }
 
-TEST_F(PlanCommand, APlanFileWithASplitThatMakesTheModelFitIsFollowed) {
+TEST_F(PlanCommand, FollowsAPlanFileWithASplitThatMakesTheModelFit) {
   const std::string cluster = small_cards(3);
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--json"});
@@ -91,7 +91,7 @@ TEST_F(PlanCommand, APlanFileWithASplitThatMakesTheModelFitIsFollowed) {
   EXPECT_EQ(followed.at("unedited").at("cards").to_number<int>(), 3);
 }
 
-TEST_F(PlanCommand, APlanFileIsFollowedEvenIfTheSearchFindsNoPlan) {
+TEST_F(PlanCommand, FollowsAPlanFileEvenIfTheSearchFindsNoPlan) {
   // The partitions before and after the host block need a shell each.
   const std::string cluster = small_cards(1, true, 0, 9000), yaml = file("plan.yaml");
   const auto with = [&](std::vector<std::string> more) {
@@ -149,7 +149,7 @@ TEST_F(PlanCommand, TwoCablesBetweenTwoCardsCostTwoLinks) {
   EXPECT_EQ(two.second, one.second + 100);
 }
 
-TEST_F(PlanCommand, ImpossibleSplitsAndHostBlocksAreRefusedByNameAndLine) {
+TEST_F(PlanCommand, ErrorNamesTheLineOfAnImpossibleSplitOrHostBlock) {
   (void)planned({"--split", "gemm_24=2", "--save-plan", file("plan.yaml")});
   const std::string own = *read_text_file(file("plan.yaml"));
   const auto with = [&](const std::string& splits, const std::string& host = "") {
@@ -180,7 +180,7 @@ TEST_F(PlanCommand, ImpossibleSplitsAndHostBlocksAreRefusedByNameAndLine) {
   expect_error(with(kept, "host: [conv_5]\n"), 2, {"edited.yaml:", "'conv_5' runs on the host"});
 }
 
-TEST_F(PlanCommand, APlanFileThatDoesNotFitWithItsJointsIsRefusedWithTheAmount) {
+TEST_F(PlanCommand, RefusesAPlanFileThatDoesNotFitOnceFifosAndForksAreAdded) {
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string(),
                     yaml = file("plan.yaml");
   const auto own = planned({"--save-plan", yaml}, "one-ku060");
@@ -210,7 +210,7 @@ TEST_F(PlanCommand, APlanFileThatDoesNotFitWithItsJointsIsRefusedWithTheAmount) 
     }
 }
 
-TEST_F(PlanCommand, APlanFileCanPlaceTheWeightsOfASingleLayer) {
+TEST_F(PlanCommand, PlanFileCanChooseWhereASingleLayerStoresItsWeights) {
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
   ASSERT_EQ(
       plan({"--target-fps", "20000", "--save-plan", file("plan.yaml"), "--quiet"}, "one-ku060").exit_code, 0);

@@ -178,7 +178,7 @@ TEST_F(PlanCommand, ALayerThatLimitsTheRateIsSplitForThroughput) {
   EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
 }
 
-TEST_F(PlanCommand, OnlyTheWeightsThatDoNotFitTheChipAreStreamed) {
+TEST_F(PlanCommand, StreamsOnlyTheWeightsThatDoNotFitOnTheChip) {
   const std::string cluster = streaming_cards(1);
   const auto run = [&](const char* command, std::vector<std::string> more) {
     more.insert(more.begin(), {command, kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1"});
@@ -230,7 +230,7 @@ TEST_F(PlanCommand, OnlyTheWeightsThatDoNotFitTheChipAreStreamed) {
   EXPECT_FALSE(fs::is_empty(file("d/weights")));
 }
 
-TEST_F(PlanCommand, ATargetIsMetByStreamingWhenThatTakesFewerCardsThanSplitting) {
+TEST_F(PlanCommand, MeetsATargetByStreamingWhenSplittingWouldUseMoreCards) {
   const std::string cluster = streaming_cards(3);
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster});
@@ -261,7 +261,7 @@ TEST_F(PlanCommand, ATargetIsMetByStreamingWhenThatTakesFewerCardsThanSplitting)
             std::string::npos);
 }
 
-TEST_F(PlanCommand, ARateBeyondTheMemoryBandwidthIsRefusedAndNamesTheMemory) {
+TEST_F(PlanCommand, ErrorNamesTheMemoryIfItsBandwidthIsTooLowForTheTargetRate) {
   const std::string cluster = streaming_cards(1);
   const auto at = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1",

@@ -103,7 +103,7 @@ TEST_F(ReportPage, ShowsHostileNamesAsText) {
   look_at(plan, {"--expect", "<script>alert(1)</script>"});
 }
 
-TEST_F(ReportPage, SaysWhyNothingIsPredicted) {
+TEST_F(ReportPage, ExplainsWhyNoRateIsPredicted) {
   Plan plan = planned("three-ku060", 2);
   compiler::Lowered lowered = *plan.lowered;
   lowered.candidates.without = {{"transpose_3", "block 'transpose_3' has no hardware"}};

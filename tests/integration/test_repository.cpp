@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-TEST(Repository, AVersionThatFailsToLoadLeavesTheServingOneUntouched) {
+TEST(Repository, VersionThatFailsToLoadLeavesTheServingVersionUntouched) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -65,7 +65,7 @@ void leave_memory(pid_t pid, std::uint64_t bytes) {
   ASSERT_EQ(::prlimit(pid, RLIMIT_AS, &limit, nullptr), 0);
 }
 
-TEST(Repository, AVersionThatLacksMemoryLeavesTheServingOneUntouched) {
+TEST(Repository, VersionThatRunsOutOfMemoryLeavesTheServingVersionUntouched) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers end a program that is out of memory";
 #endif
@@ -155,7 +155,7 @@ TEST(Repository, AServingVersionStaysReadyAfterItsDirectoryIsRemoved) {
   EXPECT_EQ(host.state("1"), "") << "it serves no more, and leaves nothing behind";
 }
 
-TEST(Repository, AModelThatFindsNoFreeCardsIsToldWhichModelsHoldThem) {
+TEST(Repository, ErrorNamesTheModelsThatUseTheCardsIfNoCardIsFree) {
   RepositoryHost host(6);
   for (const std::string model : {"m", "n", "o"}) host.add("1", chain_program(6), {}, model);
   host.start();
@@ -194,7 +194,7 @@ TEST(Repository, ConcurrentLoadsOfOneModelAllSucceed) {
   EXPECT_NE(host.state("1") == "READY", host.state("2") == "READY");
 }
 
-TEST(Repository, UnloadingCompletesAcceptedRequestsAndRefusesLaterOnes) {
+TEST(Repository, UnloadingCompletesAcceptedRequestsAndRefusesLaterRequests) {
   RepositoryHost host;
   host.add("1", base());
   host.start({"--load", "m"});
@@ -220,7 +220,7 @@ TEST(Repository, UnloadingCompletesAcceptedRequestsAndRefusesLaterOnes) {
   EXPECT_TRUE(host.ask(connection, host.frame(2)).right);
 }
 
-TEST(Repository, PollingLoadsNewVersionsOnlyOnceTheyAreComplete) {
+TEST(Repository, PollingLoadsNewVersionsOnlyWhenComplete) {
   RepositoryHost host;
   host.add("1", base());
   host.add("7", trained_again(base()));

@@ -49,7 +49,7 @@ struct RepositoryForce : testing::Test {
   RepositoryHost host{6};
 };
 
-TEST_F(RepositoryForce, AVersionWithOtherOutputsIsRefusedUnlessForced) {
+TEST_F(RepositoryForce, VersionWithDifferentOutputTensorsIsRefusedUnlessForced) {
   host.add("2", chain_program(6, 5));
   host.start();
   ASSERT_EQ(host.reload({"--version", "1"}).exit_code, 0);
@@ -75,7 +75,7 @@ TEST_F(RepositoryForce, AVersionWithOtherOutputsIsRefusedUnlessForced) {
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_F(RepositoryForce, PollingDoesNotLoadAVersionWithOtherOutputs) {
+TEST_F(RepositoryForce, PollingDoesNotLoadAVersionWithDifferentOutputTensors) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   ASSERT_EQ(serving(), "1");
   host.add("2", chain_program(6, 5));
@@ -89,7 +89,7 @@ TEST_F(RepositoryForce, PollingDoesNotLoadAVersionWithOtherOutputs) {
   EXPECT_EQ(host.metric("millrace_model_outdated", "model=\"m\""), 0);
 }
 
-TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenThePinMovesToTheVersion) {
+TEST_F(RepositoryForce, PollingRepeatsALoggedRefusalOnceWhenTheVersionIsPinned) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();
@@ -100,7 +100,7 @@ TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenThePinMovesToTheVersion) 
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheServingVersionIsDeleted) {
+TEST_F(RepositoryForce, PollingRepeatsALoggedRefusalOnceWhenTheServingVersionIsDeleted) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();

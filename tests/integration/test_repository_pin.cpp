@@ -118,7 +118,7 @@ TEST_F(RepositoryPin, ModeNoneServesThePinnedVersion) {
   EXPECT_EQ(host_.pinned(), "1");
 }
 
-TEST_F(RepositoryPin, PollingLoadsNoNewerVersionThanThePinnedOne) {
+TEST_F(RepositoryPin, PollingLoadsNoVersionNewerThanThePinnedVersion) {
   hold("1");
   start("poll");
   host_.add("3", kProgram);
@@ -143,7 +143,7 @@ TEST_F(RepositoryPin, PollingLoadsTheVersionWrittenIntoThePinFile) {
   EXPECT_EQ(serving(), "2");
 }
 
-TEST_P(RepositoryPinInMode, NoOtherVersionReplacesAPinnedOneThatDoesNotLoad) {
+TEST_P(RepositoryPinInMode, NoOtherVersionReplacesAPinnedVersionThatDoesNotLoad) {
   hold("2");
   truncate("2");
   add_other();
@@ -228,7 +228,7 @@ TEST_F(RepositoryPin, AnInvalidPinLeavesTheServingVersionServing) {
   EXPECT_EQ(host_.state("9"), "UNAVAILABLE");
 }
 
-TEST_F(RepositoryPin, APinnedModelRefusesOtherVersionsUntilThePinMoves) {
+TEST_F(RepositoryPin, PinnedModelRefusesOtherVersionsUntilThePinChanges) {
   hold("1");
   start("explicit");
   const auto refused = host_.load("2");

@@ -117,7 +117,7 @@ TEST_P(RepositoryStart, FallsBackToTheNewestVersionThatLoads) {
   EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_model_outdated") == 0; }));
 }
 
-TEST_P(RepositoryStart, AModelIsNotOutdatedOnceTheBrokenVersionIsRemoved) {
+TEST_P(RepositoryStart, OutdatedMetricIsClearedWhenTheBrokenVersionIsRemoved) {
   for (const char* version : {"1", "2"}) host_.add(version, kProgram);
   truncate("2");
   start();
@@ -127,7 +127,7 @@ TEST_P(RepositoryStart, AModelIsNotOutdatedOnceTheBrokenVersionIsRemoved) {
   EXPECT_EQ(host_.metric("millrace_model_outdated", "model=\"m\""), 0) << "without a load";
 }
 
-TEST_P(RepositoryStart, ServesTheOtherModelsIfNoVersionOfOneLoads) {
+TEST_P(RepositoryStart, ServesTheOtherModelsIfOneModelCannotBeLoaded) {
   host_.add("1", kProgram);
   for (const char* version : {"1", "2"}) host_.add(version, kProgram, {}, "n");
   truncate("1", "n");
@@ -195,7 +195,7 @@ TEST_P(RepositoryStart, CheckConfigPredictsWhatAStartWouldServe) {
   EXPECT_NE(outcome.err.find("model 'n' has nothing to serve"), std::string::npos) << outcome.err;
 }
 
-TEST(RepositoryAtStart, FallsBackFromAVersionThatDoesNotCompileToOneThatDoes) {
+TEST(RepositoryAtStart, FallsBackToAnOlderVersionIfTheNewestDoesNotCompile) {
   RepositoryHost host;
   const fs::path model =
       fs::path(tests::source_dir()) / "tests" / "vectors" / "lenet5_mnist" / "lenet5_qdq_s8_pow2.onnx";
@@ -212,7 +212,7 @@ TEST(RepositoryAtStart, FallsBackFromAVersionThatDoesNotCompileToOneThatDoes) {
   EXPECT_EQ(host.state("1", "lenet"), "READY") << "a strict start waits for compilations";
 }
 
-TEST(RepositoryAtStart, TheServerIsNotReadyIfItServesNothing) {
+TEST(RepositoryAtStart, ServerIsNotReadyIfNoModelServes) {
   RepositoryHost host;
   host.add("1", kProgram);
   fs::remove(host.root() / "m" / "1" / "deployment.json");

@@ -46,7 +46,7 @@ void swap_under_load(RepositoryHost& host, const std::string& policy, int swaps)
   EXPECT_EQ(host.metric("millrace_requests_total", "outcome=\"success\""), clients.all);
 }
 
-TEST(Repository, SwapsByDrainUnderLoadFailNoRequest) {
+TEST(Repository, VersionSwapsByDrainUnderLoadFailNoRequest) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -54,7 +54,7 @@ TEST(Repository, SwapsByDrainUnderLoadFailNoRequest) {
   swap_under_load(host, "drain", 12);
 }
 
-TEST(Repository, SwapsByOverlapUnderLoadFailNoRequest) {
+TEST(Repository, VersionSwapsByOverlapUnderLoadFailNoRequest) {
   RepositoryHost host(6);
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -247,7 +247,7 @@ TEST(Repository, ACardKilledDuringProgrammingIsProgrammedAgain) {
 
 /// A swap from version 1 to version 2 while one card hangs. One request is on the cards, one waits for
 /// version 2, and the load request waits as well.
-class SwapThatHangs : public testing::Test {
+class HungSwap : public testing::Test {
  protected:
   void begin(const std::string& drain_ms) {
     host_.add("1", base());
@@ -282,7 +282,7 @@ class SwapThatHangs : public testing::Test {
     ::kill(cards_[1], SIGCONT);
     for (const pid_t card : cards_) EXPECT_TRUE(wait_until([&] { return !process_exists(card); })) << card;
   }
-  ~SwapThatHangs() override {
+  ~HungSwap() override {
     if (cards_.size() == 3) ::kill(cards_[1], SIGCONT);
   }
 
@@ -307,7 +307,7 @@ class SwapThatHangs : public testing::Test {
   std::vector<std::future<int>> waiting_;
 };
 
-TEST_F(SwapThatHangs, ASecondSignalEndsTheServerAndAnswersEveryClient) {
+TEST_F(HungSwap, ASecondSignalEndsTheServerAndAnswersEveryClient) {
   ASSERT_NO_FATAL_FAILURE(begin("600000"));
   ASSERT_EQ(::kill(host_.server().pid(), SIGTERM), 0);
   ASSERT_TRUE(wait_until(
@@ -316,7 +316,7 @@ TEST_F(SwapThatHangs, ASecondSignalEndsTheServerAndAnswersEveryClient) {
   expect_an_end_with_answers(SIGTERM);
 }
 
-TEST_F(SwapThatHangs, TheDrainsBoundEndsTheServerAndAnswersEveryClient) {
+TEST_F(HungSwap, DrainTimeLimitEndsTheServerAndAnswersEveryClient) {
   ASSERT_NO_FATAL_FAILURE(begin("300"));
   expect_an_end_with_answers(SIGTERM);
 }

@@ -98,12 +98,12 @@ class RepositoryUdp : public testing::Test {
   std::vector<Expected> frames_;
 };
 
-TEST_F(RepositoryUdp, SwapsByDrainUnderLoadFailNoRequest) {
+TEST_F(RepositoryUdp, VersionSwapsByDrainUnderLoadFailNoRequest) {
   start(3);
   swap_under_load("drain", 12);
 }
 
-TEST_F(RepositoryUdp, SwapsByOverlapUnderLoadFailNoRequest) {
+TEST_F(RepositoryUdp, VersionSwapsByOverlapUnderLoadFailNoRequest) {
   start(6);
   swap_under_load("overlap", 12);
 }

@@ -259,7 +259,7 @@ TEST_F(RtlFidelity, StreamedWeightsEqualTheReference) {
   }
 }
 
-TEST_F(RtlFidelity, OneStreamedLayerAmongBakedOnesEqualsTheReference) {
+TEST_F(RtlFidelity, OneLayerWithStreamedWeightsEqualsTheReference) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "mixed";
   // The shares leave room for the weights of all layers but the largest.
   const Outcome compiled = run_program(
@@ -311,7 +311,7 @@ TEST_F(RtlFidelity, ThreeCardsEqualTheReferenceWithAndWithoutStalls) {
   EXPECT_NE(text.out.find("initiation interval"), std::string::npos) << text.out;
 }
 
-TEST_F(RtlFidelity, VerifyFindsWrongHardwareAndNamesThePort) {
+TEST_F(RtlFidelity, VerifyDetectsWrongHardwareAndNamesThePort) {
   const fs::path deployment = directory_.path() / "wrong";
   deploy_rtl(program_, emulated_ring(3), 1, deployment, kInterval, skip_program(3, 2, 77));
   const Outcome outcome = verify(deployment, {"--json", "--frames", "4"});
@@ -340,7 +340,7 @@ TEST_F(RtlFidelity, VerifyNamesMissingToolsAndAlteredFiles) {
   EXPECT_NE(altered.err.find("altered"), std::string::npos) << altered.err;
 }
 
-TEST_F(RtlFidelity, AKilledBuildLeavesNoCacheEntryAndTheNextOneSucceeds) {
+TEST_F(RtlFidelity, KilledBuildLeavesNoCacheEntryAndTheNextBuildSucceeds) {
   const fs::path deployment = deployed(1), cache = directory_.path() / "cache",
                  tools = directory_.path() / "tools";
   ASSERT_EQ(verify(deployment, {"--frames", "3"}).exit_code, 0);  // the shared cache has Verilator's runtime

@@ -97,7 +97,7 @@ TEST_F(RtlSimulation, ASinglePartitionComputesItsProgramInThePredictedCycles) {
   }
 }
 
-TEST_F(RtlSimulation, AStandstillNamesTheWaitingStream) {
+TEST_F(RtlSimulation, DeadlockErrorNamesTheWaitingStream) {
   HandMade made;
   made.stuck = true;
   rtl::Executor executor(open(made), program_of(made));
@@ -202,7 +202,7 @@ TEST_F(RtlSimulation, TheSlowestPartitionOrCableSetsTheInterval) {
   EXPECT_NEAR(interval(3, 100, 50), 64, 0.5);   // a slower clock
 }
 
-TEST_F(RtlSimulation, AStandstillOfSeveralPartitionsNamesTheirStreams) {
+TEST_F(RtlSimulation, DeadlockErrorOfSeveralPartitionsNamesTheirWaitingStreams) {
   Row row{rtl::System({0, 1}), {}, {}};
   for (std::uint32_t p = 0; p < 2; ++p) {
     HandMade made;
@@ -216,7 +216,7 @@ TEST_F(RtlSimulation, AStandstillOfSeveralPartitionsNamesTheirStreams) {
   EXPECT_EQ(row.system.standstill()->streams, (std::vector<std::string>{"part0.hop", "part1.hop"}));
 }
 
-TEST_F(RtlSimulation, TheSameSeedGivesTheSameRun) {
+TEST_F(RtlSimulation, SameSeedGivesTheSameSimulation) {
   const auto cycles = [&](std::uint64_t seed) {
     Row row{rtl::System({0.5, seed}), {}, {}};
     row.system.add_partition("part0", open(HandMade{}), 100);

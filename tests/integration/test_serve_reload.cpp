@@ -84,7 +84,7 @@ TEST_F(ServeSettings, SighupComparesTheFileWithTheRunningSettings) {
   EXPECT_EQ(count(server, "only a restart changes"), 2) << server.err();
 }
 
-TEST_F(ServeSettings, AHalfRotatedCertificateIsRefusedAndShownInTheMetrics) {
+TEST_F(ServeSettings, CertificateWithoutItsMatchingKeyIsRefusedAndShownInTheMetrics) {
   using server::test::make_certificate;
   const auto first = make_certificate(-3'600, 86'400 * 30L), second = make_certificate(-3'600, 86'400 * 60L);
   const std::string tokens = write("tokens", "operator admin a-token-of-the-operator\n");
@@ -201,7 +201,7 @@ TEST_F(ServeSettings, SighupWithABrokenTokenFileKeepsTheOldTokens) {
   EXPECT_LE(flood, 10 * seconds);  // none, where others before it in that second were refused
 }
 
-TEST_F(ServeSettings, SighupRefusesSettingsThatAStartWouldRefuse) {
+TEST_F(ServeSettings, SighupRefusesTheSettingsThatServerStartRefuses) {
   using server::test::make_certificate;
   const auto deployment = directory_.path() / "deployment";
   deploy(chain_program(2), emulated_ring(1), 1, deployment);

@@ -43,7 +43,7 @@ class ServeService : public testing::Test {
   const std::filesystem::path deployment_ = directory_.path() / "deployment";
 };
 
-TEST_F(ServeService, TheUnitsPassSystemdAnalyzeVerify) {
+TEST_F(ServeService, SystemdUnitsPassSystemdAnalyzeVerify) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
   const auto units = std::filesystem::path(tests::source_dir()) / "configs/systemd";
   for (const char* name : {"millrace.service", "millrace.socket"}) {
@@ -59,7 +59,7 @@ TEST_F(ServeService, TheUnitsPassSystemdAnalyzeVerify) {
   }
 }
 
-TEST_F(ServeService, TheUnitIsHardenedButKeepsAccessToTheCards) {
+TEST_F(ServeService, SystemdUnitIsHardenedButKeepsAccessToTheCards) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
   const std::string unit =
       read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value();
@@ -75,7 +75,7 @@ TEST_F(ServeService, TheUnitIsHardenedButKeepsAccessToTheCards) {
   EXPECT_NE(unit.find("\nLimitMEMLOCK=infinity\n"), std::string::npos);
 }
 
-TEST_F(ServeService, TheUnitWithItsSecretsEnabledPassesSystemdAnalyzeVerify) {
+TEST_F(ServeService, SystemdUnitWithSecretsEnabledPassesSystemdAnalyzeVerify) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
   std::string unit =
       read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value();
@@ -98,7 +98,7 @@ TEST_F(ServeService, TheUnitWithItsSecretsEnabledPassesSystemdAnalyzeVerify) {
 
 /// systemd provides credentials in this form: files that only the service's user may read, in a folder of
 /// their own.
-TEST_F(ServeService, TakesSecretsThatOnlyItsUserCanReadWithoutAWarning) {
+TEST_F(ServeService, AcceptsSecretFilesReadableOnlyByItsUserWithoutAWarning) {
   const auto folder = directory_.path() / "credentials";
   std::filesystem::create_directory(folder);
   const auto tokens = folder / "tokens";
@@ -113,7 +113,7 @@ TEST_F(ServeService, TakesSecretsThatOnlyItsUserCanReadWithoutAWarning) {
 
 /// The unit's environment suffices for a server with a repository, although a DynamicUser has no home
 /// directory.
-TEST_F(ServeService, TheUnitsEnvironmentSufficesForARepository) {
+TEST_F(ServeService, EnvironmentOfTheSystemdUnitSufficesForARepository) {
   const auto root = directory_.path() / "models", caches = directory_.path() / "cache";
   const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/one-ku060.yaml";
   deploy(chain_program(2), runtime::plan::load_cluster(cluster).value(), 1, root / "chain" / "1");
@@ -183,7 +183,7 @@ TEST_F(ServeService, NotifiesTheServiceManagerOfEachChangeOfState) {
   ::close(listener);
 }
 
-TEST_F(ServeService, StopsDuringCardStartupAtTheBoundOrOnASecondSignal) {
+TEST_F(ServeService, StopsDuringCardStartupAtTheTimeLimitOrOnASecondSignal) {
   for (const char* const drain : {"600000", "200"}) {
     const std::string path = directory_.path() / "starting.sock";
     BackgroundProgram server(serve({"--http", "unix:" + path, "--drain-ms", drain}),
@@ -228,7 +228,7 @@ TEST_F(ServeService, ServesOnASocketPassedBySystemd) {
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(ServeService, NamesASocketThatWasNotPassed) {
+TEST_F(ServeService, ErrorNamesASystemdSocketThatWasNotPassed) {
   const Outcome outcome = run_program(serve({"--http", "systemd:http"}));
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_NE(outcome.err.find("no socket named 'http' was passed"), std::string::npos) << outcome.err;

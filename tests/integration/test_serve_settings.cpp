@@ -185,7 +185,7 @@ TEST_F(ServeSettings, CheckConfigRefusesTheSettingsThatServeRefuses) {
   }
 }
 
-TEST_F(ServeSettings, LogLinesCarryTheirPriorityOnlyInTheJournal) {
+TEST_F(ServeSettings, LogLinesHaveASyslogPriorityOnlyInTheSystemdJournal) {
   const std::string journal = "JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2)";
   for (const auto& [stream, format, prefix] :
        std::vector<std::array<std::string, 3>>{{journal, "text", "<4>"},

@@ -95,7 +95,7 @@ TEST_F(SmallNets, PlanOnlyDevicesArePlannedForButNotCompiledFor) {
 }
 
 /// A window over rows of 8,192 pixels stores two rows, 8.4 million bits.
-TEST_F(SmallNets, ANetThatDoesNotFitIsRefusedWithTheScarceResource) {
+TEST_F(SmallNets, ErrorNamesTheScarceResourceIfANetDoesNotFit) {
   const fs::path file = write(picture_net(64, 4, 8192));
   for (const char* device : {"embedded", "zu3eg"}) {
     const Outcome compiled = compile_model(file, cluster(device), deployment());
@@ -107,7 +107,7 @@ TEST_F(SmallNets, ANetThatDoesNotFitIsRefusedWithTheScarceResource) {
 
 /// A net that ends in a softmax behind quantised scores. --tolerance 1 is one step of those scores, not a
 /// difference of 1.0.
-TEST_F(SmallNets, AToleranceOfOneStepDoesNotAcceptAllZeroProbabilities) {
+TEST_F(SmallNets, VerifyWithToleranceOneRefusesAllZeroProbabilities) {
   const fs::path file = write(softmax_net());
   ASSERT_EQ(compile_model(file, cluster("ku060"), deployment()).exit_code, 0);
   const kernels::Program model = program_of(file);
@@ -138,9 +138,9 @@ const SmallNet kAudited[] = {
     softmax_net(),
 };
 
-class Audited : public SmallNets, public testing::WithParamInterface<SmallNet> {};
+class RegressionNets : public SmallNets, public testing::WithParamInterface<SmallNet> {};
 
-TEST_P(Audited, NetIsServedOnTwoKindsOfCardWithAndWithoutACluster) {
+TEST_P(RegressionNets, NetIsServedOnTwoDeviceTypesWithAndWithoutAClusterFile) {
   const fs::path file = write(GetParam());
   const kernels::Program model = program_of(file);
   for (const char* device : {"ku060", "u280"}) {
@@ -156,7 +156,7 @@ TEST_P(Audited, NetIsServedOnTwoKindsOfCardWithAndWithoutACluster) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, Audited, testing::ValuesIn(kAudited),
+INSTANTIATE_TEST_SUITE_P(Nets, RegressionNets, testing::ValuesIn(kAudited),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace

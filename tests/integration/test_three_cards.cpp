@@ -74,7 +74,7 @@ class ThreeCards : public testing::TestWithParam<bool> {
   std::shared_ptr<const plan::LoadedDeployment> deployment_;
 };
 
-TEST_P(ThreeCards, EachImageHoldsOnlyItsOwnLayers) {
+TEST_P(ThreeCards, EachImageContainsOnlyItsOwnLayers) {
   ASSERT_EQ(deployment_->images.size(), 3U);
   std::set<std::string> convolutions;
   for (const auto& [name, bytes] : deployment_->images) {

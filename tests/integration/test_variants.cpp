@@ -97,7 +97,7 @@ TEST_F(VariantsCommand, VariantsAreDeterministicAndReplaceOnlyVariants) {
   EXPECT_NE(refused.err.find("variant1/notes"), std::string::npos) << refused.err;
 }
 
-TEST_F(VariantsCommand, SaysThatFewerVariantsAreWorthBuilding) {
+TEST_F(VariantsCommand, ReportsWhenFewerVariantsThanRequestedAreWorthBuilding) {
   const Outcome outcome = compile("d", {"--variants", "32"}, "one-ku060");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("no other variant is worth building"), std::string::npos) << outcome.out;

@@ -76,7 +76,7 @@ TEST_F(Verify, RandomFramesEqualTheReference) {
   EXPECT_EQ(document.at("cards").to_number<int>(), 3);
 }
 
-TEST_F(Verify, TwoPartitionsOfOneImageWithAHostBlockBetweenEqualTheReference) {
+TEST_F(Verify, TwoPartitionsInOneImageAroundAHostBlockEqualTheReference) {
   const fs::path target = directory_.path() / "interrupted";
   const auto deployed = deploy(interrupted_program(), emulated_ring(3), 1, target);
   ASSERT_EQ(deployed->plan.images.at(0).partitions.size(), 2U);
@@ -153,7 +153,7 @@ class VerifyFloatTail : public testing::Test {
   kernels::Program program_ = chain_program(2);
 };
 
-TEST_F(VerifyFloatTail, ToleranceCountsStepsOfTheScoresBeforeASoftmax) {
+TEST_F(VerifyFloatTail, ToleranceCountsQuantisationStepsBeforeASoftmax) {
   append("softmax", kernels::Softmax{});
   EXPECT_EQ(verify(probabilities(0), "0").exit_code, 0);
   EXPECT_EQ(verify(probabilities(1), "0").exit_code, 1);
@@ -162,7 +162,7 @@ TEST_F(VerifyFloatTail, ToleranceCountsStepsOfTheScoresBeforeASoftmax) {
   EXPECT_EQ(verify(std::vector<float>(64, 0.0F), "1").exit_code, 1) << "all zeros are no probabilities";
 }
 
-TEST_F(VerifyFloatTail, ToleranceCountsStepsAfterAChangeOfLayout) {
+TEST_F(VerifyFloatTail, ToleranceCountsQuantisationStepsAfterATranspose) {
   append("layout", kernels::Permute{{4, 4, 4}, {2, 0, 1}});
   const std::vector<float> from = scores();
   std::vector<float> expected;
@@ -176,7 +176,7 @@ TEST_F(VerifyFloatTail, ToleranceCountsStepsAfterAChangeOfLayout) {
   EXPECT_EQ(verify(expected, "1").exit_code, 1);
 }
 
-TEST_F(VerifyFloatTail, RefusesAToleranceForAnOutputWithoutAStep) {
+TEST_F(VerifyFloatTail, RefusesAToleranceForAnOutputWithoutAQuantisationStep) {
   append("softmax", kernels::Softmax{});
   append("again", kernels::Softmax{});
   const Outcome refused = verify(probabilities(0), "1");

@@ -299,11 +299,11 @@ TEST_F(EmittedTop, JoinsTwoInputsAndFeedsTwoOutputs) {
   run(two_and_two(), 36);
 }
 
-TEST_F(EmittedTop, ComputesWithTheParametersLoadedLast) {
+TEST_F(EmittedTop, ComputesWithTheMostRecentlyLoadedParameters) {
   run_loaded({dense(1), dense(2)}, kernels::Placement::kLoaded, 200);
 }
 
-TEST_F(EmittedTop, StreamsTheWeightsLoadedLast) {
+TEST_F(EmittedTop, StreamsTheMostRecentlyLoadedWeights) {
   run_loaded({dense(1), dense(2)}, kernels::Placement::kStreamed, 200);
 }
 

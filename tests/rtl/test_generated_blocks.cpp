@@ -564,7 +564,7 @@ TEST_F(GeneratedBlocks, ConvolutionsEqualTheReferenceUnderStalls) {
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, ConvolutionsOfLowImagesEqualTheReferenceWithEveryKindOfWindow) {
+TEST_F(GeneratedBlocks, ConvolutionsOfFewRowsEqualTheReferenceWithEveryWindowStyle) {
   Blocks blocks;
   add_low(blocks);
   ASSERT_FALSE(HasFatalFailure());

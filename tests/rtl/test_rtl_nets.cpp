@@ -69,7 +69,7 @@ class RtlNets : public testing::Test {
 
 /// Figures of changed hardware are worthless. Measuring again takes tens of minutes, so plan for it when you
 /// change a module. Only tools/rtl-nets can tell whether compile would emit other hardware today.
-TEST_F(RtlNets, FiguresAreOfTheCurrentSystemVerilogLibrary) {
+TEST_F(RtlNets, FiguresWereMeasuredOnTheCurrentSystemVerilogLibrary) {
   namespace calibrate = tools::calibrate;
   for (const json::value& row : rows()) {
     const json::value* sources = row.as_object().if_contains("sources");
@@ -86,7 +86,7 @@ TEST_F(RtlNets, FiguresAreOfTheCurrentSystemVerilogLibrary) {
   }
 }
 
-TEST_F(RtlNets, EveryByteOfEveryRunEqualsTheReference) {
+TEST_F(RtlNets, EveryOutputByteOfEverySimulationEqualsTheReference) {
   ASSERT_FALSE(rows().empty());
   for (const json::value& row : rows()) {
     EXPECT_EQ(row.at("mismatches").to_number<int>(), 0) << describe(row);
@@ -96,7 +96,7 @@ TEST_F(RtlNets, EveryByteOfEveryRunEqualsTheReference) {
   }
 }
 
-TEST_F(RtlNets, EveryNetRanOnOneTwoAndThreeCardsWithAndWithoutStalls) {
+TEST_F(RtlNets, EveryNetWasSimulatedOnOneTwoAndThreeCardsWithAndWithoutStalls) {
   std::set<std::tuple<std::string, int, bool>> ran;
   for (const json::value& row : rows())
     ran.emplace(row.at("net").as_string(), row.at("cards").to_number<int>(), stalls(row));
@@ -107,7 +107,7 @@ TEST_F(RtlNets, EveryNetRanOnOneTwoAndThreeCardsWithAndWithoutStalls) {
             << net << " on " << cards << " cards, stalls " << stalls;
 }
 
-TEST_F(RtlNets, EveryNetRanAtThreeFoldingsOrMore) {
+TEST_F(RtlNets, EveryNetWasSimulatedWithThreeOrMoreFoldings) {
   std::map<std::string, std::set<double>> intervals;
   for (const json::value& row : rows())
     if (row.at("cards").to_number<int>() == 1 && !stalls(row))
@@ -135,7 +135,7 @@ TEST_F(RtlNets, DefaultDesignOfEveryNetWasSimulated) {
 
 /// Rows without stalls. The latency with streamed weights may be shorter than predicted, because the
 /// simulation has read the first weights before the first frame comes.
-TEST_F(RtlNets, MeasuredEqualsPredictedToTheCycle) {
+TEST_F(RtlNets, MeasuredCyclesEqualPredictedCyclesExactly) {
   for (const json::value& row : rows()) {
     if (stalls(row)) continue;
     SCOPED_TRACE(describe(row));
@@ -209,7 +209,7 @@ TEST_F(RtlNets, PttdnnOnOneCardReachesItsFrameRate) {
 
 /// Checked in every simulation that counted busy cycles, also with stalls: a stalled unit does not multiply
 /// again.
-TEST_F(RtlNets, MultipliersTakeOperandsInThePredictedNumberOfCycles) {
+TEST_F(RtlNets, MultipliersAreBusyForThePredictedNumberOfCycles) {
   std::size_t counted = 0;
   for (const json::value& row : rows())
     for (const json::value& partition : row.at("partitions").as_array())

@@ -45,7 +45,7 @@ class CacheTest : public testing::Test {
   std::atomic<int> made_{0};
 };
 
-TEST_F(CacheTest, MakesAnEntryOnceAndFindsItAfterwards) {
+TEST_F(CacheTest, CreatesAnEntryOnceAndReusesTheEntryAfterwards) {
   EXPECT_FALSE(cache().find("thing", "k1").has_value());
   for (int i = 0; i < 3; ++i) {
     const auto entry = cache().get("thing", "k1", counted("hello"));
@@ -58,7 +58,7 @@ TEST_F(CacheTest, MakesAnEntryOnceAndFindsItAfterwards) {
   EXPECT_EQ(left_in_tmp(), 0U);
 }
 
-TEST_F(CacheTest, ADamagedEntryIsMadeAgain) {
+TEST_F(CacheTest, RecreatesADamagedEntry) {
   const auto entry = cache().get("thing", "k1", counted("hello"));
   ASSERT_TRUE(entry.ok());
   const std::vector<std::function<void()>> damages = {
@@ -77,7 +77,7 @@ TEST_F(CacheTest, ADamagedEntryIsMadeAgain) {
   }
 }
 
-TEST_F(CacheTest, AFailedMakerLeavesNoFiles) {
+TEST_F(CacheTest, LeavesNoFilesWhenCreatingAnEntryFails) {
   const auto entry = cache().get("thing", "k1", [](const fs::path& into, const fs::path&) -> Status {
     std::ofstream(into / "half") << "x";
     return Error(ErrorCode::kEnvironment, "the tool is gone");
@@ -89,7 +89,7 @@ TEST_F(CacheTest, AFailedMakerLeavesNoFiles) {
   EXPECT_TRUE(cache().get("thing", "k1", counted("hello")).ok());
 }
 
-TEST_F(CacheTest, FilesOfAKilledMakerAreRemovedByTheNextOne) {
+TEST_F(CacheTest, RemovesFilesThatAKilledProcessLeftBehind) {
   cache();
   const pid_t maker = ::fork();
   if (maker == 0) {
@@ -111,7 +111,7 @@ TEST_F(CacheTest, FilesOfAKilledMakerAreRemovedByTheNextOne) {
   EXPECT_EQ(left_in_tmp(), 0U);
 }
 
-TEST_F(CacheTest, AFolderOfAKilledOwnerIsRemovedByTheNextOfItsUse) {
+TEST_F(CacheTest, NewScratchFolderReplacesThatOfAKilledProcess) {
   const auto mine = cache().folder("run");
   ASSERT_TRUE(mine.ok()) << mine.error().message();
   std::ofstream(mine->path() / "file") << "x";
@@ -142,7 +142,7 @@ TEST_F(CacheTest, AFolderOfAKilledOwnerIsRemovedByTheNextOfItsUse) {
     EXPECT_EQ(cache().folder(use).error().code(), ErrorCode::kInternal) << use;
 }
 
-TEST_F(CacheTest, OnlyOneOfSeveralThreadsMakesAnEntry) {
+TEST_F(CacheTest, OnlyOneOfSeveralThreadsCreatesAnEntry) {
   std::vector<std::thread> threads;
   std::atomic<int> good{0}, waiting{0};
   for (int i = 0; i < 8; ++i)
@@ -160,7 +160,7 @@ TEST_F(CacheTest, OnlyOneOfSeveralThreadsMakesAnEntry) {
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(CacheTest, WaitingForAnotherMakerCanBeStopped) {
+TEST_F(CacheTest, WaitingForAnotherProcessToCreateAnEntryCanBeStopped) {
   const fs::path file = cache().root() / "locks" / "k1";
   const int other = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
@@ -184,7 +184,7 @@ TEST_F(CacheTest, WaitingForAnotherMakerCanBeStopped) {
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(CacheTest, AStoppableCallMakesTheEntryOnceTheOtherMakerIsGone) {
+TEST_F(CacheTest, CreatesTheEntryWhenTheOtherProcessThatWasCreatingItDies) {
   const fs::path file = cache().root() / "locks" / "k1";
   const int other = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);

@@ -45,7 +45,7 @@ TEST(File, ReadReturnsTheTextWrittenLast) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(File, ReadTellsAbsentFilesDirectoriesAndTooLargeFilesApart) {
+TEST(File, ReadDistinguishesAbsentFilesDirectoriesAndTooLargeFiles) {
   const TemporaryDirectory dir("millrace-test");
   EXPECT_EQ(read_file(dir.path() / "none", 10).error().code(), ErrorCode::kNotFound);
   EXPECT_NE(read_file(dir.path(), 10).error().message().find("is a directory"), std::string::npos);
@@ -127,7 +127,7 @@ TEST(File, WritingToAPipeKeepsThePipe) {
   ::close(reader);
 }
 
-TEST(File, AnUnwritablePathIsNamedByTheCheckAndByTheWrite) {
+TEST(File, CheckAndWriteErrorsNameAnUnwritablePath) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
   for (const char* bad : {"", "none/a", "file/a"}) {
@@ -142,7 +142,7 @@ TEST(File, AnUnwritablePathIsNamedByTheCheckAndByTheWrite) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(File, WritingAScratchFileReplacesItAndErrorsNameIt) {
+TEST(File, WritingAScratchFileReplacesTheFileAndErrorsNameThePath) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_scratch_file(dir.path() / "a", "a longer text").ok());
   ASSERT_TRUE(write_scratch_file(dir.path() / "a", "short").ok());
@@ -209,7 +209,7 @@ TEST(Directory, NeverReplacesAFile) {
   EXPECT_EQ(*read_text_file(dir.path() / "d"), "precious");
 }
 
-TEST(Directory, AParentThatCannotBeCreatedIsNamed) {
+TEST(Directory, ErrorNamesAParentThatCannotBeCreated) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
   const Status status =

@@ -173,7 +173,7 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
-TEST(Calibration, DigestOfSourcesIgnoresComments) {
+TEST(Calibration, SourceDigestIgnoresComments) {
   EXPECT_EQ(digest_of("a;\n  b;\n"), digest_of("/// c\n\na;  // d\n  b;"));
   EXPECT_NE(digest_of("a;\nb;\n"), digest_of("a;\nc;\n"));
   compiler::synth::Sources sources = {
@@ -187,7 +187,7 @@ TEST(Calibration, DigestOfSourcesIgnoresComments) {
   EXPECT_EQ(digest_of("mr_d", sources).error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST(Calibration, PrintedCatalogueReadsBackUnchanged) {
+TEST(Calibration, PrintedCatalogueParsesToTheSameCatalogue) {
   const auto catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto again = parse_catalog(print_catalog(*catalog), "printed");
@@ -195,7 +195,7 @@ TEST(Calibration, PrintedCatalogueReadsBackUnchanged) {
   EXPECT_EQ(*again, *catalog);
 }
 
-TEST(Calibration, MeasurementsAreOfTheCurrentSystemVerilog) {
+TEST(Calibration, MeasurementsWereTakenOnTheCurrentSystemVerilog) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
   std::map<std::string, std::string> unrolled;  // parameters -> digest
@@ -242,7 +242,7 @@ std::map<std::string, std::string> table_of(const std::string& module) {
   return rows;
 }
 
-TEST(Calibration, CycleCountsAreOfTheCurrentSystemVerilogAndTables) {
+TEST(Calibration, CycleCountsWereTakenOnTheCurrentSystemVerilogAndTables) {
   const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
   ASSERT_TRUE(rows.ok()) << rows.error().message();
   std::set<std::string> stale;
@@ -260,7 +260,7 @@ TEST(Calibration, CycleCountsAreOfTheCurrentSystemVerilogAndTables) {
 }
 
 /// "FOLDER/MODULE: ok, N rows; …; sources DIGEST" of every table.
-TEST(Calibration, FullSweepIsOfTheCurrentSystemVerilog) {
+TEST(Calibration, FullSweepWasRunOnTheCurrentSystemVerilog) {
   namespace fs = std::filesystem;
   const auto said = read_text_file(std::string(tests::source_dir()) + "/kernels/tb/full_sweep.txt");
   ASSERT_TRUE(said.ok()) << said.error().message();
@@ -317,7 +317,7 @@ TEST(Calibration, FitRecoversTheCoefficientsOfSyntheticRows) {
   EXPECT_EQ(fit(rows)->inexact.size(), 1U);
 }
 
-TEST(Calibration, DeepTablesInLogicChangeNoOtherCoefficient) {
+TEST(Calibration, FittingDeepLogicTablesChangesNoOtherCoefficient) {
   const auto all = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(all.ok());
   const auto is_deep_table = [](const Measurement& m) {
@@ -345,7 +345,7 @@ TEST(Calibration, DeepTablesInLogicChangeNoOtherCoefficient) {
   }
 }
 
-TEST(Calibration, PrintedMeasurementsReadBackUnchanged) {
+TEST(Calibration, PrintedMeasurementsParseToTheSameMeasurements) {
   Measurements rows;
   rows.tool = "a tool";
   rows.rows.push_back({"mr_requant", {{"PE", 2}, {"LOWEST", -128}}, "0badcafe", {7, 1, 2, 3, 4, 5, 6}});

@@ -57,7 +57,7 @@ void expect(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(Communication, GivesEveryReaderOfATensorItsOwnChannel) {
+TEST(Communication, EveryReaderOfATensorHasItsOwnChannel) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
   ASSERT_TRUE(made.ok()) << made.error().message();
   const Deployment& plan = made->plan;
@@ -107,7 +107,7 @@ TEST(Communication, TwoChannelsOfOnePortUseTwoLinkRows) {
   EXPECT_NE(ports[1].link_index, ports[2].link_index);
 }
 
-TEST(Communication, FindsADeadlockOfAForkThatFillsOneBranchFirst) {
+TEST(Communication, DetectsADeadlockWhenAForkFillsOneBranchFirst) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
   ASSERT_TRUE(made.ok());
   Deployment plan = made->plan;

@@ -65,7 +65,7 @@ TEST_F(Compile, SourceDigestIsThatOfTheModelFile) {
             sha256_hex(std::as_bytes(std::span(bytes_.data(), bytes_.size()))));
 }
 
-TEST_F(Compile, NamesAFileThatIsNoModel) {
+TEST_F(Compile, ErrorNamesAFileThatIsNotAModel) {
   std::ofstream(options_.model, std::ios::binary) << "no model";
   const auto report = compile(options_);
   ASSERT_FALSE(report.ok());

@@ -152,7 +152,7 @@ TEST_F(Container, RecordAndProgramsReadBackUnchanged) {
   EXPECT_EQ(data->programs, image().programs);
 }
 
-TEST_F(Container, IsDeterministic) {
+TEST_F(Container, PackingTheSameDataGivesTheSameBytes) {
   EXPECT_EQ(bytes_, write_container(image(), device()).value());
 }
 
@@ -231,7 +231,7 @@ TEST(Pack, KeepsTheVendorsSectionsAndAddsTheImage) {
   EXPECT_EQ(data->programs.size(), 1U);
 }
 
-TEST(Pack, XrtSeesTheUnitsAsWindowsOfTheVendorsKernel) {
+TEST(Pack, XrtFindsEachComputeUnitAtItsAddressInTheVendorsKernel) {
   const auto packed = pack_container(Vendor().bytes(), single());
   ASSERT_TRUE(packed.ok());
   const TemporaryDirectory directory("millrace-pack");

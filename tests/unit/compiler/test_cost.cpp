@@ -73,7 +73,7 @@ TEST(Cost, ModuleParametersEqualThoseOfTheSystemVerilog) {
   EXPECT_GE(compared, 31);
 }
 
-TEST(Cost, IsKnownForEveryRowOfEveryModule) {
+TEST(Cost, IsKnownForEveryParameterSetOfEveryModule) {
   const Catalog catalog = embedded();
   std::size_t rows = 0;
   for (const Module& module : all_modules()) {
@@ -87,7 +87,7 @@ TEST(Cost, IsKnownForEveryRowOfEveryModule) {
   EXPECT_GT(rows, 100U);
 }
 
-TEST(Cost, AutoTableIsInLogicOrBlockRamAsYosysDecides) {
+TEST(Cost, AutoTableGoesIntoLogicOrBlockRamAsYosysDecides) {
   const auto in_logic = [](std::int64_t width, std::int64_t depth) {
     return constant_table(width, depth, MemoryStyle::kAuto) == Cost{};
   };
@@ -195,7 +195,7 @@ TEST(Cost, ATermMeasuredInNoModuleCostsOnePerUnit) {
   EXPECT_EQ(*found, *wanted);
 }
 
-TEST(Cost, IsKnownForEveryRowEvenIfTheCatalogLacksItsModule) {
+TEST(Cost, IsKnownEvenIfTheCatalogLacksTheModule) {
   const Catalog whole = embedded();
   for (const Module& module : all_modules()) {
     Catalog catalog = whole;

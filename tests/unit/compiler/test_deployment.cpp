@@ -103,7 +103,7 @@ class DeploymentTest : public testing::Test {
   fs::path target_ = directory_.path() / "net";
 };
 
-TEST_F(DeploymentTest, ReadsBackFromDiskUnchanged) {
+TEST_F(DeploymentTest, ReadingAWrittenDeploymentGivesTheSameDeployment) {
   for (const int cards : {1, 2, 3}) {
     const Artifacts made = make(tests::chain_program(4), cards);
     ASSERT_TRUE(write(made, target_).ok());
@@ -121,7 +121,7 @@ TEST_F(DeploymentTest, Sha256sumAcceptsTheChecksums) {
             0);
 }
 
-TEST_F(DeploymentTest, EachImageHoldsOnlyItsOwnLayers) {
+TEST_F(DeploymentTest, EachImageContainsOnlyItsOwnLayers) {
   const auto program = tests::chain_program(3);
   const Artifacts made = make(program, 3);
   std::vector<std::string> blocks;
@@ -167,7 +167,7 @@ TEST_F(DeploymentTest, AChangedLayerChangesOnlyTheImageOfItsPartition) {
   EXPECT_NE(before.plan.images[2].uuid, after.plan.images[2].uuid);
 }
 
-TEST_F(DeploymentTest, IsCompleteOrAbsentIfAnyWriteFails) {
+TEST_F(DeploymentTest, FolderIsCompleteOrAbsentIfAnyWriteFails) {
   const Artifacts first = make(tests::chain_program(2), 2), second = make(tests::chain_program(3), 2);
   fail_at = 1000000;
   ASSERT_TRUE(write(second, target_).ok());
@@ -307,7 +307,7 @@ TEST_F(DamagedDeployment, MissingDirectoryIsNotFound) {
   expect(loaded.error().message(), "no such directory");
 }
 
-TEST_F(DamagedDeployment, OfAnotherSchemaIsRefusedWithItsNumber) {
+TEST_F(DamagedDeployment, OfAnotherSchemaIsRefusedWithTheSchemaNumber) {
   std::string json = text("deployment.json");
   json.replace(json.find("\"schema_version\": 1"), 19, "\"schema_version\": 2, \"news\": {}");
   const auto newer = parse_deployment(json);
@@ -329,7 +329,7 @@ TEST_F(DamagedDeployment, WithInvalidUtf8IsNeitherWrittenNorRead) {
   }
 }
 
-TEST_F(DamagedDeployment, WithAnUnknownFieldIsRefusedWithItsName) {
+TEST_F(DamagedDeployment, WithAnUnknownFieldIsRefusedByFieldName) {
   std::string json = text("deployment.json");
   json.insert(json.find("\"generator\""), "\"colour\": 3, ");
   expect(parse_deployment(json).error().message(), "colour");
@@ -352,7 +352,7 @@ TEST_F(DamagedDeployment, MutatedJsonNeverCrashesTheReader) {
   EXPECT_FALSE(parse_deployment("").ok());
 }
 
-TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedWithTheInconsistency) {
+TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedAndTheErrorSaysWhy) {
   const auto accepted = refusal([](auto&) {});
   EXPECT_EQ(accepted, "accepted");
   expect(refusal([](auto& p) { p.model.name = "a/b"; }), "model.name");
@@ -475,7 +475,7 @@ TEST(EmulatedCluster, HasCardsAndCablesForEveryReplica) {
   EXPECT_EQ(made.cables[2].b, (CableEnd{"card1-3", 0}));
 }
 
-TEST(DeploymentJson, NamesReplicasOnlyIfThereAreSeveral) {
+TEST(DeploymentJson, ListsReplicasOnlyIfThereIsMoreThanOne) {
   Deployment plan = make(tests::chain_program(2), 1).plan;
   EXPECT_EQ(to_json(plan).find("replicas"), std::string::npos);
   plan.replicas = 3;

@@ -67,7 +67,7 @@ std::string needless_reader(const Problem& problem, const Solution& solution) {
   return {};
 }
 
-TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
+TEST(Explore, MatchesBruteForceOnSmallRandomProblems) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   int feasible = 0, reading = 0;
@@ -118,7 +118,7 @@ bool some_choice_fits(const std::vector<std::vector<Option>>& operations, const 
   });
 }
 
-TEST(ExplorePacking, FindsAFitOrProvesThatThereIsNone) {
+TEST(ExplorePacking, FindsAPackingOrProvesThatNoneExists) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   int fitting = 0, priced = 0;
@@ -194,7 +194,7 @@ TEST(Explore, TheLatencyObjectiveGivesTheLowestLatency) {
 }
 
 /// These problems are too large for branch and bound to finish, so this tests the search itself.
-TEST(Explore, ALatencyTargetThatIsMetAnywayCostsNoRate) {
+TEST(Explore, LatencyTargetThatIsAlreadyMetDoesNotReduceTheRate) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   for (int round = 0; round < 12; ++round) {
@@ -230,7 +230,7 @@ TEST(Explore, ChoosesTheLargerCardOfAMixedCluster) {
   EXPECT_EQ(one.card, std::vector<std::uint32_t>{1});
 }
 
-TEST(Explore, PlacesLayersIntoRegionsInOrder) {
+TEST(Explore, AssignsLayersToRegionsInOrder) {
   Problem problem = row({64, 64, 64}, 1, 8);
   problem.cards[0].regions.push_back(problem.cards[0].regions[0]);
   problem.targets.objective = Objective::kThroughput;
@@ -241,7 +241,7 @@ TEST(Explore, PlacesLayersIntoRegionsInOrder) {
                    16e-8);  // 4 + 4 DSP slices in one region, at least 4 in the other
 }
 
-TEST(Explore, RelaysATensorThroughTheCardsBetween) {
+TEST(Explore, RelaysATensorThroughIntermediateCards) {
   Problem problem = row({64, 64, 64}, 3, 4);
   problem.tensors.push_back({"skip", 500});
   problem.operations[0].outputs.push_back(4);
@@ -257,7 +257,7 @@ TEST(Explore, RelaysATensorThroughTheCardsBetween) {
   EXPECT_EQ(std::count_if(ring.hops.begin(), ring.hops.end(), [](const Hop& h) { return h.tensor == 4; }), 1);
 }
 
-TEST(Explore, PlacesTheHeadsOfANetOnTheLeavesOfAStar) {
+TEST(Explore, PutsThreeOutputBranchesOnTheOuterCardsOfAStar) {
   Problem problem = row({64, 64, 64, 64}, 4, 4);
   for (const std::size_t head : {1U, 2U, 3U})
     problem.operations[head].inputs = {1};  // all read the first layer's output
@@ -332,7 +332,7 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
   EXPECT_NEAR(analyse(problem, solution).places[0].roofline.memory, 5e5, 1e-3);
 }
 
-TEST(Explore, RefusesAClusterWhoseCablesCannotFormTheRow) {
+TEST(Explore, RefusesAClusterWhoseCablesCannotFormTheChain) {
   // Twelve cards are all joined to each other, and one card to none. There are more rows of twelve than can be tried.
   Problem problem = row(std::vector<std::uint64_t>(16, 4), 13, 64);
   problem.cables.clear();
@@ -354,7 +354,7 @@ TEST(Explore, ASecondCableDoesNotSpeedUpOneTensor) {
   }
 }
 
-TEST(Explore, AnUnprovenSolutionOfBranchAndBoundHasAGap) {
+TEST(Explore, BranchAndBoundReportsAGapForAnUnprovenSolution) {
   // The cards are a hub and three leaves, so no four cards form a row. Three branches follow the first layer, and each
   // fills a card.
   Problem problem = row({64, 512, 640, 512, 640, 512, 640}, 4, 2000);
@@ -575,7 +575,7 @@ TEST(Explore, RefusesInvalidTargetsAndCables) {
   expect(refusal(cable, ErrorCode::kInternal), "has no bandwidth");
 }
 
-TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheFaultOfABadOne) {
+TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheErrorInAnInvalidPlan) {
   Problem problem = row({64, 64}, 2, 8);
   Choice choice{{1, 0}, {0, 1}, {0, 0}, {3, 2}};  // the implementations with 8 and 4 multipliers
   const auto chosen = solution_of(problem, choice);
@@ -602,7 +602,7 @@ TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheFaultOfABadOne) {
   expect(refused([](auto&) {}), "tensor 't1' has no cables");
 }
 
-TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldLiftIt) {
+TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldRaiseTheRate) {
   Problem problem = row({1024, 64}, 1, 20);
   problem.targets.objective = Objective::kThroughput;
   const Analysis tight = explained(problem);
@@ -635,7 +635,7 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldLiftIt) {
   EXPECT_EQ(cable.places[1].roofline.links, 1e6);
 }
 
-TEST(ExploreAnalysis, ImprovementIsTheSmallestAndStopsAtTheNextBottleneck) {
+TEST(ExploreAnalysis, SuggestsTheSmallestImprovementUpToTheNextBottleneck) {
   // Two implementations take half the cycles. The one with few slices and many LUTs has the lower sum over all
   // resources, but the other one needs the smaller increase of DSP.
   Problem one = row({64}, 1, 100);
@@ -699,7 +699,7 @@ TEST(ExploreVerify, ChargesALinkToTheCardsAtBothItsEnds) {
   }
 }
 
-TEST(ExploreVerify, RecomputesEveryClaim) {
+TEST(ExploreVerify, RecomputesEveryFigureOfASolution) {
   Problem problem = row({64, 64}, 2, 8);
   problem.partitions = 2;
   problem.targets.frames_per_second = 1e6;
@@ -741,7 +741,7 @@ std::string claim(const Problem& problem, std::uint32_t implementation, double g
   return verify(problem, *chosen);
 }
 
-TEST(ExploreVerify, RefusesAGapThatOtherFoldingsOfTheSamePlacementDisprove) {
+TEST(ExploreVerify, RefusesAGapThatAnotherFoldingOnTheSameCardsDisproves) {
   // With 32 of the 64 DSP slices a layer takes two cycles a frame. With 8 slices it takes eight.
   Problem problem = row({64, 64}, 1, 64);
   for (const auto objective : {Objective::kCards, Objective::kThroughput}) {

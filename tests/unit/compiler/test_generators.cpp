@@ -132,7 +132,7 @@ Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
   return program;
 }
 
-TEST(Generators, OffersParallelWindowsEvenIfTheFirstWindowsEndBelowTheImage) {
+TEST(Generators, OffersParallelWindowsForInputsLowerThanTheFirstWindow) {
   Folding two = parallel(8, 36);
   two.pixels = 2;
   EXPECT_EQ(refusal(low(1, 1, 1), parallel(8, 36)), "");
@@ -267,7 +267,7 @@ TEST(Generators, RefusesAnAdditionTableInLogicOfMoreThan1024Lines) {
   }
 }
 
-TEST(Generators, CountsTheLutsOfADeepTableThatStaysInLogic) {
+TEST(Generators, CountsTheLutsOfADeepTableImplementedInLogic) {
   Program program = dense(16, 1280);
   auto& step = *std::get<Convolution>(program.blocks[0].operation).requantise;
   step.multiplier.assign(1280, 1);
@@ -332,7 +332,7 @@ TEST(Generators, GroupedConvolutionsMultiplyOnlyChannelsOfTheirGroup) {
   EXPECT_NE(refusal(program, folding).find("does not divide 18"), std::string::npos);
 }
 
-TEST(Generators, ADesignsCostIsTheSumOverItsInstances) {
+TEST(Generators, CostOfADesignIsTheSumOverItsInstances) {
   const Program program = card_part(tests::skip_program(3));
   const Design design = assemble(catalog(), program, chosen(program, 200)).value();
   EXPECT_EQ(design.cost, netlist_cost(catalog(), design.netlist).value());
@@ -370,7 +370,7 @@ TEST(Generators, OnlyDesignsWithLoadedWeightsHaveAWeightLoader) {
   }
 }
 
-TEST(Generators, AStreamBetweenRegionsPassesARegisterSliceInEach) {
+TEST(Generators, StreamBetweenRegionsPassesARegisterSliceInEachRegion) {
   const Program program = card_part(tests::skip_program(3));
   const auto foldings = chosen(program, 300);
   const Design one = assemble(catalog(), program, foldings).value();
@@ -462,7 +462,7 @@ TEST(Timing, AConvolutionOfOneWindowPerCycleTakesAsLongAsItsInput) {
   EXPECT_EQ(design.first_output_cycles, 2U + 2 * 8 + 2 + 2 + (1 + 2 + 6) + 2 + 2);
 }
 
-TEST(Timing, AFoldedUnitSetsTheInterval) {
+TEST(Timing, FoldedMatrixUnitSetsTheInterval) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(2, 9)}).value();
   EXPECT_GE(design.interval_cycles, 24U * 4 * 4);
@@ -590,7 +590,7 @@ TEST(FirstFrame, StartsOnTheNextCardOnceItsPacketHasArrived) {
   EXPECT_NE(play_first_frame(stages, {}).error().message().find("no cable joins"), std::string::npos);
 }
 
-TEST(Choose, ASlowerTargetTakesFewerDspSlices) {
+TEST(ChooseFoldings, ASlowerTargetTakesFewerDspSlices) {
   const Program program = card_part(tests::chain_program(3));
   const Design slow = assemble(catalog(), program, chosen(program, 5000)).value();
   const Design fast = assemble(catalog(), program, chosen(program, 100)).value();
@@ -599,7 +599,7 @@ TEST(Choose, ASlowerTargetTakesFewerDspSlices) {
   EXPECT_LE(slow.cost.dsp, fast.cost.dsp);
 }
 
-TEST(Choose, NamesTheScarceResourceIfNoFoldingFits) {
+TEST(ChooseFoldings, NamesTheScarceResourceIfNoFoldingFits) {
   const Program program = card_part(tests::chain_program(3));
   tests::FoldingOptions options;
   options.budget = {100, 100000, 10000000, 1000, 1000, 0};

@@ -93,13 +93,13 @@ class HostPortCost : public ::testing::Test {
   const kernels::Program program_ = two_blocks();
 };
 
-TEST_F(HostPortCost, PortsOfUsualWidthAddNothingToTheDevicesShell) {
+TEST_F(HostPortCost, PortsOfUsualWidthAddNoCostToTheDeviceShell) {
   EXPECT_EQ(least("first", 1, 6000), explore::Amounts{});
   EXPECT_EQ(least("last", 8, 6000), explore::Amounts{});
   EXPECT_EQ(all(8, 6000), explore::Amounts{});
 }
 
-TEST_F(HostPortCost, WidePortsAreChargedAtMostTheCostOfTheWholeShell) {
+TEST_F(HostPortCost, WidePortsCostAtMostAsMuchAsTheWholeShell) {
   // The measured ingress of 98 lanes takes 18,680 LUT (tests/golden/synthesis.csv).
   EXPECT_NEAR(static_cast<double>(least("first", 98, 6000)[explore::kLut]), 18680 - 6000 + 1010, 1900);
   for (const std::uint64_t own : {0U, 500U, 3000U, 6000U, 20000U})
@@ -110,7 +110,7 @@ TEST_F(HostPortCost, WidePortsAreChargedAtMostTheCostOfTheWholeShell) {
   EXPECT_GT(all(98, 6000)[explore::kLut], least("first", 98, 6000)[explore::kLut]);
 }
 
-TEST_F(HostPortCost, OwnShellLeavesOutThePlatform) {
+TEST_F(HostPortCost, OwnShellExcludesTheVendorsPlatform) {
   auto bare = device(6000);
   EXPECT_EQ(own_shell(bare)[explore::kLut], 6000U);
   EXPECT_EQ(own_shell(bare)[explore::kBram18], 30U);

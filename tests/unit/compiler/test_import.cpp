@@ -89,7 +89,7 @@ TEST(Import, RefusesABatchSizeAboveOne) {
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"'x'", "batch"});
 }
 
-TEST(Import, TellsEmptyForeignAndTruncatedFilesApart) {
+TEST(Import, DistinguishesEmptyForeignAndTruncatedFiles) {
   expect_refused(import_bytes(""), ErrorCode::kInvalidInput, {"empty"});
   expect_refused(import_bytes("%PDF-1.4 not a model at all"), ErrorCode::kInvalidInput,
                  {"not an ONNX model"});
@@ -98,7 +98,7 @@ TEST(Import, TellsEmptyForeignAndTruncatedFilesApart) {
   expect_refused(import_bytes(whole.substr(0, whole.size() - 1)), ErrorCode::kInvalidInput, {"truncated"});
 }
 
-TEST(Import, RefusesMissingFilesAndDirectoriesByPath) {
+TEST(Import, ErrorNamesThePathOfAMissingFileOrDirectory) {
   const TemporaryDirectory directory("millrace-import");
   const auto missing = read_file_model(directory.path() / "missing.onnx");
   expect_refused(missing, ErrorCode::kNotFound, {"missing.onnx"});
@@ -226,7 +226,7 @@ TEST(Import, NamesTheNodeWhoseAttributeIsNotFinite) {
   }
 }
 
-TEST(Import, NamesTheClipWhoseBoundsLeaveNoRange) {
+TEST(Import, NamesTheClipNodeWhoseBoundsAllowNoFiniteValue) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto import = [](float low, float high) {
     OnnxModel m;
@@ -323,7 +323,7 @@ TEST(Import, RefusesAnAttributeOfTheWrongType) {
   expect_refused(import_model(m), ErrorCode::kInvalidInput, {"Conv 'conv'", "'pads'", "list of integers"});
 }
 
-TEST(Import, RefusesAbsurdShapesAndWindows) {
+TEST(Import, RefusesImpossiblyLargeShapesAndWindows) {
   OnnxModel m = small_model();
   auto* shape =
       m.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
@@ -435,7 +435,7 @@ TEST(Import, RefusesIntegerOperatorsWithParametersOfWrongLength) {
     }
 }
 
-TEST(Import, ListsEveryWrongNodeButNotTheNodesThatDependOnOne) {
+TEST(Import, ListsEveryWrongNodeButNotTheNodesThatDependOnWrongNodes) {
   OnnxModel m = small_model();
   m.node("Transpose", {"xq"}, "first");
   m.attribute("perm", std::vector<std::int64_t>{0, 1});

@@ -36,12 +36,12 @@ class ModelFile : public testing::Test {
   runtime::plan::ModelInfo model_;
 };
 
-TEST_F(ModelFile, IsOptional) {
+TEST_F(ModelFile, MillraceYamlIsOptional) {
   EXPECT_TRUE(read_model_file(directory_.path() / "net.onnx", model_).ok());
   EXPECT_TRUE(model_.labels.empty());
 }
 
-TEST_F(ModelFile, GivesLabelsAndPreprocessing) {
+TEST_F(ModelFile, MillraceYamlSetsLabelsAndPreprocessing) {
   ASSERT_TRUE(read("schema: 1\ndescription: two animals\nlabels: [cat, \"dog: large\"]\nlayout: NCHW\nscale: "
                    "0.5\nmean: [1, 2, 3]\n")
                   .ok());
@@ -50,7 +50,7 @@ TEST_F(ModelFile, GivesLabelsAndPreprocessing) {
   EXPECT_EQ(model_.preprocessing, (runtime::plan::Preprocessing{"NCHW", {0.5F}, {1, 2, 3}}));
 }
 
-TEST_F(ModelFile, GivesTheCompileOptions) {
+TEST_F(ModelFile, MillraceYamlSetsCompileOptions) {
   const auto defaults = [&] { return read_compile_defaults(directory_.path() / "net.onnx"); };
   ASSERT_TRUE(defaults().ok());
   EXPECT_TRUE(defaults()->weights.empty()) << "without a file";
@@ -84,7 +84,7 @@ TEST_F(ModelFile, GivesTheCompileOptions) {
   EXPECT_TRUE(defaults().ok()) << "an empty section says nothing";
 }
 
-TEST_F(ModelFile, ReadsLabelsFromAFileBesideIt) {
+TEST_F(ModelFile, ReadsLabelsFromAFileInTheSameFolder) {
   std::ofstream(directory_.path() / "labels.txt") << "cat\r\ndog\n";
   ASSERT_TRUE(read("labels_file: labels.txt\n").ok());
   EXPECT_EQ(model_.labels, (std::vector<std::string>{"cat", "dog"}));
@@ -101,7 +101,7 @@ TEST_F(ModelFile, InvalidUtf8IsRefusedWithTheLineOfTheLabel) {
   EXPECT_EQ(model_.labels[1], "caf\xc3\xa9");
 }
 
-TEST_F(ModelFile, IsRefusedIfItDoesNotFitTheModel) {
+TEST_F(ModelFile, MillraceYamlIsRefusedIfItContradictsTheModel) {
   expect(refusal("label: [a, b]\n"), "unknown key 'label'");
   expect(refusal("schema: 2\n"), "2 is not known");
   expect(refusal("labels: [a, b, c]\n"), "3 labels; the model's first output has 2 classes");

@@ -72,7 +72,7 @@ TEST(Operators, QLinearConvAndMatMulWithPerChannelScalesAreExact) {
 }
 
 /// acc -> Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, and the same with other orders.
-TEST(Operators, IntegerConvolutionsWithBiasAndScaleInAnyOrderAreWithinOneStep) {
+TEST(Operators, ConvIntegerWithBiasAndScaleInAnyOrderIsWithinOneStep) {
   for (const int order : {0, 1, 2, 3}) {
     OnnxModel m;
     m.input("x", {1, 3, 8, 7});
@@ -121,7 +121,7 @@ void expect_int32_meaning(const OnnxModel& m) {
   EXPECT_EQ(run_to_int32(c->program, input), interpret(c->imported, input));
 }
 
-TEST(Operators, SumsThatFitSixteenBitsLeaveTheModelAsInt32) {
+TEST(Operators, OutputsInt32WhenTheAccumulatorIsOnlySixteenBitsWide) {
   for (const bool reordered : {false, true}) {
     OnnxModel m;
     m.input("x", {1, 2, 4, 3});
@@ -137,7 +137,7 @@ TEST(Operators, SumsThatFitSixteenBitsLeaveTheModelAsInt32) {
   }
 }
 
-TEST(Operators, SumsOfDifferentWidthsAreConcatenated) {
+TEST(Operators, AccumulatorsOfDifferentWidthsCanBeConcatenated) {
   OnnxModel m;
   m.input("x", {1, 2, 4, 3});
   m.quantise("x", 0.37F, 110, "q", kUint8);
@@ -152,7 +152,7 @@ TEST(Operators, SumsOfDifferentWidthsAreConcatenated) {
   expect_int32_meaning(m);
 }
 
-TEST(Operators, WeightsQuantisedInTheGraphAreFolded) {
+TEST(Operators, FoldsWeightsThatTheGraphQuantises) {
   OnnxModel m;
   m.input("x", {1, 8});
   m.pair("x", 0.5F, 0, "xq");
@@ -196,7 +196,7 @@ TEST(Operators, RefusesAllUnquantisedNodesAtOnce) {
       m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
 }
 
-TEST(Operators, ListsRefusalsOfSeveralPassesTogetherWithoutTheirConsequences) {
+TEST(Operators, ListsErrorsOfSeveralPassesTogetherWithoutFollowUpErrors) {
   OnnxModel m = with_image(3);
   m.floats("one", {}, {1.0F});
   m.node("Div", {"one", "xq"}, "odd");  // lower_elementwise: divides by data

@@ -210,7 +210,7 @@ TEST(Operators, GemmMultipliesTheProductButNotTheBiasByAlpha) {
   expect_meaning(m);
 }
 
-TEST(Operators, ABiasOffTheAccumulatorsScaleIsRoundedAndReported) {
+TEST(Operators, RoundsAndReportsABiasThatIsNoMultipleOfTheAccumulatorScale) {
   OnnxModel m;
   m.input("x", {1, 16});
   m.pair("x", 0.5F, 3, "xq");
@@ -372,7 +372,7 @@ OnnxModel with_products(const std::string& function, float alpha = 0) {
   return m;
 }
 
-TEST(Operators, RefusesAFloatTailAndOperandsOfTwoShapes) {
+TEST(Operators, RefusesAnUnquantisedOutputAndOperandsOfDifferentShapes) {
   OnnxModel tail = with_image(3);
   tail.node("Relu", {"xq"}, "tail");
   tail.output("tail");
@@ -441,7 +441,7 @@ TEST(Operators, ANonMonotonicFunctionOfOneByteBecomesALookupTable) {
   }
 }
 
-TEST(Operators, ASumReadByTwoBranchesIsQuantisedOnce) {
+TEST(Operators, QuantisesASumThatTwoBranchesReadOnlyOnce) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -477,7 +477,7 @@ compiler::graph::Step function_of(const std::string& type, float alpha = 0.01F) 
   return std::get<compiler::graph::Elementwise>(graph.nodes.back().operation).chain.steps[0];
 }
 
-TEST(Chain, TrendIsRisingFallingOrUnproved) {
+TEST(ElementwiseChain, FunctionIsProvedRisingOrFallingOrLeftUnproved) {
   using compiler::graph::Chain;
   using compiler::graph::Step;
   using compiler::graph::Trend;

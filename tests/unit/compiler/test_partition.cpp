@@ -62,7 +62,7 @@ TEST(Partition, BalancesTheLargestCost) {
   EXPECT_EQ(solution->crossing_bytes, 100U);
 }
 
-TEST(Partition, TakesTheCutWithFewestBytesAmongEquals) {
+TEST(Partition, PrefersTheCutWithFewestBytesAmongEquallyBalancedCuts) {
   Problem problem = chain({5, 0, 0, 5}, 2);
   problem.tensors[1].bytes = 1000;
   problem.tensors[2].bytes = 10;
@@ -102,7 +102,7 @@ TEST(Partition, EqualsBruteForceOnRandomChains) {
   }
 }
 
-TEST(Partition, UsesAllCardsUnlessThereAreFewerLayersOrLimits) {
+TEST(Partition, UsesAllCardsUnlessLayersOrALimitAllowFewer) {
   EXPECT_EQ(sizes(*cut_by_work(chain({1, 1, 1, 1, 1}, 3))).size(), 3U);
   EXPECT_EQ(sizes(*cut_by_work(chain({1, 1}, 3))).size(), 2U);
   Problem one = chain({1, 1, 1}, 3);
@@ -137,7 +137,7 @@ Problem with_skip(std::uint32_t layers, std::uint32_t cards) {
   return problem;
 }
 
-TEST(Partition, RefusesASkipConnectionWithoutACableForIt) {
+TEST(Partition, RefusesASkipConnectionThatHasNoCable) {
   Problem problem = with_skip(3, 3);
   problem.partitions = 3;
   const auto text = refusal(problem, ErrorCode::kDoesNotFit);
@@ -149,7 +149,7 @@ TEST(Partition, RefusesASkipConnectionWithoutACableForIt) {
   EXPECT_EQ(verify(problem, *solution), "");
 }
 
-TEST(Partition, TakesFewerCardsIfTheCablesDoNotSuitMore) {
+TEST(Partition, UsesFewerCardsIfTheCablesCannotConnectMore) {
   const auto solution = cut_by_work(with_skip(3, 3));
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(sizes(*solution).size(), 2U);
@@ -222,7 +222,7 @@ TEST(Partition, NeverCutsInsideALayer) {
   EXPECT_EQ(sizes(*cut_by_work(problem)), (std::vector<std::size_t>{3, 2}));
 }
 
-TEST(PartitionCheck, NamesTheFaultOfAProblem) {
+TEST(PartitionCheck, NamesTheErrorInAnInvalidProblem) {
   Problem problem = chain({1, 1}, 1);
   std::swap(problem.operations[0], problem.operations[1]);
   expect(check(problem), "before it is made");
@@ -233,7 +233,7 @@ TEST(PartitionCheck, NamesTheFaultOfAProblem) {
   expect(check(problem), "does not exist");
 }
 
-TEST(PartitionVerify, NamesTheFaultOfASolution) {
+TEST(PartitionVerify, NamesTheErrorInAnInvalidSolution) {
   const Problem problem = with_skip(4, 2);
   const Solution good = *cut_by_work(problem);
   ASSERT_EQ(verify(problem, good), "");

@@ -182,17 +182,17 @@ void expect_every_mixture_to_show(const kernels::Program& one, const kernels::Pr
   }
 }
 
-TEST(PartsEqualWhole, PartitionsOfAChainComputeWhatTheWholeComputes) {
+TEST(PartsEqualWhole, PartitionsOfAChainGiveTheSameOutputsAsTheWholeProgram) {
   expect_equal_on_cards(tests::chain_program(5), 5);
 }
-TEST(PartsEqualWhole, PartitionsWithASkipConnectionComputeWhatTheWholeComputes) {
+TEST(PartsEqualWhole, PartitionsWithASkipConnectionGiveTheSameOutputsAsTheWhole) {
   expect_equal_on_cards(tests::skip_program(4), 4);
 }
-TEST(PartsEqualWhole, PartitionsWithEveryOperationComputeWhatTheWholeComputes) {
+TEST(PartsEqualWhole, PartitionsWithEveryOperationGiveTheSameOutputsAsTheWhole) {
   expect_equal_on_cards(tests::every_operation_program(), 2);
 }
 
-TEST(PartsEqualWhole, TwoPartitionsOfOneImageComputeWhatTheWholeComputes) {
+TEST(PartsEqualWhole, TwoPartitionsInOneImageGiveTheSameOutputsAsTheWhole) {
   const auto program = tests::interrupted_program();
   const Artifacts made = build(program, 1);
   ASSERT_EQ(made.plan.images.size(), 1U);
@@ -200,7 +200,7 @@ TEST(PartsEqualWhole, TwoPartitionsOfOneImageComputeWhatTheWholeComputes) {
   expect_equal_on_cards(program, 2);
 }
 
-TEST(ProgramsOfTests, AWrongByteOnAnyLinkChangesTheOutput) {
+TEST(TestPrograms, AWrongByteOnAnyLinkChangesTheOutput) {
   const std::vector<kernels::Program> programs = {
       tests::chain_program(3),
       tests::chain_program(6),
@@ -219,7 +219,7 @@ TEST(ProgramsOfTests, AWrongByteOnAnyLinkChangesTheOutput) {
     for (const std::uint32_t cards : {2U, 3U}) expect_a_wrong_byte_to_show(program, cards);
 }
 
-TEST(ProgramsOfTests, ACardThatRunsTheWrongVersionChangesTheOutput) {
+TEST(TestPrograms, ACardThatRunsTheWrongVersionChangesTheOutput) {
   const auto three = tests::chain_program(3), six = tests::chain_program(6),
              other = tests::chain_program(6, 4, 99);
   expect_every_mixture_to_show(three, tests::trained_again(three), 3);

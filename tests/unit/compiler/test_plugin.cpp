@@ -79,7 +79,7 @@ class GeneratorPlugin : public testing::Test {
   TemporaryDirectory directory_{"plugin"};
 };
 
-TEST_F(GeneratorPlugin, OffersAreListedBesideOurOwnFoldings) {
+TEST_F(GeneratorPlugin, OffersAreListedTogetherWithBuiltInFoldings) {
   const auto offering = saying(answer(kOffer));
   const Program program = one_layer();
   ASSERT_TRUE(offering->prepare(program).ok());
@@ -101,7 +101,7 @@ TEST_F(GeneratorPlugin, OffersAreListedBesideOurOwnFoldings) {
   EXPECT_EQ(asked->find("weights"), std::string::npos) << "candidates are asked for without constants";
 }
 
-TEST_F(GeneratorPlugin, CanBuildABlockThatWeHaveNoHardwareFor) {
+TEST_F(GeneratorPlugin, PluginCanBuildABlockWithoutBuiltInHardware) {
   const Program program = one_layer(true);  // 16-bit weights
   ASSERT_FALSE(Generator::make(program, 0).ok());
   const auto offering = saying(answer(kOffer));
@@ -161,7 +161,7 @@ TEST_F(GeneratorPlugin, APlanOnlyPluginIsRefusedForABuild) {
   EXPECT_NE(built.error().message().find("for plans only"), std::string::npos) << built.error().message();
 }
 
-TEST_F(GeneratorPlugin, MalformedAnswersAreRefusedWithTheField) {
+TEST_F(GeneratorPlugin, MalformedAnswersAreRefusedWithTheNameOfTheField) {
   expect_refused("", "not JSON");
   expect_refused("hello\x01", "not JSON");
   expect_refused("[]", "answer: not an object");

@@ -165,7 +165,7 @@ std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNot
   return tests::refusal_of(solve_replicated(problem), code);
 }
 
-TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
+TEST(Replicas, MatchBruteForceOnSmallRandomProblems) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   int feasible = 0, several = 0, exact = 0;
@@ -223,7 +223,7 @@ Problem with_host(Problem problem, double seconds) {
   return problem;
 }
 
-TEST(Replicas, EqualBruteForceWhenTheHostLimitsTheRate) {
+TEST(Replicas, MatchBruteForceWhenTheHostLimitsTheRate) {
   const unsigned seed = millrace::tests::chosen_seed(2);
   std::mt19937 random(seed);
   int limited = 0, exact = 0;
@@ -271,7 +271,7 @@ TEST(Replicas, UseNoMoreCardsThanTheHostCanFeed) {
   EXPECT_EQ(solved(problem).replicas(), 9U) << "the cards limit";
 }
 
-TEST(Replicas, OnNineCardsReachNineTimesTheRateOfOne) {
+TEST(Replicas, NineReplicasOnNineCardsReachNineTimesTheRateOfOne) {
   Problem problem = row({1024, 1024}, 9, 20);
   problem.targets.objective = Objective::kThroughput;
   const Solution nine = solved(problem);
@@ -313,7 +313,7 @@ TEST(Replicas, AreNotUsedIfFewerCardsReachTheSameRate) {
   EXPECT_TRUE(solution.exact);
 }
 
-TEST(Replicas, OfTwoCardsEachArePlacedSideBySideInARow) {
+TEST(Replicas, ReplicasOfTwoCardsFitTwiceIntoAChainOfFiveCards) {
   Problem problem = row({1024, 1024}, 5, 20);
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 60;
@@ -325,7 +325,7 @@ TEST(Replicas, OfTwoCardsEachArePlacedSideBySideInARow) {
   EXPECT_TRUE(solution.exact);
 }
 
-TEST(Replicas, HaveABoundEvenIfTooManyGroupsOfCardsExist) {
+TEST(Replicas, RateIsBoundedEvenWithTooManyCardGroupsToTry) {
   Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // needs at least two cards
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 33;
@@ -345,7 +345,7 @@ TEST(Replicas, HaveABoundEvenIfTooManyGroupsOfCardsExist) {
   EXPECT_LT(soonest.gap, 2);
 }
 
-TEST(Replicas, AreAsManyAsTheTargetNeeds) {
+TEST(Replicas, UsesAsManyReplicasAsTheTargetRateNeeds) {
   Problem problem = row({1024}, 4, 16);
   problem.targets.frames_per_second = 1e8 / 64;
   EXPECT_EQ(solved(problem).replicas(), 1U);
@@ -359,7 +359,7 @@ TEST(Replicas, AreAsManyAsTheTargetNeeds) {
   expect(refusal(problem), "4 replicas on 4 cards reach 6250000 frames/s");
 }
 
-TEST(Replicas, ForLatencyUseTheFastestGroupOfEqualCards) {
+TEST(Replicas, LatencyObjectiveUsesTheFastestGroupOfEqualCards) {
   Problem problem = row({1024}, 4, 16);  // 64 cycles a frame on any card
   for (const std::size_t quick : {2U, 3U}) {
     problem.cards[quick].device = "quick";
@@ -373,7 +373,7 @@ TEST(Replicas, ForLatencyUseTheFastestGroupOfEqualCards) {
   EXPECT_GE(found.copies[0][0], 2U);
 }
 
-TEST(Replicas, HaveAGapIfFewerCardsAreNotProvedImpossible) {
+TEST(Replicas, ReportsAnOptimalityGapUnlessFewerCardsAreProvedImpossible) {
   // Only copies on two cards each are found to be in time. That copies on one card are too slow is not proven.
   Problem problem = row(std::vector<std::uint64_t>(12, 1024), 4, 40);
   problem.replicas = 2;
@@ -384,7 +384,7 @@ TEST(Replicas, HaveAGapIfFewerCardsAreNotProvedImpossible) {
   EXPECT_GE(found.gap, 1) << "two cards instead of four";
 }
 
-TEST(Replicas, TheRequestedNumberIsBuiltOrRefused) {
+TEST(Replicas, BuildsOrRefusesTheRequestedNumberOfReplicas) {
   Problem problem = row({64, 64}, 4, 16);
   problem.replicas = 3;
   EXPECT_EQ(solved(problem).replicas(), 3U);
@@ -409,7 +409,7 @@ TEST(Replicas, TheRequestedNumberIsBuiltOrRefused) {
   expect(refusal(problem), "each on 1 card: ");
 }
 
-TEST(Replicas, InvalidCopiesAreFoundByVerify) {
+TEST(Replicas, VerifyFindsInvalidReplicas) {
   Problem problem = row({64, 64}, 5, 16);
   problem.cards[4].device = "u280";
   problem.replicas = 2;

@@ -68,7 +68,7 @@ TEST(Template, FormatsNumbers) {
             "1,234,567 1.2 M 1.2 MB 1.23 s 1.23 J -");
 }
 
-TEST(ReportText, NumbersHaveUnitsAndFewDigits) {
+TEST(ReportText, FormatsNumbersWithUnitsAndFewDigits) {
   EXPECT_EQ(report::with_commas(1234567), "1,234,567");
   EXPECT_EQ(report::short_number(99999), "99,999");
   EXPECT_EQ(report::short_number(10416666), "10.4 M");
@@ -161,7 +161,7 @@ TEST(Report, JsonHasTheFiguresThatThePageDraws) {
   EXPECT_EQ(cards, (std::set<std::int64_t>{1, 2, 3}));
 }
 
-TEST(Report, UnknownGapIsNullAndNoPercentage) {
+TEST(Report, UnknownOptimalityGapIsNullInJsonAndNoPercentageInText) {
   Plan plan = planned();
   const auto gap = [&] { return json::parse(report::json(plan, {})).at("predicted").at("gap"); };
   plan.solution.exact = false;
@@ -205,7 +205,7 @@ TEST(Report, NamesTermsThatNoMeasurementSupports) {
   EXPECT_EQ(count(report::html(plan), "mr_mvu in LUT (counter, tree)"), 1U);
 }
 
-TEST(Report, AlternativesAreReplicasWhereTheseAreFaster) {
+TEST(Report, AlternativesUseReplicasWhereReplicasAreFaster) {
   const Plan plan = planned();
   const Alternatives alternatives = find_alternatives(plan);
   double one = 0;
@@ -228,7 +228,7 @@ TEST(Report, AlternativesAreReplicasWhereTheseAreFaster) {
   EXPECT_EQ(count(report::html(plan, alternatives), " replicas, throughput</th>") > 0, true);
 }
 
-TEST(Report, NoAlternativeBeatsTheOneForThroughputOrLatency) {
+TEST(Report, NoAlternativeBeatsTheThroughputOrLatencyOptimum) {
   const auto alternatives = find_alternatives(planned(2)).found;
   for (const auto& a : alternatives)
     for (const auto& b : alternatives) {

@@ -86,7 +86,7 @@ std::vector<Random> random_cases(int count, unsigned seed) {
   return cases;
 }
 
-TEST(Requantise, RandomSolutionsOfEachFormEqualBruteForceForEveryAccumulator) {
+TEST(Requantise, EveryRoundingMethodMatchesBruteForceForEveryAccumulator) {
   std::map<Requantise::Form, int> seen;
   for (unsigned seed = 2024; seed < 2060; ++seed) {
     for (const Random& c : random_cases(1000, seed)) {
@@ -105,7 +105,7 @@ TEST(Requantise, RandomSolutionsOfEachFormEqualBruteForceForEveryAccumulator) {
   }
 }
 
-TEST(Requantise, ProveRejectsAnyAlterationThatChangesAResult) {
+TEST(Requantise, ProofRejectsAnyParameterChangeThatChangesAResult) {
   std::mt19937 random(7);
   int rejected = 0, accepted = 0, rejected_half_even = 0;
   for (const Random& c : random_cases(1000, 99)) {
@@ -154,7 +154,7 @@ TEST(Requantise, ProveRejectsAnyAlterationThatChangesAResult) {
   EXPECT_GT(accepted, 50);
 }
 
-TEST(Requantise, PowerOfTwoScalesRoundHalfToEvenAndGeneralOnesMultiply) {
+TEST(Requantise, PowerOfTwoScalesRoundHalfToEvenAndOtherScalesMultiply) {
   const auto general = solve(problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(general.ok());
   EXPECT_EQ(general->form, Requantise::Form::kMultiplyShift);
@@ -170,7 +170,7 @@ TEST(Requantise, PowerOfTwoScalesRoundHalfToEvenAndGeneralOnesMultiply) {
   }
 }
 
-TEST(Requantise, AllChannelsUseOneRoundingForm) {
+TEST(Requantise, AllChannelsUseTheSameRoundingMethod) {
   const auto mixed =
       solve(problem_of({Qlinear{0.0371F, 3, -128, 127}, Qlinear{0.0625F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(mixed.ok());
@@ -178,7 +178,7 @@ TEST(Requantise, AllChannelsUseOneRoundingForm) {
   EXPECT_EQ(mixed->zero_point, 3);
 }
 
-TEST(Requantise, FindsTheParityOfAZeroPointOutsideTheRange) {
+TEST(Requantise, FindsWhetherAZeroPointOutsideTheRangeIsEvenOrOdd) {
   // Sums of 3 and more only, and the result of the least of them says nothing of the zero point's parity.
   const RequantiseProblem p = problem_of({Qlinear{0.5F, 7, -128, 127}}, {3, 150});
   const auto r = solve(p);
@@ -205,7 +205,7 @@ bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int s
   return least <= most;
 }
 
-TEST(Requantise, TakesTheSmallestShift) {
+TEST(Requantise, ChoosesTheSmallestShift) {
   const RequantiseProblem p = problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000});
   const auto r = solve(p);
   ASSERT_TRUE(r.ok());
@@ -241,7 +241,7 @@ TEST(Requantise, RefusesADecreasingFunction) {
   EXPECT_NE(r.error().message().find("decreases"), std::string::npos);
 }
 
-TEST(Requantise, RefusesAReferenceThatLeavesItsType) {
+TEST(Requantise, RefusesAReferenceWhoseResultsOverflowTheOutputType) {
   const auto r = solve(problem_of({Qlinear{1, 0, -1000, 1000}}, {-500, 500}));
   ASSERT_FALSE(r.ok());
   EXPECT_NE(r.error().message().find("leaves"), std::string::npos);

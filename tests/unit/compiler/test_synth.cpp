@@ -121,7 +121,7 @@ TEST(Synth, RefusesTruncatedStatistics) {
             "what yosys wrote lists 27 of the 32 cells of 'instance_0'");
 }
 
-TEST(Synth, TakesOnlyTheSourcesThatAModuleNeeds) {
+TEST(Synth, ReadsOnlyTheSourcesThatAModuleNeeds) {
   const auto sources = sources_of("mr_top", kLibrary);
   ASSERT_TRUE(sources.ok());
   std::string names;
@@ -250,7 +250,7 @@ TEST(Synth, CachesNothingIfOneInstanceIsTruncated) {
   EXPECT_FALSE(cache.find("synth", key_of(stand.yosys(), job("mr_alone", 1))));
 }
 
-TEST(Synth, ReportsAFullDiskThatYosysIgnores) {
+TEST(Synth, ReportsAFullDiskEvenThoughYosysDoesNot) {
   const Stand stand("sed '/RAMB18E2/,$d' ../../../../statistics > cells.txt\n");
   const SmallDisk disk(stand.folder() / "small");
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small file system needs root";
@@ -281,7 +281,7 @@ TEST(Synth, RefusesADeviceFamilyThatTheLibraryDoesNotSupport) {
   EXPECT_EQ(synthesise(Stand("").yosys(), Stand("").cache(), {one}).error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(Synth, WithoutYosysNamesWhatToInstall) {
+TEST(Synth, ErrorSaysHowToInstallYosysWhenMissing) {
   const TemporaryDirectory empty("millrace-no-yosys");
   const std::string before = std::getenv("PATH");
   ::setenv("PATH", empty.path().c_str(), 1);
@@ -330,7 +330,7 @@ class SynthPartition : public testing::Test {
   Stand stand_;
 };
 
-TEST_F(SynthPartition, InstancesAreReadThroughTheHierarchy) {
+TEST_F(SynthPartition, ReadsInstancesAtEveryLevelOfTheHierarchy) {
   const auto read = read_partition(stand_.yosys(), rtl());
   ASSERT_TRUE(read.ok()) << read.error().message();
   ASSERT_EQ(read->instances.size(), 3U);
@@ -427,7 +427,7 @@ TEST_F(SynthPartition, MalformedFoldersAreRefused) {
   EXPECT_NE(refusal().find("not_found"), std::string::npos);
 }
 
-TEST_F(SynthPartition, AFullDiskIsNotReportedAsAFaultOfThePartition) {
+TEST_F(SynthPartition, FullDiskIsNotReportedAsAnErrorInThePartition) {
   const SmallDisk disk(stand_.folder() / "small");
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small file system needs root";
   const char* const before = std::getenv("TMPDIR");

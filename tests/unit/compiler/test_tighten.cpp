@@ -44,7 +44,7 @@ TEST(Tighten, LeavesAPlanThatFitsUnchanged) {
 
 /// The blocks take a quarter of the card. FIFOs and adapters take the rest and a hundredth more. If the search got only a
 /// hundredth less of the card, it would find the same plan again.
-TEST(Tighten, ExcludesThePlanWhoseFifosDoNotFit) {
+TEST(Tighten, ExcludesAPlanWhoseFifosDoNotFit) {
   Predicted plan = found(row_of(1, explore::Objective::kCards));
   auto& used = plan.analysis.places[0].regions[0].used[kLut];
   ASSERT_LT(used, kLuts / 3);
@@ -55,7 +55,7 @@ TEST(Tighten, ExcludesThePlanWhoseFifosDoNotFit) {
   EXPECT_NE(next.implementation, plan.solution.implementation);
 }
 
-TEST(Tighten, KeepsTheCardsOfReplicasAlike) {
+TEST(Tighten, GivesEveryReplicaTheSameResourceLimits) {
   Predicted plan = found(row_of(2, explore::Objective::kThroughput));
   ASSERT_EQ(plan.solution.replicas(), 2U);
   plan.analysis.places[0].regions[0].used[kLut] = kLuts + kLuts / 100;

@@ -5,7 +5,7 @@
 namespace millrace::compiler::variants {
 namespace {
 
-TEST(Variants, OneDominatesAnotherIfItIsWorseInNoFigure) {
+TEST(Variants, VariantDominatesAnotherIfWorseInNoFigureAndBetterInOne) {
   const Figures a{1, 1e-6, 1e-5, 0.5};
   EXPECT_FALSE(dominates(a, a));
   EXPECT_TRUE(dominates(a, {1, 2e-6, 1e-5, 0.5}));
@@ -26,7 +26,7 @@ TEST(Variants, OneDominatesAnotherIfItIsWorseInNoFigure) {
   }
 }
 
-TEST(Variants, TheFirstIsChosenAndDominatedOrEqualOnesAreNot) {
+TEST(Variants, ChoosesTheFirstVariantAndOmitsDominatedOrEqualVariants) {
   const std::vector<Figures> all{{2, 2e-6, 1e-5, 0.5},  // beaten by the next, but asked for
                                  {1, 1e-6, 1e-5, 0.5},
                                  {1, 1e-6, 1e-5, 0.5},  // a copy
@@ -37,7 +37,7 @@ TEST(Variants, TheFirstIsChosenAndDominatedOrEqualOnesAreNot) {
   EXPECT_TRUE(choose({}, 3).empty());
 }
 
-TEST(Variants, TheMostDifferentAreChosenFirst) {
+TEST(Variants, ChoosesTheMostDifferentVariantsFirst) {
   std::vector<Figures> all;
   for (int i = 0; i <= 8; ++i) all.push_back({1, 1e-6 * (1 << i), 1e-5, 0.8 / (1 << i)});
   EXPECT_EQ(choose(all, 2), (std::vector<std::size_t>{0, 8}));

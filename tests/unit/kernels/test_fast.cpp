@@ -46,7 +46,7 @@ struct Frame {
 /// A test of a level that this CPU lacks is skipped, so that the test run reports the level.
 class FastLevel : public testing::TestWithParam<SimdLevel> {};
 
-TEST_P(FastLevel, EqualsTheReferenceOnRandomPrograms) {
+TEST_P(FastLevel, EverySimdLevelEqualsTheReferenceOnRandomPrograms) {
   const SimdLevel level = GetParam();
   if (!fast::is_available(level))
     GTEST_SKIP() << "this CPU lacks level " << to_string(level) << ": no test of this program covers it here";
@@ -76,7 +76,7 @@ TEST_P(FastLevel, EqualsTheReferenceOnRandomPrograms) {
 INSTANTIATE_TEST_SUITE_P(Fast, FastLevel, testing::ValuesIn(kLevels),
                          [](const auto& level) { return std::string(to_string(level.param)); });
 
-TEST(Fast, ObserversSeeTheReferencesTensors) {
+TEST(Fast, ObserversReceiveTheSameTensorsAsFromTheReference) {
   std::size_t seen = 0, possible = 0;
   for (const std::uint64_t seed : seeds(200)) {
     Chance chance(seed);
@@ -175,7 +175,7 @@ TEST(Fast, DoesNotAllocateThePaddingOfAHugeWindow) {
   EXPECT_EQ(frame.outputs_bytes, expected);
 }
 
-TEST(Fast, ComputesSumsAtBothEndsOf32Bits) {
+TEST(Fast, ComputesTheLowestAndHighest32BitSums) {
   for (const bool up : {true, false}) {
     for (const int form : {0, 1, 2, 3, 4, 5, 6}) {
       Program program;
@@ -301,7 +301,7 @@ TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   }
 }
 
-TEST(Fast, TheLinearGuessStaysInsideTheThresholdTableAtTheHighestSum) {
+TEST(Fast, ThresholdSearchStaysInsideTheTableAtTheHighestSum) {
   // The steps lie near a straight line and end far below the highest sum, which is the largest 32-bit number.
   Program program;
   program.name = "beyond";
@@ -333,7 +333,7 @@ TEST(Fast, TheLinearGuessStaysInsideTheThresholdTableAtTheHighestSum) {
   }
 }
 
-TEST(Fast, EnvironmentLowersTheLevel) {
+TEST(Fast, EnvironmentVariableLowersTheSimdLevel) {
   ::setenv("MILLRACE_SIMD", "baseline", 1);
   EXPECT_EQ(fast::best_level(), SimdLevel::kBaseline);
   ::setenv("MILLRACE_SIMD", "no such level", 1);

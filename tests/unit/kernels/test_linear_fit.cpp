@@ -45,7 +45,7 @@ Case any(Chance& chance) {
   return scaled(range, scale, zero_point, lowest, lowest + 255);
 }
 
-TEST(LinearFit, FindsTheScaleOfQuantisedNets) {
+TEST(LinearFit, FitReproducesTheThresholdsOfQuantisedNets) {
   for (const std::uint64_t seed : seeds(400)) {
     Chance chance(seed);
     const Case c = any(chance);

@@ -37,7 +37,7 @@ TEST(Packing, CountsBytesWithoutOverflow) {
   EXPECT_EQ(packed_bytes(kInt32, std::uint64_t{1} << 61), std::uint64_t{1} << 63);
 }
 
-TEST(Packing, RestoresEveryType) {
+TEST(Packing, UnpackingRestoresEveryType) {
   std::vector<ElementType> types = {kBipolar, kFloat};
   for (std::uint8_t bits = 1; bits <= 32; ++bits) {
     types.push_back({Kind::kSigned, bits});

@@ -87,7 +87,7 @@ TEST(Validate, AcceptsEveryRandomProgram) {
   }
 }
 
-TEST(Validate, NamesProgramBlockAndField) {
+TEST(Validate, ErrorNamesTheProgramTheBlockAndTheField) {
   const std::string message = broken([](Program&, Convolution& c) { c.bias.pop_back(); });
   EXPECT_EQ(message, "program 'small': block 'block' (convolution): bias has 1 entries; give none or 2");
 }
@@ -113,7 +113,7 @@ TEST(Validate, RefusesBadTensors) {
       "not finite");
 }
 
-TEST(Validate, RefusesBadStructure) {
+TEST(Validate, RefusesMissingUnknownAndDuplicateTensors) {
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.inputs.clear(); }), "inputs: none");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.outputs.clear(); }), "outputs: none");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.inputs = {7}; }), "tensor 7 does not exist");
@@ -204,7 +204,7 @@ TEST(Validate, RefusesBadConvolutions) {
                  "must have the accumulator's type");
 }
 
-TEST(Validate, KnowsTheNarrowestAccumulator) {
+TEST(Validate, RefusesAnAccumulatorThatIsTooNarrow) {
   // Partial sums of 36 elements in -128 .. 127 with a bias of 5 or -5 stay within -4613 .. 4577, which needs
   // 14 bits.
   EXPECT_EQ(broken([](Program&, Convolution& c) { c.accumulator.bits = 14; }), "");
@@ -221,7 +221,7 @@ TEST(Validate, KnowsTheNarrowestAccumulator) {
                  "too narrow");
 }
 
-TEST(Validate, CountsPartialSumsInAnyOrder) {
+TEST(Validate, AccumulatorWidthCoversPartialSumsInAnyOrder) {
   // The full sum is x * 100 - x * 100 = 0, but a partial sum reaches 100 * 127.
   Program program = good();
   auto& c = std::get<Convolution>(program.blocks[0].operation);
@@ -395,7 +395,7 @@ TEST(Validate, ChecksAdditions) {
   EXPECT_REFUSED(validate(one_block(Add{}, {{kInt8, {4}}}, {kInt8, {4}})), "1 given, 2 needed");
 }
 
-TEST(Validate, SurvivesProgramsBrokenAnywhere) {
+TEST(Validate, DoesNotCrashOnRandomlyDamagedPrograms) {
   // validate() must not crash on a valid program with random damage. If it accepts the damaged program, the
   // program must run.
   for (const std::uint64_t seed : seeds(3000)) {
@@ -454,7 +454,7 @@ TEST(Validate, SurvivesProgramsBrokenAnywhere) {
   }
 }
 
-TEST(Extract, KeepsWhatTheBlocksNeed) {
+TEST(Extract, KeepsTheTensorsThatTheExtractedBlocksNeed) {
   // 0 -> a -> 1 -> b -> 2 -> c -> 4;  1 and 2 -> d (concat) -> 3, an output; 4 an output
   Program program;
   program.name = "whole";
@@ -487,7 +487,7 @@ TEST(Extract, KeepsWhatTheBlocksNeed) {
   EXPECT_EQ(tail.tensors[tail.outputs[1]].name, "c");
 }
 
-TEST(Extract, PartsInSequenceEqualTheWhole) {
+TEST(Extract, PartsRunInSequenceEqualTheWholeProgram) {
   for (const std::uint64_t seed : seeds(100)) {
     Chance chance(seed);
     const Program whole = random_program(chance, 6);

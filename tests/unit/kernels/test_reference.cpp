@@ -123,7 +123,7 @@ TEST(Reference, RequantisesByMultiplyAndShiftWithHalfToEven) {
   EXPECT_EQ(quotients({4, -4}), (std::vector<std::int64_t>{9, 1}));
 }
 
-TEST(Reference, HalfToEvenEqualsItsHardwareFormula) {
+TEST(Reference, RoundHalfToEvenEqualsTheHardwareFormula) {
   Requantise r = shift_right(0, -32768, 32767);
   r.form = Requantise::Form::kMultiplyShiftHalfEven;
   for (std::uint8_t shift = 0; shift < 8; ++shift) {
@@ -163,7 +163,7 @@ TEST(Reference, RescalesChannelByChannel) {
             (std::vector<std::uint8_t>{0, 15, 100, 255}));
 }
 
-TEST(Reference, LooksUpFromTheLowestValue) {
+TEST(Reference, LookupTablesStartAtTheLowestInputValue) {
   const Program of_signed = one_block(Lookup{{10, 20, 30, 40}}, {{{Kind::kSigned, 2}, {4}}}, {kInt16, {4}});
   EXPECT_EQ((result<std::int16_t, std::int8_t>(of_signed, {-2, -1, 0, 1})),
             (std::vector<std::int16_t>{10, 20, 30, 40}));
@@ -193,7 +193,7 @@ TEST(Reference, AddsWithScalesOrATable) {
             (std::vector<std::int8_t>{3, 5}));
 }
 
-TEST(Reference, JoinsAlongTheLastAxis) {
+TEST(Reference, ConcatenatesAlongTheLastAxis) {
   const Program program = one_block(Concat{}, {{kInt8, {2, 1}}, {kInt8, {2, 2}}}, {kInt8, {2, 3}});
   EXPECT_EQ((result<std::int8_t, std::int8_t, std::int8_t>(program, {1, 2}, {3, 4, 5, 6})),
             (std::vector<std::int8_t>{1, 3, 4, 2, 5, 6}));
@@ -232,7 +232,7 @@ TEST(Reference, SoftmaxSumsToOneAndDoesNotOverflow) {
 }
 
 // Computes the convolution differently: adds each input element to all results that it contributes to.
-TEST(Reference, ConvolutionEqualsItsScatteredForm) {
+TEST(Reference, ConvolutionEqualsAnIndependentImplementation) {
   for (const std::uint64_t seed : seeds(300)) {
     Chance chance(seed);
     const Program program = random_program(chance, 1);

@@ -168,7 +168,7 @@ TEST(LoadOverHttp, ReconnectsAfterAnAnswerThatClosesTheConnection) {
   EXPECT_TRUE(tally->errors.empty());
 }
 
-TEST(LoadOverHttp, ASilentServerGivesTimeouts) {
+TEST(LoadOverHttp, SilentServerCausesTimeouts) {
   TinyServer server([](std::uint64_t) { return "HTTP/1.1 200 OK\r\n"; });
   Settings settings = settings_of(2);
   settings.timeout = 50ms;

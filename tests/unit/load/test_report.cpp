@@ -113,7 +113,7 @@ TEST(BenchReport, HistogramIsInTheFormatOfHdrHistogram) {
   EXPECT_NE(out.str().find("#[Total count = 4]"), std::string::npos);
 }
 
-TEST(BenchReport, ARunWithoutSuccessesGivesAValidReport) {
+TEST(BenchReport, RunWithoutSuccessesGivesAValidReport) {
   Tally tally;
   tally.failed("connection", 5);
   tally.finish(Schedule(Clock::time_point(1s), 0s, 1s, std::nullopt));
@@ -155,7 +155,7 @@ TEST_F(LoadReport, ReadsBackUnchanged) {
   EXPECT_EQ(back->runs[0].requests, 100U);
 }
 
-TEST_F(LoadReport, RefusesAFileOfAnotherSchemaAndNamesItsNumber) {
+TEST_F(LoadReport, RefusesAFileOfAnotherSchemaAndNamesTheSchemaNumber) {
   std::string text = to_json(report_of({run_of(1, 100us)}), nullptr);
   text.replace(text.find("\"schema\":1"), 10, "\"schema\":2");
   const auto refused = read(text);
@@ -164,7 +164,7 @@ TEST_F(LoadReport, RefusesAFileOfAnotherSchemaAndNamesItsNumber) {
   EXPECT_NE(refused.error().message().find("schema 2"), std::string::npos) << refused.error().message();
 }
 
-TEST_F(LoadReport, RefusesFilesThatAreNoReports) {
+TEST_F(LoadReport, RefusesFilesThatAreNotReports) {
   const std::string good = to_json(report_of({run_of(1, 100us)}), nullptr);
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string("{}"),
@@ -197,7 +197,7 @@ TEST(BenchCompare, PairsRunsOfEqualLoadInAnyOrder) {
   EXPECT_TRUE(both->notes.empty());
 }
 
-TEST(BenchCompare, RefusesALoadThatTheOldReportLacks) {
+TEST(BenchCompare, RefusesALoadSettingThatTheOldReportLacks) {
   Report now = report_of({run_of(1, 20us)});
   const Report then = report_of({run_of(8, 100us)});
   const auto refused = compare("old.json", then, now);

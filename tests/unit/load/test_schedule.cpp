@@ -74,7 +74,7 @@ Tally play(Schedule schedule, std::size_t connections) {
   return tally;
 }
 
-TEST(OpenLoop, AStallAddsToTheLatencyOfEveryRequestThatItDelayed) {
+TEST(OpenLoop, StallAddsToTheLatencyOfEveryDelayedRequest) {
   const Tally tally = play(Schedule(kStart, 0s, 10s, 100.0), 4);
   EXPECT_EQ(tally.latency.count(), 1000U);
   EXPECT_TRUE(tally.errors.empty());

@@ -53,7 +53,7 @@ TEST(Binding, AChainBindsEachChannelToACable) {
   EXPECT_EQ(sent.credits, 4U);
 }
 
-TEST(Binding, FindsAChainWhateverTheOrderOfTheCards) {
+TEST(Binding, FindsAChainForAnyOrderOfTheCards) {
   plan::Cluster cluster = chain_cluster(4);
   cluster.cables.clear();
   add_cable(cluster, "fpga2", "fpga0");
@@ -82,7 +82,7 @@ TEST(Binding, RefusesATriangleOfChannelsWithoutATriangleOfCables) {
   EXPECT_EQ(bound->channels.size(), 3U);
 }
 
-TEST(Binding, RefusesTooFewCardsOfAKindAndSaysHowManyThereAre) {
+TEST(Binding, RefusesTooFewCardsOfAModelAndNamesTheirNumber) {
   const auto refused = bind(chain(3), chain_cluster(2));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);

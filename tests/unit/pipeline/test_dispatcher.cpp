@@ -93,7 +93,7 @@ class DispatcherTest : public testing::Test {
   Status last_;
 };
 
-TEST_F(DispatcherTest, IdleReplicasTakeTurns) {
+TEST_F(DispatcherTest, IdleReplicasAreUsedInRotation) {
   open(3);
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(works_alone());
   for (std::uint32_t replica = 0; replica < 3; ++replica) EXPECT_EQ(frames_of(replica), 10U);
@@ -127,7 +127,7 @@ TEST_F(DispatcherTest, AFrameGoesToTheReplicaWithMostFreeSlots) {
   EXPECT_EQ(frames_of(1), 2U);
 }
 
-TEST_F(DispatcherTest, AReplicaWithMoreFreeSlotsIsPreferredToTheNextInTurn) {
+TEST_F(DispatcherTest, PrefersMoreFreeSlotsToTheReplicaNextInRotation) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -172,7 +172,7 @@ TEST_F(DispatcherTest, WaitingFramesGoToTheFirstFreeReplicaMostUrgentFirst) {
   world_->stall(first_card(0), false);
 }
 
-TEST_F(DispatcherTest, AFullQueueRefusesFramesButDisplacesLessUrgentOnes) {
+TEST_F(DispatcherTest, FullQueueRefusesFramesButDropsLessUrgentFramesForUrgentOnes) {
   open(2, 2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -320,7 +320,7 @@ TEST_F(DispatcherTest, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie)
               served.load(), lost_frames.load(), not_ready);
 }
 
-TEST_F(DispatcherTest, TheLastReplicaIsNotRetiredAndFinishCompletesTheWaitingFramesUnderLoad) {
+TEST_F(DispatcherTest, KeepsTheLastReplicaAndFinishCompletesWaitingFramesUnderLoad) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -351,7 +351,7 @@ TEST_F(DispatcherTest, TheLastReplicaIsNotRetiredAndFinishCompletesTheWaitingFra
   EXPECT_EQ(taken.load(), 0);
 }
 
-TEST_F(DispatcherTest, AnAddedReplicaTakesTheWaitingFrames) {
+TEST_F(DispatcherTest, AddedReplicaComputesTheWaitingFrames) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -445,7 +445,7 @@ TEST_F(DispatcherTest, ARetiredReplicaIsNotDestroyedDuringACall) {
   EXPECT_TRUE(there.expired());
 }
 
-TEST_F(DispatcherTest, AFrameFindsTheReplicaThatReplacedAllOthersDuringTheCall) {
+TEST_F(DispatcherTest, SubmitFindsAReplicaThatReplacedAllOthersDuringTheCall) {
   open(1);
   class Replaced final : public pipeline::Pipeline {
    public:
@@ -477,7 +477,7 @@ TEST_F(DispatcherTest, AFrameFindsTheReplicaThatReplacedAllOthersDuringTheCall) 
   EXPECT_NE(retired, nullptr);
 }
 
-TEST_F(DispatcherTest, RetireTakesTheOldestReplica) {
+TEST_F(DispatcherTest, RetiresTheOldestReplicaFirst) {
   open(3);
   all_->retire()->stop(kPatience);
   all_->retire()->stop(kPatience);
@@ -489,7 +489,7 @@ TEST_F(DispatcherTest, RetireTakesTheOldestReplica) {
   EXPECT_TRUE(works());
 }
 
-TEST_F(DispatcherTest, StopFailsFramesThatDoNotFinishWithinItsBound) {
+TEST_F(DispatcherTest, StopFailsFramesThatDoNotFinishWithinItsTimeLimit) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);

@@ -54,7 +54,7 @@ TEST(FrameQueue, ClientsTakeTurnsEvenIfOneSendsMore) {
   EXPECT_EQ(clients_in_order(queue), "ABCABAAAA");
 }
 
-TEST(FrameQueue, UrgentFramesAreServedFirst) {
+TEST(FrameQueue, UrgentFramesLeaveTheQueueFirst) {
   Frames frames;
   FrameQueue queue(8);
   queue.push(frames.entry(0, kLastPriority));
@@ -65,7 +65,7 @@ TEST(FrameQueue, UrgentFramesAreServedFirst) {
   EXPECT_EQ(clients_in_order(queue), "CCBDA");
 }
 
-TEST(FrameQueue, AFullQueueDisplacesFramesForUrgentOnesAndForClientsWithFewer) {
+TEST(FrameQueue, FullQueueDropsFramesInFavourOfUrgentFramesAndSmallerClients) {
   Frames frames;
   FrameQueue queue(4);
   for (int i = 0; i < 3; ++i) queue.push(frames.entry(0));
@@ -99,7 +99,7 @@ TEST(FrameQueue, AQueueOfCapacityZeroIsAlwaysFull) {
 }
 
 /// Compares the queue with a model of plain lists.
-TEST(FrameQueue, RandomCallsEqualAModelOfPlainLists) {
+TEST(FrameQueue, BehavesLikeASimpleModelUnderRandomCalls) {
   for (const unsigned seed : {1U, 2U, 3U, 4U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);

@@ -82,7 +82,7 @@ class HandOverTest : public testing::Test {
   Dispatcher old_{old_cards_, 3}, next_{next_cards_, 1};
 };
 
-TEST_F(HandOverTest, FramesThatComeWhileWaitingOnesFailAreNotFailed) {
+TEST_F(HandOverTest, FramesSubmittedWhileWaitingFramesFailDoNotFail) {
   TestFrame first(1, 1, 0), second(1, 1, 0), late(1, 1, 0);
   const auto submit_late = [&] {
     old_cards_->come_back();
@@ -102,7 +102,7 @@ TEST_F(HandOverTest, FramesThatComeWhileWaitingOnesFailAreNotFailed) {
   EXPECT_EQ(old_cards_->taken, std::vector{&late.frame});
 }
 
-TEST_F(HandOverTest, AFullSuccessorTakesHeldFramesAndRefusesNewOnes) {
+TEST_F(HandOverTest, FullSuccessorAcceptsHeldFramesAndRefusesNewFrames) {
   TestFrame waits(1, 1, 0), fresh(1, 1, 0);
   ASSERT_TRUE(next_.submit(waits.frame).ok());
   const std::uint64_t before = allocations_of_this_thread();
@@ -126,7 +126,7 @@ TEST_F(HandOverTest, AFullSuccessorTakesHeldFramesAndRefusesNewOnes) {
             (std::vector{&waits.frame, &held[0]->frame, &held[1]->frame, &held[2]->frame}));
 }
 
-TEST_F(HandOverTest, AFrameIsCancelledOnceEvenWhileItIsHandedOver) {
+TEST_F(HandOverTest, CancelDuringHandOverCompletesTheFrameOnlyOnce) {
   TestFrame frame(1, 1, 0);
   old_.hold();
   ASSERT_TRUE(old_.submit(frame.frame).ok());

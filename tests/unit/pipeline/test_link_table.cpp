@@ -48,7 +48,7 @@ class Registers final : public Card {
   static Error none() { return Error(ErrorCode::kUnsupported, "this card has registers only"); }
 };
 
-TEST(LinkTable, ReadCounterIsRightIfACarryOccursBetweenItsTwoReads) {
+TEST(LinkTable, CounterIsCorrectWhenACarryOccursBetweenReadingItsTwoHalves) {
   constexpr std::uint32_t kLow = abi::kLinkTable + abi::kLinkBytesLow,
                           kHigh = abi::kLinkTable + abi::kLinkBytesHigh;
   Registers card;
@@ -68,7 +68,7 @@ TEST(LinkTable, ReadCounterIsRightIfACarryOccursBetweenItsTwoReads) {
   EXPECT_LE(*read, counter);
 }
 
-TEST(LinkTable, ARowIsWrittenWhileItsLinkIsDisabled) {
+TEST(LinkTable, WritesARowWhileItsLinkIsDisabled) {
   Registers card;
   const std::uint32_t base = abi::kLinkTable + 3 * abi::kLinkRowBytes;
   card.values[base + abi::kLinkEnable] = 1;

@@ -66,7 +66,7 @@ TEST(Pipeline, RecordsTheTimesOfTheLast1024Frames) {
   }
 }
 
-TEST(Pipeline, ForksJoinsAndLateInputsCombineTheSameFrame) {
+TEST(Pipeline, ForksJoinsAndLateInputsNeverMixFrames) {
   FakeWorld world(diamond(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);
   ASSERT_TRUE(pipeline);
@@ -83,7 +83,7 @@ TEST(Pipeline, ForksJoinsAndLateInputsCombineTheSameFrame) {
   }
 }
 
-TEST(Pipeline, WorksWithOneSlot) {
+TEST(Pipeline, ComputesFramesWithOnlyOneFrameSlot) {
   FakeWorld world(diamond(), chain_cluster(3));
   PipelineOptions options;
   options.slots = 1;
@@ -213,7 +213,7 @@ TEST_F(StalledPipeline, AFullQueueRefusesFrames) {
   EXPECT_EQ(refused.completions(), 0);
 }
 
-TEST_F(StalledPipeline, AFullQueueDisplacesFramesForOtherClientsAndUrgentFrames) {
+TEST_F(StalledPipeline, FullQueueDropsFramesInFavourOfOtherClientsAndUrgentFrames) {
   open(1, 2);
   const auto never = Clock::time_point::max();
   submit();  // in the slot
@@ -263,7 +263,7 @@ TEST_F(StalledPipeline, FramesExpireInTheQueueAndOnTheCards) {
   EXPECT_TRUE(on_card.holds(0, 0, -1));  // nothing is written after the completion
 }
 
-TEST_F(StalledPipeline, AnExpiredFrameInTheQueueTakesNoSlot) {
+TEST_F(StalledPipeline, ExpiredFrameInTheQueueUsesNoSlot) {
   open(1, 4);
   TestFrame& on_card = submit();
   // The thread that expires queued frames is blocked in the completion of the first such frame, so the second
@@ -336,7 +336,7 @@ TEST_F(StalledPipeline, RetryAfterGrowsWithTheQueueAndTheTimePerFrame) {
   EXPECT_TRUE(eventually([&] { return pipeline_->retry_after() >= 4 * 50ms; }));
 }
 
-TEST(Pipeline, PaceIsTheMeanIntervalOfRecentFrames) {
+TEST(Pipeline, TimePerFrameIsTheMeanIntervalOfRecentFrames) {
   const auto begin = pipeline::Clock::now();
   pipeline::FrameLog frames;
   const auto done = [&](std::chrono::milliseconds at) {
@@ -355,7 +355,7 @@ TEST(Pipeline, PaceIsTheMeanIntervalOfRecentFrames) {
   EXPECT_EQ(frames.pace(last + 5s), 5s) << "no frame completed since";
 }
 
-TEST_F(StalledPipeline, StopWaitsForItsBoundAndFailsTheRemainingFrames) {
+TEST_F(StalledPipeline, StopWaitsUntilItsTimeLimitAndFailsTheRemainingFrames) {
   open(2, 4);
   for (int i = 0; i < 5; ++i) submit();
   const auto begin = Clock::now();
@@ -371,7 +371,7 @@ TEST_F(StalledPipeline, StopWaitsForItsBoundAndFailsTheRemainingFrames) {
   pipeline_->stop(10s);  // again: nothing
 }
 
-TEST_F(StalledPipeline, StopCompletesFramesThatFinishWithinItsBound) {
+TEST_F(StalledPipeline, StopCompletesFramesThatFinishWithinItsTimeLimit) {
   open(2, 8);
   for (int i = 0; i < 10; ++i) submit();
   std::thread release([&] {
@@ -383,7 +383,7 @@ TEST_F(StalledPipeline, StopCompletesFramesThatFinishWithinItsBound) {
   for (auto& frame : frames_) EXPECT_TRUE(frame->ok());
 }
 
-TEST(Pipeline, HoldsItsCardsUntilStop) {
+TEST(Pipeline, KeepsItsCardsReservedUntilStop) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   auto first = open_or_fail(world);
   ASSERT_TRUE(first);

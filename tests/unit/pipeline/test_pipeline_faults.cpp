@@ -235,7 +235,7 @@ TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
   }
 }
 
-TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForStuck) {
+TEST_F(PipelineFaults, BusyPipelineIsNotReportedAsHung) {
   PipelineOptions options = quick();
   options.stuck_after = options.stuck_after_deadline = 500ms;
   // If the machine itself stalls as long, any frame looks stuck, so such an attempt proves nothing.
@@ -323,7 +323,7 @@ TEST_F(PipelineFaults, AResultWithAWrongTrailerIsNeverDelivered) {
   }
 }
 
-TEST_F(PipelineFaults, ALinkFaultIsCountedAtThatLinkOnly) {
+TEST_F(PipelineFaults, LinkFaultIsCountedOnlyAtItsOwnLink) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   for (const auto& link : pipeline_->status().links) EXPECT_EQ(link.errors, 0U);

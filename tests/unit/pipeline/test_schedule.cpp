@@ -17,7 +17,7 @@ Schedule derive(const Plan& plan) {
   return derived.ok() ? *derived : Schedule{};
 }
 
-TEST(Schedule, StagesBeforeCardsRunAtSubmissionAndLaterOnesWithTheResults) {
+TEST(Schedule, HostStagesRunAtSubmissionBeforeCardsAndWithResultsAfterCards) {
   PlanBuilder builder;
   builder.input("x")
       .host("before", {"x"}, 1)
@@ -79,7 +79,7 @@ struct Mistake {
 
 class ScheduleMistakes : public testing::TestWithParam<Mistake> {};
 
-TEST_P(ScheduleMistakes, AreRefusedWithTheNamesOfPartitionAndPort) {
+TEST_P(ScheduleMistakes, ErrorsNameThePartitionAndThePort) {
   PlanBuilder builder;
   builder.input("x").host("h", {"x"}, 1).card("p", {"h"}, 2).output("y", "p");
   Plan plan = builder.build();

@@ -117,7 +117,7 @@ TEST_F(ClusterFile, RefusesAnUnknownKeyByNameAndLine) {
       "unknown key 'pci'");
 }
 
-TEST_F(ClusterFile, RefusesACableToNowhere) {
+TEST_F(ClusterFile, RefusesACableToAnUnknownCard) {
   const std::string cards =
       "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
       "small}\ncables:\n";
@@ -188,12 +188,12 @@ TEST_F(ClusterFile, RefusesInvalidCards) {
       "neither true nor false");
 }
 
-TEST_F(ClusterFile, RefusesAnotherSchemaAndNamesItsNumber) {
+TEST_F(ClusterFile, RefusesAnotherSchemaAndNamesTheSchemaNumber) {
   has(refusal("schema: 2\ncards: []\n", 1), "2 is not known");
   has(refusal("cards: []\n", 1), "'schema' is missing");
 }
 
-TEST_F(ClusterFile, RefusesFilesThatAreNoClusters) {
+TEST_F(ClusterFile, RefusesFilesThatDescribeNoCluster) {
   has(refusal("", 1), "is empty");
   has(refusal("just words\n", 1), "a mapping with the keys");
   has(refusal("schema: 1\ncards: [\n", 3), "not YAML");

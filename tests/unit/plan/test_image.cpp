@@ -66,7 +66,7 @@ TEST(Program, EncodingIsDeterministicAndItsDigestCoversEveryWeight) {
   EXPECT_NE(program_digest(program), program_digest(other));
 }
 
-TEST(Program, StoresTiedWeightsOnce) {
+TEST(Program, StoresWeightsSharedByTwoLayersOnce) {
   Program program = tests::chain_program(3);
   const auto untied = encode_program(program).size();
   std::get<kernels::Convolution>(program.blocks[4].operation).weights =
@@ -78,7 +78,7 @@ TEST(Program, StoresTiedWeightsOnce) {
   EXPECT_EQ(*decoded, program);
 }
 
-TEST(Program, WithAFlippedWeightIsRefusedBecauseOfItsDigest) {
+TEST(Program, WithAnAlteredWeightIsRefusedByItsDigest) {
   const Program program = tests::chain_program(1);
   auto bytes = encode_program(program);
   bytes.back() ^= std::byte{1};  // the last blob ends the file
@@ -88,7 +88,7 @@ TEST(Program, WithAFlippedWeightIsRefusedBecauseOfItsDigest) {
   EXPECT_NE(decoded.error().message().find("digest"), std::string::npos) << decoded.error().message();
 }
 
-TEST(Program, OfANewerSchemaIsRefusedWithItsNumber) {
+TEST(Program, OfANewerSchemaIsRefusedWithTheSchemaNumber) {
   std::vector<std::byte> bytes = {std::byte{0x08}, std::byte{0x07}};  // field 1, schema_version: 7
   const auto decoded = decode_program(bytes);
   ASSERT_FALSE(decoded.ok());
@@ -135,7 +135,7 @@ TEST(EmulationData, InconsistentDataAreRefusedWithTheInconsistentField) {
   EXPECT_NE(message_of(renamed).find("content_digest"), std::string::npos);
 }
 
-TEST(EmulationData, MutatedDataNeverGiveAnInvalidProgram) {
+TEST(EmulationData, MutatedDataNeverParseToAnInvalidProgram) {
   const auto valid = encode_emulation_data(sample(tests::every_operation_program()));
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
@@ -166,7 +166,7 @@ TEST(ImageRecord, ReadsBackFromJsonUnchanged) {
   EXPECT_EQ(*parsed, record);
 }
 
-TEST(ImageRecord, WithAnUnknownFieldIsRefusedWithItsName) {
+TEST(ImageRecord, WithAnUnknownFieldIsRefusedByFieldName) {
   std::string json = to_json(sample(tests::chain_program(1)).record);
   json.insert(1, "\"peers\": [],");
   const auto parsed = parse_image_record(json);
@@ -174,7 +174,7 @@ TEST(ImageRecord, WithAnUnknownFieldIsRefusedWithItsName) {
   EXPECT_NE(parsed.error().message().find("peers"), std::string::npos) << parsed.error().message();
 }
 
-TEST(ImageRecord, ContentDigestIgnoresTheNameAndNothingElse) {
+TEST(ImageRecord, ContentDigestCoversEveryFieldExceptTheName) {
   ImageRecord record = sample(tests::chain_program(1)).record;
   const auto digest = compute_content_digest(record);
   record.name = "another";
@@ -241,7 +241,7 @@ TEST(Xclbin, WithAnyBitFlippedIsRefused) {
   }
 }
 
-TEST(Xclbin, WithSectionsBeyondItsEndIsRefused) {
+TEST(Xclbin, WithSectionsBeyondTheEndOfFileIsRefused) {
   const auto with = [](std::size_t offset, auto value) {
     auto bytes = container();
     std::memcpy(bytes.data() + offset, &value, sizeof value);
@@ -258,7 +258,7 @@ TEST(Xclbin, WithSectionsBeyondItsEndIsRefused) {
   EXPECT_NE(with(8, std::int32_t{100}).find("truncated"), std::string::npos);
 }
 
-TEST(Xclbin, WithAMutatedHeaderNeverGivesSectionsBeyondItsEnd) {
+TEST(Xclbin, MutatedHeaderNeverGivesSectionsBeyondTheEndOfFile) {
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
   for (int round = 0; round < 20000; ++round) {

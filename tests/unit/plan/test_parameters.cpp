@@ -32,7 +32,7 @@ std::string message_of(const Bytes& bytes, const std::string& topology) {
   return decoded.ok() ? "" : decoded.error().message();
 }
 
-TEST(Topology, IgnoresWeightsAndScalesButNothingElse) {
+TEST(Topology, TopologyDigestCoversEverythingExceptWeightsAndScales) {
   const Program program = placed(tests::every_operation_program());
   ASSERT_EQ(kernels::validate(program), "");
   const Program topology = kernels::topology_of(program);
@@ -61,7 +61,7 @@ TEST(Topology, IgnoresWeightsAndScalesButNothingElse) {
   EXPECT_NE(topology_digest(strided), topology_digest(program));
 }
 
-TEST(Topology, RefusesAPlacementForABlockWithoutParameters) {
+TEST(Topology, RefusesAWeightLocationForABlockWithoutParameters) {
   Program program = tests::every_operation_program();
   for (auto& block : program.blocks)
     if (std::holds_alternative<kernels::MaxPool>(block.operation)) block.placement = Placement::kLoaded;
@@ -120,7 +120,7 @@ TEST(Parameters, OfAnotherTopologyAreRefused) {
   EXPECT_NE(message_of(forged, topology_digest(other)).find("not of the topology"), std::string::npos);
 }
 
-TEST(Parameters, OfABakedProgramAreRefused) {
+TEST(Parameters, OfAProgramWithConstantWeightsAreRefused) {
   const Program baked = tests::chain_program(2);
   EXPECT_NE(message_of(encode_parameters(baked), program_digest(baked)), "");
 }
@@ -138,7 +138,7 @@ TEST(Parameters, TruncatedAnywhereAreRefused) {
   EXPECT_NE(message_of(longer, topology).find("bytes long"), std::string::npos);
 }
 
-TEST(Parameters, OfANewerSchemaAreRefusedWithItsNumber) {
+TEST(Parameters, OfANewerSchemaAreRefusedWithTheSchemaNumber) {
   Bytes bytes = encode_parameters(placed(tests::chain_program(1)));
   bytes[8] = std::byte{7};
   const auto header = read_parameter_header(bytes);
@@ -147,7 +147,7 @@ TEST(Parameters, OfANewerSchemaAreRefusedWithItsNumber) {
   EXPECT_NE(header.error().message().find("schema 7"), std::string::npos);
 }
 
-TEST(Parameters, MutatedFilesNeverGiveAnInvalidProgram) {
+TEST(Parameters, MutatedFilesNeverParseToAnInvalidProgram) {
   const Program program = placed(tests::every_operation_program());
   const std::string topology = topology_digest(program);
   const Bytes whole = encode_parameters(program, Bytes(64));

@@ -200,7 +200,7 @@ TEST_F(ClientAccess, ErrorNamesABadCaFile) {
   EXPECT_NE(run.err.find("holds no certificate"), std::string::npos) << run.err;
 }
 
-TEST(ClientUrl, ErrorListsTheAcceptedKinds) {
+TEST(ClientUrl, ErrorListsTheAcceptedUrlSchemes) {
   for (const char* url : {"127.0.0.1:8001", "ftp://127.0.0.1:8001", "udp:127.0.0.1:8001", ""}) {
     std::unique_ptr<client::Client> none;
     const client::Status refused = client::connect(url, {}, none);
@@ -256,7 +256,7 @@ TEST_F(ClientAccess, TokensAllowWhatTheirScopeCovers) {
   EXPECT_NE(denied.err.find("401"), std::string::npos) << denied.err;
 }
 
-TEST_F(ClientAccess, WorksThroughUnixSockets) {
+TEST_F(ClientAccess, InfersThroughUnixSockets) {
   serve("unix:" + (directory_.path() / "s").string());
   ASSERT_TRUE(connect({}).ok());
   EXPECT_EQ(infer(), Code::kOk) << message_;
@@ -307,7 +307,7 @@ class LoadAccess : public ClientAccess {
   }
 };
 
-TEST_F(LoadAccess, RunsOverTlsWithAToken) {
+TEST_F(LoadAccess, LoadGeneratorRunsOverTlsWithAToken) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   want_tokens();
@@ -319,7 +319,7 @@ TEST_F(LoadAccess, RunsOverTlsWithAToken) {
   EXPECT_EQ(denied.errors.count("401"), 1U);
 }
 
-TEST_F(LoadAccess, RunsThroughUnixSockets) {
+TEST_F(LoadAccess, LoadGeneratorRunsThroughUnixSockets) {
   serve("unix:" + (directory_.path() / "s").string());
   const load::Tally tally = run({});
   EXPECT_GT(tally.latency.count(), 0U);

@@ -30,7 +30,7 @@ std::uint64_t key(const std::string& address, std::uint16_t port = 1234) {
   return client_key(reinterpret_cast<const sockaddr&>(storage), kOtherwise);
 }
 
-TEST(ClientKey, IsTheMachine) {
+TEST(ClientKey, IsTheSameForAllConnectionsOfOneMachine) {
   const struct {
     const char *one, *other;
     bool same;
@@ -51,7 +51,7 @@ TEST(ClientKey, IsTheMachine) {
   }
 }
 
-TEST(ClientKey, OfThisMachineIsTheGivenKey) {
+TEST(ClientKey, OfALocalConnectionIsTheGivenKey) {
   for (const char* const local : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "::ffff:127.9.9.9"})
     EXPECT_EQ(key(local), kOtherwise) << local;
   sockaddr_un local{};

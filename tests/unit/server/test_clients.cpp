@@ -48,7 +48,7 @@ class SampleFiles : public testing::Test {
 /// 2x1 pixels: (11, 22, 33) and (44, 55, 66).
 constexpr std::string_view kPpm = "P6 2 1 255\n\x0b\x16\x21\x2c\x37\x42";
 
-TEST_F(SampleFiles, APictureBecomesPlanesWithMeanAndScaleOfEachChannel) {
+TEST_F(SampleFiles, PictureBecomesChannelPlanesWithMeanAndScaleApplied) {
   const auto samples = read_samples(write("a.PPM", kPpm), picture);
   ASSERT_TRUE(samples.ok()) << samples.error().message();
   EXPECT_EQ(samples->note, "");
@@ -64,7 +64,7 @@ TEST_F(SampleFiles, APictureStaysInterleavedForNhwcAndRoundsForIntegerInputs) {
       << "half to even";
 }
 
-TEST_F(SampleFiles, APictureOfAnotherSizeIsResizedAndSaysSo) {
+TEST_F(SampleFiles, PictureOfAnotherSizeIsResizedAndTheResizingIsReported) {
   const InputDescription grey{"x", "FP32", {1, 1, 2, 2}, "NCHW", {}, {}};
   const auto samples =
       read_samples(write("b.pgm", std::string("P5 4 4 255\n") + std::string(16, '\x64')), grey);
@@ -73,7 +73,7 @@ TEST_F(SampleFiles, APictureOfAnotherSizeIsResizedAndSaysSo) {
   EXPECT_EQ(values<float>(samples->frames[0]), (std::vector<float>{100, 100, 100, 100}));
 }
 
-TEST_F(SampleFiles, AnArrayIsOneFrameOrFramesAlongTheFirstAxis) {
+TEST_F(SampleFiles, ArrayIsOneFrameOrSeveralFramesAlongTheFirstAxis) {
   const std::string two_frames(2 * 6 * 4, '\0');
   for (const auto& shape :
        {std::vector<std::uint64_t>{2, 3, 1, 2}, std::vector<std::uint64_t>{2, 1, 3, 1, 2}}) {
@@ -96,13 +96,13 @@ TEST_F(SampleFiles, AnArrayOfRawSamplesIsPreprocessed) {
   EXPECT_EQ(values<float>(flat->frames[1]), (std::vector<float>{3, 4}));
 }
 
-TEST_F(SampleFiles, RawBytesAreAWholeNumberOfFrames) {
+TEST_F(SampleFiles, RawBytesMustBeAWholeNumberOfFrames) {
   const auto samples = read_samples(write("a.bin", std::string(16, 'x')), vector);
   ASSERT_TRUE(samples.ok());
   EXPECT_EQ(samples->frames.size(), 2U);
 }
 
-TEST_F(SampleFiles, WhatDoesNotFitIsRefusedWithTheFilesName) {
+TEST_F(SampleFiles, ErrorNamesAFileThatDoesNotFitTheInput) {
   InputDescription mean = picture;
   mean.mean = {1, 2};
   InputDescription huge = vector;
@@ -137,13 +137,13 @@ TEST_F(SampleFiles, WhatDoesNotFitIsRefusedWithTheFilesName) {
   }
 }
 
-TEST(Largest, PrefersTheFirstOfEqualsAndPutsNanLast) {
+TEST(LargestValues, PrefersTheFirstOfEqualValuesAndPutsNanLast) {
   EXPECT_EQ(largest({1, 3, 3, NAN, -1}, 4), (std::vector<std::size_t>{1, 2, 0, 4}));
   EXPECT_EQ(largest({NAN, -HUGE_VAL}, 9).size(), 2U);
   EXPECT_TRUE(largest({}, 3).empty());
 }
 
-TEST(Url, IsAHostAndAPort) {
+TEST(Url, ConsistsOfAHostAndAPort) {
   EXPECT_EQ(parse_url("http://h").value().port, "8000");
   EXPECT_EQ(parse_url("http://[::1]:80/").value().host, "::1");
   EXPECT_EQ(parse_url("http://127.0.0.1:1").value().port, "1");
@@ -158,7 +158,7 @@ TEST(Url, IsAHostAndAPort) {
   EXPECT_EQ(parse_url("unix:").error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST(Client, KeepsItsConnectionAndMakesANewOneWhenTheServerClosedIt) {
+TEST(HttpClient, ReusesItsConnectionAndReconnectsWhenTheServerClosesIt) {
   auto metrics = server::metrics::Metrics::create("0");
   server::models::Registry registry;
   server::http::Api api(registry, *metrics, {"0", 1000ms});

@@ -21,7 +21,7 @@ void expect_refused(const Result<Loaded>& loaded, const std::string& says) {
   EXPECT_NE(loaded.error().message().find(says), std::string::npos) << loaded.error().message();
 }
 
-TEST(Config, HasTheDefaultsWithoutAnySource) {
+TEST(Config, HasDefaultsWithoutFileEnvironmentAndFlags) {
   const auto loaded = load({});
   ASSERT_TRUE(loaded.ok()) << loaded.error().message();
   EXPECT_TRUE(differing(loaded->settings, Settings{}).empty());
@@ -134,7 +134,7 @@ TEST(Config, NamesAWrongVariableOrFlag) {
   expect_refused(load(sources), "--slots: '1025' is not a whole number");
 }
 
-TEST(Config, WarnsOfAVariableThatResemblesASettings) {
+TEST(Config, WarnsOfAVariableThatResemblesTheVariableOfASetting) {
   const auto warnings_of = [](std::map<std::string, std::string> environment) {
     Sources sources;
     sources.environment = std::move(environment);
@@ -167,7 +167,7 @@ TEST(Config, WarnsOfAVariableThatResemblesASettings) {
   EXPECT_EQ(warnings_of({{"MILLRACE_SLOT", "4"}, {"MILLRACE_SLOTS", "4"}, {"MILLRACE_UPD", "x"}}).size(), 1U);
 }
 
-TEST(Config, RefusesASettingWithoutTheOneItNeeds) {
+TEST(Config, RefusesASettingWhoseRequiredSettingIsMissing) {
   expect_refused(from_file("udp: {fragment_bytes: 1000}\n"), "udp.fragment_bytes: needs udp.listen (--udp)");
   expect_refused(from_file("repository: {mode: poll}\n"), "repository.mode: needs repository.root");
   EXPECT_TRUE(from_file("repository: {mode: none}\n").ok()) << "as if it were not there";

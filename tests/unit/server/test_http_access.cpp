@@ -25,9 +25,9 @@ std::string bearer(std::string_view token) {
 
 // Tokens.
 
-class Guarded : public HttpServer {
+class GuardedHttpServer : public HttpServer {
  protected:
-  Guarded() : HttpServer({"https://panel.example"}) {}
+  GuardedHttpServer() : HttpServer({"https://panel.example"}) {}
   void SetUp() override {
     auto tokens = auth::Tokens::parse("prometheus read " + std::string(kReader) +
                                           "\nweb infer sha256:" + sha256_hex(kAsker) +
@@ -39,7 +39,7 @@ class Guarded : public HttpServer {
   }
 };
 
-TEST_F(Guarded, EveryScopeOpensItsRoutesAndThoseBelow) {
+TEST_F(GuardedHttpServer, EveryScopeAllowsItsRoutesAndThoseOfLowerScopes) {
   RawClient to = client();
   const struct {
     std::string_view token;
@@ -63,7 +63,7 @@ TEST_F(Guarded, EveryScopeOpensItsRoutesAndThoseBelow) {
   }
 }
 
-TEST_F(Guarded, RefusalNamesTheMissingRightAndNoSecret) {
+TEST_F(GuardedHttpServer, RefusalNamesTheMissingRightAndNoSecret) {
   RawClient to = client();
   const Answer none = to.exchange(post(kInferTarget, kJsonInput));
   EXPECT_EQ(none.headers.at("www-authenticate"), "Bearer realm=\"millrace\"");
@@ -83,7 +83,7 @@ TEST_F(Guarded, RefusalNamesTheMissingRightAndNoSecret) {
   EXPECT_EQ(to.exchange(get("/v2", "authorization: bearer " + std::string(kReader) + "\r\n")).status, 200);
 }
 
-TEST_F(Guarded, RefusesAClientBeforeReadingTheBody) {
+TEST_F(GuardedHttpServer, RefusesAClientBeforeReadingTheBody) {
   RawClient to = client();
   const Answer answer =
       to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n");
@@ -91,7 +91,7 @@ TEST_F(Guarded, RefusesAClientBeforeReadingTheBody) {
   EXPECT_EQ(answer.headers.at("connection"), "close");
 }
 
-TEST_F(Guarded, AnswersHeadAndCorsWhenItRefusesBeforeTheBody) {
+TEST_F(GuardedHttpServer, AnswersHeadAndCorsWhenItRefusesBeforeTheBody) {
   const std::string length = "Content-Length: 60000\r\n",
                     lines = "X-Request-Id: abc-1\r\nOrigin: https://panel.example\r\n";
   const auto post_to = [&](const std::string& target, const std::string& more) {
@@ -134,7 +134,7 @@ TEST_F(Guarded, AnswersHeadAndCorsWhenItRefusesBeforeTheBody) {
   EXPECT_NE(answer.headers["x-request-id"], "abc-1") << "a header that was not read says nothing";
 }
 
-TEST_F(Guarded, NewTokensTakeEffectOnOpenConnections) {
+TEST_F(GuardedHttpServer, NewTokensTakeEffectOnOpenConnections) {
   RawClient to = client();
   EXPECT_EQ(to.exchange(get("/v2", bearer(kReader))).status, 200);
   guard.replace(std::make_shared<const auth::Tokens>(
@@ -255,7 +255,7 @@ TEST_F(HttpServer, ForbidsOtherPagesToFrameTheConsole) {
   }
 }
 
-TEST_F(HttpServer, PagesOfConfiguredOriginsMayReadAnswers) {
+TEST_F(HttpServer, OnlyPagesOfConfiguredOriginsMayReadAnswers) {
   const Api open(registry, *metrics, {"9.8.7", 60'000ms, nullptr, {"https://panel.example"}});
   Workspace workspace;
   class Fields final : public Headers {
@@ -319,7 +319,7 @@ TEST_F(HttpServer, ReplacesTheSocketFileOfAKilledServerAndNoOtherFile) {
   EXPECT_EQ(read_text_file(file).value(), "precious");
 }
 
-TEST(ListenAddress, AcceptsEveryDocumentedFormAndNoOther) {
+TEST(ListenAddress, AcceptsOnlyTheDocumentedAddressFormats) {
   EXPECT_TRUE(parse_listen_address("tls:[::]:8443", "--http")->tls);
   EXPECT_EQ(std::get<UnixPath>(parse_listen_address("unix:/run/a", "--http")->at).path, "/run/a");
   EXPECT_EQ(std::get<Passed>(parse_listen_address("systemd:http", "--http")->at).name, "http");
@@ -358,7 +358,7 @@ TEST_F(HttpServer, ListensOnAUnixSocketWithTheLongestPath) {
   EXPECT_EQ(client().exchange(get("/v2/health/live")).status, 200);
 }
 
-TEST_F(HttpServer, NamesASocketThatWasNotPassed) {
+TEST_F(HttpServer, ErrorNamesASystemdSocketThatWasNotPassed) {
   ServerOptions options;
   options.listen = {{Passed{"http"}}};
   const auto bound = Server::bind(options, api, registry, *metrics);

@@ -38,11 +38,11 @@ const std::string kBinary =
     R"({"inputs":[{"name":"in","datatype":"UINT8","shape":[1,3136],"parameters":{"binary_data_size":3136}}],)"
     R"("parameters":{"binary_data_output":true}})";
 
-TEST(HttpAllocations, OfARawRequestAreOnlyTheParsers) {
+TEST(HttpAllocations, RawRequestAllocatesOnlyInTheHttpParser) {
   test::expect_none_beyond_the_parsers(std::make_shared<NullPipeline>(),
                                        test::request_with("null", "", kBytes));
 }
-TEST(HttpAllocations, OfABinaryRequestAreOnlyTheParsers) {
+TEST(HttpAllocations, BinaryRequestAllocatesOnlyInTheHttpParser) {
   test::expect_none_beyond_the_parsers(std::make_shared<NullPipeline>(),
                                        test::request_with("null", kBinary, kBytes));
 }
@@ -67,7 +67,7 @@ class ServerWithoutMemory : public testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-TEST_F(ServerWithoutMemory, Answers503ToARequestWhoseBufferCannotBeHad) {
+TEST_F(ServerWithoutMemory, Answers503IfARequestBufferCannotBeAllocated) {
   auto to = client();
   {
     const tests::FailAbove limit(60'000);  // less than the buffer of a request that needs a second read

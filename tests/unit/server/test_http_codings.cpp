@@ -96,7 +96,7 @@ TEST_F(HttpServer, CompressesAnswersInTheCodingTheClientPrefers) {
       << "too short to be worth it";
 }
 
-TEST(Coding, AcceptsBothFormsOfDeflateAndSeveralGzipMembers) {
+TEST(ContentCoding, AcceptsZlibAndRawDeflateAndSeveralGzipMembers) {
   const std::string text(5000, 'a');
   const std::string zlib = coded(Coding::kDeflate, text), gzip = coded(Coding::kGzip, text);
   const auto back = [&](Coding coding, const std::string& bytes) {

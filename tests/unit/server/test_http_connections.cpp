@@ -88,7 +88,7 @@ TEST_F(HttpServer, CancelsAQueuedRequestWhenItsClientGoesAway) {
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, NoticesThatAClientLeftBehindARequestItSentEarly) {
+TEST_F(HttpServer, CancelsARequestWhenItsClientPipelinesAnotherAndDisconnects) {
   start();
   pipeline->hold();
   {
@@ -170,7 +170,7 @@ TEST_F(HttpServer, RefusesConnectionsOverTheLimitUntilOthersClose) {
   EXPECT_TRUE(tests::wait_until([&] { return client().exchange(get("/v2")).status == 200; }));
 }
 
-TEST_F(HttpServer, ScrapesDoNotWaitForDocumentsWhoseQueueIsBounded) {
+TEST_F(HttpServer, MetricsScrapesDoNotWaitForTheBoundedStatusQueue) {
   start();
   std::atomic<bool> hanging{true};
   std::atomic<int> asked{0};
@@ -230,7 +230,7 @@ TEST_F(HttpServer, AnswersHealthWhileAHangingCardDelaysAScrape) {
   EXPECT_EQ(scraper.receive().status, 200);
 }
 
-TEST_F(HttpServer, AnswersExceptionsOfARequestAndGoesOn) {
+TEST_F(HttpServer, AnswersARequestThatThrowsAndKeepsServing) {
   start();
   RawClient to = client();
   pipeline->on_status = [] { throw std::bad_alloc(); };
@@ -264,7 +264,7 @@ TEST_F(HttpServer, ErrorSaysThatThePortIsInUse) {
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "the first goes on";
 }
 
-TEST_F(HttpServer, HoldsItsPortFromBindAndServesFromStart) {
+TEST_F(HttpServer, ReservesItsPortFromBindAndServesFromStart) {
   auto bound = Server::bind({}, api, registry, *metrics);
   ASSERT_TRUE(bound.ok()) << bound.error().message();
   EXPECT_FALSE(RawClient(bound.value()->address()).connected());
@@ -306,7 +306,7 @@ TEST_F(HttpServer, DrainsAcceptedRequestsAndRefusesNewOnes) {
   EXPECT_FALSE(client().connected());
 }
 
-TEST_F(HttpServer, ServesAfterNoticeButIsNotReady) {
+TEST_F(HttpServer, ServesButIsNotReadyAfterAnnouncingShutdown) {
   start();
   pipeline->hold();
   RawClient accepted = client(), probe = client();
@@ -327,7 +327,7 @@ TEST_F(HttpServer, ServesAfterNoticeButIsNotReady) {
   EXPECT_EQ(probe.exchange(get("/v2/health/live")).status, 200);
 }
 
-TEST_F(HttpServer, StopAnswers503ToRequestsThatOutlastItsBound) {
+TEST_F(HttpServer, StopAnswers503ToRequestsThatOutlastItsTimeLimit) {
   start();
   pipeline->hold();
   RawClient stuck = client();

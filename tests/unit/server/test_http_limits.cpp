@@ -58,7 +58,7 @@ TEST_F(HttpServer, RefusesAHeaderOverTheLimitAndMalformedHttp) {
 
 /// If a proxy and the server find different ends of a request, a second request can hide in it (request
 /// smuggling).
-TEST_F(HttpServer, RefusesARequestWithAnAmbiguousEnd) {
+TEST_F(HttpServer, RefusesARequestWhoseBodyLengthIsAmbiguous) {
   start();
   const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\n";
   const std::string chunked = head + "Transfer-Encoding: chunked\r\n\r\n";
@@ -176,7 +176,7 @@ TEST_F(HttpServer, NeverReadsABodyInAnUnknownTransferCodingAsARequest) {
       << "of its body";
 }
 
-TEST_F(HttpServer, BoundsTheBodiesOfAllConnectionsTogether) {
+TEST_F(HttpServer, BoundsTheTotalSizeOfTheBodiesOfAllConnections) {
   ServerOptions options;
   options.max_held_bytes = 100'000;
   start(options);

@@ -111,7 +111,7 @@ TEST_F(HttpQueue, AnswersAWaitingRequestWhenTheSlotIsFreeAndRefusesTheNext) {
   EXPECT_EQ(second.receive().status, 200);
 }
 
-TEST_F(HttpQueue, AClientThatGoesAwayTakesItsRequestOutOfTheQueue) {
+TEST_F(HttpQueue, RemovesTheWaitingRequestOfAClientThatDisconnects) {
   RawClient first = running();
   RawClient second = client();
   second.send(post(kInferTarget, kJsonInput));

@@ -92,7 +92,7 @@ TEST(Routes, UnknownTargetsMatchNoRoute) {
     EXPECT_EQ(find_route(unknown).route, nullptr) << unknown;
 }
 
-TEST(Routes, StandInTheReadme) {
+TEST(Routes, ReadmeListsEveryRoute) {
   auto page = read_text_file(std::string(tests::source_dir()) + "/server/http/README.md");
   ASSERT_TRUE(page.ok()) << page.error().message();
   for (const Route& route : routes()) {
@@ -105,7 +105,7 @@ TEST(Routes, StandInTheReadme) {
   }
 }
 
-TEST(Routes, NamesViewTheTargetUnlessItIsEncoded) {
+TEST(Routes, NamesPointIntoTheTargetUnlessTheTargetIsPercentEncoded) {
   const std::string target = "/v2/models/a-rather.long_name-of-a-model/versions/12/infer";
   const FoundRoute plain = find_route(target);
   EXPECT_EQ(plain.names.model, "a-rather.long_name-of-a-model");
@@ -142,7 +142,7 @@ TEST(JsonText, ReplacesInvalidUtf8) {
   }
 }
 
-TEST(JsonText, ClipsBetweenCharacters) {
+TEST(JsonText, TruncatesOnlyBetweenUtf8Characters) {
   const std::string text = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9D\x84\x9Ez";
   const std::size_t expected[] = {0, 1, 2, 2, 4, 4, 4, 7, 7, 7, 7, 11, 12, 12};
   for (std::size_t bytes = 0; bytes < std::size(expected); ++bytes)
@@ -150,7 +150,7 @@ TEST(JsonText, ClipsBetweenCharacters) {
   EXPECT_EQ(clipped("\x80\x80\x80\x80\x80", 3).size(), 3U) << "not UTF-8 at all";
 }
 
-TEST(Limits, LeaveDescriptorsForTheProcessRefusalsAndCards) {
+TEST(Limits, ConnectionLimitLeavesFileDescriptorsForCardsAndRefusals) {
   EXPECT_EQ(connections_within(16'384, 1'048'576, 3).value(), 16'384U);
   EXPECT_EQ(connections_within(16'384, 1024, 3).value(), 1024U - 64U - kRefusedAtOnce - 48U);
   EXPECT_EQ(connections_within(16'384, 177, 3).value(), 1U);
@@ -161,7 +161,7 @@ TEST(Limits, LeaveDescriptorsForTheProcessRefusalsAndCards) {
   EXPECT_NE(none.error().message().find("ulimit -n"), std::string::npos);
 }
 
-TEST(Limits, DefaultBodyHoldsAnyRequestForTheModel) {
+TEST(Limits, DefaultBodyLimitAllowsAnyRequestForTheModel) {
   EXPECT_EQ(body_bytes_for(model_of({1, 2, 2})), 1U << 20U) << "small models";
   EXPECT_EQ(body_bytes_for(model_of({1, 3, 224, 224})), 3U * 224 * 224 * 32 + (64U << 10U));
   EXPECT_GT(body_bytes_for(model_of({1, std::int64_t{1} << 62})), 1U << 30U) << "no overflow";

@@ -63,7 +63,7 @@ const std::vector<Expected> kExpected = {
     {"", Scope::kNone, false, {"/nothing/here"}},
 };
 
-TEST(Routes, EachHasAnExpectedScope) {
+TEST(Routes, EveryRouteHasAnExpectedScopeInTheTest) {
   std::set<std::string_view> expected, patterns;
   for (const Expected& one : kExpected)
     if (!one.pattern.empty()) expected.insert(one.pattern);
@@ -71,7 +71,7 @@ TEST(Routes, EachHasAnExpectedScope) {
   EXPECT_EQ(patterns, expected) << "decide the scope of a new route in kExpected too";
 }
 
-TEST_F(HttpServer, OpensEachRouteToItsScopeAndHigherOnesOnly) {
+TEST_F(HttpServer, AllowsEachRouteOnlyToItsScopeAndHigherScopes) {
   struct Client {
     std::string token;
     Scope scope;

@@ -296,7 +296,7 @@ TEST_F(HttpServer, AnswersHeadWithoutABody) {
   EXPECT_NE(refused.body, "");
 }
 
-TEST_F(HttpServer, AnswersCarryTheRequestIdOfTheLog) {
+TEST_F(HttpServer, AnswersContainTheRequestIdOfTheLog) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(get("/nowhere", "X-Request-Id: my-id.7\r\n")).headers.at("x-request-id"), "my-id.7");
@@ -413,7 +413,7 @@ TEST_F(HttpServer, IsLiveButNotReadyWhileACardIsLost) {
   EXPECT_EQ(to.exchange(get("/v2/health/ready")).status, 200);
 }
 
-TEST_F(HttpServer, BeatFailsWhileAnIoThreadHangs) {
+TEST_F(HttpServer, HeartbeatFailsWhileAnIoThreadHangs) {
   ServerOptions options;
   options.io_threads = 3;
   start(options);

@@ -190,7 +190,7 @@ TEST_F(Tls, KeepsPipelinedRequestsApartBehindALongInference) {
   EXPECT_TRUE(to.exchange(raw_request(4)).ends_with(raw_answer(4)));
 }
 
-TEST_F(Tls, BoundsWhatAWaitingClientMaySendAhead) {
+TEST_F(Tls, BoundsTheBytesThatAWaitingClientMaySend) {
   ServerOptions options;
   options.linger = 20ms;
   start_tls(options);

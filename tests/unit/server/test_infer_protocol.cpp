@@ -75,7 +75,7 @@ TEST(InferRequest, AcceptsInputsInAnyOrderWithJsonAndBinaryMixed) {
   EXPECT_FALSE(request->timeout.has_value());
 }
 
-TEST(InferRequest, ForgetsItsOldContentsWhenFilledAgain) {
+TEST(InferRequest, ParsingIntoAUsedRequestClearsItsOldContents) {
   const std::string json = R"({"id":"seven","parameters":{"timeout":5},"inputs":[)"
                            R"({"name":"k","shape":[1,3],"datatype":"UINT8","data":[1,2,3]},)"
                            R"({"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4]}]})";
@@ -445,7 +445,7 @@ TEST(JsonNumbers, RoundTripFloatsExactly) {
   EXPECT_EQ(std::memcmp(request->inputs[0].data(), sent.data(), sent.size() * 4), 0);
 }
 
-TEST(JsonRequests, CannotHoldMoreNumbersThanTheModelTakes) {
+TEST(JsonRequests, RefuseMoreNumbersThanTheInputOfTheModelHas) {
   std::string body = R"({"inputs":[)";
   for (int i = 0; i < 100; ++i) body += R"({"name":"x","data":[1,2,3]},)";
   const auto request = parse(two_inputs(), body + "{}]}");
@@ -455,7 +455,7 @@ TEST(JsonRequests, CannotHoldMoreNumbersThanTheModelTakes) {
       << request.error().message();
 }
 
-TEST(JsonRequests, NeverCrashTheParserWhenCutOrChanged) {
+TEST(JsonRequests, NeverCrashTheParserWhenTruncatedOrAltered) {
   const std::uint32_t seed = 7;
   SCOPED_TRACE("seed " + std::to_string(seed));
   const std::string good =

@@ -51,7 +51,7 @@ TEST(InferResponse, WritesRequestedOutputsInTheirOrder) {
   EXPECT_EQ(response->binary[0].data(), outputs.spans[0].data()) << "outputs are not copied";
 }
 
-TEST(InferResponse, WritesClassesAsValueIndexLabelWithTheFirstOfEquals) {
+TEST(InferResponse, WritesClassesAsValueIndexLabelAndBreaksTiesByIndex) {
   InferRequest request;
   request.outputs = {{0, false, 4}, {1, false, 1}};
   Outputs outputs;

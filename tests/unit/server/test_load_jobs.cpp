@@ -114,7 +114,7 @@ int warnings(const std::string& text) {
 const LoadOrder kFirst = {"m", "1", std::nullopt}, kSecond = {"m", "2", std::nullopt};
 const LoadOrder kForced = {"m", "2", std::nullopt, false, true};
 
-TEST_F(LoadJobs, AForcedLoadDoesNotJoinOneThatIsNotForced) {
+TEST_F(LoadJobs, ForcedLoadDoesNotJoinAnUnforcedLoad) {
   ASSERT_TRUE(load(kFirst).ok());
   auto unforced = begin_load(kSecond);
   ASSERT_TRUE(wait_for_compiler());
@@ -130,7 +130,7 @@ TEST_F(LoadJobs, AForcedLoadDoesNotJoinOneThatIsNotForced) {
   EXPECT_EQ(serving(), "2");
 }
 
-TEST_F(LoadJobs, ALoadThatPinsDoesNotJoinOneThatDoesNot) {
+TEST_F(LoadJobs, PinningLoadDoesNotJoinALoadWithoutPin) {
   auto plain = begin_load(kSecond);
   ASSERT_TRUE(wait_for_compiler());
   auto pins = begin_load({"m", "2", std::nullopt, true});
@@ -140,7 +140,7 @@ TEST_F(LoadJobs, ALoadThatPinsDoesNotJoinOneThatDoesNot) {
   EXPECT_EQ(read_pin(root_ / "m").version, 2U);
 }
 
-TEST_F(LoadJobs, ComparesNoSignatureIfNothingServes) {
+TEST_F(LoadJobs, ComparesNoSignaturesIfNoVersionServes) {
   ASSERT_TRUE(load(kFirst).ok());
   std::promise<Status> unloaded;
   ASSERT_TRUE(repository_->unload("m", "", [&](const Status& status) { unloaded.set_value(status); }).ok());
@@ -169,7 +169,7 @@ TEST_F(LoadJobs, ARefusalNamesTheVersionThatARestartWouldServe) {
   EXPECT_EQ(refused.find("restart"), std::string::npos) << "it would serve version 3: " << refused;
 }
 
-TEST_F(LoadJobs, ARefusalSaysThatALostVersionIsBeingBroughtUp) {
+TEST_F(LoadJobs, RefusalSaysThatAFailedVersionIsBeingRestarted) {
   ASSERT_TRUE(load(kFirst).ok());
   tests::write_host_deployment(root_ / "m" / "3", 3);
   on_open_ = [] { return Error(ErrorCode::kUnavailable, "the card is gone"); };
@@ -231,7 +231,7 @@ struct PollingLoadJobs : LoadJobs {
   int polls_ = 0;
 };
 
-TEST_F(PollingLoadJobs, APinEditedWhileTheQueueIsFullIsObeyedLater) {
+TEST_F(PollingLoadJobs, PinEditedWhileTheQueueIsFullTakesEffectLater) {
   ASSERT_TRUE(wait_for_compiler()) << "of version 2 of model 'm', which all its later jobs wait for";
   for (const int version : {1, 2})
     tests::write_host_deployment(root_ / "n" / std::to_string(version), version);

@@ -26,7 +26,7 @@ using test::FakePipeline;
 using namespace std::chrono_literals;
 constexpr auto kHttp = metrics::Transport::kHttp, kUdp = metrics::Transport::kUdp;
 
-class Served : public testing::Test {
+class RegistryAndMetrics : public testing::Test {
  protected:
   std::shared_ptr<Model> make(const std::string& name, const std::string& version) {
     fake = std::make_shared<FakePipeline>();
@@ -37,7 +37,7 @@ class Served : public testing::Test {
   Registry registry;
 };
 
-TEST_F(Served, FindsTheVersionThatWasPublishedLast) {
+TEST_F(RegistryAndMetrics, FindsTheMostRecentlyPublishedVersion) {
   const auto one = make("m", "1"), two = make("m", "2"), other = make("n", "1");
   for (const auto& model : {one, two, other}) ASSERT_TRUE(registry.publish(model).ok());
   const auto now = registry.snapshot();
@@ -48,7 +48,7 @@ TEST_F(Served, FindsTheVersionThatWasPublishedLast) {
   EXPECT_EQ(now->all(), (std::vector{two, other}));
 }
 
-TEST_F(Served, AViewSeesLaterModelsAndAHeldModelSurvivesWithdrawal) {
+TEST_F(RegistryAndMetrics, ViewFindsLaterModelsAndAReferencedModelSurvivesWithdrawal) {
   Registry::View view;
   EXPECT_TRUE(registry.refresh(view).empty());
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
@@ -60,7 +60,7 @@ TEST_F(Served, AViewSeesLaterModelsAndAHeldModelSurvivesWithdrawal) {
   EXPECT_EQ(held->info().name, "small");
 }
 
-TEST_F(Served, WithdrawsOnlyTheModelThatServes) {
+TEST_F(RegistryAndMetrics, WithdrawsOnlyTheModelThatServes) {
   const auto one = make("m", "1"), two = make("m", "2");
   ASSERT_TRUE(registry.publish(one).ok());
   ASSERT_TRUE(registry.publish(two).ok());
@@ -70,11 +70,11 @@ TEST_F(Served, WithdrawsOnlyTheModelThatServes) {
   EXPECT_TRUE(registry.snapshot()->empty());
 }
 
-TEST_F(Served, RefusesAModelWithoutAName) {
+TEST_F(RegistryAndMetrics, RefusesAModelWithoutAName) {
   EXPECT_EQ(registry.publish(make("", "1")).error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST_F(Served, ReadersSeeConsistentSnapshotsWhileModelsChange) {
+TEST_F(RegistryAndMetrics, ReadersSeeConsistentSnapshotsWhileModelsChange) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   std::atomic<bool> done{false};
   std::jthread reader([&] {
@@ -89,7 +89,7 @@ TEST_F(Served, ReadersSeeConsistentSnapshotsWhileModelsChange) {
   done = true;
 }
 
-TEST_F(Served, StoppingStopsEveryPipelineAndSetsTheState) {
+TEST_F(RegistryAndMetrics, StoppingTheRegistryStopsEveryPipelineAndSetsTheState) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   registry.stop(0ms);
   const auto model = registry.snapshot()->find("m", "");
@@ -98,7 +98,7 @@ TEST_F(Served, StoppingStopsEveryPipelineAndSetsTheState) {
   EXPECT_EQ(model->pipeline().submit(frame).error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(Served, StatisticsAddUp) {
+TEST_F(RegistryAndMetrics, StatisticsCountSuccessesFailuresAndRefusals) {
   const auto model = make("m", "1");
   for (int i = 0; i < 2; ++i) {
     model->begun();
@@ -119,7 +119,7 @@ TEST_F(Served, StatisticsAddUp) {
   EXPECT_GT(now.last_inference_unix_ms, 1'600'000'000'000U);
 }
 
-TEST_F(Served, CountsRequestsThatNoPipelineAcceptedAsRefused) {
+TEST_F(RegistryAndMetrics, CountsRequestsThatNoPipelineAcceptedAsRefused) {
   const auto model = make("m", "1");
   model->begun();
   model->failed(kHttp, ErrorCode::kUnavailable, 7us);
@@ -144,7 +144,7 @@ std::string line_of(const std::string& page, const std::string& start) {
   return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
 }
 
-TEST_F(Served, ThePageOfMetricsHasEverySeries) {
+TEST_F(RegistryAndMetrics, MetricsPageHasEverySeries) {
   const auto model = make("m", "1");
   ASSERT_TRUE(registry.publish(model).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -189,7 +189,7 @@ TEST_F(Served, ThePageOfMetricsHasEverySeries) {
   EXPECT_NE(page.find("version=\"1.2.3\""), std::string::npos);
 }
 
-TEST_F(Served, TheReadmeListsEverySeries) {
+TEST_F(RegistryAndMetrics, TheReadmeListsEverySeries) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   metrics->http_answered(200);
@@ -209,7 +209,7 @@ TEST_F(Served, TheReadmeListsEverySeries) {
   EXPECT_GT(names, 30U);
 }
 
-TEST_F(Served, HistogramBoundsGoFrom20MicrosecondsInStepsOf12357) {
+TEST_F(RegistryAndMetrics, HistogramBoundsGoFrom20MicrosecondsInStepsOf12357) {
   const std::vector<double> kBounds = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4,    1e-3, 2e-3,
                                        3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,     0.2,  0.3,
                                        0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0, HUGE_VAL};
@@ -228,7 +228,7 @@ TEST_F(Served, HistogramBoundsGoFrom20MicrosecondsInStepsOf12357) {
     EXPECT_NE(page.find(std::string(",le=\"") + bound + "\"} "), std::string::npos) << bound;
 }
 
-TEST_F(Served, PassesPromtool) {
+TEST_F(RegistryAndMetrics, MetricsPagePassesPromtool) {
   ASSERT_TRUE(tests::installed({"promtool"}));
   ASSERT_TRUE(registry.publish(make("m \"x\"\n", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -239,7 +239,7 @@ TEST_F(Served, PassesPromtool) {
   EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
 }
 
-TEST_F(Served, OnlyACardWithSensorsHasSensorSeries) {
+TEST_F(RegistryAndMetrics, OnlyACardWithSensorsHasSensorSeries) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   EXPECT_EQ(metrics->serialise().find("temperature"), std::string::npos);
@@ -250,7 +250,7 @@ TEST_F(Served, OnlyACardWithSensorsHasSensorSeries) {
 }
 
 /// Emulated cards have no sensors, so test_monitoring cannot check these series with a live server.
-TEST_F(Served, ACardWithSensorsHasEverySeriesOfTheHardwareAlerts) {
+TEST_F(RegistryAndMetrics, ACardWithSensorsHasEverySeriesOfTheHardwareAlerts) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   fake->set_sensors({41.5, 30});
@@ -265,7 +265,7 @@ TEST_F(Served, ACardWithSensorsHasEverySeriesOfTheHardwareAlerts) {
   EXPECT_GE(named, 2);
 }
 
-TEST_F(Served, ReloadsAreCountedByOutcome) {
+TEST_F(RegistryAndMetrics, ReloadsAreCountedByOutcome) {
   metrics->model("m", "1");
   EXPECT_EQ(
       line_of("\n" + metrics->serialise(), R"(millrace_reloads_total{model="m",outcome="failure"})").back(),
@@ -278,7 +278,7 @@ TEST_F(Served, ReloadsAreCountedByOutcome) {
   EXPECT_EQ(line_of(page, R"(millrace_reload_seconds_bucket{model="m",le="0.01"})").back(), '0');
 }
 
-TEST_F(Served, EachTransportHasItsOwnSeriesFromTheStart) {
+TEST_F(RegistryAndMetrics, EachTransportHasItsOwnSeriesFromTheStart) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp});
   const auto model = make("m", "1");
   const auto count = [&](const std::string& outcome, const std::string& reason,
@@ -313,7 +313,7 @@ TEST_F(Served, EachTransportHasItsOwnSeriesFromTheStart) {
   EXPECT_EQ(model->statistics().successes, 2U);
 }
 
-TEST_F(Served, AddsTritonsNamesOnRequest) {
+TEST_F(RegistryAndMetrics, AddsTritonsMetricNamesOnRequest) {
   EXPECT_EQ(metrics->serialise().find("nv_"), std::string::npos);
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton);
   const auto model = make("m", "1");
@@ -346,7 +346,7 @@ TEST_F(Served, AddsTritonsNamesOnRequest) {
             '2');
 }
 
-TEST(BusyRatios, CoverTheLastSecondOrMore) {
+TEST(BusyRatios, AverageOverAtLeastTheLastSecond) {
   BusyRatios busy;
   const BusyRatios::Clock::time_point start{};
   EXPECT_EQ(busy.of("a", 5, start), 0);
@@ -358,7 +358,7 @@ TEST(BusyRatios, CoverTheLastSecondOrMore) {
   EXPECT_EQ(busy.of("b", 9, start + 5s), 0);
 }
 
-TEST_F(Served, CountersContinueWhenAModelIsPublishedAgain) {
+TEST_F(RegistryAndMetrics, CountersContinueWhenAModelIsPublishedAgain) {
   for (int round = 0; round < 2; ++round) {
     const auto model = make("m", "1");
     ASSERT_TRUE(registry.publish(model).ok());
@@ -375,7 +375,7 @@ bool has(const std::unique_ptr<metrics::Metrics>& metrics, const std::string& se
   return ("\n" + metrics->serialise()).find("\n" + series) != std::string::npos;
 }
 
-TEST_F(Served, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
+TEST_F(RegistryAndMetrics, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp}, {0ns, 256});
   const std::string before = metrics->serialise();
   auto request_in_flight = make("m", "1");
@@ -394,7 +394,7 @@ TEST_F(Served, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
                            R"(transport="http",version="1"} 0)"));
 }
 
-TEST_F(Served, DropsSeriesWhileOtherThreadsCount) {
+TEST_F(RegistryAndMetrics, DropsSeriesWhileOtherThreadsCount) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp}, {0ns, 256});
   std::atomic<int> left{3}, held{0}, missed{0};
   {
@@ -419,7 +419,7 @@ TEST_F(Served, DropsSeriesWhileOtherThreadsCount) {
   EXPECT_FALSE(has(metrics, R"(millrace_requests_in_flight{model="m")"));
 }
 
-TEST_F(Served, KeepsTheSeriesOfTheLatestWithdrawnVersions) {
+TEST_F(RegistryAndMetrics, KeepsTheSeriesOfTheLatestWithdrawnVersions) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kNone, {kHttp}, {24h, 3});
   const auto stays = make("m", "0");
   for (int version = 1; version <= 6; ++version) {

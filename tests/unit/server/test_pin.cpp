@@ -48,14 +48,14 @@ class PinFile : public testing::Test {
   const fs::path folder = root.path() / "m", pin = folder / "PIN";
 };
 
-TEST_F(PinFile, IsMissingIfNothingIsPinned) {
+TEST_F(PinFile, DoesNotExistIfNoVersionIsPinned) {
   EXPECT_EQ(read_pin(folder), Pin());
   EXPECT_FALSE(read_pin(folder).is_set());
   EXPECT_EQ(read_pin(root.path() / "absent"), Pin());
   EXPECT_EQ(remove_pin(folder).error().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(PinFile, HoldsTheNumberOfAVersion) {
+TEST_F(PinFile, ContainsTheNumberOfAVersion) {
   for (const std::string content : {"12", "12\n", " 12\r\n", "\n\t12 "}) {
     hold(content);
     EXPECT_EQ(read_pin(folder).version, 12U) << content;
@@ -63,7 +63,7 @@ TEST_F(PinFile, HoldsTheNumberOfAVersion) {
   }
 }
 
-TEST_F(PinFile, ContentThatIsNoVersionIsNamed) {
+TEST_F(PinFile, ErrorQuotesContentThatIsNotAVersion) {
   add("1/deployment.json");
   for (const std::string content : {"", "\n", "  \r\n"}) {
     hold(content);
@@ -81,14 +81,14 @@ TEST_F(PinFile, ContentThatIsNoVersionIsNamed) {
   expect_unreadable("holds '" + std::string(20, '7') + "…'");
 }
 
-TEST_F(PinFile, IsNotReadIfItIsHuge) {
+TEST_F(PinFile, IsNotReadIfItIsTooLarge) {
   add("1/deployment.json");
   hold("1");
   fs::resize_file(pin, std::uint64_t{1} << 40U);
   expect_unreadable("has 1099511627776 bytes");
 }
 
-TEST_F(PinFile, AnythingButAFileIsNamed) {
+TEST_F(PinFile, ErrorSaysThatThePinIsALinkOrAFolder) {
   add("1/deployment.json");
   add("one");
   fs::create_symlink(folder / "one", pin);
@@ -121,7 +121,7 @@ TEST_F(PinFile, IsWrittenAtomicallyOverAnyFile) {
     EXPECT_TRUE(entry.path() == pin || entry.path() == folder / "other") << entry.path();
 }
 
-TEST_F(PinFile, ALinkStaysIfTheDiskIsFull) {
+TEST_F(PinFile, SymbolicLinkIsKeptIfTheDiskIsFull) {
   add("other");
   fs::create_symlink(folder / "other", pin);
   rlimit before{};
@@ -139,7 +139,7 @@ TEST_F(PinFile, ALinkStaysIfTheDiskIsFull) {
   EXPECT_EQ(read_pin(folder).version, 5U);
 }
 
-TEST_F(PinFile, IsRemovedWhateverItHolds) {
+TEST_F(PinFile, IsRemovedWhateverItsContent) {
   add("other");
   for (const std::string content : {"3", "", "garbage"}) {
     hold(content);
@@ -151,7 +151,7 @@ TEST_F(PinFile, IsRemovedWhateverItHolds) {
   EXPECT_TRUE(fs::exists(folder / "other"));
 }
 
-TEST_F(PinFile, AFolderIsKeptAndNamed) {
+TEST_F(PinFile, FolderNamedPinIsKeptAndReported) {
   fs::create_directory(pin);
   for (const Status& status : {check_pin_place(folder), write_pin(folder, 1), remove_pin(folder)}) {
     ASSERT_FALSE(status.ok());
@@ -185,7 +185,7 @@ TEST_F(PinFile, DecidesWhichVersionServes) {
       << refused.error().message();
 }
 
-TEST_F(PinFile, KeepsAModelWithoutVersionsInTheScan) {
+TEST_F(PinFile, KeepsAModelWithoutVersionsInTheRepositoryScan) {
   hold("1");
   EXPECT_EQ(directory().pin.version, 1U);
   ASSERT_TRUE(remove_pin(folder).ok());

@@ -41,7 +41,7 @@ Deployment quantising(ElementType type, std::vector<float> scale, std::int32_t z
 
 const ElementType kInt8{ElementType::Kind::kSigned, 8}, kUint4{ElementType::Kind::kUnsigned, 4};
 
-TEST(QuantisedInputs, AreFoundIfTheModelQuantisesItsInputFirst) {
+TEST(QuantisedInputs, AreOfferedIfTheModelFirstQuantisesItsInput) {
   for (const bool permuted : {false, true}) {
     const auto found = quantised_inputs(quantising(kInt8, {0.0078125F}, -3, permuted));
     ASSERT_EQ(found.size(), 1U);
@@ -55,7 +55,7 @@ TEST(QuantisedInputs, AreFoundIfTheModelQuantisesItsInputFirst) {
   EXPECT_EQ(quantised_inputs(quantising(kUint4, {0.3F}, 2))[0]->highest, 15);
 }
 
-TEST(QuantisedInputs, AreNotOfferedIfIntegersWouldChange) {
+TEST(QuantisedInputs, AreNotOfferedIfQuantisingWouldChangeTheIntegers) {
   EXPECT_FALSE(quantised_inputs(quantising(kInt8, {0.1F, 0.2F}, 0))[0]) << "a scale a channel";
   EXPECT_FALSE(quantised_inputs(quantising(kInt8, {3e38F}, 0))[0]) << "too large";
   auto also_read = quantising(kInt8, {0.1F}, 0);
@@ -81,7 +81,7 @@ TEST(QuantisedInputs, RoundTripEveryInteger) {
   }
 }
 
-class Quantised : public HttpServer {
+class QuantisedInputServer : public HttpServer {
  protected:
   void serve(Deployment deployment) {
     pipeline = std::make_shared<FakePipeline>(std::move(deployment));
@@ -95,7 +95,7 @@ class Quantised : public HttpServer {
   }
 };
 
-TEST_F(Quantised, AcceptsIntegersInJsonBinaryAndRawMode) {
+TEST_F(QuantisedInputServer, AcceptsIntegersInJsonBinaryAndRawMode) {
   serve(quantising(kInt8, {0.5F}, 1));
   RawClient to = client();
   const std::string reals = R"("data":[-64.5,0,0.5,63]}]})";  // of -128, 1, 2, 127
@@ -120,7 +120,7 @@ TEST_F(Quantised, AcceptsIntegersInJsonBinaryAndRawMode) {
   EXPECT_NE(to.exchange(get("/v2/millrace/models/small")).body.find(announced), std::string::npos);
 }
 
-TEST_F(Quantised, RefusesMismatchedIntegersByName) {
+TEST_F(QuantisedInputServer, RefusesMismatchedIntegersByName) {
   serve(quantising(kUint4, {0.5F}, 0));
   RawClient to = client();
   const auto expect = [&](const std::string& input, const std::string& says) {

@@ -47,7 +47,7 @@ TEST(Signature, NamesEachDifference) {
       << "UDP and raw bodies go by the order";
 }
 
-TEST(Signature, IsShortAndPrintable) {
+TEST(Signature, DifferenceTextIsShortAndPrintable) {
   ModelInfo next = model();
   next.inputs.clear();
   for (int i = 0; i < 1000; ++i)

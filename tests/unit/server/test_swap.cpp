@@ -14,7 +14,7 @@
 namespace millrace::server::models {
 namespace {
 
-TEST_F(SwapTest, AnUnloadedModelIsDestroyedAfterItsLastRequestAndOnAnotherThread) {
+TEST_F(SwapTest, UnloadedModelIsDestroyedOnAnotherThreadAfterItsLastRequest) {
   Swapper swap = swapper();
   RepositoryOptions options;
   options.mode = RepositoryMode::kExplicit;
@@ -94,7 +94,7 @@ TEST_F(SwapTest, DrainStopsTheOldVersionFirstAndAutoFallsBackToDrain) {
   EXPECT_EQ(serving_version(), "2");
 }
 
-TEST_F(SwapTest, AVersionThatComesUpAtTheSecondTryServes) {
+TEST_F(SwapTest, VersionThatStartsAtTheSecondAttemptServes) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   pool.fail["2"] = 1;
@@ -102,7 +102,7 @@ TEST_F(SwapTest, AVersionThatComesUpAtTheSecondTryServes) {
   EXPECT_EQ(serving_version(), "2");
 }
 
-TEST_F(SwapTest, TheOldVersionServesAgainIfTheNewOneDoesNotComeUp) {
+TEST_F(SwapTest, OldVersionServesAgainIfTheNewVersionDoesNotStart) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   const auto before = serving();
@@ -115,7 +115,7 @@ TEST_F(SwapTest, TheOldVersionServesAgainIfTheNewOneDoesNotComeUp) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, ALostVersionHoldsItsFramesUntilItComesUp) {
+TEST_F(SwapTest, FramesForAFailedVersionWaitUntilTheVersionRestarts) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   pool.fail["2"] = 2;
@@ -145,7 +145,7 @@ TEST_F(SwapTest, ALostVersionHoldsItsFramesUntilItComesUp) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, AnotherVersionReplacesALostOne) {
+TEST_F(SwapTest, AnotherVersionCanReplaceAFailedVersion) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   pool.fail["2"] = 2;

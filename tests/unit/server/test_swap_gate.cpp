@@ -78,7 +78,7 @@ struct SwapGateTest : testing::Test {
   }
 };
 
-TEST_F(SwapGateTest, AServingVersionTakesFramesAtOnce) {
+TEST_F(SwapGateTest, ServingVersionReceivesFramesAtOnce) {
   const auto one = make("1");
   Request request(one.model);
   ASSERT_TRUE(request.submit().ok());
@@ -116,7 +116,7 @@ TEST_F(SwapGateTest, HandsHeldFramesToTheNextVersionInOrder) {
   EXPECT_EQ(in_flight("2"), "0");
 }
 
-TEST_F(SwapGateTest, AnUrgentFrameReplacesALessUrgentHeldOne) {
+TEST_F(SwapGateTest, UrgentFrameReplacesALessUrgentHeldFrame) {
   const auto one = make("1"), two = make("2");
   std::vector<const Frame*> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
@@ -143,7 +143,7 @@ TEST_F(SwapGateTest, AnUrgentFrameReplacesALessUrgentHeldOne) {
   EXPECT_EQ(order, expected);
 }
 
-TEST_F(SwapGateTest, OneClientCannotTakeAllPlacesOfHeldFrames) {
+TEST_F(SwapGateTest, OneClientCannotFillTheQueueOfHeldFrames) {
   const auto one = make("1"), two = make("2");
   std::vector<std::uint64_t> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(frame.client); };
@@ -170,7 +170,7 @@ TEST_F(SwapGateTest, OneClientCannotTakeAllPlacesOfHeldFrames) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{7, 8, 7, 8}));
 }
 
-TEST_F(SwapGateTest, AFrameThatTheNextVersionHasNoSlotForCanBeCancelledAndExpires) {
+TEST_F(SwapGateTest, FrameWaitingForAFullNextVersionExpiresAndCanBeCancelled) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 1);
   two.pipeline->lets_wait = true;
   two.pipeline->hold();  // it takes 4 frames
@@ -252,7 +252,7 @@ TEST_F(SwapGateTest, AWaitingFrameCanBeCancelled) {
   EXPECT_EQ(stays.wait().error().code(), ErrorCode::kCancelled);
 }
 
-TEST_F(SwapGateTest, ARequestThatNamesAVersionIsNotAnsweredByAnother) {
+TEST_F(SwapGateTest, RequestForOneVersionIsNotAnsweredByAnotherVersion) {
   const auto one = make("1"), two = make("2"), one_again = make("1");
   one.model->pipeline().hold();
   Request particular(one.model, false);
@@ -269,7 +269,7 @@ TEST_F(SwapGateTest, ARequestThatNamesAVersionIsNotAnsweredByAnother) {
   EXPECT_TRUE(same.wait().ok()) << "it failed to be replaced, and came back";
 }
 
-TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnlyToTheSameDeployment) {
+TEST_F(SwapGateTest, FrameThatMayNotChangeVersionGoesOnlyToTheSameDeployment) {
   const auto one = make("1"), again = make("1");
   const auto other_pipeline = std::make_shared<FakePipeline>();
   other_pipeline->set_digest("another");
@@ -286,7 +286,7 @@ TEST_F(SwapGateTest, AFrameWithoutAPassageGoesOnlyToTheSameDeployment) {
   EXPECT_EQ(stranger.wait().error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(SwapGateTest, AVersionWithOtherTensorsGetsNoWaitingFrames) {
+TEST_F(SwapGateTest, VersionWithDifferentTensorsReceivesNoWaitingFrames) {
   auto info = test::small_model();
   info.outputs.front().shape = {1, 2, 2};
   const auto one = make("1"), two = make("2", info);

@@ -12,7 +12,7 @@
 namespace millrace::server::models {
 namespace {
 
-TEST_F(SwapTest, RollingReplacesReplicasOneByOneAndHalfOfThemAlwaysServe) {
+TEST_F(SwapTest, RollingReplacesReplicasOneByOneWhileHalfOfThemServe) {
   pool.capacity = 4;
   Swapper swap = swapper(4);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -53,7 +53,7 @@ TEST_F(SwapTest, RepeatedRollbacksKeepAllReplicasAndNoStoppedPipeline) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, CountsAReplicaThatDoesNotComeUpAgainAsMissing) {
+TEST_F(SwapTest, CountsAReplicaThatDoesNotRestartAsMissing) {
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   const auto count = [&](const std::string& series) {
     const std::string page = metrics->serialise();
@@ -220,7 +220,7 @@ TEST_F(UnverifiedReplica, IsRefusedAfterAFailedLoad) {
   expect(2);
 }
 
-TEST_F(UnverifiedReplica, IsRefusedWhenALostVersionComesBack) {
+TEST_F(UnverifiedReplica, IsRefusedWhenAFailedVersionRestarts) {
   pool.fail["3"] = 2;
   pool.fail["2"] = 2;
   ASSERT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kDrain).lost);
@@ -243,7 +243,7 @@ TEST_F(UnverifiedReplica, IsVerifiedOnlyOnce) {
   EXPECT_EQ(serving()->pending_verification(), nullptr);
 }
 
-TEST_F(SwapTest, ReplicasThatDoNotAllFitFailAndLeaveNoPipelineOpen) {
+TEST_F(SwapTest, LoadFailsAndLeavesNoPipelineOpenIfNotAllReplicasFit) {
   pool.capacity = 2;
   Swapper swap = swapper(3);
   const auto result = swap.swap(nullptr, version("1"), SwapPolicy::kAuto);
@@ -253,7 +253,7 @@ TEST_F(SwapTest, ReplicasThatDoNotAllFitFailAndLeaveNoPipelineOpen) {
   EXPECT_EQ(serving(), nullptr);
 }
 
-TEST_F(SwapTest, TheOtherReplicasComputeTheFramesOfALostOne) {
+TEST_F(SwapTest, OtherReplicasComputeTheFramesOfAFailedReplica) {
   auto one = std::make_shared<FakePipeline>(), two = std::make_shared<FakePipeline>();
   one->on_submit = [] { return Error(ErrorCode::kUnavailable, "a card is lost"); };
   runtime::pipeline::Dispatcher both(one, 4);

@@ -76,14 +76,14 @@ std::string length_header(const std::string& header) {
   return "Inference-Header-Content-Length: " + std::to_string(header.size()) + "\r\n";
 }
 
-TEST_F(TritonClient, ReadsHealthFromTheStatusAlone) {
+TEST_F(TritonClient, ReadsHealthFromTheHttpStatusOnly) {
   for (const char* path : {"/v2/health/live", "/v2/health/ready", "/v2/models/small/ready",
                            "/v2/models/small/versions/1/ready", "/v2/health/live?verbose=1"})
     EXPECT_EQ(get_as_client(path).status, 200) << path;
   EXPECT_NE(get_as_client("/v2/models/other/ready").status, 200);
 }
 
-TEST_F(TritonClient, FindsItsKeysInMetadataAndConfiguration) {
+TEST_F(TritonClient, MetadataAndConfigurationHaveTheKeysThatTheClientReads) {
   const json::value server_metadata = json::parse(get_as_client("/v2").body);
   for (const char* key : {"name", "version", "extensions"})
     EXPECT_TRUE(server_metadata.as_object().contains(key)) << key;
@@ -97,7 +97,7 @@ TEST_F(TritonClient, FindsItsKeysInMetadataAndConfiguration) {
   EXPECT_EQ(config.at("output").at(0).at("name").as_string(), "y");
 }
 
-TEST_F(TritonClient, ReadsStatisticsOfOneModelAndOfAll) {
+TEST_F(TritonClient, ReadsStatisticsOfOneModelAndOfAllModels) {
   for (const char* path :
        {"/v2/models/stats", "/v2/models/small/stats", "/v2/models/small/versions/1/stats"}) {
     const json::value stats = json::parse(get_as_client(path).body);
@@ -111,7 +111,7 @@ TEST_F(TritonClient, ReadsStatisticsOfOneModelAndOfAll) {
   }
 }
 
-TEST_F(TritonClient, ReadsTheIndexAsAList) {
+TEST_F(TritonClient, ReadsTheRepositoryIndexAsAList) {
   const Answer without_length = connection().exchange(head("POST /v2/repository/index") + "\r\n");
   EXPECT_EQ(without_length.status, 200);
   const Answer empty = post_as_client("/v2/repository/index", "");
@@ -121,7 +121,7 @@ TEST_F(TritonClient, ReadsTheIndexAsAList) {
   EXPECT_TRUE(list.at(0).as_object().contains("reason"));
 }
 
-TEST_F(TritonClient, LoadsAndUnloads) {
+TEST_F(TritonClient, LoadsAndUnloadsModels) {
   for (const auto& [path, body] :
        {std::pair("/v2/repository/models/small/load", "{}"),
         std::pair("/v2/repository/models/small/load", R"({"parameters":{"config":"{}"}})"),
@@ -190,7 +190,7 @@ TEST_F(TritonClient, ReadsAClassificationAsBytesWithLengths) {
   EXPECT_EQ(classes, (std::vector<std::string>{"300.000000:3:three", "1.500000:0:zero"}));
 }
 
-TEST_F(TritonClient, CompressesBothWaysInBothCodings) {
+TEST_F(TritonClient, CompressesRequestsAndResponsesWithGzipAndDeflate) {
   const std::string header = R"({"inputs":[)" + kInput + R"(],"parameters":{"binary_data_output":true}})";
   for (const auto& [name, coding] :
        {std::pair("gzip", Coding::kGzip), std::pair("deflate", Coding::kDeflate)}) {

@@ -17,7 +17,7 @@ namespace {
 
 using test::FakePipeline;
 
-TEST(ParseVersion, TakesPositiveNumbersOfAtMostEighteenDigits) {
+TEST(ParseVersion, AcceptsPositiveNumbersOfAtMostEighteenDigits) {
   EXPECT_EQ(parse_version("1"), 1U);
   EXPECT_EQ(parse_version("999999999999999999"), 999'999'999'999'999'999U);
   // 2^64 + 1 has 20 digits and would wrap around to 1.
@@ -53,7 +53,7 @@ TEST(DirectoryScan, FindsVersionsByNumberAndDetectsEveryChange) {
   EXPECT_EQ(parse_version(""), 0U);
 }
 
-struct StoredTest : testing::Test {
+struct StoredTestFrames : testing::Test {
   void write(const std::string& name, const NpyArray& array) {
     ASSERT_TRUE(write_npy(directory.path() / name, array).ok());
   }
@@ -76,7 +76,7 @@ struct StoredTest : testing::Test {
   TemporaryDirectory directory{"millrace-stored"};
 };
 
-TEST_F(StoredTest, VerificationNamesTheElementThatDiffers) {
+TEST_F(StoredTestFrames, VerificationNamesTheOutputElementThatDiffers) {
   write("in0.npy", array({3, 2, 2}, 0));
   write("out0.npy", array({3, 4}, 0));
   auto stored = read_stored_frames(directory.path(), test::small_model());
@@ -92,7 +92,7 @@ TEST_F(StoredTest, VerificationNamesTheElementThatDiffers) {
       << verified.error().message();
 }
 
-TEST_F(StoredTest, RefusesFilesThatContradictTheModelOrEachOther) {
+TEST_F(StoredTestFrames, RefusesTestFramesThatContradictTheModelOrEachOther) {
   expect_refused("in0.npy");
   write("in0.npy", array({3, 2, 2}, 0));
   expect_refused("holds no output");

@@ -52,7 +52,7 @@ class ClientOverHttp : public ::testing::Test {
   std::vector<Bytes> outputs;
 };
 
-TEST_F(ClientOverHttp, SeveralTensorsComeBackRight) {
+TEST_F(ClientOverHttp, SeveralInputAndOutputTensorsAreCorrect) {
   serve(FakePipeline::Mode::kThread, {1000, 1, 3000}, {10, 2000});
   EXPECT_TRUE(client->ready().ok());
   ModelInfo info;
@@ -74,7 +74,7 @@ TEST_F(ClientOverHttp, SeveralTensorsComeBackRight) {
   }
 }
 
-TEST_F(ClientOverHttp, ErrorsNameWhatIsWrong) {
+TEST_F(ClientOverHttp, ErrorCodesDistinguishWrongModelVersionAndInput) {
   serve(FakePipeline::Mode::kManual, {100}, {100});
   const Bytes right = pattern(100, 1), wrong = pattern(99, 1);
   EXPECT_EQ(client->infer("other", "", {{right}}, 1s, outputs).code, Code::kNotFound);
@@ -112,12 +112,12 @@ TEST(PythonClient, ATimeoutBoundsTheWholeCallWithManyOpenDescriptors) {
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
 
-TEST_F(ClientOverHttp, PythonUsesArraysIfNumpyIsInstalled) {
+TEST_F(ClientOverHttp, PythonClientUsesArraysIfNumpyIsInstalled) {
   serve(FakePipeline::Mode::kThread, {300, 20}, {10, 40});
   tests::expect_arrays_over(url);
 }
 
-TEST_F(ClientOverHttp, PythonGetsTheSame) {
+TEST_F(ClientOverHttp, PythonClientReceivesTheSameOutputs) {
   serve(FakePipeline::Mode::kThread, {5000}, {900});
   const std::string tests = std::string(tests::source_dir()) + "/tests/unit/server/udp/drive_client.py";
   const tests::Outcome run =

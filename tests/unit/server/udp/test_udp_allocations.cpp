@@ -61,7 +61,7 @@ class CookieSender final : public Sender {
 
 class UdpAllocations : public ::testing::TestWithParam<std::pair<std::uint32_t, std::uint8_t>> {};
 
-TEST_P(UdpAllocations, AreNoneOnceWarm) {
+TEST_P(UdpAllocations, ServerAllocatesNothingPerRequestAfterWarmUp) {
   const std::uint32_t bytes = GetParam().first;
   const std::uint8_t key = GetParam().second;
   wire::KeyRing keys;

@@ -151,7 +151,7 @@ TEST(UdpClientRetries, AnswersARequestWhoseFirstSevenDatagramsTheServerMissed) {
   EXPECT_EQ(pipeline.most_executions(), 2U) << "once for each client";
 }
 
-TEST(UdpClientRetries, MentionsAnotherKeyOnlyWhenItHasAKey) {
+TEST(UdpClientRetries, ErrorMentionsAWrongKeyOnlyIfTheClientHasAKey) {
   SilentServer server;
   constexpr auto kTimeout = 2s;  // 26 tries where no two are more than 80 ms apart
   constexpr int kAtLeast = 13;   // on a machine with other work
@@ -186,7 +186,7 @@ TEST(UdpClientRetries, MentionsAnotherKeyOnlyWhenItHasAKey) {
   EXPECT_GE(server.received(), 2 * kAtLeast);
 }
 
-TEST(UdpClientRetries, FailsALateRequestWithoutMentioningKeys) {
+TEST(UdpClientRetries, ErrorOfALateRequestDoesNotMentionKeys) {
   FakePipeline pipeline(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakeDirectory directory(pipeline);
   const auto listener = listen_to(directory);
@@ -238,7 +238,7 @@ class TwoModels final : public ModelDirectory {
 
 // The HELLO for one model opens a session with the new server, so no failing request reveals that the old
 // handles are invalid there.
-TEST(UdpClientRetries, ForgetsEveryHandleWhenTheServersEpochIsNew) {
+TEST(UdpClientRetries, ForgetsAllModelHandlesWhenTheServerRestarted) {
   FakePipeline first(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakePipeline second(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   TwoModels before(first, 0x10001, second, 0x10002), after(first, 0x10002, second, 0x10001);
@@ -261,7 +261,7 @@ TEST(UdpClientRetries, ForgetsEveryHandleWhenTheServersEpochIsNew) {
   EXPECT_EQ(second.submitted(), 0U) << "the frame ran on the other model";
 }
 
-TEST(UdpClientRetries, PythonForgetsEveryHandleWhenTheServersEpochIsNew) {
+TEST(UdpClientRetries, PythonForgetsAllModelHandlesWhenTheServerRestarted) {
   FakePipeline first(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakePipeline second(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   TwoModels before(first, 0x10001, second, 0x10002), after(first, 0x10002, second, 0x10001);

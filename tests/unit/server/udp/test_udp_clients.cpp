@@ -13,7 +13,7 @@
 namespace millrace::server::udp {
 namespace {
 
-TEST_F(UdpClients, OneFragmentAndManyComeBackRight) {
+TEST_F(UdpClients, MessagesOfOneAndOfManyFragmentsAreCorrect) {
   for (const std::uint32_t size : {1U, 1200U, 1201U, 16384U, 300U * 1200U}) {
     for (const auto mode : {FakePipeline::Mode::kInline, FakePipeline::Mode::kThread}) {
       listener.reset();
@@ -67,7 +67,7 @@ TEST_F(UdpClients, SeveralTensorsKeepTheirOrderAndOtherFragmentSizesWork) {
 
 class UdpClientsOnABadChannel : public UdpClients, public ::testing::WithParamInterface<std::uint32_t> {};
 
-TEST_P(UdpClientsOnABadChannel, EveryRequestIsAnsweredOrFailsByItsDeadlineAndNoneRunsTwice) {
+TEST_P(UdpClientsOnABadChannel, EveryRequestEndsByItsDeadlineAndRunsAtMostOnce) {
   const std::uint32_t size = GetParam();
   const std::uint64_t seed = tests::chosen_seed() & 0xFFFFFFU;
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
@@ -102,7 +102,7 @@ TEST_F(UdpClients, AsksForMissingFragmentsWhileTheServerAnswers) {
   EXPECT_GT(tally.right, 0);
 }
 
-TEST_F(UdpClients, TagsRevealCorruptedDatagrams) {
+TEST_F(UdpClients, AuthenticationTagsRevealCorruptedDatagrams) {
   const std::uint64_t seed = tests::chosen_seed() & 0xFFFFFFU;
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   serve(FakePipeline::Mode::kThread, {4000}, {4000}, true);
@@ -120,7 +120,7 @@ TEST_F(UdpClients, TagsRevealCorruptedDatagrams) {
   EXPECT_GT(dropped(listener->counters()), 0U);
 }
 
-TEST_F(UdpClients, PythonGetsTheSameOverABadChannel) {
+TEST_F(UdpClients, PythonClientReceivesTheSameOutputsOverALossyChannel) {
   const std::uint64_t seed = tests::chosen_seed() & 0xFFFFFFU;
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   serve(FakePipeline::Mode::kThread, {5000}, {90000}, true);
@@ -138,7 +138,7 @@ TEST_F(UdpClients, PythonGetsTheSameOverABadChannel) {
   EXPECT_EQ(pipeline->most_executions(), 1U);
 }
 
-TEST_F(UdpClients, PythonWorksAsAProgram) {
+TEST_F(UdpClients, PythonClientRunsAsACommandLineProgram) {
   serve(FakePipeline::Mode::kInline, {300}, {10});
   const TemporaryDirectory scratch("udp-python");
   const Bytes input = pattern(600, 1);
@@ -160,12 +160,12 @@ TEST_F(UdpClients, PythonWorksAsAProgram) {
   EXPECT_NE(bad.err.find("no model 'other'"), std::string::npos) << bad.err;
 }
 
-TEST_F(UdpClients, PythonUsesArraysIfNumpyIsInstalled) {
+TEST_F(UdpClients, PythonClientUsesArraysIfNumpyIsInstalled) {
   serve(FakePipeline::Mode::kInline, {300, 20}, {10, 40});
   tests::expect_arrays_over(url(listener->port()));
 }
 
-TEST_F(UdpClients, ErrorsNameWhatIsWrong) {
+TEST_F(UdpClients, ErrorCodesDistinguishWrongModelVersionInputAndDeadline) {
   serve(FakePipeline::Mode::kManual, {100}, {100});
   const auto one = connected(url(listener->port()), patient());
   ASSERT_NE(one, nullptr);
@@ -201,7 +201,7 @@ TEST_F(UdpClients, ErrorsNameWhatIsWrong) {
     EXPECT_EQ(client::connect(bad, {}, none).code, Code::kInvalid) << bad;
 }
 
-TEST_F(UdpClients, FindsAReplacedModelAndARestartedServerAgain) {
+TEST_F(UdpClients, ContinuesAfterAModelIsReplacedAndTheServerRestarts) {
   serve(FakePipeline::Mode::kInline, {100}, {100});
   const auto one = connected(url(listener->port()), patient());
   ASSERT_NE(one, nullptr);

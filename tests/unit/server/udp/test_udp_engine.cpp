@@ -25,7 +25,7 @@ TEST_F(UdpEngine, FragmentsInAnyOrderAreComputedOnce) {
   EXPECT_EQ(counters.get(Event::kResponses), 6U);
 }
 
-TEST_F(UdpEngine, DuplicatesWhileComputingGetAckAndAfterwardsTheSameResponse) {
+TEST_F(UdpEngine, DuplicateRequestGetsAckWhileComputingAndTheSameResponseLater) {
   open();
   const Bytes message = pattern(kIn, 1);
   request(10, message);
@@ -76,7 +76,7 @@ TEST_F(UdpEngine, AsksForMissingFragmentsThreeTimesAndWhenTheClientProbes) {
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, AHalfReceivedRequestIsDroppedAndMayStartAgain) {
+TEST_F(UdpEngine, PartlyReceivedRequestIsDroppedAfterATimeoutAndMayStartAgain) {
   open();
   const Bytes message = pattern(kIn, 1);
   fragment(10, 1, message);
@@ -120,7 +120,7 @@ TEST_F(UdpEngine, ContradictingFragmentsEndTheRequest) {
   EXPECT_EQ(engine->receiving(), 0U);
 }
 
-TEST_F(UdpEngine, AStaleHandleGetsErrGenerationAndRunsNowhere) {
+TEST_F(UdpEngine, RequestWithAStaleModelHandleGetsErrGenerationAndIsNotRun) {
   open();
   const Bytes message = pattern(kIn, 1);
   fragment(10, 0, message);
@@ -133,7 +133,7 @@ TEST_F(UdpEngine, AStaleHandleGetsErrGenerationAndRunsNowhere) {
   EXPECT_EQ(pipeline.submitted(), 0U);
 }
 
-TEST_F(UdpEngine, AWrongTotalIsRefusedBeforeMemoryIsTaken) {
+TEST_F(UdpEngine, WrongTotalSizeIsRefusedBeforeMemoryIsAllocated) {
   open();
   const std::uint64_t before = engine->buffer_bytes();
   for (const std::size_t size : {std::size_t{1}, std::size_t{kIn - 1}, std::size_t{kIn + 1}}) {
@@ -150,7 +150,7 @@ TEST_F(UdpEngine, AWrongTotalIsRefusedBeforeMemoryIsTaken) {
   EXPECT_EQ(engine->buffer_bytes(), before);
 }
 
-TEST_F(UdpEngine, IdsBelowTheWindowOrTheHelloAreStale) {
+TEST_F(UdpEngine, RequestIdsBelowTheWindowOrTheSessionStartAreStale) {
   open(100);  // the session begins at id 101
   const Bytes message = pattern(kIn, 1);
   fragment(101, 0, message);
@@ -173,7 +173,7 @@ TEST_F(UdpEngine, IdsBelowTheWindowOrTheHelloAreStale) {
   EXPECT_EQ(answer().code(), ErrCode::kStale);
 }
 
-TEST_F(UdpEngine, AFullWindowIsBusyAndNothingIsLost) {
+TEST_F(UdpEngine, FullRequestWindowAnswersBusyAndLosesNoRequest) {
   options.window = 4;
   make();
   open();
@@ -191,7 +191,7 @@ TEST_F(UdpEngine, AFullWindowIsBusyAndNothingIsLost) {
   EXPECT_TRUE(answers().empty()) << "taken now";
 }
 
-TEST_F(UdpEngine, AFullQueueIsBusyAndTheSameIdMayComeAgain) {
+TEST_F(UdpEngine, FullQueueAnswersBusyAndTheSameRequestIdMayBeSentAgain) {
   open();
   pipeline.capacity = 0;
   const Bytes message = pattern(kIn, 1);
@@ -204,7 +204,7 @@ TEST_F(UdpEngine, AFullQueueIsBusyAndTheSameIdMayComeAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, AFrameReplacedByAMoreUrgentOneGetsBusyAndMayComeAgain) {
+TEST_F(UdpEngine, RequestReplacedByAnUrgentOneGetsBusyAndMayBeSentAgain) {
   open();
   const Bytes message = pattern(kIn, 1);
   request(10, message);
@@ -220,7 +220,7 @@ TEST_F(UdpEngine, AFrameReplacedByAMoreUrgentOneGetsBusyAndMayComeAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, BusyEstimatesTheWaitWithinBounds) {
+TEST_F(UdpEngine, BusyMessageEstimatesTheWaitingTimeWithinBounds) {
   open();
   const Bytes message = pattern(kIn, 1);
   const auto told = [&](std::chrono::milliseconds pipelines) {
@@ -243,7 +243,7 @@ TEST_F(UdpEngine, BusyEstimatesTheWaitWithinBounds) {
   EXPECT_EQ(busy.retry_after_us, 40'000U);
 }
 
-TEST_F(UdpEngine, PipelineFailuresBecomeErrCodesAndAreRepeated) {
+TEST_F(UdpEngine, PipelineErrorsBecomeErrCodesAndRetriesGetTheSameErr) {
   open();
   const std::vector<std::pair<ErrorCode, ErrCode>> table{{ErrorCode::kDeadlineExceeded, ErrCode::kDeadline},
                                                          {ErrorCode::kUnavailable, ErrCode::kUnavailable},
@@ -269,7 +269,7 @@ TEST_F(UdpEngine, PipelineFailuresBecomeErrCodesAndAreRepeated) {
   }
 }
 
-TEST_F(UdpEngine, TooManyHalfReceivedRequestsAreRefused) {
+TEST_F(UdpEngine, TooManyPartlyReceivedRequestsAreRefused) {
   options.max_receiving = 3;
   make();
   open();
@@ -315,7 +315,7 @@ TEST_F(UdpEngine, TheNumberOfRequestsIsBoundedByDroppingTheOldestKeptResponse) {
   EXPECT_EQ(counters.get(Event::kEvicted), 2U);
 }
 
-TEST_F(UdpEngine, ClientsResendTheFragmentsOfAResponseThatANackNames) {
+TEST_F(UdpEngine, ResendsTheResponseFragmentsThatANackNames) {
   open();
   const Bytes message = pattern(kIn, 1);
   wire::Nack nack;
@@ -344,7 +344,7 @@ TEST_F(UdpEngine, ClientsResendTheFragmentsOfAResponseThatANackNames) {
 
 /// Random but valid-looking traffic of a hostile client in a session: nothing may crash, leak a bound or run
 /// twice.
-TEST_F(UdpEngine, ChaosWithinASessionKeepsAllBounds) {
+TEST_F(UdpEngine, RandomTrafficOfAHostileClientExceedsNoLimit) {
   const unsigned seed = tests::chosen_seed();
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -419,7 +419,7 @@ class UdpEngineWithLargeTensors : public UdpEngine {
   UdpEngineWithLargeTensors() : UdpEngine({300 * 1200}, {200 * 1200 + 1}) {}
 };
 
-TEST_F(UdpEngineWithLargeTensors, LongMessagesAreAskedForBurstByBurstBothWays) {
+TEST_F(UdpEngineWithLargeTensors, LongRequestsAndResponsesAreTransferredBurstByBurst) {
   open();
   const Bytes message = pattern(300 * 1200, 4);
   for (std::uint32_t i = 0; i < wire::kBurst; ++i) fragment(10, i, message);

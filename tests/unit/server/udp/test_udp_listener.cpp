@@ -53,7 +53,7 @@ TEST_F(UdpClients, KeysAreReplacedWhileTheListenerRuns) {
   EXPECT_EQ(client::connect(url(listener->port()), former, none).code, Code::kUnavailable);
 }
 
-TEST_F(UdpClients, TheListenerRefusesOpenAddressesWithoutKeysAndPortsInUse) {
+TEST_F(UdpClients, ListenerRefusesPublicAddressesWithoutKeysAndPortsInUse) {
   serve(FakePipeline::Mode::kInline, {100}, {100});
   ListenerOptions listen;
   listen.host = "0.0.0.0";
@@ -84,7 +84,7 @@ TEST_F(UdpClients, TheListenerRefusesOpenAddressesWithoutKeysAndPortsInUse) {
   EXPECT_EQ(tests::start_listener(listen, {}, *directory).error().code(), ErrorCode::kEnvironment);
 }
 
-TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerGoesOn) {
+TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerKeepsRunning) {
   const std::uint64_t seed = tests::chosen_seed() & 0xFFFFFFU;
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   serve(FakePipeline::Mode::kInline, {100}, {100});

@@ -69,7 +69,7 @@ TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
   EXPECT_EQ(look(again), Outcome::kStale);
 }
 
-TEST_F(UdpRegistryDirectory, RowsOfWithdrawnVersionsAreReusedUnderNewHandles) {
+TEST_F(UdpRegistryDirectory, TableRowsOfWithdrawnVersionsAreReusedWithNewHandles) {
   ASSERT_TRUE(registry.publish(model("stays", "1")).ok());
   const std::uint32_t stays = directory.by_name("stays", "1")->handle;
   std::vector<std::uint32_t> handles;
@@ -128,7 +128,7 @@ TEST_F(UdpRegistryDirectory, AWaitingFrameIsHandedOverIfItsClientNamedNoVersion)
   EXPECT_EQ(look(pinned->handle), Outcome::kUnknown);
 }
 
-TEST_F(UdpRegistryDirectory, RefreshReleasesReplacedModelsUnlessARequestHoldsThem) {
+TEST_F(UdpRegistryDirectory, RefreshReleasesReplacedModelsUnlessARequestUsesThem) {
   auto first = model("a", "1");
   const std::weak_ptr<models::Model> watched = first;
   ASSERT_TRUE(registry.publish(std::move(first)).ok());
@@ -140,7 +140,7 @@ TEST_F(UdpRegistryDirectory, RefreshReleasesReplacedModelsUnlessARequestHoldsThe
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(UdpServedModel, RefusesTensorsWithoutAFixedSizeByName) {
+TEST(UdpServedModel, ErrorNamesATensorWithoutAFixedSize) {
   const auto served = [](const std::vector<runtime::plan::TensorSignature>& inputs,
                          const std::vector<runtime::plan::TensorSignature>& outputs) -> Status {
     FakePipeline pipeline(FakePipeline::Mode::kInline, {}, {});
@@ -163,7 +163,7 @@ TEST(UdpServedModel, RefusesTensorsWithoutAFixedSizeByName) {
   EXPECT_FALSE(served({}, {y}).ok());
 }
 
-TEST(UdpMetrics, ThePageHasEveryCounter) {
+TEST(UdpMetrics, MetricsPageHasEveryUdpCounter) {
   Counters counters;
   counters.count(Event::kRequests, 3);
   counters.count(Drop::kTag, 5);

@@ -40,7 +40,7 @@ TEST_F(UdpEngine, HelloForALoadingModelGetsUnavailable) {
   EXPECT_EQ(hello(2, first.cookie, "coming").model_error, static_cast<std::uint16_t>(ErrCode::kUnavailable));
 }
 
-TEST_F(UdpEngine, AMachineGetsOneTurnInTheQueueForAllItsIds) {
+TEST_F(UdpEngine, AllClientIdsOfOneMachineShareOneTurnInTheQueue) {
   std::uint64_t next = 10;  // an id asked for before is answered from memory
   const auto share = [&](const char* ip, std::uint64_t id) {
     come_from(ip, 5000);
@@ -60,7 +60,7 @@ TEST_F(UdpEngine, AMachineGetsOneTurnInTheQueueForAllItsIds) {
   EXPECT_NE(share("::1", 1), share("::1", 2));
 }
 
-TEST_F(UdpEngine, CookiesAreValidOnlyForTheirAddressClientAndTime) {
+TEST_F(UdpEngine, CookiesAreValidOnlyForTheirAddressClientIdAndTime) {
   const wire::Cookie good = hello(1, {}).cookie;
   come_from("127.0.0.1", 5001);
   EXPECT_EQ(hello(2, good).state, wire::CookieState::kComeBack);
@@ -76,7 +76,7 @@ TEST_F(UdpEngine, CookiesAreValidOnlyForTheirAddressClientAndTime) {
   EXPECT_EQ(hello(6, good).state, wire::CookieState::kComeBack);
 }
 
-TEST_F(UdpEngine, WithoutASessionTheAnswerIsErrNoSession) {
+TEST_F(UdpEngine, RequestWithoutASessionGetsErrNoSession) {
   const Bytes message = pattern(kIn, 1);
   request(10, message);
   EXPECT_EQ(answer().code(), ErrCode::kNoSession);
@@ -89,7 +89,7 @@ TEST_F(UdpEngine, WithoutASessionTheAnswerIsErrNoSession) {
   EXPECT_EQ(engine->sessions(), 0U);
 }
 
-TEST_F(UdpEngine, AnUnprovedAddressIsNeverSentMoreThanItSent) {
+TEST_F(UdpEngine, UnverifiedAddressNeverReceivesMoreBytesThanItSent) {
   const unsigned seed = tests::chosen_seed();
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -153,7 +153,7 @@ TEST_F(UdpEngine, DrainRefusesNewRequestsAndAnswersAcceptedOnes) {
   EXPECT_EQ(engine->in_flight(), 0U);
 }
 
-TEST_F(UdpEngine, SessionsAreBoundedAndIdleOnesAreClosed) {
+TEST_F(UdpEngine, NumberOfSessionsIsBoundedAndIdleSessionsAreClosed) {
   options.max_sessions = 3;
   make();
   for (client = 1; client <= 3; ++client) open();
@@ -180,7 +180,7 @@ TEST_F(UdpEngine, SessionsAreBoundedAndIdleOnesAreClosed) {
   EXPECT_TRUE(pong.session) << "the one in use stays";
 }
 
-TEST_F(UdpEngine, IdleSessionsCloseAndGiveTheirMemoryBackButNotWhileComputing) {
+TEST_F(UdpEngine, IdleSessionsCloseAndReleaseMemoryUnlessComputing) {
   open();
   request(10, pattern(kIn, 10));
   fragment(11, 0, pattern(kIn, 11));
@@ -194,7 +194,7 @@ TEST_F(UdpEngine, IdleSessionsCloseAndGiveTheirMemoryBackButNotWhileComputing) {
   EXPECT_EQ(answer().code(), ErrCode::kNoSession);
 }
 
-TEST_F(UdpEngine, WithKeysOnlyRightTagsAreAccepted) {
+TEST_F(UdpEngine, WithKeysOnlyDatagramsWithCorrectTagsAreAccepted) {
   ASSERT_TRUE(keys.add(1, pattern(32, 1)).ok());
   ASSERT_TRUE(keys.add(2, pattern(32, 2)).ok());
   key = 1;
@@ -289,7 +289,7 @@ TEST_F(UdpEngine, WithoutKeysTaggedDatagramsAreDropped) {
   EXPECT_EQ(counters.get(Drop::kTag), 1U);
 }
 
-TEST_F(UdpEngine, EveryTruncationOfEveryDatagramIsCountedAndHarmless) {
+TEST_F(UdpEngine, EveryTruncatedDatagramIsCountedAndHarmless) {
   open();
   for (int type = 1; type <= 10; ++type) {
     wire::Header h;

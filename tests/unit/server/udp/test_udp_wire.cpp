@@ -36,7 +36,7 @@ Header request(std::uint16_t index, std::uint16_t count, std::uint32_t total) {
   return h;
 }
 
-TEST(UdpHeader, IsLaidOutByteByByteAsTheReadmeSays) {
+TEST(UdpHeader, HasTheByteLayoutThatTheReadmeSpecifies) {
   Header h = request(2, 3, 0x0A0B);
   h.type = Type::kRsp;
   h.from_server = true;
@@ -50,7 +50,7 @@ TEST(UdpHeader, IsLaidOutByteByByteAsTheReadmeSays) {
     EXPECT_EQ(std::to_integer<unsigned>(out[i]), expected[i]) << "byte " << i;
 }
 
-TEST(UdpHeader, ReadsBackWhatItWrote) {
+TEST(UdpHeader, ParsingAWrittenHeaderGivesTheSameFields) {
   for (int type = 1; type <= 10; ++type) {
     for (const bool server : {false, true}) {
       for (const unsigned key : {0U, 1U, 255U}) {
@@ -81,7 +81,7 @@ TEST(UdpHeader, EveryTruncationIsRefused) {
   }
 }
 
-TEST(UdpHeader, EachWrongConstantIsRefusedByItsReason) {
+TEST(UdpHeader, EachWrongConstantIsRefusedWithItsOwnReason) {
   const Bytes good = datagram(request(0, 1, 4), pattern(4, 1));
   const auto with = [&](std::size_t at, unsigned value) {
     Bytes bytes = good;
@@ -103,7 +103,7 @@ TEST(UdpHeader, EachWrongConstantIsRefusedByItsReason) {
   EXPECT_EQ(with(31, 255), Refusal::kBadLength);
 }
 
-TEST(UdpHeader, MessagesOfOneFragmentMayNotClaimMore) {
+TEST(UdpHeader, MessageTypesOfOneFragmentRefuseSeveralFragments) {
   for (int type = 3; type <= 10; ++type) {
     Header h = request(0, 2, 8);
     h.type = static_cast<Type>(type);
@@ -112,7 +112,7 @@ TEST(UdpHeader, MessagesOfOneFragmentMayNotClaimMore) {
   }
 }
 
-TEST(UdpHeader, FragmentNumbersAreAcceptedExactlyWhereALayoutExists) {
+TEST(UdpHeader, FragmentNumbersAreAcceptedExactlyWhenAValidLayoutExists) {
   // Compare with brute force: a layout exists if some size satisfies the README's inequality and this
   // fragment's length.
   for (std::uint32_t total = 1; total <= 40; ++total)
@@ -137,7 +137,7 @@ TEST(UdpHeader, FragmentNumbersAreAcceptedExactlyWhereALayoutExists) {
         }
 }
 
-TEST(UdpHeader, AbsurdTotalsAreRefused) {
+TEST(UdpHeader, ImpossibleTotalSizesAreRefused) {
   Layout layout;
   EXPECT_FALSE(layout_of(request(0, 65535, 0xFFFFFFFF), 1200, layout));
   EXPECT_FALSE(layout_of(request(65534, 65535, 0xFFFFFFFF), 1200, layout));
@@ -147,7 +147,7 @@ TEST(UdpHeader, AbsurdTotalsAreRefused) {
   EXPECT_EQ(layout.count, 65535);
 }
 
-TEST(UdpHeader, RandomBytesNeverParseIntoSomethingInconsistent) {
+TEST(UdpHeader, RandomBytesNeverParseToAnInconsistentHeader) {
   const unsigned seed = tests::chosen_seed();
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -192,7 +192,7 @@ TEST(UdpHeader, RandomBytesNeverParseIntoSomethingInconsistent) {
   EXPECT_GT(accepted, 1000U);
 }
 
-TEST(UdpMessages, HelloComesBackAndIsNeverShorterThanCookie) {
+TEST(UdpMessages, DecodedHelloEqualsTheEncodedHelloAndIsNotShorterThanCookie) {
   std::array<std::byte, kMaxHelloBytes> out;
   Hello hello;
   hello.cookie.fill(std::byte{9});
@@ -238,7 +238,7 @@ TEST(UdpMessages, HelloRefusesLengthsAndSizesOutOfRange) {
   EXPECT_FALSE(set(22, 1));
 }
 
-TEST(UdpMessages, CookieComesBackWithItsSignature) {
+TEST(UdpMessages, DecodedCookieEqualsTheEncodedCookieAndItsSignature) {
   Signature signature{{{"image", "FP32", {1, 1, 28, 28}}},
                       {{"logits", "FP32", {1, 10}}, {"extra", "BF16", {}}}};
   const Bytes described = encode(signature);
@@ -267,7 +267,7 @@ TEST(UdpMessages, CookieComesBackWithItsSignature) {
     EXPECT_FALSE(decode(std::span(described).first(n), back)) << n;
 }
 
-TEST(UdpMessages, NackKeepsItsBitsAndRefusesOthers) {
+TEST(UdpMessages, DecodedNackHasItsBitsAndExtraBitsAreRefused) {
   Nack nack;
   nack.base = 130;
   nack.bits = 11;
@@ -291,7 +291,7 @@ TEST(UdpMessages, NackKeepsItsBitsAndRefusesOthers) {
   EXPECT_FALSE(decode(std::span(out), read)) << "base + bits beyond 65,535";
 }
 
-TEST(UdpMessages, ErrIsCutToFit) {
+TEST(UdpMessages, ErrMessageIsTruncatedToTheDatagram) {
   const std::string message(900, 'x');
   std::array<std::byte, 2000> out;
   EXPECT_EQ(encode(Err{ErrCode::kStale, message}, out), kMaxErrBytes);
@@ -340,7 +340,7 @@ TEST(UdpKeys, EveryFlippedBitBreaksTheTag) {
   }
 }
 
-TEST(UdpKeys, FilesAreReadAndBadLinesNamed) {
+TEST(UdpKeys, ErrorNamesTheBadLineOfAKeyFile) {
   auto ring =
       parse_keys("# clients\n\n1 000102030405060708090a0b0c0d0e0f\r\n255 FFfeFFfeFFfeFFfeFFfeFFfeFFfeFFfe");
   ASSERT_TRUE(ring.ok()) << ring.error().message();
@@ -375,7 +375,7 @@ class UdpAssembly : public ::testing::Test {
   Bytes message, into;
 };
 
-TEST_F(UdpAssembly, EveryOrderGivesTheSameBytes) {
+TEST_F(UdpAssembly, FragmentsInAnyOrderGiveTheSameBytes) {
   std::vector<std::uint32_t> order{0, 1, 2, 3, 4};
   do {
     start(17, 4);
