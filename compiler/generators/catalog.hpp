@@ -55,8 +55,7 @@ struct Catalog {
   bool operator==(const Catalog&) const = default;
 };
 
-/// Reads a catalogue from a file, or the one embedded in the binary if the path is empty. Errors name file, line and
-/// key.
+/// Reads a catalogue from a file, or the embedded one if the path is empty. Errors name file, line and key.
 Result<Catalog> load_catalog(const std::filesystem::path& file = {});
 
 /// Reads a catalogue from a text. Error messages begin with `name`.

@@ -22,8 +22,7 @@ class ConvolutionBlock::Units {
     const StreamIndex from = windowless ? netlist_.input(lanes, bits_, b_.in_.elements()) : window();
     if (matrices_ > 1) return netlist_.finish(multiply_groups(from));
     if (side_by_side_ == 1) return netlist_.finish(multiply(from, ""));
-    // Each window has its own unit. Its outputs are gathered to all channels of a pixel, so that the join makes whole
-    // pixels.
+    // Each window has its own unit. The outputs are gathered to all channels of a pixel before the join makes beats.
     std::vector<StreamIndex> parts = netlist_.split("split", from, side_by_side_);
     for (std::uint32_t m = 0; m < side_by_side_; ++m) {
       const std::string copy = std::to_string(m);
@@ -62,8 +61,7 @@ class ConvolutionBlock::Units {
  private:
   using Files = std::vector<std::pair<std::string, std::string>>;
 
-  /// Adds the units that multiply one stream of vectors and requantise the sums (if the layer is requantised). The
-  /// units' names end with `copy`.
+  /// Adds units that multiply one stream of vectors and then requantise, if the layer does. Unit names end with `copy`.
   StreamIndex multiply(StreamIndex from, const std::string& copy) {
     if (b_.depthwise_)
       from = depthwise(from);
@@ -77,8 +75,7 @@ class ConvolutionBlock::Units {
     return b_.step_ ? b_.step_->add(netlist_, "requant" + copy, from) : from;
   }
 
-  /// Adds a unit for each group, which multiplies the group's channels of each beat. The units' sums are joined to
-  /// pixels.
+  /// Adds a unit for each group, which multiplies the group's part of each beat. The joined sums are pixels again.
   StreamIndex multiply_groups(StreamIndex from) {
     std::vector<StreamIndex> parts = netlist_.split("groups", from, matrices_);
     for (std::uint32_t g = 0; g < matrices_; ++g) {
@@ -215,8 +212,7 @@ class ConvolutionBlock::Units {
     if (b_.bias_in_sum()) netlist_.file(file("bias", constants), biases.take());
   }
 
-  /// Returns the weights of the matrix whose first row is output channel `first`, in the order in which the unit reads
-  /// them.
+  /// Returns the weights of the matrix whose first row is output channel `first`, in the order in which its unit reads.
   std::string weight_lines(std::uint32_t first, std::uint64_t line_bits) const {
     const bool paired = folding_.multiplier == Multiplier::kDspPair && !bipolar_weights_;
     HexLines lines(line_bits);
@@ -226,7 +222,7 @@ class ConvolutionBlock::Units {
           const std::uint32_t o = first + n * pe_ + p;
           std::int64_t w = b_.weight(folding_, o, s * simd_ + x);
           if (bipolar_weights_) w = w > 0 ? 1 : 0;
-          // If the even weight of a pair is negative, the odd weight is stored 1 smaller to compensate for a borrow
+          // If a pair's even weight is negative, the odd weight is stored 1 smaller to compensate for a borrow
           // (mr_dot_pair).
           if (paired && p % 2 == 1 && b_.weight(folding_, o - 1, s * simd_ + x) < 0) --w;
           lines.put(static_cast<std::uint64_t>(w), b_.layer_.weight_type.bits);

@@ -177,8 +177,7 @@ class Assembler {
     }
   }
 
-  /// Adds a register slice in each region from the writer's to the reader's. The last slice writes to the stream
-  /// `behind`.
+  /// Adds a register slice in each region from the writer's to the reader's. The last slice writes to `behind`.
   void cross(const std::string& name, std::uint32_t from, std::uint32_t to, StreamIndex before,
              StreamIndex behind) {
     for (std::uint32_t at = from;; at += from < to ? 1U : -1U) {
@@ -293,8 +292,7 @@ class FifoSizing {
     return simulate(design_.netlist, options);
   }
 
-  /// Makes each deep FIFO as shallow as interval and latency allow, starting with the largest. Returns whether any FIFO
-  /// was deep.
+  /// Makes each deep FIFO as shallow as interval and latency allow, largest first. Returns whether any FIFO was deep.
   bool shrink() {
     if (interval_ * kFrames > kMostCycles) return false;
     std::vector<FifoDesign*> deep;

@@ -36,8 +36,7 @@ struct FifoDesign {
   bool operator==(const FifoDesign&) const = default;
 };
 
-/// A port of the dataflow module. Ports are called in0, in1, … and out0, out1, … in the order of the program's inputs
-/// and outputs.
+/// A port of the dataflow module. Ports are called in0, in1, … and out0, out1, … in the program's order.
 struct PortDesign {
   std::string name;
   std::string tensor;

@@ -61,8 +61,7 @@ std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block) {
 }
 
 std::uint64_t WindowGaps::cost(std::uint64_t nf, std::uint64_t sf) const {
-  // What is buffered before the matrix unit: one vector in the adapter, and two in the input buffer if the unit makes
-  // several passes.
+  // The matrix unit has one vector buffered in its adapter, and two in its input buffer if it makes several passes.
   const std::int64_t kept = (sf > 1 ? 1 : 0) + (nf > 1 ? 2 : 0);
   const std::int64_t covered =
       std::max<std::int64_t>(1, kept * static_cast<std::int64_t>(nf * sf) - (nf > 1 ? kept - 1 : 0));

@@ -109,8 +109,8 @@ class Generator {
   /// Empty if no folding is fast enough.
   std::vector<Folding> foldings(std::uint64_t interval_cycles) const;
 
-  /// Returns the intervals at which the result of foldings() changes, ascending, from full unrolling to full folding;
-  /// at most about 200 of our own.
+  /// Returns the intervals at which foldings() changes, ascending, from full unrolling to full folding; about 200 at
+  /// most.
   std::vector<std::uint64_t> intervals() const;
 
  protected:
@@ -148,8 +148,7 @@ class Generator {
   std::vector<Candidate> offers_;
 };
 
-/// Whether hardware can read the block's weights from the card's memory while it computes. If not, they are loaded
-/// once.
+/// Whether hardware can read the block's weights from the card's memory while it computes. If not, it loads them once.
 bool can_stream(const kernels::Block& block);
 
 /// Returns the cost of a connection between two blocks: a FIFO with `depth` beats, and an adapter if the lanes differ.

@@ -62,8 +62,7 @@ struct Module {
   std::string_view name;  // "mr_mvu"
   /// Parameters in the order of declaration. If empty, they are read from kernels/rtl/*/<name>.sv.
   std::vector<std::pair<std::string_view, std::int64_t>> parameters = {};
-  /// Parameters that may have any value. All other parameters are sizes: at least 1, and bounded so that no count
-  /// overflows.
+  /// Parameters that may have any value. All others are sizes: at least 1, and bounded so that no count overflows.
   std::vector<std::string_view> any_value = {};
   /// Pairs of parameters: the second of a pair must divide the first.
   std::vector<std::pair<std::string_view, std::string_view>> divides = {};
@@ -86,8 +85,7 @@ struct Module {
 
   // For calibration:
   std::vector<ConstantFile> (*constants)(const Values&) = nullptr;
-  /// Returns the frame that the test bench sends; `interval` is the measured interval. Null if the bench measures no
-  /// cycles.
+  /// Returns the frame that the test bench sends, from the measured interval. Null if the bench measures no cycles.
   Beats (*frame)(const Values&, std::int64_t interval) = nullptr;
 };
 
@@ -129,8 +127,7 @@ class Features {
   static void add(std::vector<Term>& terms, std::string_view name, double amount);
 };
 
-/// Whether a term belongs to a table of constants. Such terms are named "table…", and every module uses mr_table's
-/// coefficients for them.
+/// Whether a term belongs to a table of constants ("table…"). Every module uses mr_table's coefficients for such terms.
 inline bool is_table_term(std::string_view name) {
   return name.starts_with("table");
 }

@@ -45,8 +45,8 @@ enum class Wiring : std::uint8_t {
   kInterleave   // turns 2n lanes a0..an-1 b0..bn-1 into n lanes {a, b}, with a in the high bits
 };
 
-/// A node of the netlist. `inputs` and `outputs` are in the order of the module's ports. A port that bundles N streams
-/// has part 0 in its low bits.
+/// A node of the netlist. Streams are in the order of the module's ports; N bundled streams have part 0 in the low
+/// bits.
 struct Unit {
   Instance instance;  // a unit of wires has a name but no module
   Wiring wiring = Wiring::kNone;
@@ -104,8 +104,7 @@ std::uint64_t weight_pass(std::uint64_t bits, std::uint64_t lines);
 /// Returns the cycles between two lines of `bits` bits if a memory word arrives every cycle.
 std::uint64_t weight_line_cycles(std::uint64_t bits);
 
-/// Units are in topological order. A stream has one writer and one reader, unless it is an input or output of the
-/// netlist.
+/// Units are in topological order. A stream without a writer is an input, and a stream without a reader is an output.
 struct Netlist {
   std::vector<Stream> streams;
   std::vector<Unit> units;
@@ -120,8 +119,7 @@ struct Netlist {
 /// Returns how many 64-bit words all loaded constants take, padded to whole memory words of 64 bytes.
 std::uint64_t load_words(const Netlist& netlist);
 
-/// Returns the parameters of the partition's one mr_parameters, which loads all constants. It exists only if constants
-/// are loaded.
+/// Returns the parameters of mr_parameters, which loads all constants. A partition without loaded constants has none.
 Parameters loader_parameters(const Netlist& netlist);
 
 /// Returns the parameters of a table's mr_load. On its stream, `rest` more words follow the table's own.

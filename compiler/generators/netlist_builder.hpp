@@ -28,8 +28,7 @@ class HexLines {
 
 class NetlistBuilder {
  public:
-  /// All names begin with `prefix`, and all units belong to `block`. Memory files get content only if `memories` is
-  /// set.
+  /// All names begin with `prefix`. All units belong to `block`. Memory files get content only if `memories` is set.
   NetlistBuilder(std::string prefix, std::int32_t block, bool memories)
       : prefix_(std::move(prefix)), block_(block), memories_(memories) {}
 
@@ -64,8 +63,7 @@ class NetlistBuilder {
   void file(std::string name, std::string content) {
     netlist_.files.push_back({std::move(name), std::move(content)});
   }
-  /// Adds a table `<prefix>_<what>_load`, whose lines go to the units `<prefix>_<suffix>`. `content` may be empty if
-  /// memory files need no content.
+  /// Adds a table `<prefix>_<what>_load` of lines for the units `<prefix>_<suffix>`. Costs do not need `content`.
   void load(const std::string& what, const std::vector<std::string>& suffixes, std::uint64_t bits,
             std::uint64_t lines, std::string content);
   Netlist finish(StreamIndex output);

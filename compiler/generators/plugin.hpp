@@ -19,8 +19,7 @@ namespace millrace::compiler::generators {
 /// The name of plugins' modules in the cost model. Their parameters are the figures that the plugin promised.
 inline constexpr const char* kPluginModule = "plugin";
 
-/// The files of a module that a plugin wrote. The first file is the module itself. All names begin with the module's
-/// name.
+/// The files of a module that a plugin wrote. The first file is the module. All names begin with the module's name.
 struct PluginModule {
   std::vector<Source> sources;
   std::vector<MemoryFile> files;
@@ -39,12 +38,10 @@ class Plugin {
   /// answer violates the protocol: the message names plugin, block and field.
   Status prepare(const kernels::Program& program);
 
-  /// Returns the plugin's candidates for a block; empty if there are none or the plugin was not asked about such a
-  /// block.
+  /// Returns the plugin's candidates for a block; empty if there are none or prepare() has not asked about the block.
   std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
 
-  /// Returns the netlist of a candidate: one instance of the plugin's module. Calls build() for the module if memory
-  /// files are wanted.
+  /// Returns a candidate's netlist, one instance of the plugin's module. If memory files are wanted, it calls build().
   Result<Netlist> construct(const kernels::Program& program, const kernels::Block& block,
                             const Candidate& candidate, NetlistBuilder& netlist) const;
 

@@ -37,8 +37,7 @@ struct Streams {
   std::string question, answer, error;
 };
 
-/// Replaces the forked process by the program. Between fork and exec it calls only functions that are safe in signal
-/// handlers.
+/// Replaces the forked process by the program. Until exec, only functions that are safe in signal handlers are called.
 [[noreturn]] void become(const char* program, const Streams& streams) {
   for (const int number : {SIGPIPE, SIGXFSZ, SIGTERM}) ::signal(number, SIG_DFL);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);  // so that the next descriptors opened are 0, 1 and 2
@@ -74,8 +73,7 @@ struct Streams {
   ::_exit(kNever);
 }
 
-/// Waits until the program has ended or exceeded a limit. Returns which limit it exceeded, or an empty text if it
-/// ended.
+/// Waits until the program has ended or exceeded a limit. Returns the limit that it exceeded, or an empty text.
 std::string wait_for(pid_t group, const Streams& streams, std::chrono::milliseconds time_limit) {
   const auto deadline = std::chrono::steady_clock::now() + time_limit;
   const auto too_long = [](const std::string& file) {

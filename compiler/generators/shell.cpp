@@ -16,8 +16,7 @@ Result<Cost> tag_fifo(const Catalog& catalog) {
   return cost(catalog, "mr_fifo", {{"WIDTH", kTagBits}, {"DEPTH", kTags}, {"MEMORY", 1}});
 }
 
-/// Returns the cost of a link port whose beats are as wide as the cable's words. Other widths differ by some hundred
-/// LUTs.
+/// Returns the cost of a link port whose beats are cable words. Other widths differ by some hundred LUTs.
 Result<Cost> link_port_cost(const Catalog& catalog, const ShellPort& port) {
   const std::uint64_t bits = port.beats * port.lanes * port.type.bits, word = 8 * kLinkBytes;
   Parameters parameters = {{"BYTES", kLinkBytes},

@@ -65,8 +65,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   }
   const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
                      std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
-  // If all scales are powers of two, this unit needs neither multiplier nor adder, so the sum before it adds the bias
-  // at no cost.
+  // If all scales are powers of two, this unit has neither multiplier nor adder. Then the sum adds the bias at no cost.
   takes_bias_ = !plain || take_bias;
   if (takes_bias_ && !bias.empty())
     for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];
@@ -141,8 +140,7 @@ void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
     netlist.file(netlist.prefix() + "_requant.hex", lines.take());
 }
 
-/// Writes one file for each lane and level of the search tree. Line k of level l is threshold (2k+1) * 2^(bits-1-l) -
-/// 1.
+/// Writes a file for each lane and level of the search tree. Line k of level l is threshold (2k+1) * 2^(bits-1-l) - 1.
 void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                                     const std::vector<std::string>& suffixes) const {
   const std::int64_t highest = (std::int64_t{1} << acc_bits) - 1;  // larger than every accumulator

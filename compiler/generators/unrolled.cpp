@@ -82,7 +82,7 @@ class Unroller {
   }
   std::int64_t bias(std::uint32_t o) const { return matrix_.biases.empty() ? 0 : matrix_.biases[o]; }
 
-  /// Computes the number of stages for multiples, the levels of the deepest adder tree, and whether a last clock is
+  /// Computes the number of stages for multiples, the depth of the deepest adder tree, and whether a last clock is
   /// needed.
   void plan() {
     for (std::uint32_t o = 0; o < matrix_.rows; ++o) {
@@ -286,8 +286,8 @@ class Unroller {
       assigns_ += "  assign " + sum + " = " + value + ";\n";
   }
 
-  /// Returns an expression for the last node with all bits of a sum. The node's known range may be narrower than the
-  /// sum, but never wider.
+  /// Returns the last node as an expression with all bits of a sum. The node's known range may be narrower, never
+  /// wider.
   std::string operand_of_result(const Node& node) const {
     const auto bits = static_cast<std::int64_t>(matrix_.acc_bits);
     const std::string wide =

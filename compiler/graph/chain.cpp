@@ -75,8 +75,7 @@ Number apply(const Step& s, Number x, std::size_t channel) {
   return x;
 }
 
-/// Returns one step's trend over inputs from `low` to `high`. Rounding does not change whether an operation is
-/// monotone.
+/// Returns a step's trend over inputs from `low` to `high`. A monotone operation is still monotone after rounding.
 Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
   using K = Step::Kind;
   switch (s.kind) {
@@ -97,8 +96,7 @@ Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
   }
 }
 
-/// Returns the index of the quantiser that can be merged with the accumulator dequantisation `steps[first]`; 0 if there
-/// is none.
+/// Returns the index of the quantiser that merges with the accumulator dequantisation `steps[first]`, or 0.
 std::size_t quantiser_of(const std::vector<Step>& steps, std::size_t first) {
   if (steps[first].kind != Step::Kind::kDequantise || !steps[first].accumulator) return 0;
   std::size_t i = first + 1;

@@ -23,15 +23,13 @@ enum class Trend : std::uint8_t {
 /// Returns the trend of x * `factor` as a function of x.
 Trend trend_of_factor(float factor);
 
-/// A float32 function of one number, with at most two constants. compiler/operators/activations.cpp lists all such
-/// functions.
+/// A float32 function of one number, with at most two constants. compiler/operators/activations.cpp lists all of them.
 struct Function {
   const char* name;  // "leaky_relu": the name that printed graphs use
   const char* onnx;  // "LeakyRelu": the name of the ONNX operator
   int constants;     // how many of `low` and `high` the function reads
   float (*evaluate)(float x, float low, float high);
-  /// Returns the trend over the inputs from x_low to x_high. exp and tanh count as monotone, because the C library's
-  /// versions are.
+  /// Returns the trend over inputs from x_low to x_high. exp and tanh count as monotone, as C libraries implement them.
   Trend (*trend)(float x_low, float x_high, float low, float high);
 };
 

@@ -42,8 +42,7 @@ struct Type {
 std::string to_string(Type type);  // returns "float32", "int8" or "uint8", for example
 kernels::ElementType element_type(Type type);
 
-/// Returns the type's name in the Open Inference Protocol ("FP32", "UINT8", …), or an empty text if the protocol has no
-/// such type.
+/// Returns the type's name in the Open Inference Protocol ("FP32", "UINT8", …); empty if the protocol has no name.
 std::string datatype(Type type);
 
 using Shape = std::vector<std::int64_t>;
@@ -68,8 +67,7 @@ struct AlongAxis {
   std::size_t index(std::size_t element) const { return element / inner % extent; }
 };
 
-/// The elements of a value that is known at compile time, in row-major order. Float types use `floats`, all other types
-/// `integers`.
+/// The elements of a value known at compile time, row-major. Float types use `floats`, all other types `integers`.
 struct Constant {
   std::vector<float> floats;
   std::vector<std::int64_t> integers;
@@ -259,8 +257,7 @@ void replace_value(Graph& graph, ValueId from, ValueId to);
 const OnnxOperator* onnx_of(const Node& node);
 bool is_onnx(const Node& node, const char* type);
 
-/// has_input(): whether an ONNX node has input `i`. constant_input(): the constant that input `i` reads, or null if it
-/// reads none.
+/// has_input(): whether an ONNX node has input `i`. constant_input(): that input's constant, or null if it has none.
 bool has_input(const Node& node, std::size_t i);
 const Constant* constant_input(const Graph& graph, const Node& node, std::size_t i);
 
@@ -288,8 +285,7 @@ std::vector<std::string> join_sources(const std::vector<std::string>& a, const s
 void note_meaning(Value& value, const std::vector<float>& scale, const std::vector<std::int64_t>& zero_point);
 void copy_meaning(Graph& graph, ValueId from, ValueId to);
 
-/// Adds a diagnostic that the node's bias was rounded, if rounding changed it by more than a thousandth of an
-/// accumulator step.
+/// Adds a diagnostic if rounding changed the node's bias by more than a thousandth of an accumulator step.
 void note_rounded_bias(Graph& graph, const Node& node, double accumulator_steps);
 
 /// Returns the graph as text for --dump-after: one line per node, in order, with types and shapes.

@@ -34,9 +34,8 @@ std::uint64_t requant_latency(const Values& v) {
          (v["ROUND_HALF_EVEN"] != 0 ? 1U : 0U);
 }
 
-/// Adds the cost of an mr_requant with loaded constants. Their values are unknown, so every shift and every bit of a
-/// line is possible. The terms have names of their own, so that fitting them does not change the figures of baked
-/// constants.
+/// Adds the cost of an mr_requant with loaded constants. Their values are unknown, so every shift is possible. The
+/// terms have names of their own, so that fitting them does not change the figures of baked constants.
 void loaded_requant_cost(const Values& v, Features& f) {
   const std::int64_t pe = v["PE"], nf = lines(v);
   const std::int64_t acc = v["ACCBITS"], mbits = v["MBITS"], offbits = v["OFFBITS"], obits = v["OBITS"];

@@ -159,8 +159,7 @@ void add_dot_products(Features& f, const Values& v, std::int64_t count) {
 /// Adds the cost of pairs of dot products, with one DSP slice per lane of a pair. Returns the width of their sums.
 std::int64_t add_pairs(Features& f, const Values& v, std::int64_t pairs) {
   const std::int64_t simd = v["SIMD"], levels = clog2(simd);
-  // The first two levels add both fields of a pair packed into one word. Higher levels have two adders and a carry
-  // each.
+  // The first two levels add both fields of a pair in one word. Higher levels have two adders and a carry each.
   const std::int64_t packed_levels = std::min<std::int64_t>(levels, 2);
   const std::int64_t product = 27 + input_bits(v);
   const AdderTree packed = adder_tree(simd, product, 0, packed_levels);

@@ -32,8 +32,7 @@ double select_price(std::int64_t width, std::int64_t copies) {
 }
 
 /// Returns the cheapest mapping to block RAM. A memory deeper than a block needs several copies, whose columns are
-/// packed together. If the memory is `written`, each copy is written alone, so its columns are packed in whole bytes of
-/// 9 bits.
+/// packed together. The copies of a `written` memory are written one by one, so they are packed in bytes of 9 bits.
 Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
   Mapping best;
   const auto consider = [&](const BlockShape& shape, bool full) {
@@ -55,8 +54,7 @@ Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
   return best;
 }
 
-/// Returns the cheapest mapping to LUTRAM. RAM32M16 stores 32 words of 14 bits, and RAM64M8 64 words of 7 bits. Each
-/// takes 8 LUTs.
+/// Returns the cheapest mapping to LUTRAM: RAM32M16 (32 words of 14 bits) or RAM64M8 (64 words of 7), 8 LUTs each.
 Mapping distributed_mapping(std::int64_t width, std::int64_t depth) {
   const auto mapping = [&](std::int64_t bits, std::int64_t words) {
     const std::int64_t copies = ceil_div(depth, words);
@@ -81,8 +79,7 @@ Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style)
 }
 
 Cost read_modify_write(std::int64_t width, std::int64_t depth) {
-  // The only port reads and writes. In this mode, RAM32M16 stores 32 words of 16 bits, and RAMnX1S 64, 128 or 256 words
-  // of one bit.
+  // With one port for reading and writing, RAM32M16 stores 32 words of 16 bits, RAMnX1S 64, 128 or 256 words of 1 bit.
   constexpr double kSelect = 0.75;
   struct Shape {
     std::int64_t words, bits;
@@ -192,8 +189,7 @@ void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block)
 
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own, std::int64_t of) {
-  // The greatest common divisor of both numbers of lanes counts as one lane, because lanes are stored in multiples of
-  // it.
+  // Lanes are stored in multiples of the greatest common divisor of both lane counts, so that many count as one lane.
   const std::int64_t shared = std::gcd(s_lanes, m_lanes);
   const std::int64_t lane = lane_bits * shared, s = s_lanes / shared, m = m_lanes / shared;
   if (s == m) return;

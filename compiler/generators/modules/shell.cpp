@@ -48,8 +48,7 @@ struct LineLayout {
   std::int64_t words;  // words of a line
 };
 
-/// Returns how many RAM32M16 buffer shared words. Each stores 14 neighbouring bits of a word, and a line may begin in
-/// the middle of them.
+/// Returns how many RAM32M16 buffer shared words. Each stores 14 neighbouring bits, and a line may begin within them.
 std::int64_t shared_word_primitives(const LineLayout& layout, std::int64_t width) {
   std::int64_t primitives = 0, next = 0;
   for (std::int64_t line = 0; line < layout.bus / layout.pitch; ++line) {

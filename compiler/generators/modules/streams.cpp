@@ -8,8 +8,7 @@
 namespace millrace::compiler::generators::modules {
 namespace {
 
-/// Describes mr_fork or mr_split. Each reader accepts a beat as soon as it can. The beat is removed when all readers
-/// have it.
+/// Describes mr_fork or mr_split. Each reader accepts a beat when it can. The beat is removed when all readers have it.
 Module fork(std::string_view name) {
   Module m{.name = name, .bundles_outputs = true, .latency = always<0>};
   m.cost = [](const Values& v, Features& f) { f.add_both("readers", v["N"]); };
