@@ -1,4 +1,4 @@
-// Bearer tokens and what their holders may do. README.md has the format of the file.
+// Bearer tokens and the rights of their holders. README.md has the format of the tokens file.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,7 @@
 
 namespace millrace::server::auth {
 
-/// What a holder may do. Each scope includes the scopes listed before it. Requests of scope kNone need no
-/// token.
+/// The rights of a holder. Each scope includes the scopes listed before it. Routes of scope kNone need no token.
 enum class Scope : std::uint8_t { kNone, kRead, kInfer, kAdmin };
 
 std::string_view to_string(Scope scope);
@@ -29,7 +28,7 @@ struct Holder {
 /// A set of bearer tokens and their holders. It is immutable; any thread may use it.
 class Tokens {
  public:
-  /// Reads the text of a tokens file. kInvalidInput names `file` and the line, and never shows a secret.
+  /// Parses the text of a tokens file. kInvalidInput names `file` and the line, and never shows a secret.
   static Result<Tokens> parse(std::string_view text, const std::string& file);
 
   /// Returns the holder of the token in an Authorization header ("Bearer …"), or null if the token is
@@ -54,8 +53,7 @@ class Tokens {
 /// The tokens of a running server; they can be replaced. Before the first replace() requests need no token.
 class Guard {
  public:
-  /// A thread's own reference to the tokens. As long as nobody replaces the tokens, reading them costs one
-  /// atomic load.
+  /// A thread's own reference to the tokens. refresh() costs one atomic load unless the tokens were replaced.
   class View {
     friend class Guard;
     std::shared_ptr<const Tokens> tokens_;

@@ -30,10 +30,10 @@ struct Loaded {
   std::string named(std::string_view key) const;
 };
 
-/// Loads the settings, and checks what can be checked without other files. Replaces the name of a cluster by
-/// the path of its file. kInvalidInput names the flag, the variable or the line. kNotFound or kEnvironment if
-/// the file cannot be read; kNotFound also for a cluster that is neither a file nor installed. Refuses
-/// unknown keys of the file, and unknown variables whose names begin like a section (MILLRACE_HTTP_…).
+/// Loads the settings, and checks them as far as that needs no other files. Replaces the name of a cluster by the path
+/// of its file. kInvalidInput names the flag, the variable or the line; it also rejects unknown keys of the file, and
+/// unknown variables whose names begin like a section (MILLRACE_HTTP_…). kNotFound or kEnvironment if the file cannot
+/// be read. kNotFound for a cluster that is neither a file nor installed.
 Result<Loaded> load(const Sources& sources);
 
 /// Does what load() does, with the text of the file. Messages call the file `name`.

@@ -39,7 +39,7 @@ struct Settings {
   std::string http_tokens;                                    // empty: nobody needs a token
   std::vector<std::string> http_cors_origins;
   std::uint64_t http_compress_from_bytes = 1'024;  // 0: never
-  std::uint64_t http_threads = 0;                  // 0: one for every two processors, at most 4
+  std::uint64_t http_threads = 0;                  // 0: one thread for every two processors, at most 4
   std::uint64_t http_max_connections = 16'384;
   std::uint64_t http_max_header_bytes = 16'384;
   std::uint64_t http_max_body_bytes = 0;  // 0: what the largest model needs
@@ -65,7 +65,7 @@ struct Settings {
   std::string log_format = "text";
 };
 
-// The kinds of settings: the member that holds the value, and its bounds.
+// Each kind of setting names the member of Settings that holds the value, and the bounds of the value.
 struct Text {
   std::string Settings::*at;
   std::span<const std::string_view> words = {};  // the allowed values; empty: any text
@@ -76,7 +76,7 @@ struct Path {  // a relative path in the file starts at the folder of the file
 };
 struct List {
   std::vector<std::string> Settings::*at;
-  bool paths = false;  // whether the values are paths, relative as in Path
+  bool paths = false;  // whether the values are paths; they are resolved as described at Path
 };
 struct Switch {
   bool Settings::*at;

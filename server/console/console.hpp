@@ -1,4 +1,4 @@
-// The files of the console, which are embedded in the binary.
+// The files of the console (the server's web page), which are embedded in the binary.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ struct File {
   std::string_view content_type, bytes;  // valid until the program ends
 };
 
-/// Finds "index.html", "main.js"; nothing if there is no such file.
+/// Returns the file with this name ("index.html", "main.js"), or nothing if the console has no such file.
 std::optional<File> find(std::string_view name);
 
 }  // namespace millrace::server::console

@@ -65,7 +65,7 @@ struct Response {
 
 Response json_response(std::string body);
 
-/// Returns how many bytes all parts of the body have together.
+/// Returns the total size of all parts of the body.
 std::uint64_t body_bytes(const Response& response);
 
 /// Returns the HTTP status for an error: see "Status codes" in README.md.

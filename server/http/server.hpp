@@ -1,5 +1,5 @@
-// The HTTP server. Its listeners accept connections, and one coroutine runs each connection. One thread does
-// slow work, and another one answers scrapes of /metrics.
+// The HTTP server. Its listeners accept connections, and one coroutine runs each connection. The control thread
+// does slow work, and the scrape thread answers requests for /metrics.
 //
 //   listener ─▶ connection (I/O thread) ─▶ Api ─▶ answer now
 //                                            ├─▶ control or scrape thread ─▶ back to the connection
@@ -30,16 +30,16 @@ struct ServerOptions {
   std::shared_ptr<TlsIdentity> tls;           // for listeners that want TLS
   std::vector<service::PassedSocket> passed;  // the sockets that "systemd:NAME" can mean
   unsigned io_threads = 1;
-  std::size_t max_connections = 16'384;              // further ones get 503; see connections_within()
-  std::size_t max_header_bytes = 16'384;             // longer ones get 431
-  std::uint64_t max_body_bytes = 64U << 20U;         // longer ones get 413; see body_bytes_for()
-  std::uint64_t max_held_bytes = 1U << 30U;          // of bodies and answers of all connections; beyond: 503
+  std::size_t max_connections = 16'384;              // further connections get 503; see connections_within()
+  std::size_t max_header_bytes = 16'384;             // a longer header gets 431
+  std::uint64_t max_body_bytes = 64U << 20U;         // a longer body gets 413; see body_bytes_for()
+  std::uint64_t max_held_bytes = 1U << 30U;          // bodies and answers of all connections; beyond it: 503
   std::uint64_t compress_from_bytes = 1'024;         // shortest answer that is compressed; 0: none
   std::chrono::milliseconds idle_timeout{600'000};   // between two requests of a connection
   std::chrono::milliseconds header_timeout{10'000};  // from a request's first byte to the end of its header
   std::chrono::milliseconds body_timeout{60'000};    // from the end of the header to the end of the body
   std::chrono::milliseconds write_timeout{60'000};
-  std::chrono::milliseconds linger{1'000};  // how long it reads on, so that the client gets the last answer
+  std::chrono::milliseconds linger{1'000};  // longest time to read on so that the client gets the last answer
 };
 
 class Server {
@@ -57,39 +57,38 @@ class Server {
   /// Calls bind() and start().
   static Result<std::unique_ptr<Server>> open(const ServerOptions& options, Api& api,
                                               models::Registry& registry, metrics::Metrics& metrics);
-  virtual ~Server() = default;  // does what stop(0) does
+  virtual ~Server() = default;  // calls stop(0)
 
-  /// An address that was bound: {"http", "127.0.0.1:43211"}, {"https", …}, {"http",
-  /// "unix:/run/millrace.sock"}, {"admin", …}. addresses() returns them in the order of the options.
+  /// An address that was bound, such as {"http", "127.0.0.1:43211"}, {"https", …}, {"admin", …} or
+  /// {"http", "unix:/run/millrace.sock"}. addresses() returns the addresses in the order of the options.
   struct Address {
     std::string kind, text;
   };
   virtual std::vector<Address> addresses() const = 0;
   std::string address() const { return addresses().front().text; }
 
-  /// From now on /v2/health/ready answers 503, and every answer to a POST closes its connection, so that load
-  /// balancers and clients turn to other servers. Everything is still served. The server accepts no more
-  /// connections from passed sockets: new ones wait for the next process, and every answer on an accepted one
-  /// closes it. Must be called once, after start(). Any thread.
+  /// Announces that the server will stop. /v2/health/ready answers 503, and every answer to a POST closes its
+  /// connection, so that load balancers and clients use other servers. All requests are still answered. The
+  /// server accepts no more connections from passed sockets: new connections wait for the next process, and
+  /// accepted ones close after their next answer. Must be called once, after start(). Any thread.
   virtual void give_notice() = 0;
 
   /// Whether no connection through a passed socket can send another request. True if no socket was passed.
   /// Must be called after give_notice(). Any thread.
   virtual bool handed_over() const = 0;
 
-  /// Closes the server's side of the connections through passed sockets on which no request has begun. A
-  /// client that sends a request at that moment sees its connection end. Call after give_notice(). Any
-  /// thread.
+  /// Closes the server's side of each connection through a passed socket on which no request has begun. A client
+  /// that sends a request at the same moment loses its connection. Call after give_notice(). Any thread.
   virtual void dismiss_idle() = 0;
 
-  /// Does what give_notice() does, and refuses new inferences; everything else is still served. Any thread.
+  /// Calls Api::begin_drain(): new inferences are refused, and all other requests are still answered. Any thread.
   virtual void begin_drain() = 0;
 
   /// Whether no request is being answered. Any thread.
   virtual bool idle() const = 0;
 
-  /// Asks every I/O thread for a sign of life, for a watchdog. Returns false, and asks no thread, if one has
-  /// not answered the previous call. Does not wait. Only one thread may call it, between start() and stop().
+  /// Asks every I/O thread for a sign of life, for a watchdog. Returns false, and asks no thread, if a thread has not
+  /// answered the previous call. Does not wait. Only one thread may call this function, between start() and stop().
   virtual bool beat() = 0;
 
   /// Drains for at most `bound`, stops the registry's pipelines (requests still in flight get 503), closes

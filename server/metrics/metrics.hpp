@@ -28,8 +28,8 @@ struct RequestTimes {
 /// The protocol of a request.
 enum class Transport { kHttp, kUdp };
 
-/// The series of one served model version, which must not be used after its Metrics are destroyed. begun()
-/// adds 1 to the number of requests in flight; succeeded(), failed() and passed_on() subtract 1.
+/// The series of one model version. Must not be used after the Metrics object is destroyed. begun() adds 1 to the
+/// number of requests in flight; succeeded(), failed() and passed_on() subtract 1.
 class ModelMetrics {
  public:
   virtual ~ModelMetrics() = default;
@@ -59,7 +59,7 @@ enum class Compatibility {
 /// How long the series of a model version are kept after the last holder has released them.
 struct Retention {
   std::chrono::nanoseconds time = std::chrono::hours(1);
-  std::size_t most = 256;  // versions that are kept; the oldest is dropped early if there are more
+  std::size_t most = 256;  // limit of versions whose series are kept; the oldest is dropped first
 };
 
 class Metrics {
@@ -85,8 +85,8 @@ class Metrics {
   enum class Reload { kSuccess, kFailure, kRollback, kCancelled, kUnload };
   virtual void reloaded(const std::string& model, Reload outcome, std::chrono::nanoseconds took) = 0;
 
-  /// Adds 1 to a counter, which the first call creates. A new counter needs nothing else. A value that must
-  /// be read at each scrape belongs in the sampler.
+  /// Adds 1 to a counter, which the first call creates. A value that must be read at each scrape belongs in the
+  /// sampler instead.
   virtual void count(const std::string& name, const std::string& help, const Labels& labels) = 0;
 
   /// Sets the function that every scrape calls on the thread of serialise(). Must be called before the first

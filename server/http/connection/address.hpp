@@ -1,4 +1,4 @@
-// Addresses as settings and requests write them.
+// Parses the addresses in settings and in the Host header of requests.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-/// Reads "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the expected
-/// form.
+/// Parses HOST:PORT: "127.0.0.1:8000", "localhost:0" or "[::1]:8000". The message of kInvalidInput begins with
+/// `what`, the name of the setting ("--http").
 Result<HostPort> parse_host_port(std::string_view text, std::string_view what);
 
-/// Whether the header Host of a request may hold `text`: HOST or HOST:PORT, where HOST is a name, an IPv4
-/// address, or an address in brackets (RFC 9110, 7.2). It may also be empty, for targets without a host.
+/// Whether `text` is a valid value of the Host header: HOST or HOST:PORT, where HOST is a name, an IPv4 address, or
+/// an address in brackets (RFC 9110, 7.2). HOST is empty for targets without a host.
 bool is_host(std::string_view text);
 
 struct UnixPath {
   std::string path;
 };
 
-/// A listening socket that the service manager passed; `name` is systemd's FileDescriptorName=.
+/// A listening socket that the service manager passed to this process. `name` is systemd's FileDescriptorName=.
 struct Passed {
   std::string name;
 };
@@ -35,13 +35,14 @@ struct Passed {
 struct ListenAddress {
   std::variant<HostPort, UnixPath, Passed> at = HostPort{"127.0.0.1", 0};
   bool tls = false;
-  bool admin = false;  // a listener for admin routes
+  bool admin = false;  // the listener answers admin routes
 };
 
-/// Reads "HOST:PORT", "unix:PATH" or "systemd:NAME", each also with "tls:" in front. kInvalidInput names `what`.
+/// Parses "HOST:PORT", "unix:PATH" or "systemd:NAME", each with an optional prefix "tls:". The message of
+/// kInvalidInput begins with `what`, the name of the setting.
 Result<ListenAddress> parse_listen_address(std::string_view text, std::string_view what);
 
-/// The text that parse_listen_address() reads.
+/// Returns the address as text that parse_listen_address() can parse.
 std::string to_string(const ListenAddress& address);
 
 }  // namespace millrace::server::http

@@ -1,4 +1,4 @@
-// Content codings: decodes and encodes gzip and deflate (RFC 9110, 8.4.1). Bytes in, bytes out.
+// Decodes and encodes the content codings gzip and deflate (RFC 9110, 8.4.1).
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,22 @@ namespace millrace::server::http {
 
 enum class Coding { kIdentity, kGzip, kDeflate };
 
-/// Reads Content-Encoding. Nothing if it names another coding, or several.
+/// Parses the header Content-Encoding. Returns nothing if it names several codings, or one that is not in Coding.
 std::optional<Coding> parse_coding(std::string_view text);
 
-/// As Content-Encoding writes it: "gzip".
+/// Returns the name of the coding in the header Content-Encoding: "gzip".
 std::string_view to_string(Coding coding);
 
-/// Takes `coding` off the body. Never makes more than `most` bytes, whatever the body announces:
-/// kResourceExhausted beyond. kInvalidInput if the body is damaged, cut short, or followed by more. "deflate" is
-/// zlib's format, or the bare one, which some clients send.
+/// Decodes a body. kResourceExhausted if the result would exceed `most` bytes, whatever size the body announces.
+/// kInvalidInput if the body is damaged, cut short or followed by more bytes. "deflate" means zlib's format (RFC
+/// 1950), but the bare format (RFC 1951), which some clients send, is accepted too.
 Result<std::vector<std::byte>> decoded(Coding coding, std::span<const std::byte> body, std::uint64_t most);
 
-/// The coding that Accept-Encoding prefers: gzip before deflate at equal weight; identity if it names neither.
+/// Returns the coding that the header Accept-Encoding prefers: gzip if gzip and deflate have the same weight, and
+/// identity if the header accepts neither.
 Coding preferred_coding(std::string_view accept_encoding);
 
-/// Puts the parts, one after the other, into `coding`, which is not kIdentity.
+/// Returns the concatenated parts, encoded. `coding` must not be kIdentity.
 std::string encoded(Coding coding, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace millrace::server::http

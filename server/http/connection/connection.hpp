@@ -18,14 +18,14 @@
 
 namespace millrace::server::http {
 
-/// What the I/O thread asks of a connection.
+/// The functions of a connection that its I/O thread calls.
 class Connection {
  public:
   virtual void check_deadline(std::chrono::steady_clock::time_point now) = 0;
-  /// Closes at once if nothing is being answered, else after the answer.
+  /// Closes the connection after the answer to the current request, or at once if there is no current request.
   virtual void close_when_answered() = 0;
-  /// If the connection came through a passed socket and no request has begun on it: tells the client that none
-  /// will be answered. A request that arrived already is answered first.
+  /// Closes the server's side of a connection that came through a passed socket, so that the client sends no more
+  /// requests on it. Does nothing if a request has begun to arrive.
   virtual void dismiss() = 0;
 
  protected:
@@ -35,22 +35,22 @@ class Connection {
 struct CountDown {
   void operator()(std::atomic<std::size_t>* count) const { count->fetch_sub(1); }
 };
-/// One that is counted, as long as this lives.
+/// Subtracts 1 from the counter when it is destroyed; count_in() added 1.
 using Counted = std::unique_ptr<std::atomic<std::size_t>, CountDown>;
 inline Counted count_in(std::atomic<std::size_t>& count) {
   count.fetch_add(1);
   return Counted(&count);
 }
 
-/// A thread for slow work of all connections.
+/// A thread that does slow work for all connections.
 struct ControlThread {
-  static constexpr std::size_t kMostJobs = 64;  // that run or wait
+  static constexpr std::size_t kMostJobs = 64;  // limit of `jobs`, which counts running and waiting jobs
 
   std::atomic<std::size_t> jobs{0};
   boost::asio::thread_pool pool{1};
 };
 
-/// Shared by all threads of a server.
+/// The state that all threads of a server share.
 struct ServerState {
   const ServerOptions options;
   Api& api;
@@ -58,13 +58,13 @@ struct ServerState {
   metrics::Metrics& metrics;
   ControlThread control{}, scrapes{};
   std::atomic<std::size_t> connections{0};
-  std::atomic<std::size_t> answering{0};     // requests read and not yet answered
-  std::atomic<std::uint64_t> held_bytes{0};  // bodies of requests and answers, of all connections
-  // Connections through passed sockets that may still ask for something: the next process serves new ones.
+  std::atomic<std::size_t> answering{0};     // requests that were read and are not yet answered
+  std::atomic<std::uint64_t> held_bytes{0};  // bytes of the bodies of requests and answers of all connections
+  // the number of connections through passed sockets that may still send requests to this process
   std::atomic<std::size_t> to_hand_over{0};
 };
 
-/// State of one I/O thread, which alone touches it. Outlives its connections.
+/// The state of one I/O thread. Only that thread uses it. It outlives the thread's connections.
 struct ThreadState {
   ThreadState(ServerState& of, unsigned number, boost::asio::io_context* on)
       : server(of), context(on), requests(number, of.registry) {}
@@ -78,16 +78,17 @@ struct ThreadState {
   bool closing = false;
 };
 
-/// A connection that a listener accepted, without its socket.
+/// The properties of a connection that a listener accepted, except its socket.
 struct Accepted {
   Access access;
   std::shared_ptr<boost::asio::ssl::context> tls;  // null: no TLS
   bool refuse = false;                             // the limit of connections is reached
-  Counted connection;                              // in ServerState::connections
-  Counted to_hand_over;                            // null: not through a passed socket
+  Counted connection;                              // its counter is ServerState::connections
+  Counted to_hand_over;                            // null if the connection is not through a passed socket
 };
 
-/// Takes the socket over and runs until the connection closes. On the thread of `thread`.
+/// Takes ownership of the socket and starts a coroutine that serves the connection until it closes. Called on the
+/// I/O thread that `thread` describes.
 void serve_connection(boost::asio::generic::stream_protocol::socket socket, ThreadState& thread,
                       Accepted accepted);
 

@@ -1,5 +1,5 @@
-// The request that a connection receives, from its first byte to its last. Reads no socket, counts no memory and
-// keeps no time: connection.cpp does. Beast's types are used here only.
+// Parses the request that a connection receives. connection.cpp reads the socket, counts the memory and checks
+// deadlines. Only incoming.hpp and incoming.cpp use Beast's types.
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
@@ -19,60 +19,60 @@ namespace millrace::server::http {
 
 class Incoming final : public Headers {
  public:
-  static constexpr std::size_t kFirstChunk = 8'192;  // an idle connection costs no more
+  static constexpr std::size_t kFirstChunk = 8'192;  // the largest buffer of an idle connection
   static constexpr std::size_t kReadChunk = 65'536;
 
   explicit Incoming(const ServerOptions& options) : options_(options) {}
 
-  /// Prepares for the next request. Buffered bytes stay: they are its beginning.
+  /// Prepares for the next request, which starts with the bytes that are left in the buffer.
   void begin();
-  /// The request was answered: its header and body go.
+  /// Frees the header and the body of the request, after it was answered.
   void end();
 
-  /// Where the next bytes go; valid until the buffer is touched again.
+  /// Returns the memory into which the next bytes are read. It is valid until the buffer's next change.
   auto room() { return buffer_.prepare(begun_ ? kReadChunk : kFirstChunk); }
   auto room(std::size_t bytes) { return buffer_.prepare(bytes); }
-  /// Allocates for `bytes` more bytes. The next room() of at most that size then allocates nothing, unless
-  /// discard() comes first.
+  /// Allocates room for `bytes` more bytes. The next room(n) with n <= `bytes` then allocates nothing, unless
+  /// discard() is called first.
   void reserve(std::size_t bytes) { buffer_.reserve(buffer_.size() + bytes); }
   void commit(std::size_t bytes) { buffer_.commit(bytes); }
-  /// Whether the buffer holds enough: nothing more should be read ahead.
+  /// Whether the buffer holds so many bytes that no more should be read ahead.
   bool full() const { return buffer_.size() >= kReadChunk; }
-  /// Frees the buffer of a long request if it is empty. Not during a read into room().
+  /// Frees a large buffer if it is empty. Must not be called during a read into room().
   void shrink() {
     if (buffer_.size() == 0 && buffer_.capacity() > kReadChunk) buffer_ = {};
   }
   void discard() { buffer_ = {}; }
 
-  /// Parses what is buffered. Returns the answer if the request is refused.
+  /// Parses the buffered bytes. Returns the answer if the request must be refused.
   std::optional<Response> parse();
 
-  bool begun() const { return begun_; }  // its first byte came
+  bool begun() const { return begun_; }  // the first byte of the request has arrived
   bool done() const { return parser_ && parser_->is_done(); }
-  /// True once for a request: when its header is complete.
+  /// Returns true once for each request: at the first call after its header is complete.
   bool take_header();
-  /// True once for a request, after take_header(): when the client waits for "100 Continue".
+  /// Returns true at most once for each request, after take_header(): if the client waits for "100 Continue".
   bool take_continue();
 
-  // The following need the header.
+  // The functions from here to body() must be called only after the header was read, unless they say otherwise.
   bool has_header() const { return header_read_; }
-  /// The header's lines, without the body. Views into this object.
+  /// Returns the request without its body. Its members are views into this object.
   Request request(const Access& access) const;
   std::string_view find(std::string_view name) const override;
   std::string_view method() const { return view_of(message().method_string()); }
   std::string_view target() const { return view_of(message().target()); }
   bool keep_alive() const { return message().keep_alive(); }
-  // False before the header was read.
+  // These two return false before the header was read.
   bool is(boost::beast::http::verb method) const { return header_read_ && message().method() == method; }
   bool http_1_0() const { return header_read_ && message().version() < 11; }
-  /// Content-Encoding, all of its lines as one list (RFC 9110, 5.3).
+  /// Returns the values of all Content-Encoding lines as one list (RFC 9110, 5.3).
   std::string content_coding() const;
-  /// Sets the request's Inference-Header-Content-Length. Returns the answer if there are several such lines: a
-  /// proxy may have looked at another one.
+  /// Copies the header Inference-Header-Content-Length into `request`. Refuses the request, and returns the answer,
+  /// if there are several such lines, because a proxy may have used a different one.
   std::optional<Response> take_inference_header_length(Request& request) const;
-  /// The length of the body as the header says it; 0 if it is chunked.
+  /// Returns the value of Content-Length, or 0 if the body is chunked.
   std::uint64_t announced() const { return parser_->content_length().get_value_or(0); }
-  /// The body, as far as it was read.
+  /// Returns the part of the body that was read so far.
   std::span<const unsigned char> body() const { return message().body(); }
   void drop_body() {
     if (parser_) Body::value_type().swap(parser_->get().body());
@@ -88,7 +88,7 @@ class Incoming final : public Headers {
   Response fault(const boost::system::error_code& error) const;
 
   const ServerOptions& options_;
-  boost::beast::flat_buffer buffer_;  // read and not yet parsed
+  boost::beast::flat_buffer buffer_;  // bytes that were read and are not yet parsed
   std::optional<boost::beast::http::request_parser<Body>> parser_;
   bool begun_ = false, header_read_ = false, header_taken_ = false, continued_ = false;
 };

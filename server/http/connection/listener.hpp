@@ -1,4 +1,4 @@
-// One listening socket: taken, opened to clients, closed. Internal to the folder.
+// Binds a listening socket, accepts its connections and closes it. Internal to server/http.
 #pragma once
 
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -16,37 +16,38 @@
 
 namespace millrace::server::http {
 
-/// Used by the thread of its context; before that runs, by the thread that made it.
+/// A listening socket. Only the thread of the first context may use it once that thread runs; before that, the thread
+/// that created the listener.
 class Listener {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
   using Admit = std::function<void(Socket, std::size_t thread, const Listener&)>;
 
-  /// `contexts`: of the threads among which the connections are divided. The first one accepts.
+  /// Connections are distributed over `contexts`, which belong to the I/O threads. The first context accepts them.
   Listener(std::vector<boost::asio::io_context*> contexts, const ListenAddress& address,
            const ServerOptions& options);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// Takes the address. kEnvironment if that fails.
+  /// Binds the address, or takes the passed socket. kEnvironment if that fails.
   Status bind();
 
-  /// Clients may connect from now on. `admit` is called for every connection with the index of its thread.
+  /// Lets clients connect. `admit` is called for every connection, with the index of the connection's thread.
   Status start(Admit admit);
-  /// No further connection is admitted, except one that was accepted already and is on its way here. A passed
-  /// socket stays open in the service manager, and connections to it wait there for the next process.
+  /// Stops accepting. A connection whose accept has completed already is still admitted. A passed socket stays open
+  /// in the service manager, where new connections wait for the next process.
   void close();
 
   /// Whether the service manager opened the socket and keeps it open when this process ends.
   bool passed() const { return std::holds_alternative<Passed>(wanted_.at); }
 
   Server::Address address() const;
-  /// The properties that all connections of this listener share.
+  /// Returns the properties that all connections of this listener share.
   Accepted accepted() const;
 
  private:
-  // These throw boost::system::system_error.
+  // bind_tcp(), bind_unix() and take_tcp_address() throw boost::system::system_error.
   void bind_tcp(const HostPort& where);
   void bind_unix(const UnixPath& where);
   void take_tcp_address();
@@ -64,8 +65,8 @@ class Listener {
   Admit admit_;
   Access access_;
   std::string address_;
-  std::string unlink_;          // the file of our Unix socket
-  bool listening_ = false;      // the service manager passed a socket that listens already
+  std::string unlink_;          // the file of the Unix socket, to be deleted; empty: no file
+  bool listening_ = false;      // the socket was passed by the service manager and listens already
   bool cannot_accept_ = false;  // the last accept failed, and the log says so
 };
 

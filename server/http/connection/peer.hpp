@@ -1,4 +1,4 @@
-// Addresses of sockets: as text, and as the key that tells which connections belong to one client. Pure.
+// Converts a socket address to text, and to a key that is equal for all connections of one client.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,15 +10,16 @@
 
 namespace millrace::server::http {
 
-/// Nothing if the address is not of TCP. Here and below, `address` is as long as its family says.
+/// Returns nothing if the address does not belong to TCP. In this file, an address must be as long as its family
+/// requires.
 std::optional<boost::asio::ip::tcp::endpoint> tcp_endpoint(const sockaddr& address);
 
-/// "127.0.0.1:4711", "[::1]:4711", "a Unix socket".
+/// Returns the address as text: "127.0.0.1:4711", "[::1]:4711" or "a Unix socket".
 std::string text_of(const sockaddr& address);
 
-/// The same number for all connections of one machine, which is known by its IPv4 address or its IPv6 /64. Clients
-/// that wait for a slot take turns by it. An IPv4 address that a dual-stack socket gives as ::ffff:a.b.c.d counts as
-/// IPv4. Connections from this machine and through Unix sockets may be anybody's, so their key is `otherwise`.
+/// Returns the same number for all connections of one machine, identified by its IPv4 address or its IPv6 /64
+/// network. The dispatcher uses it to let waiting clients take turns. An address of the form ::ffff:a.b.c.d counts as
+/// IPv4. Returns `otherwise` for connections from this machine and through Unix sockets, which many clients share.
 std::uint64_t client_key(const sockaddr& peer, std::uint64_t otherwise);
 
 }  // namespace millrace::server::http

@@ -1,4 +1,4 @@
-// What the log says of requests, and the id that log and answer share.
+// Writes the log's lines about requests, and chooses the id that identifies a request in the log and in its answer.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,46 +16,47 @@
 
 namespace millrace::server::http {
 
-/// What the log says of a request. Views.
+/// The properties of a request that are logged. The members are views.
 struct Asked {
   std::string_view method, target;
-  std::string_view id;             // X-Request-Id, as its client gave it
-  std::string_view admin;          // who used an admin route: "'NAME'", "without a token"; empty: it is none
+  std::string_view id;             // the client's X-Request-Id
+  std::string_view admin;          // who used an admin route: "'NAME'", "without a token"; empty: no admin route
   const sockaddr* peer = nullptr;  // the client's address; not null
-  std::string_view version;        // the one that answered an inference; empty: none did
-  std::optional<std::chrono::steady_clock::time_point> arrival;  // of its last byte; nothing: it never came
+  std::string_view version;        // the model version that answered an inference; empty: no version did
+  // when the last byte of the request arrived; nothing: the request never arrived completely
+  std::optional<std::chrono::steady_clock::time_point> arrival;
 };
 
-/// For one I/O thread.
+/// Logs the requests of one I/O thread.
 class RequestLog {
  public:
-  /// `registry` outlives it.
+  /// `registry` must outlive this object.
   RequestLog(unsigned thread, const models::Registry& registry) : thread_(thread), registry_(registry) {}
 
-  /// Logs what a request was answered with, and returns the id for the answer's header. The id is the client's
-  /// X-Request-Id if that breaks neither a header nor a log line; otherwise one of ours for answers of 400 and
-  /// above and for admin routes, and empty for others. It is good until `asked.id` goes or the next call.
+  /// Logs a request with its answer, and returns the id for the answer's header X-Request-Id. The id is the client's
+  /// if it is safe in a header and in a log line. Otherwise the server creates an id for answers of 400 and above and
+  /// for admin routes, and returns "" for the rest. The view is valid until the next call, and while `asked.id` is.
   ///
-  /// Answers of 500, and of 503 without Retry-After, are warnings, at most ten a second: a lost card fails
-  /// thousands of requests. So are 401 and 403, with ten a second of their own: somebody may guess tokens. Admin
-  /// routes are always logged. All others are logged at `debug` only.
+  /// Answers of 500, and of 503 without Retry-After, are logged as warnings, at most ten a second, because a lost
+  /// card fails thousands of requests. Answers of 401 and 403 are warnings too, with a separate limit of ten a second,
+  /// because somebody may guess tokens. Admin routes are always logged. All other requests are logged at `debug`.
   std::string_view record(const Response& answer, const Asked& asked);
 
  private:
   void write(log::Level level, const Response& answer, const Asked& asked, std::string_view id) const;
-  /// The version that answered; otherwise the one that the request named; otherwise the one that serves.
+  /// Returns the version that answered, or else the version that the request named, or else the current version.
   std::string version_of(const FoundRoute& found, const Asked& asked) const;
 
   struct RateLimit {
     std::chrono::steady_clock::time_point second;
-    unsigned admitted = 0;  // in the second that began then
+    unsigned admitted = 0;  // log lines in the second that began at `second`
     bool admits();
   };
 
   const unsigned thread_;
   const models::Registry& registry_;
-  std::uint64_t count_ = 0;  // of our ids
-  std::string id_;           // our last one
+  std::uint64_t count_ = 0;  // how many ids this object has created
+  std::string id_;           // the last id that it created
   RateLimit failures_, denials_;
 };
 

@@ -1,4 +1,4 @@
-// An answer as it goes over the wire: its head as bytes, its body in a content coding.
+// Writes the head of an answer (status line and headers), and compresses its body.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@ namespace millrace::server::http {
 struct HeadOptions {
   bool http_1_0 = false, keep_alive = true;
   Coding coding = Coding::kIdentity;
-  bool varies = false;  // caches may keep the answer, and other clients may get it in another coding
-  std::string_view more_headers;  // whole lines, beside those of the response
+  bool varies = false;  // adds "Vary: Accept-Encoding": the answer's coding depends on the client
+  std::string_view more_headers;  // further whole lines, besides Response::more_headers
   std::string_view request_id;    // empty: none
   std::string_view date;          // from DateHeader
 };
 
-/// Replaces `out` by the status line, the headers and an empty line. Allocates nothing if `out` has room.
+/// Replaces the text of `out` by the status line, the headers and an empty line. Allocates nothing if `out` has
+/// enough capacity.
 void write_response_head(std::string& out, const Response& response, const HeadOptions& options);
 
-/// Puts an answer of at least `least` bytes into `coding` if that makes it smaller. Returns its coding.
+/// Compresses the body of an answer if it has at least `least` bytes and becomes smaller. Returns the answer's coding.
 Coding compressed(Response& response, Coding coding, std::uint64_t least);
 
-/// "Sun, 06 Nov 1994 08:49:37 GMT" (IMF-fixdate, RFC 9110, 5.6.7).
+/// Returns a time as HTTP headers write it: "Sun, 06 Nov 1994 08:49:37 GMT" (IMF-fixdate, RFC 9110, 5.6.7).
 std::string imf_fixdate(std::time_t time);
 
-/// The current time for the Date header, formatted at most once a second. For one I/O thread.
+/// The value of the Date header. It is formatted at most once a second. Each I/O thread has its own object.
 class DateHeader {
  public:
-  /// Good until the next call.
+  /// Returns the current time. The view is valid until the next call.
   std::string_view now() {
     const std::time_t second = std::time(nullptr);
     if (second != second_) text_ = imf_fixdate(second_ = second);

@@ -1,4 +1,4 @@
-// The server's certificate and key. OpenSSL's types are used in tls.cpp and transport.hpp only.
+// The server's TLS certificate and private key. Only tls.cpp and transport.hpp use OpenSSL's types.
 #pragma once
 
 #include <chrono>
@@ -14,20 +14,21 @@ class context;
 
 namespace millrace::server::http {
 
-/// For TLS 1.2 and 1.3. Any thread. Connections keep the certificate that they began with.
+/// A certificate and its key, for TLS 1.2 and 1.3. They can be replaced; a connection keeps the certificate that it
+/// began with. Any thread.
 class TlsIdentity {
  public:
-  /// kNotFound, kEnvironment (a file cannot be read) or kInvalidInput (no PEM, the key of another certificate,
-  /// expired, not valid yet), naming the file.
+  /// Loads two PEM files. kNotFound or kEnvironment if a file cannot be read. kInvalidInput if a file is not PEM, the
+  /// key belongs to another certificate, or the certificate has expired or is not valid yet. Errors name the file.
   static Result<std::shared_ptr<TlsIdentity>> load(const std::string& certificate, const std::string& key);
 
-  /// Takes over what `by` loaded. Returns false if that is the same certificate and key.
+  /// Replaces certificate and key by those of `by`. Returns false if they are the same.
   bool replace(const TlsIdentity& by);
 
   std::shared_ptr<boost::asio::ssl::context> context() const;
 
   std::chrono::system_clock::time_point expires() const;
-  /// "2027-03-01 12:00 UTC".
+  /// Returns when the certificate expires, as text: "2027-03-01 12:00 UTC".
   std::string expires_text() const;
 
  private:

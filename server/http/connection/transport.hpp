@@ -1,5 +1,5 @@
-// A connection's bytes, over TCP or a Unix socket, with or without TLS, and how the connection's coroutine waits for
-// them. Internal to the folder.
+// Reads and writes a connection's socket (TCP or Unix, with or without TLS), and lets the connection's coroutine wait
+// for the result. Internal to server/http.
 //
 // The coroutine is not boost::asio::awaitable: that type allocates a frame for every operation, and it cannot wait
 // for a pipeline that completes a frame on another thread.
@@ -17,8 +17,8 @@
 
 namespace millrace::server::http {
 
-/// The type of a coroutine that starts when it is called and owns itself. An exception that leaves it ends the
-/// process.
+/// The return type of a coroutine that starts when it is called and frees itself when it ends. An exception that
+/// leaves the coroutine ends the process.
 struct Detached {
   struct promise_type {
     Detached get_return_object() { return {}; }
@@ -29,8 +29,8 @@ struct Detached {
   };
 };
 
-/// A coroutine that waits for an operation. Either resume() is called, or the coroutine is destroyed with this
-/// object: an I/O context that ends destroys the handlers that have not run.
+/// Owns a coroutine that waits for an operation. If resume() is not called, the destructor destroys the coroutine.
+/// That happens when an I/O context ends, because it destroys the handlers that have not run.
 class Suspended {
  public:
   explicit Suspended(std::coroutine_handle<> coroutine) : coroutine_(coroutine) {}
@@ -50,7 +50,8 @@ struct IoResult {
   std::size_t bytes = 0;
 };
 
-/// co_await on it calls `start` with a completion handler for Asio, and gives the IoResult.
+/// An awaitable: co_await calls `start` with a completion handler for Asio, and returns an IoResult once the handler
+/// was called.
 template <class Start>
 class Operation {
  public:
@@ -71,7 +72,7 @@ class Operation {
   IoResult result_;
 };
 
-/// co_await on it suspends the coroutine until somebody resumes `waiting`.
+/// An awaitable: co_await stores the coroutine in `waiting` and suspends it until somebody resumes `waiting`.
 struct UntilResumed {
   std::coroutine_handle<>& waiting;
 
@@ -82,12 +83,12 @@ struct UntilResumed {
 
 using Socket = boost::asio::generic::stream_protocol::socket;
 
-/// Handlers run on the socket's executor. The owner keeps this object until they have run.
+/// A socket with optional TLS. Handlers run on the socket's executor. This object must exist until they have run.
 class Transport {
  public:
   using error_code = boost::system::error_code;
 
-  /// `tls` null: no TLS.
+  /// If `tls` is null, the connection does not use TLS.
   Transport(Socket socket, std::shared_ptr<boost::asio::ssl::context> tls) : socket_(std::move(socket)) {
     if (tls) tls_ = std::make_unique<Tls>(socket_, std::move(tls));
   }
@@ -96,15 +97,15 @@ class Transport {
   Socket& socket() { return socket_; }
   bool is_open() const { return socket_.is_open(); }
 
-  // Each gives an IoResult to co_await.
+  // handshake(), shutdown(), read_some() and write() return awaitables: co_await returns an IoResult.
 
-  /// Before anything else, if it is secure().
+  /// Performs the TLS handshake. Must come before any read or write if secure().
   auto handshake() {
     return Operation([this](auto done) {
       tls_->stream.async_handshake(boost::asio::ssl::stream_base::server, std::move(done));
     });
   }
-  /// If it is secure(): sends TLS's goodbye and waits for the client's.
+  /// Sends TLS's close_notify and waits for the client's. Only if secure().
   auto shutdown() {
     return Operation([this](auto done) { tls_->stream.async_shutdown(std::move(done)); });
   }

@@ -1,8 +1,8 @@
-// The JSON part of an infer request as it was written. Its structure is checked; nothing is compared with a model
-// yet.
+// Parses the JSON part of an infer request and checks its structure. infer_request.cpp compares the result with the
+// model.
 //
-// It is read in one pass without a document tree: tensor data go straight into a list of numbers, and what is
-// unknown is skipped. So memory is bounded by the limits, whatever the text holds.
+// The parser reads the text once and builds no document tree: it appends tensor data to a list of numbers and skips
+// unknown keys. So the limits bound the memory, whatever the text contains.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ namespace millrace::server::http {
 
 struct NumberList {
   std::vector<Number> numbers;       // row-major
-  std::vector<std::size_t> nesting;  // length of the arrays at each level: {n} for a flat list
+  std::vector<std::size_t> nesting;  // length of the arrays at each level; a flat list of n numbers has {n}
 };
 
-/// The known parameters of a request, of an input and of an output. README.md says which belong to which.
+/// All parameters that a request, an input or an output can have. README.md says which of them may occur where.
 struct Parameters {
   std::optional<std::uint64_t> timeout, priority, binary_data_size, classification;
   std::optional<bool> binary_data_output, binary_data;
 };
 
-// Except for tensor data, the document lives in the memory given to parse_infer_json(): a few hundred bytes, which
-// the hot path has on its stack.
+// The memory of an InferDocument, except for its tensor data: a few hundred bytes, which parse_infer_request() takes
+// from its stack.
 using Memory = std::pmr::memory_resource;
 
-/// An input, or an output, which has no more than a name and parameters.
+/// An input or a requested output. An output has only a name and parameters.
 struct TensorDocument {
   std::optional<std::pmr::string> name, datatype;
   std::optional<std::pmr::vector<std::int64_t>> shape;
@@ -47,10 +47,10 @@ struct InferDocument {
   std::optional<std::pmr::vector<TensorDocument>> inputs, outputs;
 };
 
-/// Unknown keys are skipped, because clients may send more than we know. kInvalidInput, naming the field, if a known
-/// key or parameter occurs twice or has a value of the wrong kind; kUnsupported for parameters of sequences and of
-/// shared memory. The tensors may hold `most_elements` numbers together; beside them there may be 10,000 JSON values.
-/// `memory` must outlive the document.
+/// Parses an infer request and skips unknown keys. kInvalidInput if a known key occurs twice or its value has the wrong
+/// kind, if all tensors together have more than `most_elements` numbers, or if there are more than 10,000 other JSON
+/// values. kUnsupported for parameters of sequences and of shared memory. Errors name the field. `memory` must outlive
+/// the document.
 Result<InferDocument> parse_infer_json(std::string_view json, std::uint64_t most_elements, Memory* memory);
 
 }  // namespace millrace::server::http

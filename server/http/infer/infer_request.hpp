@@ -1,5 +1,4 @@
-// An infer request for one model: every tensor is checked against the model's signature and stands in the model's
-// order. Pure functions over bytes.
+// Parses an infer request and checks every tensor against the model's signature.
 #pragma once
 
 #include <chrono>
@@ -19,32 +18,33 @@
 namespace millrace::server::http {
 
 struct RequestedOutput {
-  std::size_t index = 0;  // in model.outputs
+  std::size_t index = 0;  // index in model.outputs
   bool binary = false;
-  // > 0: return this many of the largest elements instead of the tensor (Triton's classification extension)
+  // if > 0, the answer has the `classes` largest elements instead of the tensor (Triton's classification extension)
   std::uint32_t classes = 0;
 };
 
-/// Can be filled again and keeps its memory.
+/// A checked infer request. parse_infer_request() can fill the same object again and then reuses its memory.
 struct InferRequest {
   std::string id;
-  std::optional<std::chrono::microseconds> timeout;  // > 0 where set
+  std::optional<std::chrono::microseconds> timeout;  // > 0 if set
   std::uint8_t priority = runtime::pipeline::kUsualPriority;
-  // in model.inputs order; views into the body or into `converted`
+  // the bytes of each input, in the order of model.inputs; views into the body or into `converted`
   std::vector<std::span<const std::byte>> inputs;
-  std::vector<RequestedOutput> outputs;           // in the order of the request, or all in the model's order
-  std::vector<std::vector<std::byte>> converted;  // tensors that came as JSON
+  std::vector<RequestedOutput> outputs;           // in the request's order, or all outputs in the model's order
+  std::vector<std::vector<std::byte>> converted;  // inputs that came as JSON or quantised
 };
 
-/// The integers that may come instead of an input's own type, in model.inputs order. Empty: none.
+/// For each of model.inputs, the quantised type that a client may send instead of the input's own type, if there is
+/// one. Empty: no input has one.
 using QuantisedInputs = std::span<const std::optional<runtime::plan::QuantisedInput>>;
 
-/// Reads `body` into `request`, whose old contents go and which views the body. `header_length` is the text of
-/// Inference-Header-Content-Length, if the request had it: the body is that many bytes of JSON and then the binary
-/// tensors; "0" is raw mode. kInvalidInput naming the field; kUnsupported for what is known and not offered
-/// (sequences, shared memory); then the contents of `request` mean nothing.
+/// Parses `body` and replaces the contents of `request`, which then has views into `body`. `header_length` is the
+/// value of Inference-Header-Content-Length, if the request has it: the number of bytes of JSON, which the binary
+/// tensors follow. "0" is raw mode. kInvalidInput names the field. kUnsupported for sequences and shared memory. After
+/// an error the contents of `request` are unspecified.
 ///
-/// Allocates nothing if `request` has room already and tensors come as binary data of the model's own types.
+/// Allocates nothing if `request` has enough capacity and all tensors are binary data of the model's own types.
 Status parse_infer_request(const runtime::plan::ModelInfo& model, std::span<const std::byte> body,
                            std::optional<std::string_view> header_length, InferRequest& request,
                            QuantisedInputs quantised = {});

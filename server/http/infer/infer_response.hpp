@@ -1,4 +1,4 @@
-// The answer to an infer request: JSON with the keys in the protocol's order, then the binary outputs.
+// Writes the answer to an infer request: JSON with the keys in the protocol's order, then the binary outputs.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace millrace::server::http {
 
-/// `outputs` are the model's, in model.outputs order. The response views those that are sent as binary, and
-/// `scratch`, which gets the binary results of a classification. kUnsupported if a value has no JSON form. `memory`
-/// is an earlier answer, whose memory is used again.
+/// Returns the answer. `outputs` are the bytes of all of model.outputs, in that order. The answer has views into those
+/// that are sent as binary data, and into `scratch`, to which binary results of a classification are appended.
+/// kUnsupported if JSON cannot represent a value. `memory` is an earlier answer whose memory is reused.
 Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std::string_view name,
                                       std::string_view version, const InferRequest& request,
                                       std::span<const std::span<std::byte>> outputs,

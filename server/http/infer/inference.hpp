@@ -1,4 +1,4 @@
-// One infer request on its way through a pipeline: the checked request, its frame, and the buffers of the outputs.
+// Runs an infer request on a pipeline. Owns the checked request, its frame and the buffers of the outputs.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,11 @@
 
 namespace millrace::server::http {
 
-/// Not movable: the pipeline holds the frame's address from start() until it calls `done`. The body that the request
-/// views must live until then. One thread calls all functions; a thread of the pipeline calls `done`.
+/// An infer request and its frame. It cannot be moved, because the pipeline keeps the frame's address from start()
+/// until it calls `done`. The request's body must exist until then. One thread calls all functions, in this order, and
+/// starts again after recycle(). A thread of the pipeline calls `done`.
 ///
-///   request() filled ─▶ prepare() ─▶ start() ─▶ `done` ─▶ finish() ─▶ keep() ─▶ recycle(), and again
+///   request() filled ─▶ prepare() ─▶ start() ─▶ `done` ─▶ finish() ─▶ keep() ─▶ recycle()
 class Inference {
  public:
   using Clock = runtime::pipeline::Clock;
@@ -26,51 +27,51 @@ class Inference {
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
 
-  /// To be filled by parse_infer_request().
+  /// Returns the request, which parse_infer_request() fills.
   InferRequest& request() { return request_; }
 
-  /// `any_version`: if another version replaces the model meanwhile, that one may answer. `client`: Request::client.
-  /// Allocates nothing if an earlier request had as many and as large outputs.
+  /// Prepares the frame. If `any_version`, a version that replaces `model` before start() may answer. `client` is
+  /// Request::client. Allocates nothing if an earlier request had as many outputs of at least the same sizes.
   void prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
                Clock::time_point arrival, Clock::time_point deadline);
 
-  /// Gives the frame to the pipeline, which then calls `done(frame, context)` exactly once, perhaps before this
-  /// returns; `done` must not block. After an error the pipeline has not taken the frame and will not call `done`.
+  /// Submits the frame to the pipeline, which then calls `done(frame, context)` exactly once, perhaps before start()
+  /// returns; `done` must not block. If start() returns an error, the pipeline does not call `done`.
   using Done = void (*)(runtime::pipeline::Frame&, void*);
   Status start(Done done, void* context);
 
-  /// Takes the frame back if it still waits, because the client went away. Between start() and finish().
+  /// Cancels the frame if it still waits in the queue. Called between start() and finish() if the client disconnects.
   void cancel();
 
-  /// After `done` was called: returns the answer, which views this object's buffers, and counts the request in the
-  /// model's metrics.
+  /// Returns the answer, which has views into this object's buffers, and counts the request in the model's metrics.
+  /// Must be called after `done` was called.
   Response finish();
 
-  /// After the answer was written: keeps its memory for the next answer.
+  /// Keeps the memory of an answer that was written, for the next answer.
   void keep(Response answer) { answer_ = std::move(answer); }
 
-  /// Releases the model and what depends on the request. Memory stays.
+  /// Releases the model and all data of the request, but keeps the buffers.
   void recycle();
 
-  /// How much memory stays.
+  /// Returns the size of the buffers that recycle() keeps.
   std::size_t kept_bytes() const;
 
   models::Model& model() const { return *model_; }
-  /// The version that has the frame: model(), or the one that replaced it.
+  /// Returns the version that computes the frame: model(), or the version that replaced it.
   const models::Model& served() const { return *passage_.model; }
 
  private:
-  std::shared_ptr<models::Model> model_;  // the request was sent to it
-  models::Passage passage_;               // and this one answers
+  std::shared_ptr<models::Model> model_;  // the version to which the request was addressed
+  models::Passage passage_;               // has the version that answers
   InferRequest request_;
   Clock::time_point arrival_;
   std::vector<std::vector<std::byte>> outputs_, scratch_;
   runtime::pipeline::Frame frame_;
-  Response answer_;  // an earlier one, for its memory
+  Response answer_;  // an earlier answer, whose memory the next answer reuses
 };
 
-/// Inferences that wait for the next request, so that a warm server allocates none. For one thread. Outlives those
-/// that it gave.
+/// A pool of unused Inference objects, so that a warm server allocates none. Each I/O thread has its own pool, which
+/// must outlive its leases.
 class InferencePool {
  public:
   struct GiveBack {
@@ -86,7 +87,7 @@ class InferencePool {
   Lease take();
 
  private:
-  // Inferences beyond these limits are freed, so that the memory of a burst is not kept for ever.
+  // Objects beyond these limits are freed, so that the memory of a burst of requests is not kept for ever.
   static constexpr std::size_t kMost = 64;
   static constexpr std::size_t kMostBytes = 16U << 20U;
 

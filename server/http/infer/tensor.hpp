@@ -1,4 +1,4 @@
-// A tensor's elements: their types in the Open Inference Protocol, as bytes and as JSON numbers.
+// Converts the elements of tensors between bytes and JSON numbers, for each data type of the Open Inference Protocol.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,33 @@
 
 namespace millrace::server::http {
 
-// Here `datatype` is a name as the protocol has it: "FP32".
+// In this file `datatype` is a name of the protocol, such as "FP32".
 
 bool is_datatype(std::string_view datatype);
 
 std::uint64_t elements_of(const runtime::plan::TensorSignature& signature);
 
-/// The bytes of one frame of the tensor, in its own type or in another one. 0 if the type's elements have no fixed size.
+/// Returns the size in bytes of one frame of the tensor, in its own data type or in `datatype`. 0 if elements of the
+/// type have no fixed size.
 std::uint64_t bytes_of(const runtime::plan::TensorSignature& signature);
 std::uint64_t bytes_of(const runtime::plan::TensorSignature& signature, std::string_view datatype);
 
-/// A JSON number as it was written (integers stay exact), or a JSON boolean.
+/// A JSON number or boolean. A number that is written as an integer is kept exactly.
 using Number = std::variant<std::int64_t, std::uint64_t, double, bool>;
 
-/// Converts numbers to little-endian elements. kInvalidInput for a number of another kind or outside the type's range
-/// (300 as UINT8, 1.5 as INT8, true as FP32, 1e39 as FP32), and for FP16, BF16 and BYTES, which travel as binary data
-/// only. Reals round to the nearest FP32. The message begins with ".data", to be put behind the tensor's name.
+/// Converts numbers to little-endian elements. A real is rounded to the nearest FP32. kInvalidInput if the type cannot
+/// represent a number (300 as UINT8, 1.5 as INT8, true as FP32, 1e39 as FP32), and for FP16, BF16 and BYTES, which
+/// clients must send as binary data. The message begins with ".data"; the caller adds the tensor's name in front.
 Result<std::vector<std::byte>> bytes_of_numbers(std::string_view datatype,
                                                 const std::vector<Number>& numbers);
 
-/// Appends the elements as a flat JSON array. kUnsupported if JSON has no form for them: NaN, infinities, FP16,
-/// BF16. The message begins with `where`.
+/// Appends the elements as a flat JSON array. kUnsupported for NaN, infinities, FP16, BF16 and BYTES, which are sent
+/// as binary data only. The message begins with `where`.
 Status append_numbers(std::string& out, std::string_view datatype, std::span<const std::byte> bytes,
                       const std::string& where);
 
-/// The elements as doubles. kUnsupported for types that a double does not hold exactly, and for BOOL. The message
-/// begins with `where`.
+/// Returns the elements as doubles. kUnsupported for 64-bit integers, FP16, BF16, BYTES and BOOL. The message begins
+/// with `where`.
 Result<std::vector<double>> doubles_of(std::string_view datatype, std::span<const std::byte> bytes,
                                        const std::string& where);
 

@@ -1,5 +1,5 @@
-// From a request to its answer, or to what must happen first. Knows no sockets, so the whole protocol can be tested
-// here.
+// Turns a request into its answer, or into the work that produces the answer. Uses no sockets, so that tests can cover
+// the whole protocol without a connection.
 #pragma once
 
 #include <atomic>
@@ -28,33 +28,33 @@ namespace millrace::server::http {
 
 class Api;
 
-/// What a thread that answers requests keeps between them.
+/// The state that an I/O thread keeps from one request to the next.
 struct Workspace {
   models::Registry::View view;
   auth::Guard::View guard;
-  std::string admin;  // who used an admin route with the last request that Api::handle() took; empty: nobody
-  InferencePool inferences;  // outlives the leases that it gave
+  std::string admin;  // who used an admin route in the last call of Api::handle(); empty: nobody
+  InferencePool inferences;
 };
 
-/// Work that may take long (card registers, files): run it on another thread than the connections'.
+/// Slow work, which reads card registers or files. It must not run on an I/O thread.
 struct ControlJob {
   std::function<Response()> run;
-  bool scrape = false;  // Prometheus waits only a short time, so a scrape has a thread of its own
+  bool scrape = false;  // a request for /metrics: it has a separate thread, because Prometheus waits only a short time
 };
-/// Work that is done elsewhere. `start` does not wait. It calls the function that it is given once, on any thread.
+/// Asynchronous work. `start` does not block. It calls its argument exactly once with the answer, on any thread.
 struct DeferredJob {
   std::function<void(std::function<void(Response)>)> start;
 };
 using Outcome = std::variant<Response, ControlJob, DeferredJob, InferencePool::Lease>;
 
-/// The values of a pattern's placeholders, percent-decoded. Empty if the pattern lacks the placeholder.
+/// The values of the placeholders of a route's pattern, percent-decoded. Empty if the pattern lacks the placeholder.
 struct RouteNames {
   std::string_view model;    // {model}
-  std::string_view version;  // {version}; empty: the one that serves
+  std::string_view version;  // {version}; empty: the current version
   std::string_view file;     // {file}
 };
 
-/// A request that has passed the checks of its route, as the route's handler gets it.
+/// The arguments of a route's handler. The request has passed the checks of the route: method, scope and so on.
 struct Call {
   const Api& api;
   const Request& request;
@@ -64,80 +64,82 @@ struct Call {
   runtime::pipeline::Clock::time_point arrival;
 };
 
-/// A row of the table of routes. Patterns look like these:
+/// A row of the table of routes. A pattern is a path with placeholders:
 ///
 ///     /v2/models/{model}[/versions/{version}]/infer      the part in brackets may be left out
-///     /v2/systemsharedmemory/**                          ** matches any number of segments, also none
+///     /v2/systemsharedmemory/**                          ** matches zero or more segments
 ///
 /// A placeholder matches exactly one segment that is not empty.
 struct Route {
-  Method method;  // the one it answers to; kOther: any
+  Method method;  // kOther: any method
   std::string_view pattern;
-  auth::Scope scope;  // what a client must be allowed
+  auth::Scope scope;  // the scope that a client's token must have
   Outcome (*handler)(const Call&);
 };
 
-/// The table. A new route is one line there and its line in README.md, which a test compares.
+/// Returns the table of routes. A new route needs one row in the table and one line in README.md; a test checks both.
 std::span<const Route> routes();
 
 struct FoundRoute {
-  const Route* route = nullptr;  // null: there is no such route
+  const Route* route = nullptr;  // null: no route matches
   RouteNames names;              // views into the target, or into `decoded`
   std::unique_ptr<std::string[]> decoded;
 };
 
-/// Finds the first row that matches the target's path. The query string, a slash at the end, and the host of a target
-/// in absolute form (RFC 9112, 3.2.2) are ignored. Allocates nothing if the target has no percent-encoded bytes.
+/// Returns the first route whose pattern matches the target's path. The query string, a slash at the end, and the host
+/// of an absolute target (RFC 9112, 3.2.2) are ignored. Allocates nothing if the target has no percent-encoded bytes.
 FoundRoute find_route(std::string_view target);
 
-/// A request that failed, for /v2/millrace/errors.
+/// A failed request, which /v2/millrace/errors lists.
 struct Failure {
   std::int64_t unix_ms = 0;
   unsigned status = 0;
-  std::string target, body;  // cut after 128 and 512 bytes
+  std::string target, body;  // the request's target, cut at 128 bytes; the answer's body, cut at 512 bytes
 };
 
 struct ApiOptions {
   std::string server_version;
-  std::chrono::milliseconds default_timeout{60'000};  // of an infer request that names none
+  std::chrono::milliseconds default_timeout{60'000};  // for infer requests that have no timeout parameter
   const auth::Guard* guard = nullptr;                 // null: nobody needs a token
-  std::vector<std::string> cors_origins = {};         // origins whose pages may ask; "*": all
-  models::Repository* repository = nullptr;           // if there is one; outlives the Api
+  std::vector<std::string> cors_origins = {};         // origins whose pages may read answers; "*": all
+  models::Repository* repository = nullptr;           // null: no repository; must outlive the Api
 };
 
 class Api {
  public:
-  /// Both must outlive the Api and everything it returned.
+  /// `registry` and `metrics` must outlive the Api and every Outcome that it returned.
   Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options)
       : registry_(registry),
         metrics_(metrics),
         options_(std::move(options)),
         default_timeout_(options_.default_timeout) {}
 
-  /// Any thread, each with a workspace of its own. `arrival` is when the request was read completely.
+  /// Answers a request. Any thread, but each thread needs its own workspace. `arrival` is the time when the last byte
+  /// of the request was read.
   Outcome handle(const Request& request, Workspace& workspace,
                  runtime::pipeline::Clock::time_point arrival) const;
 
-  /// The answer with which handle() will refuse the request whatever its body holds, because there is no such route
-  /// or the client has no right to it. Nothing if handle() will not. For a check before the body is read.
+  /// Checks a request before its body is read. Returns the answer if handle() would refuse the request whatever its
+  /// body contains: no route matches, or the client's token does not allow the route. Otherwise returns nothing.
   std::optional<Response> refusal(const Request& request, Workspace& workspace) const;
 
-  /// The lines that let a page of the request's origin read the answer; empty if none may.
+  /// Returns the header lines that let pages of the request's origin read the answer, or "" if they must not.
   std::string cors_headers(const Request& request) const;
 
-  /// Records a request that failed although its client did nothing wrong, or because the server was overloaded. The
-  /// last 64 are kept. Any thread.
+  /// Records a request that failed through no fault of the client, or because the server was overloaded. The last 64
+  /// records are kept. Any thread.
   void note_failure(std::string_view target, const Response& response);
-  /// The recorded failures, oldest first. Any thread.
+  /// Returns the recorded failures, oldest first. Any thread.
   std::vector<Failure> failures() const;
 
-  /// The timeout of infer requests that name none. Any thread.
+  /// Sets the timeout of infer requests that have no timeout parameter. Any thread.
   void set_default_timeout(std::chrono::milliseconds timeout) { default_timeout_.store(timeout); }
   std::chrono::milliseconds default_timeout() const {
     return default_timeout_.load(std::memory_order_relaxed);
   }
 
-  /// The reason why /v2/health/ready answers 503; nothing if it answers 200. Any thread; waits for no card.
+  /// Returns the reason why /v2/health/ready answers 503, or nothing if it answers 200. Any thread. Does not wait for
+  /// cards.
   struct NotReady {
     std::string reason;
     std::chrono::milliseconds retry_after{0};
@@ -145,13 +147,12 @@ class Api {
   std::optional<NotReady> not_ready(const models::Snapshot& snapshot) const;
   bool ready() const { return !not_ready(*registry_.snapshot()); }
 
-  /// Announces that the server will stop. From now on `ready` says 503, models stay as they are, and answers to
-  /// inferences should close their connection, so that clients go elsewhere. Inferences are served as before. Any
-  /// thread.
+  /// Announces that the server will stop. From now on /v2/health/ready answers 503, models cannot be loaded or
+  /// unloaded, and connections should close after an answer to a POST. Inferences are still answered. Any thread.
   void give_notice() { leaving_.store(true, std::memory_order_release); }
   bool leaving() const { return leaving_.load(std::memory_order_acquire); }
 
-  /// As give_notice(), and infer requests are refused with 503. Any thread.
+  /// Calls give_notice(), and refuses infer requests with 503 from now on. Any thread.
   void begin_drain() {
     give_notice();
     draining_.store(true, std::memory_order_release);
@@ -172,11 +173,12 @@ class Api {
   const ApiOptions options_;
   std::atomic<std::chrono::milliseconds> default_timeout_;
   std::atomic<bool> leaving_{false}, draining_{false};
-  mutable std::mutex mutex_;  // failures_
+  mutable std::mutex mutex_;  // protects failures_
   std::deque<Failure> failures_;
 };
 
-/// Whether a model answers. Waits for no card: a health check must be answered at once while one hangs.
+/// Whether a model can answer requests. Does not wait for cards, so that a health check is answered even if a card
+/// hangs.
 bool is_ready(const models::Model& model);
 
 }  // namespace millrace::server::http

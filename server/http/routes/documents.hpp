@@ -1,4 +1,4 @@
-// The JSON documents about the server, its models, pipelines, cards and frames. README.md has the formats.
+// Writes the JSON documents about the server, its models, pipelines, cards and frames. README.md has the formats.
 #pragma once
 
 #include <memory>
@@ -9,31 +9,31 @@
 
 namespace millrace::server::http {
 
-/// `repository`: whether models can be loaded and unloaded.
+/// Returns the document of GET /v2. `repository` is whether models can be loaded and unloaded.
 std::string server_metadata(const std::string& server_version, bool repository);
 
 std::string model_metadata(const models::Model& model);
 std::string model_config(const models::Model& model);
 std::string model_statistics(const std::vector<std::shared_ptr<models::Model>>& models);
 
-/// What a client needs to make the input from a picture and to name the outputs.
+/// Returns how a client must turn a picture into the model's input, and the labels of the outputs.
 std::string model_description(const models::Model& model);
 
-// Not for I/O threads: some of these read card registers, others are long.
+// The following functions must not run on I/O threads: some read card registers, and others return long documents.
 
-/// The pipelines of all models with their cards, their links and the latest latencies.
+/// Returns the pipelines of all models with their cards, their links and the latest latencies.
 std::string pipeline_status(const models::Snapshot& snapshot);
 
-/// The partitions of every model: their nodes, the card of each, and how busy that card is.
+/// Returns the partitions of every model, each with its nodes, its card and the utilisation of that card.
 std::string partition_status(const models::Snapshot& snapshot);
 
-/// The plan of every model: endpoints, images, partitions, channels.
+/// Returns the plan of every model: endpoints, FPGA images, partitions and channels between cards.
 std::string deployments(const models::Snapshot& snapshot);
 
-/// The timelines of the last frames in Trace Event Format, for chrome://tracing and Perfetto.
+/// Returns the timelines of the last frames in Trace Event Format, for chrome://tracing and Perfetto.
 std::string trace(const models::Snapshot& snapshot);
 
-/// `failures` and the log's last warnings and errors, newest first.
+/// Returns `failures` and the last warnings and errors of the log, newest first.
 std::string recent_errors(const std::vector<Failure>& failures);
 
 }  // namespace millrace::server::http

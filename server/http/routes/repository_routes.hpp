@@ -1,4 +1,4 @@
-// The handlers of the routes that list, load and unload the models of the repository. README.md has the formats.
+// Handles the routes that list, load and unload the models of the repository. README.md has the formats.
 #pragma once
 
 #include "server/http/routes/api.hpp"
