@@ -25,7 +25,7 @@ std::optional<Scope> parse_scope(std::string_view text) {
   return std::nullopt;
 }
 
-/// Whether `text` is a b64token of RFC 6750.
+/// Whether `text` has an allowed length and only characters of a b64token (RFC 6750, 2.1).
 bool is_token(std::string_view text) {
   return text.size() >= kShortest && text.size() <= kLongest &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -34,7 +34,8 @@ bool is_token(std::string_view text) {
          });
 }
 
-/// The digest of a secret as the file writes it, in lower case. Empty if the secret is malformed.
+/// Returns the digest of a SECRET of the tokens file (a token or "sha256:" and a digest), in lower case, or "" if the
+/// secret is malformed.
 std::string digest_of_secret(std::string_view secret) {
   if (!secret.starts_with(kHashed)) return is_token(secret) ? sha256_hex(secret) : "";
   std::string hex(secret.substr(kHashed.size()));
@@ -44,7 +45,7 @@ std::string digest_of_secret(std::string_view secret) {
   return hex;
 }
 
-/// The token behind "Bearer "; empty if the header is something else.
+/// Returns the token of an Authorization header "Bearer TOKEN", or "" if the header has another form.
 std::string_view bearer(std::string_view authorization) {
   constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() <= kScheme.size() ||

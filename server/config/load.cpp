@@ -35,14 +35,14 @@ std::string joined(std::span<const std::string_view> words) {
   return out;
 }
 
-/// One source's values for one setting.
+/// The values that a source (file, variable or flag) has for a setting.
 struct Given {
-  std::string origin;  // begins every message
+  std::string origin;  // the beginning of every error message
   std::vector<std::string> values;
-  std::filesystem::path folder;  // of relative paths; empty: the current one
+  std::filesystem::path folder;  // relative paths start here; empty: the working directory
 };
 
-/// Checks one setting's values and stores them.
+/// Checks the values of a setting and stores them. There is an overload for each kind of setting.
 struct Store {
   const Given& given;
   Settings& to;
@@ -175,7 +175,7 @@ class FileReader {
                        [&](const Setting& setting) { return setting.key.starts_with(key + "."); });
   }
 
-  /// The keys below `prefix` ("" or "http."), as a list for messages.
+  /// Returns a list of the keys that begin with `prefix` ("" or "http."), for messages.
   static std::string known(const std::string& prefix) {
     std::set<std::string> names;
     if (prefix.empty()) names.insert("schema");
@@ -202,7 +202,6 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return out;
 }
 
-/// The edit distance of two names.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -215,7 +214,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Whether `name` begins like a section's variables: MILLRACE_HTTP_.
+/// Whether a variable's name begins like those of a section, for example with MILLRACE_HTTP_.
 bool is_in_section(const std::string& name) {
   return std::any_of(settings().begin(), settings().end(), [&](const Setting& setting) {
     const auto dot = setting.key.find('.');
@@ -224,7 +223,7 @@ bool is_in_section(const std::string& name) {
   });
 }
 
-/// The setting that a variable's name resembles, or whose flag it suggests (MILLRACE_UDP for --udp). Null: none.
+/// Returns the setting whose variable or flag the name of a variable resembles (MILLRACE_UDP: --udp), or null.
 const Setting* setting_meant_by(const std::string& name) {
   constexpr std::size_t kLongest = 64, kTypos = 2;
   if (name.size() > kLongest) return nullptr;
@@ -240,8 +239,8 @@ const Setting* setting_meant_by(const std::string& name) {
   return nearest;
 }
 
-/// Refuses unknown variables that begin like a section. Warns of other unknown ones that resemble a setting's, but
-/// does not refuse them, since other programs may use names that begin with MILLRACE_.
+/// Refuses unknown variables whose names begin like a section. Other programs may use names that begin with MILLRACE_,
+/// so an unknown variable whose name only resembles a setting causes a warning.
 Status check_names(const std::map<std::string, std::string>& environment,
                    std::vector<std::string>& warnings) {
   for (const auto& [name, value] : environment) {
@@ -288,7 +287,8 @@ Status check_needs(const Loaded& loaded) {
   return {};
 }
 
-/// An origin as browsers write it in the header Origin (RFC 6454, 6.2). Origins are compared byte by byte.
+/// Whether `text` is an origin as browsers write it in the header Origin (RFC 6454, 6.2). Requires lower case, because
+/// the server compares origins byte by byte.
 bool is_origin(std::string_view text) {
   const auto scheme = text.find("://");
   if (scheme == std::string_view::npos || scheme == 0) return false;

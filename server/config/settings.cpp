@@ -20,7 +20,7 @@ std::vector<std::string> absolute(std::vector<std::string> paths) {
   return paths;
 }
 
-/// A YAML scalar, quoted unless every YAML reader reads it as this text. JSON's quotes are YAML's too.
+/// Returns `text` as a YAML scalar. Quotes it, as JSON does, unless every YAML parser reads the bare text as a string.
 std::string scalar(const std::string& text) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) != 0 ||
@@ -52,7 +52,7 @@ struct Read {
   Value operator()(const List& kind) const { return kind.paths ? absolute(of.*kind.at) : of.*kind.at; }
   Value operator()(const Switch& kind) const { return of.*kind.at; }
   Value operator()(const Count& kind) const {
-    return of.*kind.at < kind.least ? Value() : Value(of.*kind.at);  // 0: the server chooses
+    return of.*kind.at < kind.least ? Value() : Value(of.*kind.at);  // a value of 0 lets the server choose
   }
   Value operator()(const Milliseconds& kind) const {
     return static_cast<std::uint64_t>((of.*kind.at).count());

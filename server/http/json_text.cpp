@@ -7,8 +7,8 @@
 namespace millrace::server::http {
 namespace {
 
-/// How many bytes at the start of the text one replacement character replaces: a character that was cut off, or a
-/// byte that begins none (Unicode 15, "maximal subparts").
+/// The text begins with invalid UTF-8. Returns how many bytes one replacement character replaces: a character that is
+/// cut short, or a single byte that cannot begin a character (Unicode 15, "maximal subparts").
 std::size_t invalid_bytes(std::string_view text) {
   for (std::size_t kept = std::min<std::size_t>(3, text.size()); kept > 1; --kept)
     for (std::size_t lost = 1; lost + kept <= 4; ++lost)
@@ -16,7 +16,7 @@ std::size_t invalid_bytes(std::string_view text) {
   return 1;
 }
 
-/// How many bytes at the start need no escape: mostly all.
+/// Returns the number of bytes at the start of `text` that need no escape.
 std::size_t plain_prefix(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && static_cast<unsigned char>(text[at]) >= 0x20 &&
@@ -62,7 +62,7 @@ void append_json_string(std::string& out, std::string_view text) {
 
 std::string_view clipped(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
-  std::size_t begin = bytes;  // where the character begins that the cut would split
+  std::size_t begin = bytes;  // start of the character at the cut
   while (begin > 0 && bytes - begin < 3 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U)
     --begin;
   return text.substr(0, character_bytes(text.substr(begin)) > bytes - begin ? begin : bytes);

@@ -12,7 +12,7 @@
 namespace millrace::server::http {
 namespace {
 
-constexpr std::uint64_t kOwnDescriptors = 64;  // log, signals, epoll, timers, listeners, XRT
+constexpr std::uint64_t kOwnDescriptors = 64;  // for the log, signals, epoll, timers, listeners and XRT
 constexpr std::uint64_t kDescriptorsPerCard = 16;
 
 constexpr std::uint64_t kJsonBytesPerElement = 32;
@@ -23,7 +23,7 @@ constexpr std::uint64_t kLeastBody = 1U << 20U;
 
 std::uint64_t raise_descriptor_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;  // what Linux gives by default
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;  // the default of Linux
   const rlimit raised{limit.rlim_max, limit.rlim_max};
   if (limit.rlim_cur < limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   return limit.rlim_cur;

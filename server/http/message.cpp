@@ -30,7 +30,7 @@ unsigned status_of(ErrorCode code) {
     case ErrorCode::kUnsupported:
       return 501;
     case ErrorCode::kDeadlineExceeded:
-      return 504;  // not 503: a load balancer would take a healthy server for one that is down
+      return 504;  // not 503, which would make a load balancer think that the server is down
     case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled:
       return 503;
@@ -55,7 +55,7 @@ unsigned retry_seconds(std::chrono::milliseconds wait) {
 
 Response error_response(const Error& error, std::chrono::milliseconds retry_after) {
   Response response = error_response(status_of(error.code()), error.message());
-  // A retry may succeed after a full queue, a lost card or a drain, but not after a passed deadline.
+  // The same request may succeed later if the queue was full, a card was lost or the server was draining.
   if (error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kUnavailable)
     response.retry_after_seconds = retry_seconds(retry_after);
   return response;

@@ -23,14 +23,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kCloseBound{1'000};
 
-/// The interval between two checks of deadlines: a quarter of the shortest deadline.
+/// Returns the interval between two checks of deadlines: a quarter of the shortest timeout, within bounds.
 milliseconds tick_of(const ServerOptions& options) {
   const milliseconds shortest = std::min({options.idle_timeout, options.header_timeout, options.body_timeout,
                                           options.write_timeout, options.linger});
   return std::clamp(shortest / 4, milliseconds(5), milliseconds(1'000));
 }
 
-/// One I/O thread: its connections, and the timer that checks their deadlines.
+/// An I/O thread with its connections and the timer that checks their deadlines.
 class IoThread {
  public:
   IoThread(ServerState& server, unsigned number)
@@ -59,7 +59,7 @@ class IoThread {
     net::post(context_, [this] { for_each([](Connection& connection) { connection.dismiss(); }); });
   }
 
-  /// Connections close as soon as nothing is being answered on them.
+  /// Closes every connection of this thread once its current request, if any, is answered.
   void begin_close() {
     net::post(context_, [this] {
       state_.closing = true;
@@ -89,7 +89,7 @@ class IoThread {
 
   template <class Function>
   void for_each(Function function) {
-    // `function` ends no connection at once, so the list does not change during the walk.
+    // The list does not change during the loop, because `function` never destroys a connection immediately.
     for (Connection* connection : state_.connections) function(*connection);
   }
 
@@ -140,7 +140,7 @@ class BeastServer final : public Server {
     net::post(accepting(), [this] {
       for (auto& listener : listeners_)
         if (listener->passed()) listener->close();
-      // After the connections that were accepted already and are queued to be admitted.
+      // Post once more, so that connections whose accept has completed already are admitted first.
       net::post(accepting(), [this] { accepting_passed_ = false; });
     });
   }
@@ -163,7 +163,7 @@ class BeastServer final : public Server {
     begin_drain();
     const auto end = Clock::now() + bound;
     while (!idle() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
-    // This completes every accepted frame, so that each connection that waits has an answer to send.
+    // Stopping the registry completes every accepted frame, so that every waiting connection gets an answer to send.
     registry_.stop(milliseconds(0));
     net::post(accepting(), [this] {
       for (auto& listener : listeners_) listener->close();
@@ -173,12 +173,12 @@ class BeastServer final : public Server {
     while (state_.connections.load() > 0 && Clock::now() < close_end)
       std::this_thread::sleep_for(milliseconds(1));
     for (ControlThread* thread : {&state_.control, &state_.scrapes})
-      thread->pool.join();  // runs what is queued: connections wait for it
+      thread->pool.join();  // runs the queued jobs, for which connections wait
     for (auto& thread : threads_) thread->stop();
   }
 
  private:
-  /// The thread that accepts for all listeners.
+  /// Returns the context of the thread that accepts connections for all listeners.
   net::io_context& accepting() { return threads_.front()->context(); }
 
   void admit(Listener::Socket socket, IoThread& thread, const Listener& from) {

@@ -23,11 +23,11 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-/// From a swap that programs no card to a compilation.
+/// The buckets reach from the swap of a model that programs no card, to a compilation.
 const std::vector<double> kReloadBuckets = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0,
                                             2.5,  5.0,    10,   25,   50,     100,  250, 500,  1000};
 
-/// Neighbours differ by at most a factor of two, which bounds the error of a quantile between them.
+/// Adjacent bounds differ by at most a factor of two, which limits the error of quantiles.
 const std::vector<double> kLatencyBuckets = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3,
                                              2e-3, 3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,
                                              0.2,  0.3,  0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0};
@@ -37,7 +37,8 @@ std::string digits(double value, int most) {
   return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.*g", most, value))};
 }
 
-/// prometheus-cpp writes a bound with 16 digits: 7e-5 as 6.999999999999999e-05, which no query would match.
+/// Shortens the bounds of buckets in the page. prometheus-cpp writes 16 digits, so that 7e-5 becomes
+/// 6.999999999999999e-05, which no query would match.
 std::string with_short_bounds(std::string page) {
   for (const double bound : kLatencyBuckets) {
     const std::string from = ",le=\"" + digits(bound, 16) + '"', to = ",le=\"" + digits(bound, 15) + '"';
@@ -104,10 +105,10 @@ struct Families {
       "millrace_reload_seconds", "From the start of a load or unload to its end, without the compilation.");
 };
 
-/// Series that leave the page together.
+/// A group of series that are removed from the page together.
 class SeriesGroup {
  public:
-  /// `bounds`: of a histogram.
+  /// Adds a series to `family` and to this group. `bounds` are the bucket bounds if the series is a histogram.
   template <class T, class... Bounds>
   T& add(prometheus::Family<T>& family, const prometheus::Labels& labels, const Bounds&... bounds) {
     T& series = family.Add(labels, bounds...);
@@ -123,11 +124,11 @@ class SeriesGroup {
   std::vector<std::function<void()>> removals_;
 };
 
-/// By Metrics::Reload.
+/// The values of the label `outcome`, in the order of Metrics::Reload.
 constexpr std::array kOutcomes = {"success", "failure", "rollback", "cancelled", "unload"};
 
-/// The loads and unloads of one model. All series are made at once, so that Prometheus sees the first failure
-/// as an increase.
+/// The series about loads and unloads of one model. All series are created at once with the value 0, so that Prometheus
+/// sees the first failure as an increase.
 struct Reloads : SeriesGroup {
   Reloads(Families& families, const std::string& model)
       : took(add(families.reload_seconds, {{"model", model}}, kReloadBuckets)) {
@@ -202,7 +203,7 @@ class PrometheusModelMetrics final : public ModelMetrics, public SeriesGroup {
 
   prometheus::Gauge& in_flight_;
   prometheus::Histogram &queue_, &input_, &compute_, &output_;
-  const std::shared_ptr<Reloads> reloads_;         // kept as long as the model has a version
+  const std::shared_ptr<Reloads> reloads_;         // exists as long as any version of the model has metrics
   std::map<Transport, ByTransport> by_transport_;  // constant after construction
 };
 
@@ -261,7 +262,7 @@ class PrometheusMetrics final : public Metrics {
     const std::size_t index = status < by_status_.size() ? status : 0;
     prometheus::Counter* counter = by_status_[index].load(std::memory_order_acquire);
     if (counter == nullptr) {
-      // Two threads may come here; Add() returns the same counter for the same labels.
+      // Two threads may do this at once: Add() returns the same counter for the same labels.
       counter = &families_.http.Add({{"code", std::to_string(index)}});
       by_status_[index].store(counter, std::memory_order_release);
     }
@@ -281,7 +282,7 @@ class PrometheusMetrics final : public Metrics {
   }
 
   void count(const std::string& name, const std::string& help, const Labels& labels) override {
-    // Register() and Add() return what the same name and labels got before.
+    // Register() and Add() return the existing family and counter if name and labels are known.
     families_.counters(name, help).Add({labels.begin(), labels.end()}).Increment();
   }
 
@@ -318,7 +319,7 @@ class PrometheusMetrics final : public Metrics {
   template <class T>
   struct Kept {
     std::shared_ptr<T> series;
-    std::optional<Clock::time_point> gone;  // when it was noticed that nobody holds it
+    std::optional<Clock::time_point> gone;  // when drop_from() first found that nobody else owns `series`
   };
 
   std::shared_ptr<Reloads> reloads_of(const std::string& name) {
@@ -328,7 +329,8 @@ class PrometheusMetrics final : public Metrics {
     return series;
   }
 
-  /// mutex_ is held, so nobody can begin to hold a series that nobody holds now.
+  /// Removes unowned series whose retention has ended. Called with the mutex held, so that no other thread can obtain
+  /// such a series meanwhile.
   void drop_what_is_gone() {
     drop_from(models_);
     drop_from(reloads_);
@@ -343,7 +345,7 @@ class PrometheusMetrics final : public Metrics {
       if (!entry->second.gone) entry->second.gone = now;
       gone.emplace(*entry->second.gone, entry);
     }
-    // use_count() does not synchronise, so order the last holders' counting before the destruction.
+    // use_count() does not synchronise. The fence makes the last owners' updates happen before the destruction.
     std::atomic_thread_fence(std::memory_order_acquire);
     for (std::size_t left = gone.size(); const auto& [since, entry] : gone) {
       if (now - since < retention_.time && left <= retention_.most) break;

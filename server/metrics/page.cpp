@@ -16,7 +16,7 @@
 namespace millrace::server::metrics {
 namespace {
 
-/// Fields of /proc/self/stat from the third on: the second, the program's name, may hold spaces.
+/// Returns the fields of /proc/self/stat from the third on. The second field, the program's name, may contain spaces.
 std::optional<std::vector<std::string>> stat_fields() {
   std::ifstream file("/proc/self/stat");
   std::string line;
@@ -43,17 +43,18 @@ std::optional<double> open_descriptors() {
   std::error_code code;
   const std::filesystem::directory_iterator listing("/proc/self/fd", code);
   if (code) return std::nullopt;
-  return static_cast<double>(std::distance(begin(listing), end(listing)) - 1);  // without the one that lists
+  return static_cast<double>(std::distance(begin(listing), end(listing)) -
+                             1);  // without the listing's descriptor
 }
 
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-/// A metric of Triton: of each model version, the sum of the series of one of our metrics.
+/// A metric of Triton. Its value for a model version is the sum of the version's series in the metric `source`.
 struct TritonMetric {
   std::string_view name, help, source;
-  std::string_view outcome;  // only series with this label `outcome`; empty: all
+  std::string_view outcome;  // only series whose label `outcome` has this value are added; empty: all series
 };
 
 constexpr std::array<TritonMetric, 10> kMetrics = {{
@@ -77,7 +78,7 @@ constexpr std::array<TritonMetric, 10> kMetrics = {{
      "millrace_queue_depth", ""},
 }};
 
-/// Triton's name for one of our reasons of a failure.
+/// Returns the value of Triton's label `reason` for a value of our label `reason`.
 std::string reason_of(std::string_view reason) {
   if (reason == to_string(ErrorCode::kResourceExhausted)) return "REJECTED";
   if (reason == to_string(ErrorCode::kCancelled)) return "CANCELED";
@@ -94,7 +95,7 @@ MetricFamily family_of(const TritonMetric& metric, const MetricFamily& source) {
     if (labels["outcome"] != metric.outcome) continue;
     Labels kept = {{"model", labels["model"]}, {"version", labels["version"]}};
     if (metric.outcome == "failure") kept.emplace_back("reason", reason_of(labels["reason"]));
-    // A series has one of these values, and zeros for the others.
+    // Only one of these three values is not 0: the one that belongs to the type of the series.
     sums[kept] += series.counter.value + series.gauge.value + series.histogram.sample_sum * 1e6;
   }
   MetricFamily family{std::string(metric.name), std::string(metric.help), source.type, {}};

@@ -15,9 +15,9 @@ namespace {
 
 using boost::beast::iequals;
 
-constexpr int kGzipWindow = 15 + 16, kZlibWindow = 15, kBareWindow = -15;  // as inflateInit2() takes them
+constexpr int kGzipWindow = 15 + 16, kZlibWindow = 15, kBareWindow = -15;  // arguments of inflateInit2()
 constexpr std::size_t kFirstChunk = 16'384;
-constexpr int kLevel = 1;  // the fastest: an answer is sent once, by the thread that serves others too
+constexpr int kLevel = 1;  // the fastest level, because an I/O thread compresses and other connections wait
 
 bool is_gzip(boost::beast::string_view name) {
   return iequals(name, "gzip") || iequals(name, "x-gzip");
@@ -27,16 +27,16 @@ uInt piece(std::size_t bytes) {
   return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
 }
 
-/// Gives the stream bytes from the front of `input` if it has used those that it had.
+/// If the stream has consumed all its input, gives it the next bytes of `input` and removes them from `input`.
 void feed(z_stream& stream, std::span<const std::byte>& input) {
   if (stream.avail_in != 0) return;
-  // zlib does not write there.
+  // zlib does not write to next_in, so the const_cast is safe.
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(input.data()));
   stream.avail_in = piece(input.size());
   input = input.subspan(stream.avail_in);
 }
 
-/// Calls inflate() or deflate() once. `made` bytes of `out` are filled already; the result is added behind them.
+/// Calls inflate() or deflate() once. `out` has `made` bytes already; the result is written after them and counted.
 template <class Function, class Out>
 int step(Function function, z_stream& stream, int flush, Out& out, std::size_t& made) {
   stream.next_out = reinterpret_cast<Bytef*>(out.data() + made);
@@ -46,7 +46,7 @@ int step(Function function, z_stream& stream, int flush, Out& out, std::size_t& 
   return code;
 }
 
-/// Whether the body begins with the two bytes of RFC 1950.
+/// Whether the body begins with the two header bytes of zlib's format (RFC 1950).
 bool is_zlib(std::span<const std::byte> body) {
   if (body.size() < 2) return false;
   const auto method = std::to_integer<unsigned>(body[0]), flags = std::to_integer<unsigned>(body[1]);
@@ -82,7 +82,7 @@ Result<std::vector<std::byte>> decoded(Coding coding, std::span<const std::byte>
   std::size_t made = 0;
   while (true) {
     feed(stream, body);
-    // One byte more than allowed, to see whether there is more.
+    // Make room for one byte more than allowed, to detect a body that is too long.
     if (made == out.size()) out.resize(std::min<std::uint64_t>(std::max(kFirstChunk, 2 * made), most) + 1);
     const int code = step(::inflate, stream, Z_NO_FLUSH, out, made);
     if (made > most)

@@ -1,5 +1,5 @@
-// One connection is one class: run(), its coroutine, and the steps of run() share the state. That is why this file has
-// more than 500 lines.
+// Implements a connection. It is one class, and this file has more than 500 lines, because the coroutine run() and the
+// steps that it calls share their state.
 #include "server/http/connection/connection.hpp"
 
 #include <algorithm>
@@ -30,29 +30,30 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kFirstChunk = Incoming::kFirstChunk;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What the connection does at the moment. The I/O thread reads it to enforce deadlines.
+/// The current activity of a connection. The I/O thread reads it to enforce deadlines.
 enum class Phase {
-  kHandshake,  // of TLS
-  kReading,    // waits for a request, or has received a part of one
+  kHandshake,  // the TLS handshake
+  kReading,    // waits for a request, or has received a part of it
   kWorking,    // a pipeline or another thread works on the request
   kWriting,
-  kLingering,  // nothing more is answered; the client's bytes are read, so that it is not reset
+  kLingering,  // answers no more requests, but reads and discards the client's bytes, to avoid a TCP reset
 };
 
 /// A request and its answer.
 struct Exchange {
   bool keep_alive = true, client_gone = false;
-  std::optional<Clock::time_point> arrival;  // when the request was complete
-  std::vector<std::byte> decoded;            // the body, if it came in a content coding
-  std::string cors_headers;                  // set with the answer
-  std::string admin;                         // who used an admin route; empty: it is none
+  std::optional<Clock::time_point> arrival;  // when the last byte of the request was read
+  std::vector<std::byte> decoded;            // the decoded body, if the request has a content coding
+  std::string cors_headers;                  // header lines of the answer
+  std::string admin;                         // who used an admin route; empty: no admin route
   Counted answering;
   InferencePool::Lease inference;
   Response response;
-  Coding coding = Coding::kIdentity;  // of the response
+  Coding coding = Coding::kIdentity;  // content coding of the response
 };
 
-/// A view, because Asio copies a sequence of buffers several times, and a vector would allocate anew each time.
+/// The buffers to write. It is a view, because Asio copies the buffer sequence several times, and copies of a vector
+/// would allocate.
 using BufferView = std::span<const net::const_buffer>;
 
 Response busy(std::string_view why) {
@@ -65,8 +66,8 @@ Response held_too_much() {
   return busy("the server holds as many bytes of requests and answers as it may");
 }
 
-/// The answer to a request that threw: the only place that turns an exception into one. If there is not even
-/// enough memory for that answer, std::bad_alloc ends the process.
+/// Returns the answer to a request whose handling threw an exception. Nothing else converts exceptions to answers. If
+/// the memory does not suffice even for this answer, std::bad_alloc ends the process.
 Response answer_to(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return error_response(503, "out of memory for this request");
@@ -100,7 +101,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     server_.metrics.connection_closed();
   }
 
-  /// Keeps the connection while a coroutine serves it, and closes it at the end.
+  /// Owned by the coroutine that serves the connection. Keeps the connection alive, and closes it when the coroutine
+  /// ends.
   class Open {
    public:
     explicit Open(std::shared_ptr<HttpConnection> connection) : connection_(std::move(connection)) {}
@@ -113,12 +115,13 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     std::shared_ptr<HttpConnection> connection_;
   };
 
-  /// The connection's life. It ends with co_return, or when the I/O context destroys the operation it waits for.
+  /// Serves the connection until it closes. The coroutine ends with co_return, or when the I/O context destroys the
+  /// operation for which the coroutine waits.
   Detached run(Open open);
 
   void check_deadline(Clock::time_point now) override {
-    // Most requests are answered before the first check. To watch every client from the start for a disconnect
-    // would cost a system call a request.
+    // Watch for a disconnect only now: most requests are answered before the first check, and watching each client
+    // from the start would cost a system call per request.
     if (phase_ == Phase::kWorking) return watch();
     if (now < deadline_) return;
     if (phase_ == Phase::kReading && incoming_.begun()) return transport_.cancel();  // run() answers 408
@@ -134,7 +137,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     if (!passed_ || phase_ != Phase::kReading || incoming_.begun()) return;
     error_code error;
     if (transport_.socket().available(error) > 0) return;
-    // The read that waits goes on, and ends when the client closes.
+    // The pending read continues. It ends when the client closes the connection.
     begin_lingering();
     transport_.socket().shutdown(Socket::shutdown_send, error);
     if (error) transport_.close();
@@ -143,7 +146,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
  private:
   Detached linger(Open open);
 
-  /// Counts what the connection holds against the bound of all; false if they are over it.
+  /// Adds `bytes` to the bytes that all connections hold. Returns false if the total now exceeds max_held_bytes.
   bool hold(std::uint64_t bytes) {
     held_ += bytes;
     return server_.held_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <=
@@ -155,7 +158,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return server_.options.max_held_bytes - std::min(held, server_.options.max_held_bytes);
   }
 
-  // A request comes in.
+  // Reading a request.
 
   void begin_exchange() {
     phase_ = Phase::kReading;
@@ -164,7 +167,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     deadline_ = Clock::now() + server_.options.idle_timeout;
   }
 
-  /// Parses what is buffered. Returns the answer if the request is refused.
+  /// Parses the buffered bytes and sets the next deadline. Returns the answer if the request must be refused.
   std::optional<Response> parse() {
     const bool begun = incoming_.begun();
     if (auto fault = incoming_.parse()) return fault;
@@ -173,13 +176,13 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     if (body_bytes > held_ && !hold(body_bytes - held_)) return held_too_much();
     if (incoming_.done() || !incoming_.take_header()) return std::nullopt;
     deadline_ = Clock::now() + server_.options.body_timeout;
-    // Refuse what the body cannot change before the client sends the body.
+    // Refuse the request before the client sends the body, if no body can make it valid.
     if (auto no = server_.api.refusal(incoming_.request(access_), thread_.workspace)) return no;
     if (incoming_.announced() > body_bytes + room_to_hold()) return held_too_much();
     return std::nullopt;
   }
 
-  /// Whether check_deadline() cancelled the read, and did not close the connection.
+  /// Whether the read failed because check_deadline() cancelled it, and the connection is still open.
   bool timed_out(const IoResult& read) const {
     return read.error == net::error::operation_aborted && transport_.is_open();
   }
@@ -190,7 +193,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     release();
   }
 
-  // It is answered.
+  // Handling a request.
 
   Outcome handle() {
     const auto arrival = Clock::now();
@@ -208,7 +211,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return outcome;
   }
 
-  /// Takes the content coding off the request's body. Returns the answer if that cannot be done.
+  /// Decodes the request's body, which has the content coding `name`. Returns the answer if that fails.
   std::optional<Response> decode(std::string_view name, Request& request) {
     if (auto no = server_.api.refusal(request, thread_.workspace)) return no;
     const auto coding = parse_coding(name);
@@ -227,8 +230,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return std::nullopt;
   }
 
-  // Each sets the response and returns false, or starts the work on a request and returns true; then come_back() is
-  // called once.
+  // Each overload of start() either sets the response and returns false, or starts the work on the request and returns
+  // true. In the second case, come_back() is called once when the work has ended.
 
   bool start(Response& response) {
     exchange_->response = std::move(response);
@@ -256,7 +259,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
       return false;
     }
     phase_ = Phase::kWorking;
-    // The connection's thread leaves the exchange alone until it is called.
+    // The I/O thread does not touch the exchange until come_back() is called, so the job may use it.
     net::post(thread.pool, [this, run = std::move(job.run), counted = std::move(counted)]() mutable {
       try {
         exchange_->response = run();
@@ -282,8 +285,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return true;
   }
 
-  /// Resumes run() on the connection's thread, where it has suspended itself by then. On any thread; the connection
-  /// may be gone when this returns.
+  /// Makes the connection's I/O thread resume run(), which waits in `waiting_`. Any thread. The connection may be
+  /// destroyed before come_back() returns.
   void come_back() {
     handler_memory_.release();
     net::post(thread_.context->get_executor(),
@@ -291,13 +294,13 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
                                   [this] { waiting_.resume(); }));
   }
 
-  // The client may go away meanwhile.
+  // Detecting that the client disconnects.
 
-  /// Notices a client that goes away while its request is worked on, by reading its next request early. One such read
-  /// is outstanding at most. It may outlive the request: then run() waits for it instead of reading.
+  /// Starts to read the next request early, to notice if the client disconnects while its request is worked on. At
+  /// most one such read is pending. If the read outlasts the request, run() waits for it instead of reading.
   ///
-  /// It does not read into the buffer of `incoming_`, because run() may parse what is there, and so move the room
-  /// behind it, before this read is back. If memory is short, the next check of deadlines tries again.
+  /// The read does not use the buffer of `incoming_`, because run() may parse the buffered bytes, and so move the free
+  /// room, before the read completes. If an allocation fails, the next call of check_deadline() tries again.
   void watch() noexcept {
     if (reading_ahead_ || incoming_.full()) return;
     try {
@@ -329,7 +332,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     if (exchange_->inference) exchange_->inference->cancel();
   }
 
-  // The answer goes out.
+  // Writing the answer.
 
   void compress() {
     const ServerOptions& options = server_.options;
@@ -342,12 +345,12 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
           compressed(exchange_->response, preferred_coding(accepts), options.compress_from_bytes);
   }
 
-  /// The bytes to write. Logs and counts the answer.
+  /// Logs and counts the answer, and returns the bytes to write.
   BufferView prepare_answer() {
     phase_ = Phase::kWriting;
     deadline_ = Clock::now() + server_.options.write_timeout;
-    // Tell the client to close, so that it sends its next request elsewhere and not on a connection that is cut.
-    // GETs on the server's own sockets keep their connection: health probes should see that it is not ready.
+    // When the server is about to stop, make the client close the connection, so that its next request goes to another
+    // server. GETs on the server's own sockets keep their connection, so that health probes see "not ready".
     if (server_.api.leaving() && (passed_ || incoming_.is(verb::post))) exchange_->keep_alive = false;
     const Response& response = exchange_->response;
     if (incoming_.has_header())
@@ -366,7 +369,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
       server_.api.note_failure(incoming_.target(), response);
     buffers_ = {net::buffer(head_)};
     if (incoming_.is(verb::head)) {
-      std::string().swap(exchange_->response.body);  // not sent, and not held while the head is written
+      std::string().swap(exchange_->response.body);  // the answer to HEAD has no body: free the memory
     } else {
       buffers_.push_back(net::buffer(response.body));
       for (const auto part : response.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
@@ -374,8 +377,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return buffers_;
   }
 
-  /// Counts the answer against the bound. One that finds no room is given up and refused; not a small one, which costs no more
-  /// than an idle connection.
+  /// Counts the answer's bytes as held. If that exceeds max_held_bytes, replaces the answer by a 503. An answer of at
+  /// most kFirstChunk bytes is sent anyway, because it costs no more than an idle connection.
   void hold_answer() {
     if (incoming_.is(verb::head)) return;
     const std::uint64_t bytes = body_bytes(exchange_->response);
@@ -387,7 +390,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     drop_body();
   }
 
-  /// Returns the id for the answer. It is valid until the request ends.
+  /// Logs the request, and returns the id for the answer's header, which is valid until the request ends.
   std::string_view log_request() {
     Asked about{"a request", "that was not read", {}, exchange_->admin, peer_.data(), {}, exchange_->arrival};
     if (exchange_->inference) about.version = exchange_->inference->served().version();
@@ -399,7 +402,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return thread_.requests.record(exchange_->response, about);
   }
 
-  /// Frees what the request and its answer took. Returns whether the connection goes on.
+  /// Frees the memory of the request and its answer. Returns whether the connection stays open.
   bool end_exchange() {
     if (exchange_->inference) exchange_->inference->keep(std::move(exchange_->response));
     const bool keep_alive = exchange_->keep_alive;
@@ -424,7 +427,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
   Transport transport_;
   const Access access_;
   const bool refuse_;
-  const bool passed_;  // through the service manager's socket
+  const bool passed_;  // the connection came through a socket that the service manager passed
   const Counted counted_;
   Counted to_hand_over_;
   ThreadState& thread_;
@@ -437,13 +440,13 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
   Clock::time_point deadline_ = Clock::time_point::max();
   Incoming incoming_;
   std::optional<Exchange> exchange_{std::in_place};
-  std::uint64_t held_ = 0;  // counted in server_.held_bytes
+  std::uint64_t held_ = 0;  // this connection's part of server_.held_bytes
   std::string head_;
   std::vector<net::const_buffer> buffers_;
 
-  std::coroutine_handle<> waiting_;  // run(), for come_back() or a read ahead
-  std::exception_ptr failure_;       // of a control job
-  // So that a warm server allocates nothing for the way back to the connection's thread.
+  std::coroutine_handle<> waiting_;  // run(), while it waits for come_back() or read_ahead()
+  std::exception_ptr failure_;       // thrown by a control job
+  // memory of the handler that come_back() posts, so that a warm server allocates nothing
   std::array<std::byte, 256> handler_bytes_;
   std::pmr::monotonic_buffer_resource handler_memory_{handler_bytes_.data(), handler_bytes_.size()};
 
@@ -455,7 +458,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
 Detached HttpConnection::run(Open open) {
   if (refuse_) server_.metrics.connection_refused();
   if (transport_.secure()) {
-    if (refuse_) co_return;  // to say why would take a handshake
+    if (refuse_) co_return;  // without an answer, which would need a handshake
     deadline_ = Clock::now() + server_.options.header_timeout;
     const IoResult shaken = co_await transport_.handshake();
     if (shaken.error) co_return;
@@ -479,7 +482,7 @@ Detached HttpConnection::run(Open open) {
           waits_for_ahead_ = false;
           read.error = ahead_error_;
         } else {
-          const auto room = incoming_.room();  // may allocate: here, where a failure is answered
+          const auto room = incoming_.room();  // if the allocation fails, the catch block below answers
           read = co_await transport_.read_some(room);
           incoming_.commit(read.bytes);
         }
@@ -491,8 +494,8 @@ Detached HttpConnection::run(Open open) {
         }
       }
       if (refused) {
-        exchange_->keep_alive = false;  // what follows on the connection has no meaning
-        drop_body();                    // not kept while the answer is written
+        exchange_->keep_alive = false;  // the rest of the input cannot be parsed
+        drop_body();                    // free the body before the answer is written
         exchange_->response = std::move(*refused);
       } else {
         Outcome outcome = handle();
@@ -504,12 +507,12 @@ Detached HttpConnection::run(Open open) {
       compress();
       hold_answer();
     } catch (const std::exception& error) {
-      if (!incoming_.done()) exchange_->keep_alive = false;  // the rest of it must not pass for a request
+      if (!incoming_.done()) exchange_->keep_alive = false;  // the rest of this request is not the next one
       exchange_->response = answer_to(error);
       exchange_->coding = Coding::kIdentity;
     }
     if (exchange_->client_gone) {
-      if (!exchange_->admin.empty()) log_request();  // it is done all the same
+      if (!exchange_->admin.empty()) log_request();  // the work was done although nobody gets the answer
       co_return;
     }
     const BufferView bytes = prepare_answer();
@@ -520,10 +523,10 @@ Detached HttpConnection::run(Open open) {
   linger(std::move(open));
 }
 
-/// Reads on after the last answer, so that the client gets it instead of a reset.
+/// Keeps reading after the last answer, so that the client receives the answer instead of a TCP reset.
 Detached HttpConnection::linger(Open) {
   begin_lingering();
-  if (transport_.secure())  // waits for the client's goodbye, at most until the deadline
+  if (transport_.secure())  // waits for the client's close_notify, at most until the deadline
     co_await transport_.shutdown();
   error_code error;
   transport_.socket().shutdown(Socket::shutdown_send, error);

@@ -29,7 +29,7 @@ std::optional<Response> Incoming::parse() {
     begun_ = true;
     buffer_.consume(parser_->put(buffer_.data(), error));
   }
-  // If too long a body is announced, the parser does not say that it has the header.
+  // If the announced body is too long, the parser does not report that the header is complete.
   header_read_ = parser_->is_header_done() || error == http::error::body_limit;
   if (error && error != http::error::need_more) return fault(error);
   if (!parser_->is_header_done()) return std::nullopt;
@@ -54,7 +54,7 @@ Request Incoming::request(const Access& access) const {
   using http::verb;
   const verb method = message().method();
   Request request;
-  // HEAD is GET without the body (RFC 9110, 9.3.2), which the connection leaves out.
+  // HEAD is handled as GET; the connection does not send the body (RFC 9110, 9.3.2).
   request.method = method == verb::get || method == verb::head ? Method::kGet
                    : method == verb::post                      ? Method::kPost
                    : method == verb::options                   ? Method::kOptions
@@ -88,15 +88,15 @@ std::optional<Response> Incoming::take_inference_header_length(Request& request)
   return std::nullopt;
 }
 
-/// Refuses what Beast lets pass although the end of the request would be ambiguous or never come. If a transfer
-/// coding stayed on, bytes of the body would be taken for the next request (RFC 9112, 6.3). A chunk's extension
-/// and the trailer are buffered until they are complete.
+/// Refuses requests that Beast accepts although their end is ambiguous or may never come. With a transfer coding other
+/// than "chunked", bytes of the body would be parsed as the next request (RFC 9112, 6.3). Chunk extensions and the
+/// trailer are limited in length, because they are buffered until they are complete.
 std::optional<Response> Incoming::framing_fault() const {
   const auto [first, end] = message().equal_range(http::field::transfer_encoding);
   if (first != end && (std::next(first) != end || !boost::beast::iequals(first->value(), "chunked")))
     return error_response(501, "Transfer-Encoding '" + std::string(view_of(first->value()).substr(0, 64)) +
                                    "' is not offered; 'chunked' alone is");
-  // A proxy may have seen the end of the body elsewhere (RFC 9112, 6.1).
+  // A proxy that ignores Transfer-Encoding in HTTP/1.0 finds another end of the body (RFC 9112, 6.1).
   if (first != end && http_1_0())
     return error_response(400, "malformed HTTP: HTTP/1.0 knows no Transfer-Encoding");
   if (!parser_->is_done() && buffer_.size() > options_.max_header_bytes)
@@ -105,8 +105,8 @@ std::optional<Response> Incoming::framing_fault() const {
   return std::nullopt;
 }
 
-/// Demands exactly one Host (RFC 9112, 3.2): with two, a proxy may have chosen the other one. HTTP/1.0 knows no
-/// Host.
+/// Refuses requests without exactly one Host header (RFC 9112, 3.2), because of two headers a proxy may have used the
+/// other one. HTTP/1.0 requests may lack the header.
 std::optional<Response> Incoming::host_fault() const {
   const auto [first, end] = message().equal_range(http::field::host);
   if (first == end) {

@@ -24,9 +24,9 @@ using Generic = net::generic::stream_protocol;
 using Local = net::local::stream_protocol;
 
 constexpr std::chrono::milliseconds kAcceptRetry{100};
-constexpr mode_t kSocketMode = 0660;  // who may connect to a Unix socket: owner and group
+constexpr mode_t kSocketMode = 0660;  // only owner and group may connect to a Unix socket
 
-/// Whether nobody listens on a socket's file any more: a server that was killed left it.
+/// Whether `path` is a Unix socket on which no process listens, because the server that created it was killed.
 bool is_stale(net::io_context& context, const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
@@ -147,8 +147,8 @@ Status Listener::start(Admit admit) {
 
 void Listener::close() {
   error_code ignored;
-  // Not acceptor_.close(): a passed socket has other descriptors, so closing ours would not remove it from
-  // the reactor's epoll set, and every client that waits for the next process would wake this one.
+  // Use release(), because acceptor_.close() would not remove a passed socket, which has other descriptors, from the
+  // reactor's epoll set. Every client that waits for the next process would then wake this process.
   if (acceptor_.is_open()) ::close(acceptor_.release(ignored));
   retry_timer_.cancel();
   if (!unlink_.empty()) ::unlink(std::exchange(unlink_, {}).c_str());
@@ -171,13 +171,13 @@ void Listener::accept() {
     if (error == net::error::operation_aborted) return;
     if (error) return retry(error);
     if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");
-    admit_(std::move(socket), thread, *this);  // also after close(): this client got no refusal
+    admit_(std::move(socket), thread, *this);  // also after close(): the connection is established
     if (acceptor_.is_open()) accept();
   });
 }
 
-/// Mostly no descriptor is free, and the connection waits in the backlog until one is. Logged once, not at every
-/// retry.
+/// Accepts again after a pause. An accept that fails usually means that no descriptor is free; the connection then
+/// waits in the backlog. Logs the first failure only, not every retry.
 void Listener::retry(const error_code& error) {
   if (!acceptor_.is_open()) return;
   if (!std::exchange(cannot_accept_, true))

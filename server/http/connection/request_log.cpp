@@ -36,7 +36,7 @@ std::string_view RequestLog::record(const Response& answer, const Asked& asked) 
   const bool admin = !asked.admin.empty();
   if (id.empty() && (answer.status >= 400 || admin))
     id = id_ = std::to_string(thread_) + "-" + std::to_string(++count_);
-  // 501 is the client's doing. A 503 with Retry-After passes, and whoever causes it logs that.
+  // A 501 is the client's fault. The cause of a 503 with Retry-After is temporary, and is logged where it occurs.
   const bool ours = answer.status == 500 || (answer.status == 503 && !answer.retry_after_seconds);
   const bool denied = answer.status == 401 || answer.status == 403;
   const auto level = ours || denied ? log::Level::kWarning : admin ? log::Level::kInfo : log::Level::kDebug;
@@ -67,7 +67,7 @@ void RequestLog::write(log::Level level, const Response& answer, const Asked& as
 
 std::string RequestLog::version_of(const FoundRoute& found, const Asked& asked) const {
   if (!asked.version.empty()) return std::string(asked.version);
-  // A load or an unload names its version in the body, if at all.
+  // The body of a load or unload may name the version; the target never does.
   const bool changes_it = found.route != nullptr && found.route->scope == auth::Scope::kAdmin;
   if (changes_it || !found.names.version.empty()) return std::string(found.names.version);
   const auto serves = registry_.snapshot()->find(found.names.model, "");

@@ -19,8 +19,8 @@ namespace millrace::server::http {
 /// The properties of a request that are logged. The members are views.
 struct Asked {
   std::string_view method, target;
-  std::string_view id;             // the client's X-Request-Id
-  std::string_view admin;          // who used an admin route: "'NAME'", "without a token"; empty: no admin route
+  std::string_view id;     // the client's X-Request-Id
+  std::string_view admin;  // who used an admin route: "'NAME'", "without a token"; empty: no admin route
   const sockaddr* peer = nullptr;  // the client's address; not null
   std::string_view version;        // the model version that answered an inference; empty: no version did
   // when the last byte of the request arrived; nothing: the request never arrived completely

@@ -58,7 +58,7 @@ std::string imf_fixdate(std::time_t time) {
   std::tm parts{};
   ::gmtime_r(&time, &parts);
   char text[32];
-  // The names are English because no part of the program calls setlocale().
+  // The names of days and months are English because the program never calls setlocale().
   std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts);
   return text;
 }

@@ -14,7 +14,7 @@ namespace millrace::server::http {
 struct HeadOptions {
   bool http_1_0 = false, keep_alive = true;
   Coding coding = Coding::kIdentity;
-  bool varies = false;  // adds "Vary: Accept-Encoding": the answer's coding depends on the client
+  bool varies = false;            // adds "Vary: Accept-Encoding": the answer's coding depends on the client
   std::string_view more_headers;  // further whole lines, besides Response::more_headers
   std::string_view request_id;    // empty: none
   std::string_view date;          // from DateHeader

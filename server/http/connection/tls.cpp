@@ -48,7 +48,7 @@ Result<TlsIdentity::Loaded> TlsIdentity::read(const std::string& certificate, co
   out.context->set_options(ssl::context::default_workarounds | ssl::context::no_tlsv1 |
                                ssl::context::no_tlsv1_1 | ssl::context::no_compression,
                            error);
-  // Nobody can type a passphrase here.
+  // Without this callback, OpenSSL would ask for the passphrase of an encrypted key on the terminal.
   out.context->set_password_callback(
       [](std::size_t, ssl::context::password_purpose) { return std::string(); }, error);
   out.context->use_certificate_chain(boost::asio::buffer(chain), error);

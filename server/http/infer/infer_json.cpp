@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// The object or array that the parser is in.
+/// The kind of the object or array that is being parsed.
 enum class Context {
   kDocument,
   kRoot,
@@ -36,7 +36,8 @@ using Switch = std::optional<bool> Parameters::*;
 struct Key {
   Context context;
   std::string_view name;
-  // Where the value is stored. Context: an object or an array, which the parser enters. monostate: the request's id.
+  // Says where the value is stored. Context: the value is an object or array, which the parser enters. monostate: the
+  // value is the request's id.
   std::variant<std::monostate, Context, Text, Count, Switch> value;
 };
 
@@ -45,7 +46,7 @@ bool is_array(Context context) {
          context == Context::kData;
 }
 
-/// The keys that are known; all others are skipped.
+/// All known keys. The parser skips unknown keys with their values.
 constexpr Key kKeys[] = {
     {Context::kRoot, "id", {}},
     {Context::kRoot, "parameters", Context::kParameters},
@@ -71,7 +72,7 @@ using Scalar = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, d
 
 constexpr std::size_t kMaxShownName = 64;
 constexpr std::size_t kUsualDepth = 8;
-constexpr std::size_t kMostValues = 10'000;  // outside tensor data
+constexpr std::size_t kMostValues = 10'000;  // limit of JSON values outside tensor data
 
 std::string_view kind_of(const Scalar& value) {
   static constexpr std::string_view kKinds[] = {"null",     "a boolean", "a number",
@@ -82,7 +83,7 @@ std::string_view kind_of(const Scalar& value) {
 /// Turns parser events into an InferDocument. Every event function returns false after an error.
 class DocumentReader {
  public:
-  // What basic_parser wants of its handler. Our own limits are tighter.
+  // The limits that basic_parser requires of its handler. This class enforces tighter ones.
   static constexpr std::size_t max_object_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_array_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_key_size = 1U << 16U;
@@ -100,7 +101,7 @@ class DocumentReader {
   }
 
   InferDocument document;
-  std::optional<Error> error;  // nothing: none of ours
+  std::optional<Error> error;  // an error that this class found; syntax errors are reported by the parser
 
   bool on_document_begin(json::error_code&) { return true; }
   bool on_document_end(json::error_code&) { return true; }
@@ -165,11 +166,11 @@ class DocumentReader {
     return scalar(value, code);
   }
   bool on_double(double, json::string_view part, json::error_code& code) {
-    // Boost.JSON 1.81 computes doubles only to within an ulp, so convert the text again.
+    // Boost.JSON 1.81 rounds doubles with an error of up to one ulp, so convert the text again.
     append(part);
     double value = 0;
     if (std::from_chars(text_.data(), text_.data() + text_.size(), value).ec != std::errc())
-      value = std::strtod(text_.c_str(), nullptr);  // out of range: zero or infinity
+      value = std::strtod(text_.c_str(), nullptr);  // the number is out of range: 0 or infinity
     text_.clear();
     return scalar(value, code);
   }
@@ -179,11 +180,12 @@ class DocumentReader {
   bool on_comment(json::string_view, json::error_code&) { return true; }
 
  private:
-  static constexpr std::size_t kOpen = std::numeric_limits<std::size_t>::max();  // length not known yet
+  static constexpr std::size_t kOpen =
+      std::numeric_limits<std::size_t>::max();  // the length is not known yet
 
   struct Nesting {
     Context context;
-    std::uint32_t keys_seen;  // a bit for each of kKeys
+    std::uint32_t keys_seen;  // bit i is set if kKeys[i] occurred
   };
 
   Context context() const { return nesting_.back().context; }
@@ -257,9 +259,9 @@ class DocumentReader {
   std::pmr::vector<TensorDocument>& tensors() { return in_output() ? *document.outputs : *document.inputs; }
   TensorDocument& tensor() { return tensors().back(); }
 
-  /// The current object or array, for messages.
+  /// Returns the path of the current object or array for error messages: "inputs[0].data".
   std::string here() const {
-    // In the order of Context.
+    // The names are in the order of Context.
     static constexpr std::string_view kNames[] = {
         "", "", "parameters", "inputs", "", ".parameters", "outputs", "", ".parameters", ".shape", ".data"};
     std::string out;
@@ -267,7 +269,7 @@ class DocumentReader {
       if (level.context == Context::kSkipped) break;
       if (level.context == Context::kInput) out += "[" + std::to_string(document.inputs->size() - 1) + "]";
       if (level.context == Context::kOutput) out += "[" + std::to_string(document.outputs->size() - 1) + "]";
-      if (out.ends_with(".data")) break;  // nested arrays of data have one name
+      if (out.ends_with(".data")) break;  // all nested arrays of tensor data are called ".data"
       out += kNames[static_cast<std::size_t>(level.context)];
     }
     return out.empty() ? "the request" : out;
@@ -330,7 +332,7 @@ class DocumentReader {
     }
   }
 
-  /// Stores the value of a known key. Returns false if it is of the wrong kind.
+  /// Stores the value of a known key. Returns false if the value has the wrong kind.
   bool take(const Scalar& value) {
     const auto parameters = [&]() -> Parameters& {
       return context() == Context::kParameters ? document.parameters : tensor().parameters;
@@ -348,7 +350,8 @@ class DocumentReader {
     return true;
   }
 
-  /// Takes whole numbers from 0, which clients also send as strings ("timeout": "500").
+  /// Stores a whole number >= 0. Clients also send such numbers as strings ("timeout": "500"). Returns false for any
+  /// other value.
   static bool take_count(const Scalar& value, std::optional<std::uint64_t>& to) {
     std::uint64_t number = 0;
     if (const auto* whole = std::get_if<std::int64_t>(&value); whole != nullptr && *whole >= 0) {
@@ -370,11 +373,11 @@ class DocumentReader {
   std::pmr::vector<Nesting> nesting_;
   std::pmr::string key_;  // the last key of the innermost object
   const Key* known_ =
-      nullptr;             // the row of kKeys for key_; null: the key is unknown, and its value is skipped
-  std::pmr::string text_;  // a string, key or number that arrives in parts
+      nullptr;             // the row of kKeys for key_; null: the key is unknown, so its value is skipped
+  std::pmr::string text_;  // the parts received so far of a string, key or number
   std::size_t values_ = 0, numbers_ = 0;
-  std::size_t data_depth_ = 0;             // arrays open inside the current data
-  std::optional<std::size_t> leaf_depth_;  // depth at which the current data's numbers stand
+  std::size_t data_depth_ = 0;             // how many arrays of the current tensor's data are open
+  std::optional<std::size_t> leaf_depth_;  // the value of data_depth_ at which the tensor's numbers occur
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ using runtime::plan::TensorSignature;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kMaxShown = 64;
-constexpr std::size_t kStackBytes = 4'096;  // for the JSON of a usual request
-// A day is longer than anyone waits, and far from overflowing a clock.
+constexpr std::size_t kStackBytes = 4'096;  // enough for the parsed JSON of most requests
+// A day in microseconds. Longer timeouts are shortened to it, so that no deadline overflows the clock.
 constexpr std::uint64_t kLongestTimeout = 86'400'000'000;
 
 Error bad(std::string message) {
@@ -50,13 +50,13 @@ class RequestReader {
   RequestReader(const ModelInfo& model, QuantisedInputs quantised, InferRequest& request)
       : model_(model), quantised_(quantised), request_(request) {}
 
-  /// `binary`: the tensors behind the JSON, in the order in which the inputs are named.
+  /// Reads a request with JSON. `binary` has the tensors that follow the JSON, in the order of the document's inputs.
   Status read(const InferDocument& document, Bytes binary) {
     request_.id = document.id;
     const auto& [timeout, priority, size, classes, binary_outputs, binary_output] = document.parameters;
     if (timeout.value_or(0) > 0)
       request_.timeout = std::chrono::microseconds(std::min(*timeout, kLongestTimeout));
-    // Triton's clients send 0 if they want none: the usual priority. A number beyond the last means the last.
+    // Triton's clients send 0 for the default priority. Numbers beyond the last priority mean the last priority.
     if (priority.value_or(0) > 0)
       request_.priority =
           static_cast<std::uint8_t>(std::min<std::uint64_t>(*priority, runtime::pipeline::kLastPriority));
@@ -64,7 +64,7 @@ class RequestReader {
     return take_outputs(document, binary_outputs.value_or(false));
   }
 
-  /// Raw mode: the whole body is the model's only input, and all outputs are binary.
+  /// Reads a request in raw mode: the whole body is the model's only input, and all outputs are binary.
   Status read_raw(Bytes body) {
     if (model_.inputs.size() != 1)
       return bad("Inference-Header-Content-Length: 0 (raw mode) needs a model of one input; this one has " +
@@ -87,14 +87,14 @@ class RequestReader {
  private:
   using Tensors = std::pmr::vector<TensorDocument>;
 
-  /// Where in the request the reader is, for messages.
+  /// The reader's position in the request, for error messages.
   struct Where {
     std::string_view list;
     std::size_t index = 0;
     std::optional<std::string_view> name;
   };
 
-  /// An error about the current tensor: "inputs[0] 'x'", then `what`.
+  /// Returns an error about the current tensor. Its message is the position ("inputs[0] 'x'"), then `what`.
   Error fault(const std::string& what) const {
     return bad(std::string(where_.list) + "[" + std::to_string(where_.index) + "]" +
                (where_.name ? " " + shown(*where_.name) : "") + what);
@@ -104,7 +104,8 @@ class RequestReader {
     return index < quantised_.size() && quantised_[index] ? &*quantised_[index] : nullptr;
   }
 
-  /// The index in the model of the tensor with this name. An error if the request has the name twice.
+  /// Returns the index in `signatures` of the tensor with the name of tensors[at]. An error if no signature has the
+  /// name, or if an earlier tensor has it too.
   Result<std::size_t> find(std::string_view list, const Tensors& tensors, std::size_t at,
                            const std::vector<TensorSignature>& signatures) {
     where_ = {list, at, {}};
@@ -136,7 +137,8 @@ class RequestReader {
     return {};
   }
 
-  /// The input's bytes in the model's own type. Those that are binary are removed from the front of `binary`.
+  /// Returns the input's bytes in the model's own type. If the input came as binary data, removes it from the front of
+  /// `binary`.
   Result<Bytes> take_input(const TensorDocument& input, std::size_t index, Bytes& binary) {
     const TensorSignature& signature = model_.inputs[index];
     const QuantisedInput* integers = quantised_at(index);
@@ -199,7 +201,7 @@ class RequestReader {
     return Bytes(request_.converted.emplace_back(std::move(bytes).value()));
   }
 
-  /// Converts integers to the reals that they represent. The model makes the same integers of them again.
+  /// Converts quantised integers to the reals that they represent. The model quantises these to the same integers.
   Result<Bytes> as_reals(const QuantisedInput& from, Bytes integers) {
     auto reals = runtime::plan::dequantised(from, integers);
     if (!reals) return fault(": " + reals.error().message());
@@ -235,15 +237,15 @@ class RequestReader {
   Where where_;
 };
 
-/// Whether `text` holds bytes that no JSON text holds (RFC 8259): it is not UTF-8, or it has control
-/// characters other than white space.
+/// Whether `text` cannot be JSON (RFC 8259), because it is not UTF-8 or has control characters besides white space.
 bool is_binary(std::string_view text) {
   return !is_utf8(text) || std::any_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\n' && c != '\r';
   });
 }
 
-/// Added to a JSON error if the body looks binary and the header that announces binary data is missing.
+/// Returns a hint for the message of a JSON error: the request seems to lack the header that announces binary data.
+/// Returns "" if the body does not look binary.
 std::string_view binary_hint(std::string_view body) {
   if (!is_binary(body)) return "";
   return ". Binary data needs the header Inference-Header-Content-Length: 0 if the body is the tensor alone, "

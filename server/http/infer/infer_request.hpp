@@ -31,7 +31,7 @@ struct InferRequest {
   std::uint8_t priority = runtime::pipeline::kUsualPriority;
   // the bytes of each input, in the order of model.inputs; views into the body or into `converted`
   std::vector<std::span<const std::byte>> inputs;
-  std::vector<RequestedOutput> outputs;           // in the request's order, or all outputs in the model's order
+  std::vector<RequestedOutput> outputs;  // in the request's order, or all outputs in the model's order
   std::vector<std::vector<std::byte>> converted;  // inputs that came as JSON or quantised
 };
 

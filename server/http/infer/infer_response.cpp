@@ -12,7 +12,7 @@ namespace {
 
 using runtime::plan::TensorSignature;
 
-/// Bytes of JSON in most answers with binary outputs: one allocation instead of one for each doubling.
+/// Capacity in bytes that suffices for the JSON of most answers with binary outputs, so that it is allocated once.
 constexpr std::size_t kUsualJson = 384;
 
 std::vector<std::byte> as_bytes_tensor(const std::vector<std::string>& strings) {
@@ -51,7 +51,7 @@ void append_binary(Response& response, std::span<const std::byte> bytes) {
 
 Status append_classes(Response& response, const std::vector<std::string>& classes, bool binary,
                       std::vector<std::vector<std::byte>>& scratch) {
-  // No batch axis: Triton adds one only for models that batch, and our configuration says max_batch_size 0.
+  // The shape has no batch axis, because Triton adds one only for models with max_batch_size > 0, and ours have 0.
   append_shape(response.body, {static_cast<std::int64_t>(classes.size())});
   if (binary) {
     append_binary(response, scratch.emplace_back(as_bytes_tensor(classes)));
@@ -66,8 +66,8 @@ Status append_classes(Response& response, const std::vector<std::string>& classe
   return {};
 }
 
-/// The `count` largest elements as "value:index:label", or "value:index" without a label. The largest comes first,
-/// and the lower index among equals. kUnsupported for BOOL, BYTES, 16-bit reals and 64-bit integers.
+/// Returns the `count` largest elements as "value:index:label", or "value:index" if the element has no label. The
+/// largest comes first; among equal elements, the one with the lowest index. kUnsupported as doubles_of() says.
 Result<std::vector<std::string>> classify(const TensorSignature& signature, std::span<const std::byte> bytes,
                                           std::uint32_t count, const std::vector<std::string>& labels) {
   MILLRACE_ASSIGN(const std::vector<double> values,

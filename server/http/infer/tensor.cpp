@@ -14,7 +14,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors travel little-endian");
 
-/// A zero of the C++ type of the elements, to visit; monostate for FP16, BF16 and BYTES, which have none.
+/// A value whose C++ type is the type of the elements; std::visit uses only the type. monostate for FP16, BF16 and
+/// BYTES, which have no C++ type.
 using Element = std::variant<std::monostate, bool, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t,
                              std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double>;
 
@@ -41,7 +42,7 @@ constexpr Row kTable[] = {
     {"BYTES", 0, {}},
 };
 
-/// The row of BYTES if there is no such type.
+/// Returns the row of kTable for `datatype`, or the row of BYTES if the type is unknown.
 const Row& row_of(std::string_view datatype) {
   return *std::find_if(std::begin(kTable), std::end(kTable) - 1,
                        [&](const Row& row) { return row.name == datatype; });
@@ -60,7 +61,7 @@ std::string text_of(const Number& number) {
   return out;
 }
 
-/// Returns false if T does not hold the number.
+/// Converts the number to T. Returns false if T cannot represent it.
 template <class T>
 bool convert(const Number& number, T& out) {
   return std::visit(

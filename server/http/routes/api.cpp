@@ -8,7 +8,7 @@ namespace {
 
 using models::Snapshot;
 
-/// A refusal that says what the client must present (RFC 6750, 3).
+/// Returns an error with a header WWW-Authenticate, which tells the client to send a bearer token (RFC 6750, 3).
 Response unauthorised(unsigned status, std::string_view message, std::string_view challenge) {
   Response response = error_response(status, message);
   response.more_headers = "WWW-Authenticate: Bearer realm=\"millrace\"";
@@ -16,8 +16,8 @@ Response unauthorised(unsigned status, std::string_view message, std::string_vie
   return response;
 }
 
-/// Whether the name in a Host header is localhost or an address. Any other name may belong to a stranger who lets it
-/// point to this machine for a while (DNS rebinding).
+/// Whether the name in a Host header is localhost or an IP address. An attacker may own any other name and make it
+/// resolve to this machine (DNS rebinding).
 bool is_own_name(std::string_view host) {
   if (host.starts_with('[')) return true;
   host = host.substr(0, host.rfind(':'));
@@ -25,7 +25,7 @@ bool is_own_name(std::string_view host) {
          host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-/// Whether a page of another host sent the request. A browser sends Origin with every page's POST.
+/// Whether a web page of another host sent the request. Browsers add the header Origin to every POST of a page.
 bool from_another_host(const Request& request, std::string_view origin) {
   const auto scheme = origin.find("://");
   const std::string_view host = scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
@@ -40,7 +40,7 @@ Response wrong_method(Method wanted) {
   return response;
 }
 
-/// The answer to what a browser asks before it lets a page send (Fetch standard, 3.2.2).
+/// Returns the answer to a CORS preflight request, which a browser sends before a page's request (Fetch, 3.2.2).
 Response preflight() {
   Response response;
   response.more_headers =

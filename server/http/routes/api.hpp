@@ -39,7 +39,8 @@ struct Workspace {
 /// Slow work, which reads card registers or files. It must not run on an I/O thread.
 struct ControlJob {
   std::function<Response()> run;
-  bool scrape = false;  // a request for /metrics: it has a separate thread, because Prometheus waits only a short time
+  bool scrape =
+      false;  // a request for /metrics: it has a separate thread, because Prometheus waits only a short time
 };
 /// Asynchronous work. `start` does not block. It calls its argument exactly once with the answer, on any thread.
 struct DeferredJob {

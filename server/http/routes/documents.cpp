@@ -20,7 +20,7 @@ namespace pipeline = runtime::pipeline;
 namespace plan = runtime::plan;
 using plan::TensorSignature;
 
-constexpr std::chrono::seconds kLately{10};  // of the latencies in a status
+constexpr std::chrono::seconds kLately{10};  // the status has latencies of frames that ended within this time
 
 std::string_view to_string(pipeline::CardState state) {
   static constexpr std::string_view kNames[] = {"loading", "up", "lost"};
@@ -57,7 +57,7 @@ double microseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-/// A text that may not be UTF-8 (a client's target, a text that was cut) as one that JSON can carry.
+/// Returns `text` with printable UTF-8 only. The text of a client, or a text that was cut, may be invalid UTF-8.
 std::string shown(std::string text) {
   if (!is_utf8(text))
     std::replace_if(
@@ -72,7 +72,8 @@ json::array tensors(const std::vector<TensorSignature>& signatures) {
   });
 }
 
-/// The inputs, each with the integers that may be sent instead: q represents (q - zero_point) * scale.
+/// Returns the inputs. An input that clients may send quantised has its integer type and scale as parameters: the
+/// integer q represents (q - zero_point) * scale.
 json::array inputs_of(const models::Model& model) {
   json::array out = tensors(model.info().inputs);
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -83,7 +84,7 @@ json::array inputs_of(const models::Model& model) {
   return out;
 }
 
-/// Triton's model configuration says TYPE_FP32, and TYPE_STRING for BYTES.
+/// Returns the tensors as Triton's model configuration lists them, with TYPE_FP32 for FP32.
 json::array configured_tensors(const std::vector<TensorSignature>& signatures) {
   return list(signatures, [](const auto& signature) {
     return json::object{{"name", signature.name},
@@ -134,7 +135,8 @@ std::string of_every_model(const models::Snapshot& snapshot, Describe describe) 
       {"schema", 1}, {"models", list(snapshot.all(), [&](const auto& model) { return describe(*model); })}});
 }
 
-/// From submission to the last output byte, over the frames that ended in the last kLately.
+/// Returns percentiles of the time from submission to the last output byte, over the frames that ended within the last
+/// kLately.
 json::object latencies(pipeline::Pipeline& of) {
   const auto since = pipeline::Clock::now() - kLately;
   std::vector<double> times;
@@ -289,11 +291,11 @@ json::object deployment_of(models::Model& model) {
   return out;
 }
 
-/// Adds the events of one model, which is a process. Each slot is a row (a thread) with one frame at a time. Waits
-/// for a slot overlap, so they are asynchronous events.
+/// Adds the trace events of a model, which the trace shows as a process. Each slot is shown as a thread and has one
+/// frame at a time. Waits for a slot overlap, so they are asynchronous events.
 void add_events(models::Model& model, std::size_t process, json::array& events) {
   const auto frames = model.pipeline().recent_frames();
-  std::uint32_t slots = 0, replicas = 1;  // how many slots each replica has
+  std::uint32_t slots = 0, replicas = 1;  // `slots` counts the slots of each replica
   for (const auto& frame : frames) {
     slots = std::max(slots, frame.slot + 1);
     replicas = std::max(replicas, frame.replica + 1);
@@ -301,7 +303,7 @@ void add_events(models::Model& model, std::size_t process, json::array& events) 
   const auto add = [&](const char* phase, const std::string& name, std::uint64_t row,
                        const json::object& more) {
     json::object event{{"ph", phase}, {"name", name}};
-    if (*phase != 'M') event["cat"] = "frame";  // M: a label
+    if (*phase != 'M') event["cat"] = "frame";  // phase M is a label
     event["pid"] = process;
     event["tid"] = row;
     event.insert(more.begin(), more.end());

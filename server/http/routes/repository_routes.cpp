@@ -12,21 +12,21 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMostBytes =
-    1U << 20U;  // Triton's clients may send a long configuration, which is refused
+    1U << 20U;  // long enough for a configuration, which Triton's clients may send
 
-/// What the body of a load or an unload asks for.
+/// A request to load, unload or unpin a model.
 struct Change {
   bool load = true;
-  models::LoadOrder order;  // of an unload: the model, and the version unless the one that serves is meant
-  bool unpin = false;       // remove the pin; nothing is loaded
-  bool wait = true;         // answer when the job has ended
+  models::LoadOrder order;  // an unload uses only its model and version; no version: the current one
+  bool unpin = false;       // remove the pin and load nothing
+  bool wait = true;         // answer when the job has ended, not when it starts
 };
 
 Error bad(const std::string& why) {
   return Error(ErrorCode::kInvalidInput, why);
 }
 
-/// The body as an object; an empty body is an empty object.
+/// Parses the body as a JSON object. An empty body is an empty object.
 Result<json::object> object_of(std::span<const std::byte> body) {
   if (body.empty()) return json::object();
   if (body.size() > kMostBytes) return bad("the body is over " + std::to_string(kMostBytes) + " bytes");
@@ -43,8 +43,8 @@ Result<std::string> version_of(const json::value& value) {
   return bad("parameter 'version' is not a positive number");
 }
 
-/// kUnsupported for what Triton takes and we do not (config, files). Parameters that are not known, such as Triton's
-/// unload_dependents, are ignored.
+/// Stores one parameter of a load or unload in `out`. kUnsupported for Triton's parameters config and file:…. Ignores
+/// unknown parameters, such as Triton's unload_dependents.
 Status take_parameter(std::string_view name, const json::value& value, Change& out) {
   if (name == "config" || name.starts_with("file:"))
     return Error(ErrorCode::kUnsupported,
@@ -92,7 +92,7 @@ Result<Change> parse_change(bool load, std::string_view model, std::span<const s
   return out;
 }
 
-/// Whether the body of an index request, which may be empty, asks for ready versions only.
+/// Returns whether an index request asks for ready versions only. Its body may be empty.
 Result<bool> parse_ready(std::span<const std::byte> body) {
   MILLRACE_ASSIGN(const json::object object, object_of(body));
   const json::value* const ready = object.if_contains("ready");
@@ -101,7 +101,7 @@ Result<bool> parse_ready(std::span<const std::byte> body) {
   return ready->as_bool();
 }
 
-/// The answer to a load or unload that ended with `status`.
+/// Returns the answer to a load or unload that ended with `status`.
 Response answer_to(const Status& status) {
   if (status.ok()) return json_response("{}");
   switch (status.error().code()) {
@@ -115,7 +115,7 @@ Response answer_to(const Status& status) {
   }
 }
 
-/// Starts the job. Calls `answer` once, perhaps before this returns, perhaps on another thread.
+/// Starts the load, unload or unpin. Calls `answer` once, on any thread, perhaps before start() returns.
 void start(models::Repository& repository, const Change& change,
            const std::function<void(Response)>& answer) {
   const models::LoadOrder& order = change.order;
@@ -153,7 +153,7 @@ json::object row_of(const models::IndexEntry& entry) {
   return out;
 }
 
-/// All versions of the repository; without one, those that are served.
+/// Returns a list of all versions of the repository, or of all versions that are loaded if there is no repository.
 Response index_response(const models::Repository* repository, const models::Snapshot& snapshot,
                         bool ready_only) {
   json::array out;

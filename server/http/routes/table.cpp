@@ -15,10 +15,10 @@ namespace {
 
 using models::Snapshot;
 
-constexpr std::size_t kMaxSegments = 8;  // more than any route has
+constexpr std::size_t kMaxSegments = 8;  // no route has more segments
 using Segments = boost::container::static_vector<std::string_view, kMaxSegments>;
 
-/// Removes the text before the next slash, and that slash, from `rest` and returns the text.
+/// Returns the text of `rest` up to the next slash, and removes that text and the slash from `rest`.
 std::string_view take_segment(std::string_view& rest) {
   const auto slash = rest.find('/');
   const std::string_view segment = rest.substr(0, slash);
@@ -26,8 +26,8 @@ std::string_view take_segment(std::string_view& rest) {
   return segment;
 }
 
-/// Splits the target's path into `segments`, percent-decoded; they view the target or `decoded`. Returns false if the
-/// target is no path or has too many segments.
+/// Splits the target's path into percent-decoded segments, which are views into `target` or `decoded`. Returns false if
+/// the target is no valid path or has too many segments.
 bool split(std::string_view target, Segments& segments, std::unique_ptr<std::string[]>& decoded) {
   target = target.substr(0, target.find_first_of("?#"));
   for (const std::string_view scheme : {"http://", "https://"})
@@ -57,7 +57,8 @@ bool split(std::string_view target, Segments& segments, std::unique_ptr<std::str
 
 using Path = std::span<const std::string_view>;
 
-/// Takes what a pattern without brackets matches from the front of `path`. Returns false if it does not match.
+/// Matches a pattern without brackets against the first segments of `path`, and removes these from `path`. Returns
+/// false if the pattern does not match.
 bool take(std::string_view pattern, Path& path, RouteNames& names) {
   if (!pattern.empty()) pattern.remove_prefix(1);  // the first slash
   while (!pattern.empty()) {
@@ -78,7 +79,7 @@ bool take(std::string_view pattern, Path& path, RouteNames& names) {
   return true;
 }
 
-/// Whether the pattern matches the whole path; then `names` are those of its placeholders.
+/// Whether the pattern matches the whole path. If so, sets `names` to the values of the placeholders.
 bool match(std::string_view pattern, Path path, RouteNames& names) {
   names = {};
   const auto open = pattern.find('[');
@@ -95,7 +96,7 @@ bool match(std::string_view pattern, Path path, RouteNames& names) {
   return false;
 }
 
-/// The answer to a request for a model that is still being loaded, or that does not exist.
+/// Returns the answer to a request for a model that is still being loaded or does not exist.
 Response not_served(const Call& call) {
   const auto& [model, version, file] = call.names;
   const std::string name = "model '" + std::string(model) + "'";
@@ -109,7 +110,8 @@ Response not_served(const Call& call) {
                         name + " has no version '" + std::string(version) + "'; it has " + served->version());
 }
 
-/// An answer about health. `body` is a JSON object, to which the reason is added if something is not ready.
+/// Returns the answer to a health check: 200 with `body`, a JSON object. If `why` is set, the status is 503 and the
+/// reason is added to the object.
 Response health(std::string body, const std::optional<Api::NotReady>& why) {
   Response response = json_response(std::move(body));
   if (!why) return response;
@@ -122,7 +124,7 @@ Response health(std::string body, const std::optional<Api::NotReady>& why) {
   return response;
 }
 
-// The server.
+// Handlers about the server.
 
 Outcome metadata_of_server(const Call& call) {
   const auto& [version, timeout, guard, origins, repository] = call.api.options();
@@ -143,7 +145,7 @@ Outcome statistics_of_all(const Call& call) {
   return json_response(model_statistics(call.snapshot.all()));
 }
 
-/// A document about all models that reads card registers, or is long.
+/// Answers with a document about all models. It may read card registers or be long, so it is a ControlJob.
 template <std::string (*kDocument)(const Snapshot&)>
 Outcome snapshot_document(const Call& call) {
   return ControlJob{
@@ -163,7 +165,7 @@ Outcome metrics_page(const Call& call) {
                     true};
 }
 
-// One model.
+// Handlers about one model.
 
 template <class Answer>
 Outcome about_model(const Call& call, Answer answer) {
@@ -194,7 +196,7 @@ Outcome model_ready(const Call& call) {
   });
 }
 
-/// Allocates nothing once the workspace is warm, as far as the request is binary.
+/// Answers an inference. Allocates nothing if all tensors are binary data and the workspace has been used before.
 Outcome infer(const Call& call) {
   const auto& [api, request, names, snapshot, workspace, arrival] = call;
   std::shared_ptr<models::Model> model = snapshot.find(names.model, names.version);
@@ -219,7 +221,7 @@ Outcome not_offered(const Call& call) {
                                  std::string(call.request.target.substr(0, 200)));
 }
 
-// The console.
+// The handler of the console's files.
 
 Outcome console_file(const Call& call) {
   const std::string_view name = call.names.file.empty() ? "index.html" : call.names.file;
@@ -227,7 +229,7 @@ Outcome console_file(const Call& call) {
   if (!file) return error_response(404, "no such route: /console/" + std::string(name.substr(0, 200)));
   Response response;
   response.content_type = file->content_type;
-  // Other pages may not frame this one and have its buttons pressed unseen (clickjacking).
+  // Forbid other pages to show the console in a frame, where users could be made to press its buttons (clickjacking).
   response.more_headers =
       "Content-Security-Policy: frame-ancestors 'none'\r\nX-Frame-Options: DENY\r\n"
       "X-Content-Type-Options: nosniff\r\n";
@@ -241,7 +243,7 @@ std::span<const Route> routes() {
   using enum Method;
   using auth::Scope;
   static constexpr Route kRoutes[] = {
-      // First, because nearly all requests are inferences.
+      // The route of inferences is the first row, because nearly all requests are inferences.
       {kPost, "/v2/models/{model}[/versions/{version}]/infer", Scope::kInfer, infer},
       {kGet, "/v2", Scope::kRead, metadata_of_server},
       {kGet, "/v2/health/live", Scope::kNone, server_live},
@@ -266,7 +268,7 @@ std::span<const Route> routes() {
       {kGet, "/v2/millrace/models/{model}[/versions/{version}]", Scope::kRead,
        model_document<model_description>},
       {kGet, "/metrics", Scope::kRead, metrics_page},
-      // The page itself needs no token. The routes that it calls have scopes of their own.
+      // The files of the console need no token. The console calls other routes, which check their own scopes.
       {kGet, "/", Scope::kNone, console_file},
       {kGet, "/console/{file}", Scope::kNone, console_file},
   };
