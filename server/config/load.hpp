@@ -1,6 +1,5 @@
-// Loads settings from server.yaml, the environment and the command line. A flag wins over the environment,
-// the environment over the file, and the file over the default. A list replaces the whole list of a weaker
-// source.
+// Loads settings from server.yaml, the environment and the command line. A flag wins over the environment, the
+// environment over the file, and the file over the default. A list replaces the whole list of a weaker source.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +21,7 @@ struct Sources {
 struct Loaded {
   Settings settings;
   std::map<std::string, std::string> origins;  // by key: "--slots", "MILLRACE_SLOTS" or "server.yaml:7"
-  std::vector<std::string> warnings;  // one for each variable whose name resembles a setting's or a flag's
+  std::vector<std::string> warnings;  // about unknown variables whose names resemble a setting's or a flag's
   /// Returns the source of a setting's value, or "default".
   std::string origin(std::string_view key) const;
   /// Returns the beginning of a message about the setting: "--slots", "MILLRACE_SLOTS: slots" or
@@ -39,8 +38,8 @@ Result<Loaded> load(const Sources& sources);
 /// Does what load() does, with the text of the file. Messages call the file `name`.
 Result<Loaded> load_text(const std::string& text, const std::filesystem::path& name, const Sources& sources);
 
-/// Returns every setting in YAML, one on each line, with its origin as a comment. --config can read the
-/// result. A setting that has no value is written as a key without a value.
+/// Returns all settings as YAML that --config can read: each setting on a line, with its origin as a comment. A setting
+/// that has no value is written as a key without a value.
 std::string document(const Loaded& loaded);
 
 /// Returns the environment variables of this process whose names begin with MILLRACE_.

@@ -1,9 +1,7 @@
-// Every setting of a server: its key in server.yaml, flag, bounds and default. README.md documents the
-// settings.
+// Declares every setting of a server: its key in server.yaml, its flag, bounds and default. README.md explains them.
 //
-// To add a setting, add a member of Settings and a row of kSettings, both in this file. File, environment,
-// flags, --help, --check-config and reload follow from the row. A test demands that README.md and
-// configs/server.yaml document every row.
+// To add a setting, add a member of Settings and a row of kSettings, both in this file. File, environment, flags,
+// --help, --check-config and reload use the row. A test checks that README.md and configs/server.yaml list every row.
 #pragma once
 
 #include <array>
@@ -214,18 +212,16 @@ inline std::span<const Setting> settings() {
 /// Returns the setting with this key, or null if no setting has it.
 const Setting* find_setting(std::string_view key);
 
-/// Returns the name of a setting's environment variable: MILLRACE_HTTP_MAX_BODY_BYTES for
-/// "http.max_body_bytes".
+/// Returns the name of a setting's environment variable: MILLRACE_HTTP_MAX_BODY_BYTES for "http.max_body_bytes".
 std::string environment_name(std::string_view key);
 
-/// A setting's value in its own type. It is monostate if the setting has no value, because no path is set or
-/// the server chooses the number.
+/// The value of a setting. It is monostate if no path is set, or if the server chooses the number itself.
 using Value = std::variant<std::monostate, bool, std::uint64_t, std::string, std::vector<std::string>>;
 
 /// Returns a setting's value. Paths are absolute, so that a file that holds the value may be moved.
 Value value_of(const Setting& setting, const Settings& of);
 
-/// Returns a setting's value as the file writes it: YAML on one line, durations in milliseconds.
+/// Returns a setting's value as a line of YAML, as server.yaml has it. Durations are in milliseconds.
 std::string value_text(const Setting& setting, const Settings& of);
 
 inline bool differs(const Setting& setting, const Settings& a, const Settings& b) {

@@ -1,4 +1,4 @@
-// Writes small pieces of JSON as text, where a document tree would cost too much.
+// Writes small pieces of JSON directly as text, for code in which building a document tree would be too slow.
 #pragma once
 
 #include <charconv>
@@ -12,10 +12,10 @@ namespace millrace::server::http {
 /// character that is not UTF-8 becomes U+FFFD (Unicode 15, "maximal subparts").
 void append_json_string(std::string& out, std::string_view text);
 
-/// Returns the first `bytes` bytes of `text`, or a few fewer, so that no character is cut in two.
+/// Returns the first `bytes` bytes of `text`, or up to three fewer, so that no UTF-8 character is cut in two.
 std::string_view clipped(std::string_view text, std::size_t bytes);
 
-/// Appends a number in its shortest form that reads back as the same number. Not for NaN and infinities.
+/// Appends the shortest text from which the same number can be parsed. `value` must not be NaN or infinite.
 template <class Number>
 void append_number(std::string& out, Number value) {
   char buffer[32];

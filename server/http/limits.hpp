@@ -1,5 +1,4 @@
-// How many connections and how many bytes a server may accept, given the limits of its process and its
-// models.
+// Computes how many connections and bytes a server may accept, from the limits of its process and from its models.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +9,10 @@
 
 namespace millrace::server::http {
 
-/// The server accepts this many connections beyond the limit, only to tell their clients that it is reached.
+/// The server accepts this many connections beyond max_connections, to answer 503 on them.
 constexpr std::size_t kRefusedAtOnce = 64;
 
-/// Raises the process's soft limit of open descriptors to the hard limit and returns that. Must be called
-/// before other threads exist.
+/// Raises the process's soft limit of open descriptors to the hard limit and returns it. Call before starting threads.
 std::uint64_t raise_descriptor_limit();
 
 /// Returns how many connections the server can accept: `wanted`, or fewer if descriptors are short. 64

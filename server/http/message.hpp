@@ -1,4 +1,4 @@
-// A request and its answer as the handlers of routes see them: without sockets and without an HTTP library.
+// The request and the answer that route handlers work with. They depend on no sockets and no HTTP library.
 #pragma once
 
 #include <chrono>
@@ -17,31 +17,29 @@ namespace millrace::server::http {
 
 enum class Method { kGet, kPost, kOptions, kOther };
 
-/// The headers of a request that have no member in Request. They are looked up on demand.
+/// Access to those headers of a request that have no member in Request.
 class Headers {
  public:
-  /// Returns the value of a header, or nothing if the request lacks the header. The case of `name` does not
-  /// matter.
+  /// Returns the value of a header, or "" if the request lacks the header. The case of `name` does not matter.
   virtual std::string_view find(std::string_view name) const = 0;
 
  protected:
   ~Headers() = default;
 };
 
-/// What the listener that a request came through allows.
+/// The rights of requests that came through a listener.
 struct Access {
   bool admin = true;      // the listener answers admin routes
   bool trusted = true;    // only this machine can connect: admin routes need no token if none is configured
-  bool loopback = false;  // TCP: a browser on this machine can connect by any name of this machine
+  bool loopback = false;  // a browser on this machine can connect to the listener (TCP on a loopback address)
 };
 
-/// A request. Its members are views into what the connection has read, and are valid until the answer is
-/// written.
+/// A request. Its members are views into the connection's buffer, and are valid until the answer is written.
 struct Request {
   Method method = Method::kGet;
   std::string_view target;                                  // as received, query string included
   std::optional<std::string_view> inference_header_length;  // the text of Inference-Header-Content-Length
-  std::span<const std::byte> body;                          // decoded: without a content coding
+  std::span<const std::byte> body;                          // the body after its content coding is decoded
   const Headers* headers = nullptr;
   Access access;
   std::uint64_t client = 0;  // client_key() of the connection
@@ -60,7 +58,7 @@ struct Response {
   std::optional<std::size_t> inference_header_length;  // a header that is sent if set
   std::optional<unsigned> retry_after_seconds;         // a header that is sent if set
   std::string_view allow;                              // the Allow header of a 405
-  std::string more_headers;                            // whole lines, each with its CR LF
+  std::string more_headers;                            // whole header lines, each with CR LF at its end
 };
 
 Response json_response(std::string body);
@@ -74,8 +72,7 @@ unsigned status_of(ErrorCode code);
 /// Returns the value of Retry-After for a wait: whole seconds, rounded up, at least 1 and at most 60.
 unsigned retry_seconds(std::chrono::milliseconds wait);
 
-/// Returns {"error":"<message>"} with the error's status, and Retry-After if the same request may succeed
-/// later.
+/// Returns {"error":"<message>"} with the error's status, and Retry-After if the same request may succeed later.
 Response error_response(const Error& error, std::chrono::milliseconds retry_after = std::chrono::seconds(1));
 Response error_response(unsigned status, std::string_view message);
 

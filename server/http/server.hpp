@@ -28,7 +28,7 @@ namespace millrace::server::http {
 struct ServerOptions {
   std::vector<ListenAddress> listen = {{}};   // at least one address; port 0: the system chooses
   std::shared_ptr<TlsIdentity> tls;           // for listeners that want TLS
-  std::vector<service::PassedSocket> passed;  // the sockets that "systemd:NAME" can mean
+  std::vector<service::PassedSocket> passed;  // the sockets to which "systemd:NAME" can refer
   unsigned io_threads = 1;
   std::size_t max_connections = 16'384;              // further connections get 503; see connections_within()
   std::size_t max_header_bytes = 16'384;             // a longer header gets 431

@@ -89,8 +89,7 @@ class Metrics {
   /// sampler instead.
   virtual void count(const std::string& name, const std::string& help, const Labels& labels) = 0;
 
-  /// Sets the function that every scrape calls on the thread of serialise(). Must be called before the first
-  /// scrape.
+  /// Sets the function that every scrape calls, on the thread of serialise(). Call before the first scrape.
   virtual void set_sampler(std::function<void(Samples&)> sampler) = 0;
 
   /// Returns the page that Prometheus scrapes, without series whose retention has ended. Reads /proc and

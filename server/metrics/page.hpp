@@ -1,5 +1,5 @@
-// The parts of the metrics page that metrics.cpp does not count itself. Internal to this folder, because it
-// shows prometheus-cpp's types.
+// Adds the metrics of the process and of Triton to the metrics page. Internal to server/metrics, because this header
+// uses prometheus-cpp's types.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -10,14 +10,11 @@
 
 namespace millrace::server::metrics {
 
-/// Reports what the process itself uses, under the names common to all Prometheus client libraries:
-/// process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes, process_threads,
-/// process_open_fds, process_max_fds, process_start_time_seconds. Values that /proc does not show are left
-/// out.
+/// Reports the resources that this process uses, under the names common to all Prometheus client libraries, such as
+/// process_cpu_seconds_total. Omits values that /proc does not show.
 void sample_process(Samples& samples);
 
-/// Adds nv_inference_*, the metrics of Triton Inference Server, with values computed from the series in
-/// `families`.
+/// Adds the metrics nv_inference_* of Triton Inference Server. Their values are computed from the series in `families`.
 void append_triton(std::vector<prometheus::MetricFamily>& families);
 
 }  // namespace millrace::server::metrics

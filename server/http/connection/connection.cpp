@@ -158,8 +158,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return server_.options.max_held_bytes - std::min(held, server_.options.max_held_bytes);
   }
 
-  // Reading a request.
-
   void begin_exchange() {
     phase_ = Phase::kReading;
     if (!reading_ahead_) incoming_.shrink();
@@ -192,8 +190,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     std::vector<std::byte>().swap(exchange_->decoded);
     release();
   }
-
-  // Handling a request.
 
   Outcome handle() {
     const auto arrival = Clock::now();
@@ -294,8 +290,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
                                   [this] { waiting_.resume(); }));
   }
 
-  // Detecting that the client disconnects.
-
   /// Starts to read the next request early, to notice if the client disconnects while its request is worked on. At
   /// most one such read is pending. If the read outlasts the request, run() waits for it instead of reading.
   ///
@@ -331,8 +325,6 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     exchange_->client_gone = true;
     if (exchange_->inference) exchange_->inference->cancel();
   }
-
-  // Writing the answer.
 
   void compress() {
     const ServerOptions& options = server_.options;

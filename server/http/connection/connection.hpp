@@ -1,4 +1,4 @@
-// One connection, from accept to close. Internal to server/http.
+// Serves a connection from accept to close. Internal to server/http.
 #pragma once
 
 #include <atomic>

@@ -16,8 +16,8 @@ struct HeadOptions {
   Coding coding = Coding::kIdentity;
   bool varies = false;            // adds "Vary: Accept-Encoding": the answer's coding depends on the client
   std::string_view more_headers;  // further whole lines, besides Response::more_headers
-  std::string_view request_id;    // empty: none
-  std::string_view date;          // from DateHeader
+  std::string_view request_id;    // the header X-Request-Id; empty: no such header
+  std::string_view date;          // the header Date
 };
 
 /// Replaces the text of `out` by the status line, the headers and an empty line. Allocates nothing if `out` has

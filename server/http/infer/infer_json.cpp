@@ -180,8 +180,7 @@ class DocumentReader {
   bool on_comment(json::string_view, json::error_code&) { return true; }
 
  private:
-  static constexpr std::size_t kOpen =
-      std::numeric_limits<std::size_t>::max();  // the length is not known yet
+  static constexpr std::size_t kOpen = std::numeric_limits<std::size_t>::max();  // length not known yet
 
   struct Nesting {
     Context context;
@@ -371,10 +370,9 @@ class DocumentReader {
   const std::uint64_t most_elements_;
   Memory* const memory_;
   std::pmr::vector<Nesting> nesting_;
-  std::pmr::string key_;  // the last key of the innermost object
-  const Key* known_ =
-      nullptr;             // the row of kKeys for key_; null: the key is unknown, so its value is skipped
-  std::pmr::string text_;  // the parts received so far of a string, key or number
+  std::pmr::string key_;        // the last key of the innermost object
+  const Key* known_ = nullptr;  // the row of kKeys for key_; null: the key is unknown
+  std::pmr::string text_;       // the parts received so far of a string, key or number
   std::size_t values_ = 0, numbers_ = 0;
   std::size_t data_depth_ = 0;             // how many arrays of the current tensor's data are open
   std::optional<std::size_t> leaf_depth_;  // the value of data_depth_ at which the tensor's numbers occur

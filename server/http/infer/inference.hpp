@@ -62,7 +62,7 @@ class Inference {
 
  private:
   std::shared_ptr<models::Model> model_;  // the version to which the request was addressed
-  models::Passage passage_;               // has the version that answers
+  models::Passage passage_;               // names the version that answers
   InferRequest request_;
   Clock::time_point arrival_;
   std::vector<std::vector<std::byte>> outputs_, scratch_;

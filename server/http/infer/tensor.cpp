@@ -21,7 +21,7 @@ using Element = std::variant<std::monostate, bool, std::uint8_t, std::uint16_t, 
 
 struct Row {
   std::string_view name;
-  std::size_t bytes;  // 0: no fixed size
+  std::size_t bytes;  // size of one element; 0: elements have no fixed size
   Element element;
 };
 

@@ -40,7 +40,7 @@ struct Workspace {
 struct ControlJob {
   std::function<Response()> run;
   bool scrape =
-      false;  // a request for /metrics: it has a separate thread, because Prometheus waits only a short time
+      false;  // a request for /metrics, which has a separate thread, because Prometheus soon gives up
 };
 /// Asynchronous work. `start` does not block. It calls its argument exactly once with the answer, on any thread.
 struct DeferredJob {

@@ -303,7 +303,7 @@ void add_events(models::Model& model, std::size_t process, json::array& events) 
   const auto add = [&](const char* phase, const std::string& name, std::uint64_t row,
                        const json::object& more) {
     json::object event{{"ph", phase}, {"name", name}};
-    if (*phase != 'M') event["cat"] = "frame";  // phase M is a label
+    if (*phase != 'M') event["cat"] = "frame";  // an event of phase M names a process or a thread
     event["pid"] = process;
     event["tid"] = row;
     event.insert(more.begin(), more.end());

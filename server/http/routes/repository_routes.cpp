@@ -11,8 +11,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostBytes =
-    1U << 20U;  // long enough for a configuration, which Triton's clients may send
+constexpr std::size_t kMostBytes = 1U << 20U;  // Triton's clients may send a long configuration
 
 /// A request to load, unload or unpin a model.
 struct Change {

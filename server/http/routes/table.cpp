@@ -124,8 +124,6 @@ Response health(std::string body, const std::optional<Api::NotReady>& why) {
   return response;
 }
 
-// Handlers about the server.
-
 Outcome metadata_of_server(const Call& call) {
   const auto& [version, timeout, guard, origins, repository] = call.api.options();
   return json_response(
@@ -164,8 +162,6 @@ Outcome metrics_page(const Call& call) {
                     },
                     true};
 }
-
-// Handlers about one model.
 
 template <class Answer>
 Outcome about_model(const Call& call, Answer answer) {
@@ -220,8 +216,6 @@ Outcome not_offered(const Call& call) {
   return error_response(501, "shared memory and generation are not offered: " +
                                  std::string(call.request.target.substr(0, 200)));
 }
-
-// The handler of the console's files.
 
 Outcome console_file(const Call& call) {
   const std::string_view name = call.names.file.empty() ? "index.html" : call.names.file;
