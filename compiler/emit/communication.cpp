@@ -81,9 +81,9 @@ Status add_channels(Deployment& d) {
   return {};
 }
 
-/// With credits for two frames, one frame can arrive while the other is read: the credit of a packet returns only
-/// when all of the packet is read. If two branches meet in a partition, the shorter branch must also hold the frames
-/// that the longer branch still computes: one for each partition that it is shorter by, and one more.
+/// Sets the credits of channels between cards. The credit of a packet returns only when all of the packet is read, so
+/// credits for two frames let one frame arrive while the other is read. If two branches meet in a partition and one of
+/// them passes n partitions fewer, the shorter branch must store n + 1 frames while the longer branch computes them.
 void set_credits(Deployment& d) {
   std::map<std::string, std::uint32_t> depth;  // partitions on the longest path from the model's inputs
   for (const auto& partition : d.partitions) {
@@ -121,25 +121,25 @@ constexpr std::uint32_t kFrames = 3;
 
 struct Wire {
   const Channel* channel = nullptr;
-  std::uint64_t sent = 0, taken = 0;  // packets
+  std::uint64_t sent = 0, taken = 0;  // packets so far
   bool has_room() const { return channel->credits == 0 || sent - taken < channel->credits; }
 };
 
-/// The packets of a frame at a port, in order.
+/// The packets of a frame that pass a port, in order.
 struct PortState {
   std::vector<Wire*> packets;
-  std::size_t moved = 0;  // of the current frame
+  std::size_t moved = 0;  // packets of the current frame that were sent or taken
   Wire& next() const { return *packets[moved]; }
 };
 
 struct Node {
   const Partition* partition = nullptr;
   std::vector<PortState> inputs, outputs;
-  std::uint64_t ticks = 0;  // the lock-steps in which the partition takes a frame's inputs
+  std::uint64_t ticks = 0;  // number of lock-steps in which the partition takes a frame's inputs
   std::uint64_t tick = 0;
   std::uint32_t frame = 0;
 
-  /// The number of packets that the port has taken at the end of the next tick.
+  /// Returns the number of packets that the port must have taken at the end of the next lock-step.
   std::size_t due(const PortState& port) const {
     return ((tick + 1) * port.packets.size() + ticks - 1) / ticks;
   }
@@ -215,7 +215,7 @@ Status plan_communication(Deployment& deployment) {
 
 Status check_communication(const Deployment& deployment, const Cluster& cluster, const Binding& binding,
                            std::optional<double> frames_per_second) {
-  // For each pair of cards, in one direction: the bytes of a frame on the wire, channel by channel.
+  // (sending card, receiving card) -> the bytes that a frame has on the wire in each channel.
   std::map<std::pair<std::string, std::string>, std::vector<std::uint64_t>> loads_between;
   for (const auto& channel : deployment.channels) {
     if (channel.transport == Transport::kHost) continue;
@@ -266,7 +266,7 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
 std::string find_cyclic_wait(const Deployment& deployment) {
   std::map<std::uint32_t, Wire> wires;
   for (const auto& channel : deployment.channels) {
-    const bool from_client = channel.producer.partition.empty();  // a client sends at once
+    const bool from_client = channel.producer.partition.empty();  // a client sends without waiting
     wires[channel.id] = {&channel, from_client ? packets_of(channel) * kFrames : 0, 0};
   }
   std::vector<Node> nodes;

@@ -1,5 +1,5 @@
-// The communication plan: the messages that each port sends and receives for one frame, with packet sizes and
-// credits, and the check that it cannot deadlock.
+// Makes a deployment's communication plan (the messages that each port sends and receives for one frame, with packet
+// sizes and credits) and checks that the plan cannot deadlock.
 #pragma once
 
 #include <map>

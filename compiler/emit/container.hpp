@@ -19,8 +19,8 @@ std::string compute_unit(const std::string& kernel, const std::string& partition
                          std::size_t copy = 0);
 
 /// Writes an FPGA image for `device` in the format of image_abi.hpp. The image's uuid comes from the record's content
-/// digest, timestamps are zero, and the header has our checksum. `bitstream` is the vendor's; an image for emulated
-/// cards has none. The record's memory banks must be the device's. Returns kDoesNotFit if the image has more than 128
+/// digest, timestamps are zero, and the header has our checksum. `bitstream` is the vendor's; it is empty for emulated
+/// cards. The memory banks in `data.record` must be the device's. Returns kDoesNotFit if the image has more than 128
 /// compute units, the most that an xclbin can number.
 Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationData& data,
                                                const runtime::plan::Device& device,

@@ -1,5 +1,5 @@
-// Makes the contents of a deployment (the plan and the FPGA images) from a partitioned program. The folder makes no
-// decisions of its own. Only write() does I/O.
+// Makes the contents of a deployment (the plan and the FPGA images) from a partitioned program. These functions make
+// no decisions of their own. Only write() does I/O.
 #pragma once
 
 #include <cstddef>

@@ -136,7 +136,6 @@ json::value tolerance(const Plan& plan) {
   return json::object{{"frames_per_second", kRateWithin}, {"latency_us", kLatencyShortBy}};
 }
 
-/// Returns the cards of each replica, in the order of the partitions.
 json::array replica_cards(const Plan& plan) {
   json::array out;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {

@@ -70,7 +70,6 @@ std::string cost_of_edit(const Plan& plan) {
          signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
 }
 
-/// Describes the quantisation that was assumed for a float model.
 std::string assumption(const Plan& plan) {
   const bool shifts = assumed_scales(plan) == "power-of-two";
   return "assumed: the model is float, and was planned as if it were " + plan.model.assumed +
@@ -112,7 +111,6 @@ std::string plans_only(const Plan& plan) {
   return text;
 }
 
-/// Lists the cards of each replica.
 std::string replicas(const Plan& plan) {
   std::string text;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {

@@ -105,7 +105,6 @@ std::string makefile(const std::vector<std::string>& with_vitis) {
          names + "\n\n.PHONY: all $(VARIANTS)\nall: $(VARIANTS)\n$(VARIANTS):\n\t$(MAKE) -C $@/vitis\n";
 }
 
-/// Builds one variant in its directory.
 Status build_one(CompileOptions options, const fs::path& directory, VariantsReport& report,
                  Variant& variant) {
   static_cast<PlanOptions&>(options) = variant.options;

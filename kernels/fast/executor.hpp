@@ -18,9 +18,8 @@ enum class SimdLevel : std::uint8_t { kBaseline, kAvx2, kAvx512Vnni };
 
 std::string_view to_string(SimdLevel level);  // "baseline", "avx2", "avx512vnni"
 
-/// Returns the best level of instructions that this CPU has. The environment variable MILLRACE_SIMD=baseline
-/// avx2
-/// avx512vnni chooses a lower level. An unknown word, or a level that the CPU lacks, is ignored.
+/// Returns the best level of instructions that this CPU has. The environment variable MILLRACE_SIMD can choose a lower
+/// level: baseline, avx2 or avx512vnni. An unknown word, or a level that the CPU lacks, is ignored.
 SimdLevel best_level();
 bool is_available(SimdLevel level);
 
@@ -33,9 +32,9 @@ class Executor {
   Executor(Executor&&) noexcept;
   Executor& operator=(Executor&&) noexcept;
 
-  /// Computes one frame. The pointers are in the order of the program's inputs and outputs, each to
-  /// storage_bytes() of memory of any alignment; inputs and outputs must not overlap. Allocates nothing and
-  /// never fails. Only one thread at a time may use an executor.
+  /// Computes one frame. The pointers are in the order of the program's inputs and outputs. Each points to
+  /// storage_bytes() of memory with any alignment; inputs and outputs must not overlap. Allocates nothing and never
+  /// fails. Only one thread at a time may use an executor.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept;
 
   /// Computes one frame like the other run(), and calls `observe` with every tensor that is computed. A tensor between

@@ -40,10 +40,10 @@ struct Finish {
   const std::int64_t* shift = nullptr;
   std::int32_t zero_point = 0;   // added to the result, before the clamp
   const float* scale = nullptr;  // kRound, kGuess: all in float32
-  const float* bias = nullptr;   // kGuess
+  const float* bias = nullptr;   // used by kGuess only
   const float* least = nullptr;  // bounds of the clamp: whole numbers
   const float* most = nullptr;
-  const std::int32_t* add = nullptr;  // kRound
+  const std::int32_t* add = nullptr;  // used by kRound only
   // Used by kGuess and kThresholds, as [block][row][lane]. There are 2 * search rows. Rows after the last step hold the
   // highest 32-bit number. `reachable` says how many steps a 32-bit accumulator can reach.
   const std::int32_t* thresholds = nullptr;
@@ -74,7 +74,7 @@ struct DenseArgs {
 /// sums over windows.
 struct DepthwiseArgs {
   const std::uint8_t* in = nullptr;
-  bool words = false;                           // the input's form
+  bool words = false;                           // whether the input has the form `words`
   const std::int32_t* pixel_offsets = nullptr;  // [pixels] in bytes
   const std::int32_t* tap_offsets = nullptr;    // [taps] in bytes
   std::uint32_t taps = 0;

@@ -362,7 +362,6 @@ void quantise(const QuantiseArgs& a) {
   }
 }
 
-/// Makes the table of a level's kernels.
 template <class Isa>
 constexpr Kernels kernels_with() {
   return {Isa::kLanes, Isa::kBytes, dense<Isa>, depthwise<Isa>, max_pool, stage, interleave, quantise<Isa>};

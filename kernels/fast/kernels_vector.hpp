@@ -90,7 +90,7 @@ struct MultiplyFinisher : PlainFinisher<Isa> {
   using Narrow = VectorOf<std::int32_t, kHalf>;
   using Wide = VectorOf<std::int64_t, kHalf>;
 
-  // The low or the high lanes of a block.
+  // The constants for the low or the high half of a block's lanes.
   struct Half {
     Half(const Finish& f, std::size_t at)
         : multiplier(load<Wide>(f.multiplier + at)),
@@ -144,14 +144,14 @@ struct RoundFinisher : PlainFinisher<Isa> {
   Floats scale, bias, least, most;
 };
 
-/// The table of thresholds of a block.
+/// The thresholds of one block of channels.
 template <class Isa>
 struct Steps {
   using Vector = typename Isa::Vector;
   Steps(const Finish& f, std::uint32_t block)
       : from(f.thresholds + std::size_t{block} * 2 * f.search * Isa::kLanes),
         reachable(load<Vector>(f.reachable + std::size_t{block} * Isa::kLanes)) {}
-  // The threshold in row `at` of each lane.
+  // Returns each lane's threshold in the row that `rows` has for the lane.
   Vector at(Vector rows) const { return Isa::gather(from, rows); }
   const std::int32_t* from;
   Vector reachable;

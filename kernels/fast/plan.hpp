@@ -50,7 +50,7 @@ struct Form {
   std::int32_t fill = 0;         // the padding's value, offset included
 
   std::size_t element_bytes() const { return words ? 2 : 1; }
-  /// Whether a tensor's plain storage already has this form.
+  /// Returns whether a tensor's plain storage already has this form.
   bool is_natural(ElementType type) const;
 };
 

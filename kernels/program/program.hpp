@@ -129,14 +129,14 @@ struct SumPool {
   bool operator==(const SumPool&) const = default;
 };
 
-/// q = requantise(in), element by element. This is a change of scale, or a Relu or Clip that could not be fused.
+/// A change of scale, or a Relu or Clip that could not be fused: q = requantise(in), element by element.
 struct Rescale {
   Requantise requantise;
   bool operator==(const Rescale&) const = default;
 };
 
-/// q = table[in - lowest of the input's type]. This is any function of one element of at most 8 bits. The input may not
-/// be bipolar.
+/// Any function of one element of at most 8 bits, as a table: q = table[in - lowest of the input's type]. The input may
+/// not be bipolar.
 struct Lookup {
   std::vector<std::int16_t> table;  // 2^bits entries, within the output's type
   bool operator==(const Lookup&) const = default;
@@ -154,7 +154,7 @@ struct Add {
   bool operator==(const Add&) const = default;
 };
 
-/// Joins the inputs along the last axis. They have equal types and equal leading dimensions.
+/// Joins the inputs along the last axis. All inputs have the same type and the same other dimensions.
 struct Concat {
   bool operator==(const Concat&) const = default;
 };

@@ -16,7 +16,7 @@
 
 namespace millrace::compiler::emit {
 
-/// The credits and packet size that the plan gives the channel of a link port.
+/// The credits and packet size of a link port's channel, as in the communication plan.
 struct LinkRoom {
   std::uint32_t packet_bytes = 1024, credits = 2;
 };
@@ -38,7 +38,7 @@ struct Rtl {
   TopInterface top;    // the ports of module <partition>_top
   // The 64-bit words that the partition's loader receives, little-endian. Empty if nothing is loaded. Not in `files`.
   std::vector<std::byte> load;
-  // The contents of the memory at weights_addr. Empty if no weights are streamed. Not in `files`.
+  // The streamed weights, which the hardware reads from memory at weights_addr. Empty if there are none. Not in `files`.
   std::vector<std::byte> streamed;
 };
 

@@ -99,7 +99,6 @@ class Top {
     return {};
   }
 
-  // Returns the ports of the top module.
   TopInterface interface() const {
     TopInterface out;
     out.units = {{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}};
@@ -114,7 +113,6 @@ class Top {
     return out;
   }
 
-  // Connects the signals of a bus to an instance.
   static std::string connect(const std::string& port, const std::string& name,
                              std::span<const Signal> signals) {
     return bus_connections(port, name + "_" + port, signals);
