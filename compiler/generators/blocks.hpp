@@ -72,8 +72,7 @@ UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit);
 /// behind can only work on windows that it has buffered.
 struct WindowGaps {
   std::int64_t row = 0, frame = 0, rows = 0;
-  /// Returns the cycles of a frame in which the matrix unit is idle. It makes `nf` passes of `sf` cycles over each
-  /// vector.
+  /// Returns the idle cycles of a frame in the matrix unit, which makes `nf` passes of `sf` cycles over each vector.
   std::uint64_t cost(std::uint64_t nf, std::uint64_t sf) const;
 };
 /// Returns the gaps of a window unit whose input beats come every `cycles_a_beat` cycles; all zero unless mr_swu_par.

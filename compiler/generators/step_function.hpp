@@ -13,19 +13,19 @@ namespace millrace::compiler::generators {
 class StepFunction {
  public:
   /// `bias` is added to the argument first; an empty `bias` adds nothing. If the constants are `loaded`, widths are
-  /// rounded up and the shift is not fixed, so that other constants fit the same units. `take_bias` makes this function
-  /// add the bias, because the block before cannot add it.
+  /// rounded up and the shift is not fixed, so that other constants fit the same units. `take_bias` makes the unit add
+  /// the bias, because the block before cannot add it.
   StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
                const std::vector<std::int32_t>& bias, bool loaded, bool take_bias = false);
 
-  /// Whether this function adds the bias. If not, the block before must add it.
+  /// Whether the requantisation adds the bias. If not, the block before must add it.
   bool takes_bias() const { return takes_bias_; }
 
   /// Appends a unit `<prefix>_<suffix>` behind `from`, whose lanes are consecutive channels or whole pixels.
   StreamIndex add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
 
-  /// Writes the memory files that all units of this function share. If the constants are loaded, writes the lines for
-  /// the units with these suffixes instead.
+  /// Writes the memory files that all units of the requantisation share. If the constants are loaded, writes the lines
+  /// for the units with these suffixes instead.
   void write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                    const std::vector<std::string>& suffixes) const;
 

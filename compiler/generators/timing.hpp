@@ -29,8 +29,7 @@ struct Timing {
   std::uint64_t latency_cycles = 0, first_output_cycles = 0;
   /// For each unit, the maximum number of stored beats; 0 unless it is a FIFO.
   std::vector<std::uint64_t> high_water;
-  // Only if arrivals are set: when the first input beat is accepted and, for each output, when its beats leave
-  // (cycles).
+  // Only if arrivals are set: the cycle of the first input beat and, for each output, the cycles of its beats.
   std::uint64_t first_input_cycle = 0;
   std::vector<std::vector<std::uint64_t>> departures;
 };

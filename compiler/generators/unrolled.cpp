@@ -82,8 +82,7 @@ class Unroller {
   }
   std::int64_t bias(std::uint32_t o) const { return matrix_.biases.empty() ? 0 : matrix_.biases[o]; }
 
-  /// Computes the number of stages for multiples, the depth of the deepest adder tree, and whether a last clock is
-  /// needed.
+  /// Computes the number of stages for multiples, the depth of the adder trees, and whether a last clock is needed.
   void plan() {
     for (std::uint32_t o = 0; o < matrix_.rows; ++o) {
       std::size_t terms = 0;
@@ -286,8 +285,7 @@ class Unroller {
       assigns_ += "  assign " + sum + " = " + value + ";\n";
   }
 
-  /// Returns the last node as an expression with all bits of a sum. The node's known range may be narrower, never
-  /// wider.
+  /// Returns the last node as an expression with all bits of a sum, which may be wider than the node's known range.
   std::string operand_of_result(const Node& node) const {
     const auto bits = static_cast<std::int64_t>(matrix_.acc_bits);
     const std::string wide =

@@ -25,7 +25,7 @@ struct WindowGeometry {
         pr(v["PR"]) {}
   std::int64_t h, w, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr;
   std::int64_t reach_h = (kh - 1) * dh + 1, reach_w = (kw - 1) * dw + 1;  // pixels that a kernel spans
-  /// Numbers of windows.
+  /// Windows per column and per row.
   std::int64_t oh = (h + pt + pb - reach_h) / sh + 1, ow = (w + pl + pr - reach_w) / sw + 1;
 };
 
@@ -102,7 +102,7 @@ class FoldedWindow {
   bool first_ = true, valid1_ = false, valid2_ = false;
 };
 
-/// The scan of mr_swu_par over the padded image, in blocks of PX pixels.
+/// The scan of mr_swu_par over the padded frame, in blocks of PX pixels.
 struct ParallelScan : WindowGeometry {
   explicit ParallelScan(const Values& v)
       : WindowGeometry(v),
@@ -118,8 +118,8 @@ struct ParallelScan : WindowGeometry {
   std::int64_t px, at_once;   // pixels per input beat, windows per output beat
   std::int64_t windows;       // output beats per row
   std::int64_t step, newest;  // blocks between two output beats; last block of the first output beat
-  std::int64_t blocks;        // blocks of a row without padding; with padding:
-  std::int64_t left, before;  // blocks before the first window; before the first pixel
+  std::int64_t blocks;        // blocks of a row, without padding
+  std::int64_t left, before;  // blocks of padding before a row's first window; before its first pixel
   std::int64_t above;         // rows of padding
 };
 
@@ -181,7 +181,7 @@ class ParallelWindow {
   ParallelScan s_;
   std::int64_t t_ = 0, u_ = 0, next_r_ = 0, next_n_ = 0, rows_left_ = 0, beats_left_ = 0;
   bool row_hit_before_ = false, valid1_ = false, emit1_ = false;
-  bool below_;  // whether rows of padding are below an image, as in mr_swu_par.sv
+  bool below_;  // whether the scanned rows of padding are below a frame, as in mr_swu_par.sv
 };
 
 /// Adds the cost of the lanes of a pooling module, which process `values` elements per beat.
