@@ -1,5 +1,5 @@
-// These operators are in a file of their own, because a compiler that inlines them takes malloc in new for a
-// mismatch with delete.
+// Replaces operator new and delete. They have a source file to themselves, because a compiler that inlines them warns
+// that memory from malloc is released with delete.
 #include "tests/support/allocations.hpp"
 
 #include <atomic>
@@ -35,7 +35,7 @@ void* allocate(std::size_t bytes, std::size_t alignment = 1) {
 
 }  // namespace
 
-// By the language's definition, the forms for arrays and the sized forms of delete call these.
+// The array forms and the sized forms of delete call the operators below, as the C++ standard defines.
 void* operator new(std::size_t bytes) {
   return allocate(bytes);
 }

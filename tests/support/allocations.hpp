@@ -1,5 +1,5 @@
-// Counts calls of operator new, and makes those for many bytes fail. A program that links counted_allocations has all forms of its operators new
-// and delete replaced. Under the address sanitizer the array forms are not counted.
+// Counts calls of operator new, and can make calls for many bytes fail. Linking counted_allocations replaces all forms
+// of operator new and delete in a program. Under the address sanitizer, array forms are not counted.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,15 @@
 
 namespace millrace::tests {
 
-/// The calls of operator new so far by all threads outside an Uncounted. Any thread may call this.
+/// Returns the number of calls of operator new so far by all threads, except calls during an Uncounted. Any thread may
+/// call allocations().
 std::uint64_t allocations();
 
-/// The calls of operator new so far by the calling thread.
+/// Returns the number of calls of operator new so far by the calling thread.
 std::uint64_t allocations_of_this_thread();
 
-/// While this object lives, its thread's calls are not counted in allocations(). Meant for the thread that
-/// only drives the test.
+/// While an Uncounted exists, allocations() does not count calls of the thread that made the object. Meant for a thread
+/// that only controls the test.
 class Uncounted {
  public:
   Uncounted();
@@ -26,7 +27,7 @@ class Uncounted {
   bool before_;
 };
 
-/// While this object lives, every call of operator new for more than `bytes` bytes fails, in all threads.
+/// While a FailAbove exists, every call of operator new for more than `bytes` bytes fails, in all threads.
 class FailAbove {
  public:
   explicit FailAbove(std::size_t bytes);
@@ -34,7 +35,7 @@ class FailAbove {
   FailAbove(const FailAbove&) = delete;
   FailAbove& operator=(const FailAbove&) = delete;
 
-  /// The calls that have failed since this object was made.
+  /// Returns how many calls have failed since this object was made.
   std::uint64_t failures() const;
 };
 

@@ -1,4 +1,4 @@
-// A blocking HTTP/1.1 client on a bare socket that sends exactly the bytes a test gives it.
+// A blocking HTTP/1.1 client on a bare socket that sends exactly the bytes that the test passes to it.
 #pragma once
 
 #include <chrono>
@@ -13,17 +13,17 @@ namespace millrace::tests {
 
 struct HttpResponse {
   int status = 0;
-  std::map<std::string, std::string> headers;  // names in lower case
+  std::map<std::string, std::string> headers;  // by name in lower case
   std::string body;
-  std::string head;  // status line and headers as received
+  std::string head;  // the status line and the headers as received
 };
 
 class HttpConnection {
  public:
-  /// Connects to 127.0.0.1. `limit` bounds every later read. Throws std::runtime_error.
+  /// Connects to 127.0.0.1. Every later read fails after `limit`. Throws std::runtime_error if it cannot connect.
   explicit HttpConnection(std::uint16_t port, std::chrono::seconds limit = std::chrono::seconds(30));
-  /// Connects to `address`, such as "127.0.0.1:43211" or "unix:/run/millrace.sock". connected() says whether
-  /// that succeeded.
+  /// Tries to connect to `address`, such as "127.0.0.1:43211" or "unix:/run/millrace.sock". connected() says whether
+  /// the connection exists.
   explicit HttpConnection(const std::string& address, std::chrono::seconds limit = std::chrono::seconds(30));
   ~HttpConnection();
   HttpConnection(HttpConnection&& other) noexcept;
@@ -33,20 +33,20 @@ class HttpConnection {
 
   bool connected() const { return connected_; }
 
-  /// Returns false if the other side accepts no more bytes.
+  /// Sends the bytes. Returns false if the server accepts no more bytes.
   bool send(std::string_view bytes);
-  /// The next response; nullopt if the connection ended, the limit passed, or the answer is not HTTP with a
-  /// Content-Length.
+  /// Waits for the next response. Returns nullopt if the connection ends, the time limit passes, or the response is not
+  /// HTTP with a Content-Length.
   std::optional<HttpResponse> receive();
-  /// The response to a HEAD request, which has no body whatever its Content-Length.
+  /// Waits for the response to a HEAD request, which has no body even if it has a Content-Length.
   std::optional<HttpResponse> receive_head();
-  /// Returns true if the other side closes without sending more.
+  /// Waits, and returns true if the server closes the connection without sending more.
   bool closed_by_server();
-  /// Shuts down the sending direction.
+  /// Shuts down the sending direction; responses can still be received.
   void half_close();
   void close();
 
-  /// Sends one request and returns its answer. `headers` are full lines, each ending in "\r\n".
+  /// Sends one request and returns the response. `headers` are whole lines, each of which ends in "\r\n".
   std::optional<HttpResponse> request(std::string_view method, std::string_view target,
                                       std::string_view body = {}, std::string_view headers = {});
 
@@ -59,11 +59,11 @@ class HttpConnection {
   std::string buffered_;
 };
 
-/// The bytes of a request.
+/// Returns the bytes of a GET or POST request.
 std::string get(std::string_view target, std::string_view headers = {});
 std::string post(std::string_view target, std::string_view body, std::string_view headers = {});
 
-/// The bytes of values, as they are sent.
+/// Returns the bytes that represent the values in a request.
 template <class T>
 std::string bytes_of_values(std::initializer_list<T> values) {
   std::string out;

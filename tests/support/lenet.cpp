@@ -101,7 +101,7 @@ std::string lenet_trained_again() {
   std::ifstream in(std::string(tests::source_dir()) + "/tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx",
                    std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  // The weights are the only raw data of that length, in field 9 of a TensorProto.
+  // Find the weights: no other tensor has 48,000 bytes in TensorProto.raw_data (field 9).
   constexpr std::size_t kWeights = 48'000;
   const std::string mark("\x4a\x80\xf7\x02", 4);
   const auto at = bytes.find(mark);

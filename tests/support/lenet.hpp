@@ -1,5 +1,5 @@
-// LeNet-5 as a program with random weights: the real size and shape, for tests and benchmarks without a model
-// file.
+// LeNet-5 as a program with random weights, for tests and benchmarks without a model file. Sizes and shapes are the
+// real ones.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace millrace::tests {
 
-/// float32 "x" [28, 28, 1] -> quantise -> conv 5x5x6 (padded), pool, conv 5x5x16, pool, 120, 84, 10 ->
-/// dequantise "y".
+/// Returns LeNet-5: float32 "x" [28, 28, 1] -> quantise -> padded 5x5 convolution to 6 channels, pool, 5x5 convolution
+/// to 16 channels, pool, fully connected layers with 120, 84 and 10 outputs -> dequantise to "y".
 kernels::Program lenet_program();
 
-/// The bytes of tests/vectors' lenet5_qdq_s8_pow2.onnx with some of the 48,000 weights of its first fully
-/// connected layer changed, as if it had been trained again. Empty if the file does not have these weights.
+/// Returns the bytes of lenet5_qdq_s8_pow2.onnx (in tests/vectors) as if the model had been trained again: some of the
+/// 48,000 weights of the first fully connected layer are changed. Returns an empty string if the file lacks these
+/// weights.
 std::string lenet_trained_again();
 
 }  // namespace millrace::tests

@@ -7,8 +7,8 @@
 
 namespace millrace::tests {
 
-/// The sum of the values of the series with this name whose labels contain `labels`; nullopt if there is
-/// none.
+/// Returns the sum over all series called `name` whose labels contain `labels`, or nullopt if the page has no such
+/// series.
 std::optional<double> metric_in(std::string_view page, std::string_view name, std::string_view labels = {});
 
 }  // namespace millrace::tests

@@ -56,7 +56,8 @@ int decode(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// The exit code once the process has ended. Polls, because no portable call waits with a limit.
+/// Waits until the process ends and returns its exit code. Polls, because no portable call can wait for a process with
+/// a time limit.
 std::optional<int> reap(pid_t pid, steady_clock::time_point until) {
   while (true) {
     int status = 0;
@@ -161,7 +162,7 @@ std::vector<pid_t> children_named(pid_t parent, const std::string& name) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const std::string directory = entry.path().filename().string();
     if (directory.find_first_not_of("0123456789") != std::string::npos) continue;
-    // "pid (comm) state ppid …": comm may hold anything, so read from its last parenthesis.
+    // The file reads "pid (comm) state ppid …". The name comm may itself contain parentheses, so find the last one.
     std::ifstream file(entry.path() / "stat");
     std::string stat((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     const auto open = stat.find('('), close = stat.rfind(')');
@@ -200,8 +201,8 @@ bool await_rest() {
     }
     return true;
   };
-  // The threads are inspected one after the other, and a thread may meanwhile have woken one that was
-  // inspected before.
+  // Threads are inspected one after another. Meanwhile a thread may wake another that was already inspected, so require
+  // several inspections in a row that find all threads asleep.
   int looks = 0;
   return wait_until([&] { return (looks = others_sleep() ? looks + 1 : 0) == 5; });
 }

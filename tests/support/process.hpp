@@ -1,4 +1,4 @@
-// Runs programs under test, either to their end or in the background until they are stopped by process id.
+// Runs programs under test, either to their end or in the background until the test stops them.
 #pragma once
 
 #include <sys/types.h>
@@ -11,16 +11,16 @@
 namespace millrace::tests {
 
 struct Outcome {
-  int exit_code = -1;  // 128 + signal if a signal ended it; -1 if it was killed for taking too long
+  int exit_code = -1;  // 128 + signal if a signal ended the program; -1 if it ran too long and was killed
   std::string out, err;
 };
 
-/// Runs a program to its end, for at most `limit`. `environment` entries ("NAME=value") are added to this
-/// process's.
+/// Runs a program until it ends, or kills it after `limit`. The program gets this process's environment plus the
+/// entries of `environment` ("NAME=value").
 Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& environment = {},
                     std::chrono::seconds limit = std::chrono::seconds(300));
 
-/// A program that runs until it is stopped. The destructor kills it with SIGKILL if it still runs.
+/// A program that runs in the background. The destructor kills it with SIGKILL if it still runs.
 class BackgroundProgram {
  public:
   explicit BackgroundProgram(const std::vector<std::string>& command,
@@ -31,15 +31,15 @@ class BackgroundProgram {
 
   pid_t pid() const { return pid_; }
 
-  /// The rest of the first line of standard output that starts with `prefix`; nullopt if the program ended or
-  /// the time passed first.
+  /// Waits for a line of standard output that starts with `prefix` and returns the rest of that line. Returns nullopt
+  /// if the program ends or the time limit passes first.
   std::optional<std::string> wait_for_line(const std::string& prefix, std::chrono::seconds limit);
 
-  /// Sends the signal, waits for the end, and returns the exit code as in Outcome.
+  /// Sends the signal, waits until the program ends, and returns the exit code as in Outcome.
   int stop(int signal, std::chrono::seconds limit = std::chrono::seconds(30));
   bool running();
 
-  /// What the program has written to standard error so far.
+  /// Returns what the program has written to standard error so far.
   std::string err() const;
 
  private:
@@ -52,16 +52,17 @@ class BackgroundProgram {
   std::optional<int> ended_;
 };
 
-/// The direct children of a process whose program is called `name`, as in /proc/<pid>/comm (15 characters).
+/// Returns those direct children of `parent` whose /proc/<pid>/comm is `name`. The kernel cuts that name to 15
+/// characters.
 std::vector<pid_t> children_named(pid_t parent, const std::string& name);
 bool process_exists(pid_t pid);
 std::size_t open_descriptors(pid_t pid);
 
-/// Waits until every other thread of this process sleeps. Descriptors of ended processes and threads that
-/// were about to end are then gone and can be counted. Returns false after a minute.
+/// Waits until every other thread of this process sleeps, so that the test can count descriptors and threads: those
+/// that were about to end are then gone. Returns false after a minute.
 bool await_rest();
 
-/// The path of this build's `millrace`.
+/// Returns the path of this build's `millrace` program.
 std::string millrace_binary();
 
 }  // namespace millrace::tests

@@ -14,8 +14,8 @@ constexpr ElementType kUint8{ElementType::Kind::kUnsigned, 8};
 constexpr ElementType kInt24{ElementType::Kind::kSigned, 24};
 constexpr ElementType kFloat{ElementType::Kind::kFloat32, 32};
 
-// The largest weights of a convolution. The first convolution uses kQuarter, so that the other weights of
-// later layers have room: a value that is clamped at 127 would hide a change.
+// The largest weight of a convolution. The first convolution uses kQuarter, so that values in later layers stay small:
+// a value that is clamped at 127 would hide a change.
 constexpr std::int16_t kWhole = 64, kQuarter = 16;
 
 class Builder {
@@ -52,10 +52,9 @@ class Builder {
     return made;
   }
 
-  /// A padded 3x3 convolution, which keeps the shape except for the channels. Sums are divided by 64 at the
-  /// end. Every output reads the input at its own position with the weight `through` and its neighbours with
-  /// small random weights. With kWhole, an input that is wrong by one therefore makes an output wrong by one,
-  /// through any number of layers.
+  /// Adds a padded 3x3 convolution, which changes only the number of channels, not height or width. Sums are divided by
+  /// 64. Every output weighs the input at its own position with `through` and neighbours with small random weights.
+  /// With kWhole, an input that is wrong by one therefore makes an output wrong by one, through any number of layers.
   TensorIndex convolution(const std::string& name, TensorIndex from, std::uint32_t channels,
                           std::int16_t through = kWhole) {
     const std::vector<std::uint32_t> shape = program_.tensors[from].shape;

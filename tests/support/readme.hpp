@@ -1,4 +1,4 @@
-// Compares figures in READMEs with the data that they come from.
+// Helps tests to compare figures in READMEs with the data from which the figures come.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace millrace::tests {
 
-/// The number with commas: "12,345".
+/// Returns the number with commas, such as "12,345".
 std::string grouped(std::uint64_t value);
 
-/// A row of a Markdown table: "| a | b |".
+/// Returns a row of a Markdown table, such as "| a | b |".
 std::string table_row(std::initializer_list<std::string> cells);
 
 /// Whether the text file at `path` in the source tree has this line.

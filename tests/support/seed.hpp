@@ -8,8 +8,8 @@
 
 namespace millrace::tests {
 
-/// The seed is the same in every run, so that a failing run is caused by the change under test. MILLRACE_SEED
-/// overrides it: with the number that a failed test printed, or with "random" to search further.
+/// Returns the same seed in every run, so that a new failure is caused by the change under test. The environment
+/// variable MILLRACE_SEED replaces the seed by the number that a failed test printed, or by a random one ("random").
 inline std::uint32_t chosen_seed(std::uint32_t usual = 1) {
   const char* const given = std::getenv("MILLRACE_SEED");
   if (given == nullptr) return usual;

@@ -54,7 +54,7 @@ class SteadyClients::Client {
   Client(std::uint16_t port, std::string target, std::string tensor, bool fresh)
       : port_(port), target_(std::move(target)), tensor_(std::move(tensor)), fresh_(fresh) {}
 
-  /// Sends requests until `stop`.
+  /// Sends requests until `stop` is true.
   void run(const std::atomic<bool>& stop) {
     auto next = Clock::now();
     while (!stop) {

@@ -1,4 +1,5 @@
-// Load on a listening socket that a service manager keeps open while one server after another serves on it.
+// Keeps load on a listening socket that stays open while one server process after another accepts connections on it, as
+// under a service manager.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@
 
 namespace millrace::tests {
 
-/// A listening socket on 127.0.0.1 that stays open during the test. Children inherit it.
+/// A listening socket on 127.0.0.1 that stays open during the test. Child processes inherit the socket.
 class KeptSocket {
  public:
   KeptSocket();  // throws std::runtime_error
@@ -28,23 +29,23 @@ class KeptSocket {
   std::uint16_t port_ = 0;
 };
 
-/// `command`, given the socket under `name` as a service manager would do. The program keeps the process id
-/// of the started command.
+/// Returns a command line that runs `command` with the socket passed under `name`, as a service manager would pass it.
+/// The program gets the process id of the command line.
 std::vector<std::string> with_passed_socket(const KeptSocket& socket, const std::string& name,
                                             const std::vector<std::string>& command);
 
-/// Twenty clients that together send 500 requests a second. Each keeps a connection, but sends every fifth
-/// request over a new one. A client closes its connection when told to, and never repeats a request.
+/// Twenty clients that together send 500 requests a second. Each client keeps a connection open, but opens a new one
+/// for every fifth request. It closes its connection when the server asks for that, and never repeats a request.
 class SteadyClients {
  public:
-  /// Starts to POST `tensor` in raw mode to `target`.
+  /// Starts the clients: each POSTs `tensor` in raw mode to `target`.
   SteadyClients(std::uint16_t port, const std::string& target, const std::string& tensor);
   ~SteadyClients();  // stops the clients
 
   void end();
-  /// Valid after end().
+  /// Returns how many requests were sent. Valid after end().
   std::size_t asked() const;
-  /// The outcomes other than an answer with status 200.
+  /// Returns every outcome other than an answer with status 200. Valid after end().
   std::multiset<std::string> failures() const;
 
  private:

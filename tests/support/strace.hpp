@@ -6,15 +6,15 @@
 
 namespace millrace::tests {
 
-/// `command` and its children under strace; the exit code is the command's. With the option -D, strace runs
-/// as a grandchild: signals reach the command, and the trace may end after it. LeakSanitizer cannot be
-/// traced, so it is off.
+/// Returns a command line that runs `command` and its children under strace and has the exit code of `command`. With
+/// strace's option -D, strace runs as a grandchild: signals then reach `command`, and strace may end after `command`.
+/// LeakSanitizer is switched off, because it cannot work under strace.
 std::vector<std::string> traced(const std::vector<std::string>& options,
                                 const std::vector<std::string>& command);
 
-/// `command`, whose processes each wait for the given time before their first fsync or syncfs. A test can
-/// then interrupt them while their files are not yet in place. Signals reach the command. strace reports the
-/// end of a killed program only after the delay.
+/// Returns a command line that runs `command`, where each process waits `seconds` before its first fsync or syncfs. A
+/// test can interrupt the process during this wait, before its files are complete. Signals reach `command`. If the
+/// program is killed, strace reports its end only after the wait.
 std::vector<std::string> on_a_slow_disk(const std::vector<std::string>& command, int seconds = 20);
 
 }  // namespace millrace::tests

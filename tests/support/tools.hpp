@@ -1,5 +1,5 @@
-// Tools that tests need and that `tools/setup test` installs. If one is missing, the test fails: a skipped
-// test would look like a passed one.
+// Checks for the tools that tests need; `tools/setup test` installs them. If a tool is missing, the test fails, because
+// a skipped test would look like a passed one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 
 namespace millrace::tests {
 
-/// For ASSERT_TRUE(installed({"tclsh"})): whether all these programs are on the path. The failure names the
-/// missing program and how to install it.
+/// Whether all these programs are on the path. The failure names the missing program and how to install it. Used as
+/// ASSERT_TRUE(installed({"tclsh"})).
 testing::AssertionResult installed(std::initializer_list<const char*> programs);
 
-/// Like installed(), for an npm package of tests/node.
+/// Whether tests/node has this npm package. The failure says how to install the package.
 testing::AssertionResult node_package_installed(const std::string& package);
 
 }  // namespace millrace::tests

@@ -1,4 +1,5 @@
-// An xclbin as v++ might link it from vitis/<image>/, with one compute unit, for tests of `millrace pack`.
+// Makes an xclbin file such as the vendor's linker v++ would make from vitis/<image>/, with one compute unit, for tests
+// of `millrace pack`.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace millrace::tests {
 
-/// One unit whose three masters use memory 1 of two, and sections of the vendor.
+/// An xclbin with one compute unit whose three AXI masters use the second of two memories, and with vendor sections.
 struct Vendor {
   struct Connection {
     std::int32_t argument, unit, memory;

@@ -6,8 +6,8 @@
 
 namespace millrace::tests {
 
-/// Polls every few milliseconds until `holds()` returns true. Returns false after `limit`, which is far
-/// longer than a loaded machine needs, so only a failure takes that long.
+/// Polls every few milliseconds until `holds()` returns true. Returns false after `limit`. The default limit is far
+/// longer than a busy machine needs, so a test that reaches the limit has failed.
 template <class Condition>
 bool wait_until(Condition holds, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
   const auto end = std::chrono::steady_clock::now() + limit;
