@@ -1,5 +1,5 @@
-// Tries every solution of a small problem. Tests compare explore::solve() with it. It shares no code with the search
-// and is written as plainly as possible.
+// Solves small planning problems by trying every solution. Tests compare the result with explore::solve(). This code is
+// as plain as possible and shares nothing with the search.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,12 @@ struct Best {
   double cards = 0, interval = 0, latency = 0;
 };
 
-/// The best solution by the problem's objective; nothing if none meets the targets. Each operation must be a layer of its
-/// own, and none may run on the host.
+/// Returns the best solution by the problem's objective, or nullopt if no solution meets the targets. The problem must
+/// have one operation in each layer and no operation on the host.
 std::optional<Best> brute_force(const Problem& problem);
 
-/// A few layers with skip connections, on a few cards, with random cables, regions and implementations.
+/// Returns a problem with a few layers, skip connections and a few cards; cables, regions and implementations are
+/// random.
 Problem random_problem(std::mt19937& random);
 
 }  // namespace millrace::compiler::explore::tests

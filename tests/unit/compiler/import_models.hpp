@@ -1,20 +1,20 @@
-// Small ONNX models that import takes, for tests that change them.
+// Small ONNX models that the importer accepts. Tests change them to see what the importer refuses.
 #pragma once
 
 #include "onnx_model.hpp"
 
 namespace millrace::tests {
 
-/// input -> quantised -> Conv 3x3 -> quantised -> output
+/// Returns the model input -> quantised -> Conv 3x3 -> quantised -> output.
 OnnxModel small_model();
 
-/// Branches, pools, moves and an integer form.
+/// Returns a model with branches, pools, operators that only move data, and integer operators.
 OnnxModel larger_model();
 
-/// input -> QLinearConv -> QLinearMatMul -> output, all parameters named.
+/// Returns the model input -> QLinearConv -> QLinearMatMul -> output, with a name for every parameter.
 OnnxModel operator_model();
 
-/// Functions, a fully connected layer with bias, and a branch.
+/// Returns a model with functions, a fully connected layer with bias, and a branch.
 OnnxModel function_model();
 
 }  // namespace millrace::tests

@@ -1,5 +1,5 @@
-// What an imported graph means, operator by operator as ONNX defines it, with plain loops: what compiled
-// programs are compared with.
+// Interprets an imported graph operator by operator as ONNX defines it, with plain loops. Tests compare compiled
+// programs with the result.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace millrace::tests {
 
-/// Elements in double precision; integers are exact in it. Constants are read from the graph. One input, one
-/// output.
+/// Computes the output of a graph with one input and one output. Elements are of type double, which is exact for the
+/// integers of these models.
 std::vector<double> interpret(const compiler::graph::Graph& graph, const std::vector<float>& input);
 
 }  // namespace millrace::tests

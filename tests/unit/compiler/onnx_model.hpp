@@ -1,4 +1,4 @@
-// ONNX models made in tests, as bytes of a file.
+// Builds ONNX models in tests, node by node, and returns them as the bytes of a file.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -17,7 +17,7 @@ class OnnxModel {
  public:
   explicit OnnxModel(std::int64_t opset = 13);
 
-  /// Dimensions below 0 are symbolic.
+  /// Adds an input of the graph. A dimension below 0 is symbolic.
   void input(const std::string& name, const std::vector<std::int64_t>& shape,
              int type = onnx::TensorProto::FLOAT);
   void output(const std::string& name);
@@ -32,20 +32,22 @@ class OnnxModel {
   }
   std::string int64s(const std::string& name, const std::vector<std::int64_t>& values);
 
-  /// Gives the name of its output, which is the node's name too.
+  /// Adds a node with one output. Returns `name`, which names both the node and its output.
   std::string node(const std::string& type, const std::vector<std::string>& inputs, const std::string& name,
                    const std::string& domain = {});
-  void attribute(const std::string& name, std::int64_t value);  // of the last node
+  void attribute(const std::string& name, std::int64_t value);  // adds an attribute to the last node
   void attribute(const std::string& name, const std::vector<std::int64_t>& value);
   void attribute(const std::string& name, float value);
   void attribute(const std::string& name, const std::string& value);
 
-  /// QuantizeLinear and DequantizeLinear on `x`; gives the dequantised name. Type INT8 or UINT8.
+  /// Adds QuantizeLinear and DequantizeLinear after `x` and returns the name of the dequantised tensor. `type` is INT8
+  /// or UINT8.
   std::string pair(const std::string& x, float scale, std::int64_t zero, const std::string& name,
                    int type = onnx::TensorProto::INT8);
   std::string quantise(const std::string& x, float scale, std::int64_t zero, const std::string& name,
                        int type = onnx::TensorProto::INT8);
-  /// DequantizeLinear of constant weights (one scale, or one along `axis`).
+  /// Adds constant weights with DequantizeLinear and returns the name of the result. `scale` has one value, or one for
+  /// each index along `axis`.
   std::string weights(const std::string& name, const std::vector<std::int64_t>& shape,
                       const std::vector<std::int64_t>& values, const std::vector<float>& scale,
                       std::int64_t axis = 0, int type = onnx::TensorProto::INT8,
@@ -59,7 +61,7 @@ class OnnxModel {
   onnx::ModelProto model_;
 };
 
-/// import_onnx of these bytes.
+/// Calls import_onnx() on a model with these bytes.
 Result<compiler::graph::Graph> import_bytes(const std::string& bytes);
 Result<compiler::graph::Graph> import_model(const OnnxModel& model);
 

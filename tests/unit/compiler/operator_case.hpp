@@ -1,4 +1,5 @@
-// A small model compiled whole, run by kernels/reference, and compared with what ONNX says it means.
+// Compiles a small model whole, runs it with kernels/reference, and compares the outputs with ONNX's definition of the
+// operators.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +31,19 @@ struct Compiled {
 
 Result<Compiled> compile(const OnnxModel& model);
 
-/// The first output of one frame, by kernels/reference.
+/// Runs one frame with kernels/reference and returns the first output.
 std::vector<float> run(const kernels::Program& program, const std::vector<float>& input);
 
-/// Compiles the model, runs a few random frames, and compares the outputs with what the operators mean, within
-/// `tolerance` in the unit of the outputs. Returns the program so that the test can inspect it.
+/// Compiles the model and runs a few random frames. Outputs may differ from ONNX's definition of the operators by at
+/// most `tolerance`, in the unit of the outputs. Returns the program so that the test can inspect it.
 kernels::Program expect_meaning(const OnnxModel& model, double tolerance = 0);
 
 std::size_t count_blocks(const kernels::Program& program, const char* name);
 
-/// kUnsupported, with each of these in its message.
+/// Expects that the compiler refuses the model with kUnsupported and that the message contains each text in `says`.
 void expect_refused(const OnnxModel& model, const std::vector<std::string>& says);
 
-/// A quantised input of 1 x `channels` x 8 x 7.
+/// Returns a model with only a quantised input of shape 1 x `channels` x 8 x 7.
 OnnxModel with_image(std::int64_t channels, int type = kInt8, std::int64_t zero = 3);
 
 std::string conv_weights(OnnxModel& m, std::int64_t out, std::int64_t in, std::int64_t kernel,

@@ -9,14 +9,14 @@
 
 namespace millrace::compiler::explore::tests {
 
-/// Layers in a row, on equal cards in a row. Each layer can be built with 1, 2, 4 … multipliers, which take a DSP slice
-/// each.
+/// Returns a problem with a chain of layers and a chain of equal cards. Each layer can be built with 1, 2, 4 …
+/// multipliers, and each multiplier takes one DSP slice.
 Problem row(const std::vector<std::uint64_t>& work, std::uint32_t cards, std::uint64_t dsp);
 
-/// The solution, after verify(). The test fails if there is none.
+/// Checks the solution with verify() and returns it. The test fails if there is no solution or verify() refuses it.
 Solution verified(const Problem& problem, Result<Solution> found);
 
-/// The error's message, or "accepted" if there is no error. The test fails if the error has another code.
+/// Returns the error's message, or "accepted" if there is no error. The test fails if the error's code is not `code`.
 std::string refusal_of(const Result<Solution>& found, ErrorCode code);
 
 void expect(const std::string& text, const std::string& part);

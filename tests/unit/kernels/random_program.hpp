@@ -1,4 +1,4 @@
-// Random but valid programs and frames, with every kind of block, type, shape and requantisation.
+// Makes random but valid programs and frames, with every kind of block, type, shape and requantisation.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,17 @@ class Chance {
   std::mt19937_64 engine_;
 };
 
-/// A chain of up to `blocks` blocks with an occasional branch. validate() accepts it.
+/// Returns a random chain of up to `blocks` blocks with an occasional branch. validate() accepts the program.
 kernels::Program random_program(Chance& chance, int blocks);
 
-/// One buffer for each input. Every element is a value of its type.
+/// Returns random data for each input of the program. Every element is a valid value of the input's type.
 std::vector<kernels::reference::Buffer> random_inputs(Chance& chance, const kernels::Program& program);
 
-/// The seeds of a property test: only MILLRACE_SEED if it is set, otherwise `count` seeds from a fixed start.
+/// Returns the seeds of a property test: only the environment variable MILLRACE_SEED if it is set, otherwise `count`
+/// seeds that are the same in every run.
 std::vector<std::uint64_t> seeds(std::uint64_t count);
 
-/// A short description of the program, for a failing test's message.
+/// Describes the program in a few words, for a failing test's message.
 std::string outline(const kernels::Program& program);
 
 }  // namespace millrace::tests

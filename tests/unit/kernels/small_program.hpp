@@ -1,4 +1,4 @@
-// Hand-made programs of one block.
+// Helps tests to write programs of one block by hand.
 #pragma once
 
 #include <cstring>
@@ -55,7 +55,8 @@ std::vector<T> values_of(const kernels::reference::Buffer& bytes) {
   return values;
 }
 
-/// acc / 2^shift rounded to nearest, as int8.
+/// Returns a requantisation that divides by 2^shift and rounds to nearest; the result is limited to `lowest` to
+/// `highest`.
 inline kernels::Requantise shift_right(std::uint8_t shift, std::int32_t lowest = -128,
                                        std::int32_t highest = 127) {
   kernels::Requantise r;

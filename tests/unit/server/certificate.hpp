@@ -1,4 +1,4 @@
-// Self-signed certificates on an elliptic curve, made for a test that chooses their names and when they are valid.
+// Makes self-signed elliptic-curve certificates. The test chooses their names and the time for which they are valid.
 #pragma once
 
 #include <openssl/evp.h>

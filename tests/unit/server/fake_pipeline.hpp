@@ -1,4 +1,4 @@
-// A pipeline without cards. It computes outputs by a rule that a test can predict, and when the test says so.
+// A pipeline without cards. The test chooses what the pipeline computes and can decide when.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace millrace::server::test {
 namespace pipeline = runtime::pipeline;
 namespace plan = runtime::plan;
 
-/// Copies the first input to every output, repeating it if it is shorter.
+/// Copies the frame's first input to every output. If the input is shorter than an output, it is repeated.
 inline void echo(pipeline::Frame& frame) {
   const auto in = frame.inputs.front();
   for (auto out : frame.outputs)
@@ -48,10 +48,11 @@ class FakePipeline final : public pipeline::Pipeline {
   }
   ~FakePipeline() override { stop(std::chrono::milliseconds(0)); }
 
-  // Tests set these before any request, or while there is no traffic.
+  // Tests set these functions and options before the first request or while no request is running.
   std::function<void(pipeline::Frame&)> compute = echo;
   std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
-  bool lets_wait = false;  // as cards do: while it is full, frames wait in the dispatcher
+  bool lets_wait =
+      false;  // if true, frames wait in the dispatcher while this pipeline is full, as for real cards
 
   std::function<Result<std::unique_ptr<Pipeline>>()> on_open_again = [] {
     return Error(ErrorCode::kUnsupported, "this fake is opened once");
@@ -61,9 +62,9 @@ class FakePipeline final : public pipeline::Pipeline {
   std::chrono::milliseconds retry = std::chrono::seconds(1);
   std::chrono::milliseconds retry_after() override { return retry; }
 
-  std::function<void()> on_status = [] {};  // a card that hangs keeps status() waiting
+  std::function<void()> on_status = [] {};  // a test can block here, as a card that hangs blocks status()
 
-  /// Frames wait until release().
+  /// Makes frames wait until release().
   void hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
@@ -82,7 +83,7 @@ class FakePipeline final : public pipeline::Pipeline {
     }
     for (auto* frame : failed) complete(*frame, error);
   }
-  /// Waits until `count` frames wait in a held pipeline, or have been cancelled.
+  /// After hold(), waits until `count` frames are in the queue, or until `count` frames have been cancelled.
   bool wait_for_queued(std::size_t count) {
     return wait([&] { return queue_.size() == count; });
   }
@@ -90,7 +91,7 @@ class FakePipeline final : public pipeline::Pipeline {
     return wait([&] { return cancelled_ == count; });
   }
 
-  /// Pretends to have another deployment.
+  /// Changes the deployment's digest, so that the pipeline appears to have another deployment.
   void set_digest(const std::string& digest) { deployment_.digest = digest; }
 
   void set_ready(bool ready) {

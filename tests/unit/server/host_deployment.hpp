@@ -1,4 +1,4 @@
-// A deployment on disk that needs no card: one host partition between an input "x" and one output.
+// Writes a deployment that needs no card: one host partition between an input "x" and one output.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,8 @@
 
 namespace millrace::tests {
 
-/// Its output is the input plus `constant`. Throws std::runtime_error if it cannot be written.
+/// Writes a deployment whose output is the input plus `constant`. Throws std::runtime_error if a file cannot be
+/// written.
 inline void write_host_deployment(const std::filesystem::path& directory, int constant,
                                   const std::string& output = "y") {
   auto plan = PlanBuilder().input("x").host("h", {"x"}, constant).output(output, "h").build().deployment;

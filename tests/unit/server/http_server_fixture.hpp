@@ -1,4 +1,4 @@
-// A server over real sockets, with a pipeline that has no cards.
+// A test fixture with an HTTP server on real sockets and a pipeline without cards.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The client of tests/support, but an answer that does not come has status 0 instead of being an error.
+// The HTTP client of tests/support, except that a missing answer is an Answer with status 0 instead of nullopt.
 #pragma once
 
 #include "tests/support/http.hpp"
@@ -14,7 +14,7 @@ class RawClient : public tests::HttpConnection {
  public:
   explicit RawClient(const std::string& address) : HttpConnection(address, std::chrono::seconds(60)) {}
 
-  /// One answer; status 0 where the connection ended first.
+  /// Waits for an answer. Returns status 0 if the connection ends first.
   Answer receive() { return HttpConnection::receive().value_or(Answer{}); }
   Answer exchange(std::string_view bytes) {
     send(bytes);

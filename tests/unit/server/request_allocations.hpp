@@ -1,5 +1,5 @@
-// Counts the allocations of a warm server for a request, over any pipeline, and those of Beast's parser for the same
-// bytes. For programs that link counted_allocations.
+// Counts the allocations that a server makes for a request once it is warm, and the allocations of Beast's parser for
+// the same bytes. Programs that include this file link counted_allocations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace millrace::server::http::test {
 
 inline constexpr int kRequests = 200;
 
-/// An infer request with `bytes` of binary input behind the JSON `header`, which may be empty.
+/// Returns an infer request with `bytes` of binary input after the JSON `header`. The header may be empty.
 inline std::string request_with(const std::string& model, const std::string& header, std::size_t bytes) {
   return "POST /v2/models/" + model +
          "/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: " + std::to_string(header.size()) +
@@ -28,7 +28,7 @@ inline std::string request_with(const std::string& model, const std::string& hea
          std::string(bytes, 'x');
 }
 
-/// The parser's allocations for one request.
+/// Returns the average number of allocations of Beast's parser for one request.
 inline double parsers_own(const std::string& request) {
   namespace bhttp = boost::beast::http;
   const std::uint64_t before = tests::allocations_of_this_thread();
@@ -46,8 +46,8 @@ inline double parsers_own(const std::string& request) {
   return static_cast<double>(after - before) / kRequests;
 }
 
-/// The allocations of all threads of a server over this pipeline for one request. It is the least of several batches,
-/// because what a pipeline allocates once in a while does not belong to the request.
+/// Returns how many allocations all threads of a server with this pipeline make for one request. Takes the smallest
+/// average of several batches, because a pipeline's occasional allocations do not belong to a request.
 inline double servers_own(const std::shared_ptr<runtime::pipeline::Pipeline>& pipeline,
                           const std::string& request) {
   constexpr int kBatches = 5;

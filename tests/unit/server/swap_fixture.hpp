@@ -1,4 +1,4 @@
-// Swaps over fake pipelines that fail on command.
+// A test fixture for swaps of model versions, with fake pipelines that fail when the test asks for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,22 +23,22 @@ using test::FakePipeline;
 using Loaded = runtime::plan::LoadedDeployment;
 using namespace std::chrono_literals;
 
-// If a bug leaves frames held, they fail after this time.
+// The deadline of a frame. Only a frame that a bug holds back ever reaches this deadline.
 inline constexpr auto kPatience = 10s;
 
-/// A fake pool of cards with room for `capacity` pipelines. Opening a pipeline fails on command.
+/// A fake pool of cards with room for `capacity` pipelines. A test can make the opening of a pipeline fail.
 struct FakePool {
   std::size_t capacity = 1;
   std::size_t open = 0, opened = 0;
-  int alive = 0;                    // pipelines that exist, stopped ones included
-  std::map<std::string, int> fail;  // how many further opens fail, by the deployment's directory
+  int alive = 0;                    // the number of existing pipelines, including stopped ones
+  std::map<std::string, int> fail;  // by the deployment's directory: how many of the next openings fail
   std::function<void(Frame&)> compute = test::echo;
   std::function<void(const std::string&)> before_open;  // called with the mutex held
   std::vector<std::string> log;
-  std::map<std::string, std::thread::id> ended;  // the thread that destroyed the pipeline
-  std::mutex mutex;                              // replicas stop at the same time, on threads of their own
+  std::map<std::string, std::thread::id> ended;  // by pipeline: the thread that destroyed it
+  std::mutex mutex;  // guards the pool, because replicas stop on several threads at once
 
-  /// Occupies its cards until it is stopped.
+  /// A pipeline that occupies its cards until it is stopped.
   class FakeReplica final : public runtime::pipeline::Pipeline {
    public:
     FakeReplica(FakePool& pool, std::string name) : pool_(pool), name_(std::move(name)) {
@@ -124,7 +124,7 @@ struct SwapTest : testing::Test {
   }
   std::shared_ptr<Model> serving() { return registry.snapshot()->find("m", ""); }
   std::string serving_version() { return serving() == nullptr ? "" : serving()->version(); }
-  /// Whether the model that serves answers a frame.
+  /// Whether the model version in service answers a frame.
   bool answers() {
     std::array<std::byte, 16> in{}, out{};
     Frame frame;

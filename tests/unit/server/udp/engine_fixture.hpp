@@ -1,4 +1,4 @@
-// The engine without sockets. The test provides every datagram and the time.
+// A test fixture for the UDP engine without sockets: the test supplies every datagram and the time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,8 @@ using tests::RecordingSender;
 using wire::ErrCode;
 using wire::Type;
 
-inline constexpr std::uint32_t kIn = 3000, kOut = 2500;  // three fragments of 1,200 bytes each way
+inline constexpr std::uint32_t kIn = 3000,
+                               kOut = 2500;  // bytes; a request and a response are three fragments each
 
 struct Answer {
   wire::Header header;
@@ -60,7 +61,7 @@ class UdpEngine : public ::testing::Test {
     engine = std::make_unique<Engine>(options, ring(), directory, sender, counters);
   }
 
-  /// Later datagrams come from this address.
+  /// Makes later datagrams come from this address.
   void come_from(const char* ip, std::uint16_t port) {
     address = {};
     const bool v6 = std::strchr(ip, ':') != nullptr;
@@ -72,7 +73,7 @@ class UdpEngine : public ::testing::Test {
               1);
   }
 
-  /// `keys`, to which tests may still add.
+  /// Returns a pointer to `keys`. Tests may add keys after the engine has the pointer.
   std::shared_ptr<const wire::KeyRing> ring() { return {std::shared_ptr<void>(), &keys}; }
 
   void deliver(wire::Header h, std::span<const std::byte> payload) {
@@ -129,7 +130,7 @@ class UdpEngine : public ::testing::Test {
     EXPECT_EQ(all.size(), 1U);
     return all.empty() ? Answer() : all.front();
   }
-  /// Assembles the only response among the answers.
+  /// Assembles the response from its fragments among the answers. Returns no bytes if a fragment is missing.
   Bytes response() {
     Bytes out;
     wire::Assembly assembly;

@@ -23,7 +23,7 @@ namespace millrace::tests {
 using runtime::pipeline::Frame;
 using Bytes = std::vector<std::byte>;
 
-/// Deterministic bytes.
+/// Returns `size` pseudo-random bytes that depend only on `size` and `seed`.
 inline Bytes pattern(std::size_t size, std::uint64_t seed) {
   Bytes out(size);
   std::uint64_t x = seed * 0x9E3779B97F4A7C15U + 1;
@@ -36,13 +36,13 @@ inline Bytes pattern(std::size_t size, std::uint64_t seed) {
   return out;
 }
 
-/// What the fake model computes: output byte i depends on a few inputs and on i.
+/// Computes the fake model: output byte i depends on two input bytes and on i.
 inline void compute(std::span<const std::byte> in, std::span<std::byte> out) {
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = in[i % in.size()] ^ in[(i * 7 + 3) % in.size()] ^ static_cast<std::byte>(i * 31 + 5);
 }
 
-/// Computes at once, on a thread of its own, or when the test calls complete_one().
+/// A pipeline that computes a frame inside submit(), later on its own thread, or when the test calls complete_one().
 class FakePipeline final : public runtime::pipeline::Pipeline {
  public:
   enum class Mode { kInline, kThread, kManual };
@@ -59,7 +59,8 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   ~FakePipeline() override {
     if (!thread_.joinable()) return;
     {
-      const std::lock_guard lock(mutex_);  // or the thread may look before and wait after
+      // Without the lock, the thread could check for a stop just before this request and then wait forever.
+      const std::lock_guard lock(mutex_);
       thread_.request_stop();
     }
     changed_.notify_all();
@@ -104,7 +105,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   }
   void stop(std::chrono::milliseconds) override {}
 
-  /// Manual mode: completes the oldest waiting frame. False if none waits.
+  /// In mode kManual, completes the oldest waiting frame. Returns false if no frame waits.
   bool complete_one(Status status = {}) {
     Frame* frame = nullptr;
     {
@@ -121,7 +122,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
     const std::lock_guard lock(mutex_);
     return submitted_;
   }
-  /// How often the input that begins with these eight bytes was computed.
+  /// Returns how many submitted frames had an input that begins with these eight bytes.
   std::size_t executed(std::uint64_t first_bytes) const {
     const std::lock_guard lock(mutex_);
     const auto found = executed_.find(first_bytes);
@@ -134,11 +135,11 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
     return most;
   }
 
-  runtime::plan::Deployment plan;   // constant once a model serves it
+  runtime::plan::Deployment plan;   // must not change once a model uses the pipeline
   std::size_t capacity = SIZE_MAX;  // frames that may wait
   std::optional<Error> refusal;
-  std::uint64_t last_client = 0;       // of the frame that was submitted last
-  std::chrono::milliseconds retry{0};  // what it says to who is refused
+  std::uint64_t last_client = 0;       // the client of the frame that was submitted last
+  std::chrono::milliseconds retry{0};  // the waiting time that retry_after() suggests to refused clients
 
  private:
   static std::uint64_t key(const Frame& frame) {
@@ -172,7 +173,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   }
 
   const Mode mode_;
-  mutable std::mutex mutex_;  // the rest
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<Frame*> waiting_;
   std::map<std::uint64_t, std::size_t> executed_;
@@ -180,7 +181,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   std::jthread thread_;
 };
 
-/// One model under a handle that can be replaced.
+/// A directory with one model, "fake". replace() gives the model a new handle, and the old handle becomes stale.
 class FakeDirectory final : public server::udp::ModelDirectory {
  public:
   explicit FakeDirectory(FakePipeline& pipeline) : pipeline_(pipeline) { replace(); }
@@ -217,7 +218,7 @@ class FakeDirectory final : public server::udp::ModelDirectory {
   std::shared_ptr<server::udp::ServedModel> model_;
 };
 
-/// A listener that serves.
+/// Binds a UDP listener and starts it.
 inline Result<std::unique_ptr<server::udp::Listener>> start_listener(
     const server::udp::ListenerOptions& options, server::udp::wire::KeyRing keys,
     server::udp::ModelDirectory& models) {
@@ -226,7 +227,7 @@ inline Result<std::unique_ptr<server::udp::Listener>> start_listener(
   return listener;
 }
 
-/// Records the datagrams sent.
+/// Records datagrams instead of sending them.
 class RecordingSender final : public server::udp::Sender {
  public:
   struct Sent {

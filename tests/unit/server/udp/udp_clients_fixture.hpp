@@ -1,4 +1,4 @@
-// A listener over a fake pipeline, and clients of it.
+// A test fixture with a UDP listener, a fake pipeline behind it, and client objects.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ using tests::FakePipeline;
 using tests::LossyChannel;
 using tests::pattern;
 
-/// All datagrams that were dropped without an answer.
+/// Returns how many datagrams the listener dropped without an answer, over all reasons.
 inline std::uint64_t dropped(const Counters& counters) {
   std::uint64_t all = 0;
   for (std::size_t i = 1; i < wire::kRefusalNames.size(); ++i)
@@ -61,7 +61,7 @@ class UdpClients : public ::testing::Test {
   }
   static std::string url(std::uint16_t port) { return "udp://127.0.0.1:" + std::to_string(port); }
 
-  /// Options for a lossless channel: the client waits for slow answers and does not ask again.
+  /// Returns options for a lossless network: the client waits for slow answers and does not repeat a request.
   static client::Options patient() {
     client::Options options;
     options.timeout = 60s;
@@ -69,7 +69,7 @@ class UdpClients : public ::testing::Test {
     return options;
   }
 
-  /// Connects, again and again, because a HELLO may be lost on a bad channel.
+  /// Connects a client. Tries up to 20 times, because a bad network may lose the HELLO message.
   static std::unique_ptr<Client> connected(const std::string& to, const client::Options& with) {
     std::unique_ptr<Client> out;
     client::Status s;
@@ -87,7 +87,8 @@ class UdpClients : public ::testing::Test {
   struct Tally {
     std::atomic<int> right{0}, wrong{0}, failed{0}, expired{0}, late{0};
   };
-  /// Sends `requests` from each of `clients` threads. Each must get the right answer or fail by its deadline.
+  /// Sends `requests` requests from each of `clients` threads and counts the outcomes in `tally`. A request must get
+  /// the right answer or fail by its deadline.
   void hammer(const std::string& to, const client::Options& with, int clients, int requests, std::uint32_t in,
               std::uint32_t out, std::uint64_t seed, Tally& tally) const {
     std::vector<std::jthread> threads;
@@ -115,7 +116,8 @@ class UdpClients : public ::testing::Test {
       });
   }
 
-  /// Options for a bad channel. A client that repeats too early delays its own answer.
+  /// Returns options for a bad network. The client repeats requests rarely, because early repetitions delay its
+  /// answers.
   client::Options enduring() {
     client::Options with;
     with.timeout = 60s;
