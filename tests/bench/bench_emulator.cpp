@@ -1,12 +1,10 @@
-// Compares a run on an emulated card with a message between two processes on this machine.
+// Compares the time of a run on an emulated card with the time of a message between two processes on this machine.
 //
-// The two processes are pinned either both to one core or to one core each. Each round measures, one after
-// the other:
-//   socketpair   a message there and back through a bare AF_UNIX socketpair
-//   futex        a word of shared memory there and back with futex(2) alone: the floor for the emulator
-//   xrt          xrt::run start() and wait() of the empty kernel on an emulated card
-//   lenet        a frame of LeNet-5 (random weights) over one, two and three cards: copy in, ingress, egress,
-//                copy out
+// The two processes are pinned to a common core, or to one core each. Each round measures in this order:
+//   socketpair   a message and its echo through a bare AF_UNIX socketpair
+//   futex        a word of shared memory and its echo, with futex(2) alone: no emulator can be faster
+//   xrt          xrt::run start() and wait() of an empty kernel on an emulated card
+//   lenet        a frame of LeNet-5 (random weights) over one, two and three cards, including both copies
 // Prints JSON: medians and 99th percentiles in microseconds, and the medians of the rounds' ratios.
 //
 //   bench_emulator [ROUNDS [ITERATIONS]]
@@ -66,7 +64,7 @@ Times measure(int iterations, const std::function<void()>& once) {
   return {times[times.size() / 2], times[times.size() * 99 / 100]};
 }
 
-/// A process that sends every message back until it is killed.
+/// A child process that sends every message back until it is killed.
 class Peer {
  public:
   Peer(int core, const std::function<void()>& serve) : process_(fork()) {
@@ -145,7 +143,7 @@ Times xrt_round_trip(int core, int iterations) {
   });
 }
 
-// LeNet-5, cut over cards.
+// The following functions measure LeNet-5, cut over one or several cards.
 
 kernels::Requantise to_int8() {
   kernels::Requantise requantise;
@@ -217,7 +215,7 @@ kernels::Program lenet() {
   return builder.finish();
 }
 
-/// The median time of a frame over `cards` cards in a chain; card i runs on core cores[i].
+/// Measures frames of LeNet-5 over a chain of `cards` cards. The process of card i runs on core cores[i].
 Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
   using Kind = runtime::plan::PortKind;
   const auto whole = lenet();
@@ -239,7 +237,7 @@ Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
       controls[i]->enable(row++);
     };
     if (i > 0) bind(0);
-    if (i + 1 < cards) bind(i);  // card i's cable to the next card is on its connector i
+    if (i + 1 < cards) bind(i);  // connector i has the cable to the next card
     controls[i]->epoch(1);
     pin_process(tests::card_process("fpga" + std::to_string(i)), cores[i]);
   }
@@ -255,7 +253,7 @@ Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
   });
 }
 
-/// The time from SIGKILL of a card process to the error of the waiting run, and the time of a load that
+/// Kills a card's process `times` times. Measures the time until the waiting run fails, and the time of the load that
 /// restores the card.
 void card_loss(int times, std::vector<double>& error_us, std::vector<double>& reload_us) {
   using Kind = runtime::plan::PortKind;
@@ -285,8 +283,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// `card_core` is the core of the peer, the first card and the third card. The second card runs on the other
-/// of the two cores.
+/// Measures all cases and prints them under `name`. The echo process, the first and the third card run on core
+/// `card_core`; the second card runs on core 0.
 void run_placement(const char* name, int card_core, int rounds, int iterations) {
   const int cores[3] = {card_core, 0, card_core};
   std::map<std::string, std::vector<double>> results;

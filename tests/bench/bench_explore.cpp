@@ -1,5 +1,5 @@
-// Measures how long planning takes, model import included, and how much memory it needs. Prints one line of
-// JSON per model. Wall time and this process's CPU time cover all of make_plan(), and each has a goal.
+// Measures the time and memory that planning needs, including the import of the model. Prints one line of JSON per
+// model. Wall time and CPU time cover all of make_plan(); each has a goal.
 //
 //   bench_explore            ResNet-50's graph (made here, random weights) on eight mixed cards
 //   bench_explore MODELS     also the shared models: DOSA's five for 5,000 frames/s and for throughput on
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 const fs::path kConfigs = fs::path(tests::source_dir()) / "configs";
 
-/// ResNet-50 at 224x224, int8 in QDQ form, with random weights.
+/// Builds ResNet-50 for pictures of 224x224 as an int8 QDQ model with random weights.
 class ResNet50 {
  public:
   std::string bytes() {
@@ -66,7 +66,7 @@ class ResNet50 {
   }
 
  private:
-  /// Stores one byte per element, as exporters do.
+  /// Changes an int8 tensor to one byte per element, as exporters store it.
   static void pack(onnx::TensorProto& tensor) {
     if (tensor.data_type() != onnx::TensorProto::INT8 || tensor.int32_data_size() == 0) return;
     tensor.set_raw_data(std::string(tensor.int32_data().begin(), tensor.int32_data().end()));
@@ -98,7 +98,7 @@ class ResNet50 {
   int count_ = 0;
 };
 
-/// Eight cards of four kinds in a chain.
+/// Writes a cluster file with a chain of eight cards of four kinds.
 void write_mixed_cluster(const fs::path& file) {
   const char* kinds[] = {"u280", "u280", "u250", "u250", "u55c", "u55c", "u200", "u200"};
   std::ofstream out(file);
@@ -116,8 +116,8 @@ double cpu_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-/// Prints one line of JSON. summary.mjs compares all_wall_ms and all_cpu_ms with `goal_ms`, if there is a
-/// goal.
+/// Plans the model and prints one line of JSON. If there is a goal, summary.mjs compares all_wall_ms and all_cpu_ms
+/// with `goal_ms`.
 bool measure(const std::string& name, const compiler::PlanOptions& options, std::optional<int> goal_ms) {
   const double before = cpu_ms();
   const auto start = std::chrono::steady_clock::now();
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
     options.cluster = kConfigs / "clusters/four-u280.yaml";
     options.targets.objective = compiler::explore::Objective::kThroughput;
     good = measure("MobileNet-v1 0.25", options, 1000) && good;
-    // For the latency objective several plans are simulated and compared.
+    // With the latency objective, make_plan() simulates several plans and compares them.
     options.targets.objective = compiler::explore::Objective::kLatency;
     good = measure("MobileNet-v1 0.25, latency", options, std::nullopt) && good;
   }

@@ -1,12 +1,12 @@
-// Compares the HTTP server over a null pipeline with a bare Beast echo server on the same request. Both are
-// measured in turn by the same client in one run. Client and server are pinned, to one processor or to two.
-// Prints JSON.
+// Compares Millrace's HTTP server, with a pipeline that does nothing, with a bare Beast echo server. One client
+// measures both servers alternately in one run, with the same request. Client and server are pinned to one common
+// processor or to two. Prints JSON.
 //
 //   bench_http [--seconds S] [--rounds N] [--bytes B]
 //   bench_http --serve millrace|echo [--bytes B]     only that server, until standard input ends; for a profiler
 //
-// The echo server reads a whole request with Beast's own parser and sends its body back, which is the least
-// that any server built on Beast does.
+// The echo server reads a whole request with Beast's parser and sends the body back. Every server that uses Beast does
+// at least this work.
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -37,7 +37,7 @@ class EchoSession : public std::enable_shared_from_this<EchoSession> {
   explicit EchoSession(tcp::socket socket) : socket_(std::move(socket)) {
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
-    buffer_.reserve(65'536);  // one read takes a whole request; a buffer that grows would need several
+    buffer_.reserve(65'536);  // a single read then suffices for a whole request
   }
   void read() {
     request_ = {};
@@ -95,7 +95,7 @@ class Echo final : public Target {
 struct Options {
   double seconds = 1;
   int rounds = 5;
-  std::uint32_t bytes = 3136;  // an image of 28 x 28 as FP32
+  std::uint32_t bytes = 3136;  // a picture of 28 x 28 in float32
   std::string serve;
 };
 
@@ -110,7 +110,7 @@ void report(const char* placement, int server_cpu, std::uint32_t connections, co
                     to_echo = request_for(echo.address(), null->deployment().model);
   Samples a, b;
   for (int round = 0; round < options.rounds; ++round) {
-    // The two servers take turns at being measured first.
+    // Measure Millrace first in even rounds and the echo server first in odd rounds.
     if (round % 2 == 0) a.push_back(measure(ours, to_ours, connections, options.seconds));
     b.push_back(measure(echo, to_echo, connections, options.seconds));
     if (round % 2 != 0) a.push_back(measure(ours, to_ours, connections, options.seconds));

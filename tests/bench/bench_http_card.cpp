@@ -1,11 +1,10 @@
-// Measures what a card adds to a request over HTTP: an identity model on one emulated card is compared with a
-// null pipeline. Bytes, client and run are the same, and the measurements are interleaved. The same frames
-// are also given to the pipeline without HTTP, which measures the card's own time. Prints JSON.
+// Measures how much time a card adds to an HTTP request: an identity model on one emulated card is compared with a
+// pipeline that does nothing ("null"). One client measures both alternately with the same bytes. The card's own time is
+// measured with the same frames without HTTP. Prints JSON.
 //
 //   bench_http_card [--seconds S] [--rounds N]
 //
-// Exit code 1 if, in the median of the rounds, (identity - null) differs from the card's own time by more
-// than 10 us.
+// Exit code 1 if the median of (identity - null) - (the card's own time) over the rounds is more than 10 us from zero.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -23,7 +22,7 @@ using namespace millrace::bench;
 
 constexpr double kGoalUs = 10;
 
-/// An identity on 28 x 28 x 4 bytes, the size of an image of 28 x 28 in FP32.
+/// Returns a program that copies 28 x 28 x 4 bytes, the size of a picture of 28 x 28 in float32.
 kernels::Program identity() {
   using namespace kernels;
   Program program;
@@ -50,7 +49,7 @@ kernels::Program identity() {
   return program;
 }
 
-/// The median time of frames given to the pipeline one after the other.
+/// Returns the median time of a frame in microseconds when frames go to the pipeline one after another, without HTTP.
 double direct_us(pipeline::Pipeline& pipeline, double seconds) {
   const auto& model = pipeline.deployment().model;
   std::vector<std::byte> in(model.inputs[0].bytes(), std::byte{7}), out(model.outputs[0].bytes());
@@ -74,9 +73,10 @@ struct Options {
   int rounds = 5;
 };
 
-/// The difference between (identity - null) and the card's own time.
+/// Measures and prints one placement. Returns by how many microseconds (identity - null) differs from the card's own
+/// time.
 double report(const char* placement, int server_cpu, const Options& options, bool first) {
-  pin(server_cpu);  // cards and threads inherit it
+  pin(server_cpu);  // the cards' processes and the server's threads inherit the CPU
   const TemporaryDirectory directory("millrace-bench");
   const auto cluster = tests::emulated_ring(1);
   auto opened =

@@ -1,7 +1,9 @@
-// Measures one frame of each shared model with kernels/fast, on one thread, at each SIMD level of this CPU.
-// Input and output are float32, so quantisation and layout are included. Names are <net>/<variant>/<level>.
+// Measures the time of a frame of each shared model with kernels/fast on one thread, at each SIMD level of this CPU.
+// Input and output are float32, so the times include quantisation and the change of layout. The benchmarks' names are
+// <net>/<variant>/<level>.
 //
-// Needs MILLRACE_MODELS. compare_onnxruntime.mjs compares the results with ONNX Runtime.
+// The environment variable MILLRACE_MODELS must name the models' folder. compare_onnxruntime.mjs compares the results
+// with ONNX Runtime.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -52,7 +54,7 @@ void add_net(const Net& net) {
     std::fprintf(stderr, "%s: left out: %s\n", net.folder, frames.error().message().c_str());
     return;
   }
-  frames->count = std::min<std::size_t>(frames->count, 20);  // so few stay in the caches, as one client's do
+  frames->count = std::min<std::size_t>(frames->count, 20);  // a single client's frames also stay in cache
   for (const char* variant : net.variants) {
     const std::string file = std::string(net.file) + "_" + variant + ".onnx";
     auto compiled = golden::compile_model(golden::models_directory() / net.folder / file);

@@ -1,15 +1,13 @@
-// Measures one LeNet-5 frame through Pipeline::infer over one, two and three emulated cards, and a bare
-// socketpair round trip for comparison.
+// Measures a LeNet-5 frame through Pipeline::infer() over one, two and three emulated cards, and compares it with a
+// round trip through a bare socketpair.
 //
-// Each repetition measures the medians one after the other. All three pipelines stay open, on six cards. The
-// counters are in microseconds, except the ratios:
-//   socketpair, one_card, two_cards, three_cards
+// All three pipelines stay open, on six cards in total. Each repetition measures these counters, in microseconds:
+//   socketpair, one_card, two_cards, three_cards   median times
 //   added_per_card      (three_cards - one_card) / 2
-//   added_round_trips   the same in socketpair round trips; exit code 1 if the median is above 2
-//   worst_round_trips   the larger of what the second and the third card add, in round trips
-// Placement "one_core" puts every thread and process on one core. Placement "two_cores" puts the threads of
-// this process on one core, and the cards and the other end of the socketpair on another. Use
-// --benchmark_format=json for JSON; the line to read is the median of the repetitions.
+//   added_round_trips   added_per_card / socketpair; exit code 1 if the median is above 2
+//   worst_round_trips   the time that the second or the third card adds, the larger one, divided by socketpair
+// With "one_core", every thread and process runs on core 0. With "two_cores", the cards and the other end of the
+// socketpair run on core 1. --benchmark_format=json prints JSON; read the line with the median of the repetitions.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <signal.h>
@@ -55,7 +53,8 @@ double median_us(const std::function<void()>& once) {
   return times[kIterations / 2];
 }
 
-/// A process that sends every byte back. Construct it while this process has only one thread.
+/// A child process that sends every byte back. Construct an Echo while this process has only one thread, because the
+/// constructor forks.
 class Echo {
  public:
   Echo() {
@@ -86,7 +85,8 @@ class Echo {
   int end_ = -1;
 };
 
-/// Pins every thread of this process to core 0, and those of its children to core 0 or core 1.
+/// Pins every thread of this process to core 0. Pins child processes to core 0 if `one_core` is true, otherwise to core
+/// 1.
 void place_all(bool one_core) {
   const auto place_tasks = [](const std::filesystem::path& process, unsigned core) {
     cpu_set_t set;
@@ -104,7 +104,8 @@ void place_all(bool one_core) {
   }
 }
 
-/// A deployment on some cards, its pipeline, and a frame whose result has been compared with the reference.
+/// A deployment on `cards` cards, its pipeline, and a frame. The constructor compares the frame's result with the
+/// reference.
 class Served {
  public:
   Served(const kernels::Program& program, const runtime::plan::Cluster& cluster, std::uint32_t cards)
@@ -146,11 +147,11 @@ class Served {
 
 constexpr double kMostRoundTrips = 2;
 
-/// The time that each further card adds, in round trips, one value per repetition.
+/// The time that a further card adds to a frame, in socketpair round trips; one value for each repetition.
 struct Added {
   std::vector<double> mean, worst;
 };
-std::map<bool, Added> added_round_trips;  // key: whether the placement is one core
+std::map<bool, Added> added_round_trips;  // the key is `one_core`
 
 void measure(benchmark::State& state, const Echo& echo, const std::array<std::unique_ptr<Served>, 3>& served,
              bool one_core) {

@@ -1,8 +1,9 @@
-// Prints a Markdown table of the forms of requantisation that the compiler finds for the shared models:
-// blocks and channels per form, bytes of the encoded program, and milliseconds from ONNX file to program (the
-// best of several).
+// Prints a Markdown table that shows how the compiler represents the requantisations of the shared models: blocks and
+// channels by kind of representation, bytes of the encoded program, and milliseconds from ONNX file to program (the
+// best of several compilations).
 //
-// Needs MILLRACE_MODELS. Argument: the number of compilations to take the best of (3).
+// The environment variable MILLRACE_MODELS must name the models' folder. The argument is the number of compilations (3
+// by default).
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -24,7 +25,7 @@ const char* const kFolders[] = {"lenet5_mnist", "tfc_mnist",           "pttdnn_c
 struct Count {
   std::size_t blocks = 0, channels = 0;
 };
-using Counts = std::array<Count, 3>;  // by form
+using Counts = std::array<Count, 3>;  // by kind of requantisation
 
 const Requantise* requantise_of(const kernels::Operation& operation) {
   if (const auto* c = std::get_if<kernels::Convolution>(&operation))

@@ -1,5 +1,5 @@
-// Compares one UDP request, from the client library through the listener to a null pipeline and back, with a
-// bare exchange of the same datagrams in the same run. Prints JSON.
+// Compares one UDP request with a bare exchange of the same datagrams in the same run. The request goes from the client
+// library through the listener to a pipeline that does nothing, and back. Prints JSON.
 //
 //   bench_udp [--iterations N] [--rounds N]
 #include <arpa/inet.h>
@@ -89,9 +89,8 @@ struct Shape {
   }
 };
 
-/// Sends and receives datagrams and does nothing else, with one system call per datagram or one per message.
-/// The kernel arms a timer for a receive with a time-out, so the sockets have the same time-outs as
-/// Millrace's.
+/// A client and a server that only exchange datagrams, with one system call per datagram or per message. Their sockets
+/// have the same time-outs as Millrace's, because the kernel starts a timer for every receive with a time-out.
 class Bare {
  public:
   Bare(const Shape& shape, bool batched, int server_cpu) : shape_(shape), batched_(batched) {
@@ -170,7 +169,8 @@ class Bare {
     return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_WAITFORONE, nullptr);
   }
 
-  /// Returns false if `again`, which is called after each time-out, returns false.
+  /// Receives `count` datagrams. Calls again() after each time-out, and gives up and returns false if again() returns
+  /// false.
   template <class Again>
   bool receive(int fd, std::size_t count, Again again) {
     for (std::size_t got = 0; got < count;) {
@@ -205,7 +205,7 @@ class Served {
     auto bound = udp::Listener::bind({}, std::move(keys), directory_);
     if (!bound) fail(bound.error().message());
     listener_ = std::move(bound).value();
-    pin(server_cpu);  // the listener's thread keeps the CPU of the thread that starts it
+    pin(server_cpu);  // the listener's thread inherits the CPU of the thread that starts the listener
     listener_->serve();
     pin(kClientCpu);
     if (const auto s = millrace::client::connect("udp://" + listener_->address(), with, client_); !s.ok())

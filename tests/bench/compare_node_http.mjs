@@ -1,11 +1,11 @@
-// Compares LeNet-5 behind HTTP in Millrace, on three emulated cards, with Node's `http` and onnxruntime-node. Client and bytes are the
-// same.
+// Compares two HTTP servers for LeNet-5: Millrace with three emulated cards, and Node's `http` with onnxruntime-node. The same client sends
+// both the same bytes.
 //
 //   node tests/bench/compare_node_http.mjs [--millrace build/release/bin/millrace] [--seconds 2] [--rounds 5]
 //
-// Both servers run all the time, on the same processors, and the rounds alternate between them. In "same-core" servers, cards and client
-// share processor 0; in "cross-core" the client is on 0 and each server (with its cards) on 1. Prints JSON with the medians of the rounds'
-// ratios. Exit code 1 if in any row the p50 of Millrace is above Node's or its throughput below; 3 if something is missing.
+// Both servers run all the time on the same processors, and each round measures both. In "same-core", servers, cards and client share
+// processor 0; in "cross-core", the client uses processor 0, the servers and cards use processor 1. Prints JSON with the medians of the
+// rounds' ratios. Exit code 1 if in any row Millrace has a higher p50 or a lower throughput than Node; 3 if something is missing.
 import {execFileSync} from 'node:child_process';
 import {existsSync, mkdtempSync, rmSync} from 'node:fs';
 import {cpus, loadavg, tmpdir} from 'node:os';

@@ -4,10 +4,10 @@
 //
 // ONNX Runtime runs each net's float32 model with all graph optimisations on one thread; its time is the best of many loops. A call from
 // JavaScript takes time even if nothing is computed. That time is measured with a model of one Identity on the same input, printed, and
-// subtracted. kernels/fast runs the quantised variants from float32 to float32; its time is the best repetition. The two take turns for
-// `rounds` rounds, so that both meet the same machine load. Exit code 1 if, with AVX-512 VNNI, the ratio of a goal's net is above 0.5; 2
-// for wrong usage; 3 if something is missing or the goal cannot be judged (no AVX-512 VNNI, a missing net, no positive difference). In that
-// case goal.met is null.
+// subtracted. kernels/fast runs the quantised variants from float32 to float32; its time is the best repetition. Each of `rounds` rounds
+// measures both, so that both meet the same machine load. Exit code 1 if, with AVX-512 VNNI, a net of the goal has a ratio above 0.5. Exit
+// code 2 for wrong usage. Exit code 3 if something is missing or the goal cannot be judged: no AVX-512 VNNI, a missing net, or no positive
+// difference. goal.met is then null.
 import {execFileSync} from 'node:child_process';
 import {createRequire} from 'node:module';
 import {existsSync} from 'node:fs';
@@ -56,7 +56,7 @@ function onnxruntime() {
   }
 }
 
-// The few fields that an ONNX model of one Identity needs, in protobuf's wire format.
+// Encode an ONNX model with one Identity in protobuf's wire format, with only the fields that it needs.
 const varint = n => (n < 128 ? [n] : [(n & 127) | 128, ...varint(Math.floor(n / 128))]);
 const integer = (field, n) => [field << 3, ...varint(n)];
 const message = (field, bytes) => [(field << 3) | 2, ...varint(bytes.length), ...bytes];
@@ -87,7 +87,7 @@ async function loops(entry, milliseconds) {
     for (let i = 0; i < runs; ++i) await entry.session.run(entry.feeds);
     const elapsed = Number(process.hrtime.bigint() - start) / 1e3;
     entry.best = Math.min(entry.best, elapsed / runs);
-    runs = Math.max(8, Math.ceil(1000 * runs / elapsed));  // loops of about a millisecond, like those of kernels/fast: shorter ones would profit from quiet moments
+    runs = Math.max(8, Math.ceil(1000 * runs / elapsed));  // one loop takes about a millisecond, as in kernels/fast; a shorter loop could profit from a quiet moment
   }
 }
 

@@ -1,4 +1,4 @@
-// Shared by bench_http and bench_http_card: a server over any pipeline, a client's measurement, and medians.
+// Code that bench_http and bench_http_card share: a server with any pipeline, a measurement by a client, and medians.
 #pragma once
 
 #include <pthread.h>
@@ -59,7 +59,7 @@ class Target {
   virtual load::Address address() const = 0;
 };
 
-/// A server with one model. Its threads inherit the processor of the thread that constructs this object.
+/// An HTTP server with one model. Its threads run on the processor to which the constructing thread is pinned.
 class Millrace final : public Target {
  public:
   explicit Millrace(std::shared_ptr<pipeline::Pipeline> pipeline) : api_(registry_, *metrics_, {"bench"}) {
@@ -118,14 +118,15 @@ inline double median(const Samples& samples, double Sample::*value) {
   return median_of(values);
 }
 
-/// The median of the rounds' ratios: a disturbance in one round affects both sides of its ratio.
+/// Returns the median over rounds of the ratio `of` / `to`. A disturbance in a round affects both values of that round,
+/// so it hardly changes the ratio.
 inline double ratio(const Samples& of, const Samples& to, double Sample::*value) {
   std::vector<double> values;
   for (std::size_t i = 0; i < of.size(); ++i) values.push_back(of[i].*value / (to[i].*value));
   return median_of(values);
 }
 
-/// An infer request with a binary tensor after a JSON header.
+/// Returns an infer request for the model, with a binary tensor after the JSON header.
 inline std::string request_for(const load::Address& address, const runtime::plan::ModelInfo& of) {
   const auto& input = of.inputs.front();
   client::ModelInfo model{of.name, "1", {{input.name, input.datatype, input.shape}}, {}};

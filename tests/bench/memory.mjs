@@ -1,9 +1,9 @@
-// Checks memory over a million requests: a server with LeNet-5 on three emulated cards receives rounds of equally many HTTP requests.
+// Checks that memory does not grow over a million HTTP requests to a server with LeNet-5 on three emulated cards.
 //
 //   node tests/bench/memory.mjs [--millrace PROGRAM] [--requests 1000000] [--connections 8]
 //
-// Prints JSON: resident memory and descriptors of the server and of its cards after each twentieth of the requests. Exit code 1 if memory
-// at the end is more than 2 % above that after the second twentieth (the first warms up), or if a descriptor is left open.
+// The requests are sent in twenty equal parts. Prints JSON: resident memory and descriptors of the server and of its cards after each part.
+// The first part warms up. Exit code 1 if memory at the end is more than 2 % above that after the second part, or if a descriptor leaks.
 import {execFileSync} from 'node:child_process';
 import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';

@@ -1,8 +1,9 @@
 // Judges whether a comparison with ONNX Runtime meets the goal. A pure function, tested by tests/bench/test_onnxruntime_goal.mjs.
 
-/// `names` are the nets of the goal, `entries` are {net, difference_us, variants: {variant: {level: {ratio}}}}, `goal` is {ratio, level}.
-/// Returns {met, reason}. `met` is true if every net was measured at the level and every ratio holds, false if a ratio does not hold, and
-/// null if the goal cannot be judged: a net or the level is missing, or ONNX Runtime takes no longer than a call that computes nothing.
+/// Judges the goal and returns {met, reason}. `names` lists the nets of the goal, `entries` are
+/// {net, difference_us, variants: {variant: {level: {ratio}}}}, and `goal` is {ratio, level}. `met` is true if every net was measured at the
+/// goal's SIMD level and no ratio exceeds the goal's, and false if a ratio does. `met` is null if nothing can be judged: a net or the level is
+/// missing, or ONNX Runtime takes no longer than a call that computes nothing.
 export function judge(names, entries, goal) {
   const missed = [];
   for (const name of names) {

@@ -70,7 +70,7 @@ void OpenLoop::send(Connection& connection, Clock::time_point due) {
   connection.due = due;
   connection.request = static_cast<std::uint32_t>(sent_++ % requests_.size());
   connection.received.clear();
-  // Requests are small enough to fit the socket's buffer whole.
+  // A whole request fits into the socket's buffer, so one send() suffices.
   const std::string& request = requests_[connection.request];
   if (::send(connection.socket, request.data(), request.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(request.size()))
@@ -88,7 +88,7 @@ void OpenLoop::readable(Connection& connection) {
   std::array<char, 16384> part;
   const ssize_t got = ::recv(connection.socket, part.data(), part.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (!connection.busy) return static_cast<void>(connect(connection));  // it was closed while idle
+  if (!connection.busy) return static_cast<void>(connect(connection));  // the server closed it while idle
   if (got <= 0) return finish(connection, 0, {});
   std::string& all = connection.received;
   all.append(part.data(), static_cast<std::size_t>(got));

@@ -1,5 +1,6 @@
-// A client with many connections and one thread that sends requests on time, however long the answers take.
-// Latencies count from the moment a request was due, so a pause counts for every request that it delayed.
+// An HTTP client with many connections and one thread. It sends requests at fixed times, however long the answers take.
+// A latency is measured from the time at which the request was due, so a pause of the server counts for every request
+// that it delayed.
 #pragma once
 
 #include <chrono>
@@ -17,22 +18,22 @@ class OpenLoop {
 
   struct Result {
     Clock::time_point due, done;
-    std::uint32_t request = 0;  // index into the requests
+    std::uint32_t request = 0;  // an index into the constructor's `requests`
     int status = 0;             // 0 if the connection broke
-    std::string_view body;      // valid until the callback returns
+    std::string_view body;      // valid until OnResult returns
   };
   using OnResult = std::function<void(const Result&)>;
 
-  /// `requests` are whole HTTP requests, which are sent in turn. If all `connections` are busy, requests are
-  /// sent late.
+  /// Connects to the server. `requests` are whole HTTP requests, which run() sends in turn. A request is sent late if
+  /// all `connections` are busy when it is due.
   OpenLoop(std::uint16_t port, std::vector<std::string> requests, std::uint32_t connections,
            OnResult on_result);
   ~OpenLoop();
   OpenLoop(const OpenLoop&) = delete;
   OpenLoop& operator=(const OpenLoop&) = delete;
 
-  /// Sends `per_second` requests for the given time, or as fast as answers come on all connections if
-  /// `per_second` is 0. Then waits for the outstanding answers. Returns the number of requests sent.
+  /// Sends `per_second` requests a second for `duration`, then waits for the outstanding answers. If `per_second` is 0,
+  /// each connection sends a request as soon as the previous answer arrives. Returns the number of requests sent.
   std::uint64_t run(double per_second, std::chrono::milliseconds duration);
 
  private:

@@ -1,4 +1,4 @@
-// Starts servers pinned to processors, and runs `millrace bench` against them.
+// Starts servers that are pinned to processors, and measures them with `millrace bench`.
 import {execFile, spawn} from 'node:child_process';
 import {promisify} from 'node:util';
 

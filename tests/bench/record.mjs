@@ -1,12 +1,12 @@
-// Keeps the results of long runs, so that every figure has a command, a date, a machine and a commit.
+// Records the results of long runs, each with its command, date, machine and commit.
 //
 //   node tests/bench/record.mjs COMMAND [ARGUMENT…]   runs the command from the current folder and appends its
 //                                                     measurements to records.json; returns its exit code
 //   node tests/bench/record.mjs                       prints the records as the table of README.md
 //
-// A measurement is a line of JSON on the command's standard output (tools/swap-soak), standard output that is JSON as a whole (memory.mjs),
-// or libFuzzer's last line on standard error ("Done N runs in S second(s)"). A command without a measurement is not recorded.
-// MILLRACE_RECORDS names another file than records.json. Exit code 2: the command could not be started.
+// Three outputs count as measurements: a line of JSON on standard output (tools/swap-soak), a standard output that is JSON as a whole
+// (memory.mjs), and libFuzzer's last line on standard error ("Done N runs in S second(s)"). A command without a measurement is not
+// recorded. The environment variable MILLRACE_RECORDS replaces records.json. Exit code 2 if the command could not be started.
 import {execFileSync, spawn} from 'node:child_process';
 import {readFileSync, renameSync, writeFileSync} from 'node:fs';
 import {cpus} from 'node:os';
@@ -24,7 +24,7 @@ export function measurements(out, err) {
   const found = is_object(whole) ? [whole] : out.split('\n').map(parsed).filter(is_object);
   const fuzzed = [...err.matchAll(/^Done (\d+) runs in (\d+) second\(s\)$/gm)].at(-1);
   if (fuzzed) found.push({runs: Number(fuzzed[1]), seconds: Number(fuzzed[2])});
-  return found.map(({parts, ...rest}) => rest);  // drop the twenty parts of memory.mjs
+  return found.map(({parts, ...rest}) => rest);  // drop memory.mjs's figures after each twentieth of the requests
 }
 
 const kMillion = 1e6;

@@ -1,4 +1,4 @@
-// Reads the JSON files that tools/bench wrote and prints every goal with its figure. Exit code 1 if a goal is missed.
+// Reads the JSON files that tools/bench wrote and prints every goal beside the measured figure. Exit code 1 if a goal is missed.
 import {existsSync, readFileSync} from 'node:fs';
 import path from 'node:path';
 

@@ -1,15 +1,15 @@
-// Swaps between two versions for minutes under half of the saturating load, and compares every answer with
-// its version's. Prints one line of JSON per phase. Exit code 1 if a request failed, an answer was wrong, or
-// a process or descriptor was left over.
+// Swaps between two versions of a model for minutes, under half of the load that saturates the server, and checks every
+// answer. Prints one line of JSON per phase. Exit code 1 if a request failed, an answer was wrong, or a process or
+// descriptor was left over.
 //
 //   swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]… [--between MS] [--share S]
 //
-// The default is 10 minutes, all four phases, at half of saturation (--share 0.5). --between sets the time
-// from one swap's start to the next one's instead of the phase's own. With 0, two minutes hold 500 swaps,
-// after which memory growth is checked.
+// The default is 10 minutes for each of the four phases, at half of the saturating load (--share 0.5). --between
+// replaces the time between the starts of two swaps, which the phase defines. With --between 0, two minutes suffice for
+// 500 swaps; the growth of memory is checked after 500 swaps.
 //
-// drain, overlap, rolling: one swap a second. slow: programming takes 2 s, every 10 s a swap by drain changes
-// every image, and deadlines are 5 s.
+// The phases drain, overlap and rolling swap once a second. In the phase slow, programming a card takes 2 s, a drain
+// swap changes every FPGA image every 10 s, and deadlines are 5 s.
 
 #include <sys/resource.h>
 
@@ -43,8 +43,8 @@ constexpr std::uint32_t kFrames = 16;
 constexpr int kSettled = 50, kLate = 500;
 constexpr double kGrowth = 1.02;
 constexpr std::uint64_t kTold = 3;             // how many failed answers are printed
-constexpr std::int64_t kSpareDescriptors = 1;  // for a request that is being answered
-constexpr std::chrono::seconds kMeasuring{3};  // how long the saturating load is measured
+constexpr std::int64_t kSpareDescriptors = 1;  // descriptors that a running request may use
+constexpr std::chrono::seconds kMeasuring{3};  // how long the measurement of the saturating load takes
 
 struct Phase {
   std::string name, policy;
@@ -70,7 +70,7 @@ const std::vector<Phase>& phases() {
   return all;
 }
 
-/// The resident bytes of a process.
+/// Returns how many bytes of the process are resident in memory.
 std::uint64_t resident(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/statm");
   std::uint64_t total = 0, pages = 0;
@@ -78,8 +78,8 @@ std::uint64_t resident(pid_t process) {
   return pages * 4096;
 }
 
-/// The resident bytes by kind of mapping: "heap", "anonymous" (other arenas, stacks), "cards" (memory shared
-/// with the cards) and "files".
+/// Returns the resident bytes of a process by kind of mapping: "heap", "anonymous" (stacks and further malloc arenas),
+/// "cards" (memory shared with the cards' processes) and "files".
 std::map<std::string, std::uint64_t> resident_by_mapping(pid_t process) {
   std::map<std::string, std::uint64_t> out;
   std::ifstream file("/proc/" + std::to_string(process) + "/smaps");
@@ -99,11 +99,11 @@ std::map<std::string, std::uint64_t> resident_by_mapping(pid_t process) {
   return out;
 }
 
-/// The descriptors, processes and memory of server and cards at one moment.
+/// Descriptors, processes and memory that the server and its cards use at one moment.
 struct Belongings {
   std::size_t descriptors = 0, cards = 0;
   std::uint64_t bytes = 0, card_bytes = 0;
-  std::map<std::string, std::uint64_t> by_mapping;  // of the server
+  std::map<std::string, std::uint64_t> by_mapping;  // the server's resident bytes
 
   json::object to_json() const {
     return {{"server_bytes", bytes},
@@ -138,7 +138,7 @@ double percentile(std::vector<double>& values, double p) {
   return values[static_cast<std::size_t>(place)];
 }
 
-/// The expected output of each version for each frame.
+/// Returns, for each version, the expected output of each frame.
 std::map<std::string, std::vector<std::string>> expectations(
     const RepositoryHost& host, const std::map<std::string, kernels::Program>& programs) {
   std::map<std::string, std::vector<std::string>> out;
@@ -152,7 +152,7 @@ std::map<std::string, std::vector<std::string>> expectations(
   return out;
 }
 
-/// One raw POST request per frame.
+/// Returns one raw POST request per frame.
 std::vector<std::string> requests_of(const RepositoryHost& host) {
   std::vector<std::string> out;
   for (std::uint32_t i = 0; i < kFrames; ++i) {
@@ -165,7 +165,8 @@ std::vector<std::string> requests_of(const RepositoryHost& host) {
   return out;
 }
 
-/// Counts the outcomes of the requests and compares each answer with its version's. For one thread.
+/// Counts the outcomes of requests and compares each answer with the expected one of the version that answered. Only
+/// one thread may use an object.
 class Answers {
  public:
   explicit Answers(std::map<std::string, std::vector<std::string>> expected)
@@ -207,19 +208,19 @@ struct Swap {
   Clock::time_point begin, end;
 };
 
-/// Swaps between versions 1 and 2 until it is stopped.
+/// A thread that swaps between versions 1 and 2 until stop().
 class Swapping {
  public:
   Swapping(RepositoryHost& host, const Phase& phase)
       : host_(host), phase_(phase), thread_([this](const std::stop_token& stop) { go(stop); }) {}
 
-  /// Waits for the running swap and stops.
+  /// Waits for the running swap and stops the thread.
   void stop() {
     thread_.request_stop();
     thread_.join();
   }
 
-  // Results, valid after stop():
+  // The following results are valid after stop().
   const std::vector<Swap>& swaps() const { return swaps_; }
   std::uint64_t failed() const { return failed_; }
   const std::optional<Belongings>& after_50() const { return after_50_; }
@@ -257,13 +258,13 @@ json::object milliseconds(std::vector<double> values) {
       {"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}, {"max", percentile(values, 1)}};
 }
 
-/// Adds the latencies of all requests, and of those that were due during a swap.
+/// Adds the latencies of all requests to the report, and separately of the requests that were due during a swap.
 void tell_latencies(json::object& report, const std::vector<Sample>& samples,
                     const std::vector<Swap>& swaps) {
   std::vector<double> all, during, times;
   for (const Sample& sample : samples) {
     all.push_back(sample.milliseconds);
-    // The last swap that began before the request was due.
+    // Find the last swap that began before the request was due.
     const auto after =
         std::upper_bound(swaps.begin(), swaps.end(), sample.due,
                          [](Clock::time_point due, const Swap& swap) { return due < swap.begin; });
@@ -276,7 +277,7 @@ void tell_latencies(json::object& report, const std::vector<Sample>& samples,
   report["latency_during_swaps_ms"] = milliseconds(std::move(during));
 }
 
-/// Adds two versions that differ in every image and loads both once; version 1 serves at the end.
+/// Adds two versions that differ in every FPGA image and loads both once. Afterwards version 1 answers requests.
 bool bring_up(RepositoryHost& host, const Phase& phase, const kernels::Program& one,
               const kernels::Program& other) {
   host.add("1", one);
@@ -292,8 +293,8 @@ bool bring_up(RepositoryHost& host, const Phase& phase, const kernels::Program& 
   return true;
 }
 
-/// Adds memory use to the report. Returns whether memory grew by at most 2 % between swap 50 and swap 500;
-/// true if there were fewer swaps.
+/// Adds memory use to the report. Returns whether the server's memory grew by at most 2 % between swap 50 and swap 500.
+/// Returns true if there were fewer than 500 swaps.
 bool tell_memory(json::object& report, const Swapping& swapping, const Belongings& before,
                  const Belongings& after) {
   const auto bytes_of = [](const std::optional<Belongings>& at) {
@@ -313,7 +314,8 @@ bool tell_memory(json::object& report, const Swapping& swapping, const Belonging
   return growth <= kGrowth;
 }
 
-/// Stops the server and reports card processes that outlive it.
+/// Stops the server and reports how many card processes outlive the server. Returns false if any does, or if the server
+/// fails.
 bool tell_end(json::object& report, RepositoryHost& host) {
   const std::vector<pid_t> cards = host.cards();
   const int code = host.server().stop(SIGTERM);

@@ -51,8 +51,7 @@ class FakePipeline final : public pipeline::Pipeline {
   // Tests set these functions and options before the first request or while no request is running.
   std::function<void(pipeline::Frame&)> compute = echo;
   std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
-  bool lets_wait =
-      false;  // if true, frames wait in the dispatcher while this pipeline is full, as for real cards
+  bool lets_wait = false;  // whether frames wait in the dispatcher while this pipeline is full
 
   std::function<Result<std::unique_ptr<Pipeline>>()> on_open_again = [] {
     return Error(ErrorCode::kUnsupported, "this fake is opened once");

@@ -28,8 +28,7 @@ using tests::RecordingSender;
 using wire::ErrCode;
 using wire::Type;
 
-inline constexpr std::uint32_t kIn = 3000,
-                               kOut = 2500;  // bytes; a request and a response are three fragments each
+inline constexpr std::uint32_t kIn = 3000, kOut = 2500;  // bytes; each message has three fragments
 
 struct Answer {
   wire::Header header;
