@@ -1,7 +1,7 @@
-// Reads arbitrary bytes as server.yaml or as a tokens file. The file must be refused with its name and a
-// line, or accepted with every value in its bounds.
+// Reads arbitrary bytes as server.yaml or as a tokens file. The reader must either refuse the file with a message that
+// has the file's name and a line, or accept it with every value within its bounds.
 //
-// The first byte selects the file: server.yaml if it is even, tokens if it is odd.
+// If the first input byte is even, the rest is read as server.yaml; if it is odd, as a tokens file.
 #include <cstdlib>
 #include <string>
 

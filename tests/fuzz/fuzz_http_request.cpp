@@ -1,8 +1,8 @@
-// Sends arbitrary bytes of a connection through parser, content coding, routes, handlers and pipeline. The
-// server must not crash, exceed a bound, or send a malformed answer.
+// Sends arbitrary bytes of a connection through the HTTP server's parser, content coding, routes, handlers and a
+// pipeline. The server must not crash, exceed a bound, or send a malformed answer.
 //
-// The first byte selects options. Bit 0: tokens are required. Bit 1: pages of one origin may read answers.
-// Bit 2: the request comes through a listener without admin routes.
+// The first input byte selects options. If bit 0 is set, tokens are required. If bit 1 is set, web pages of one origin
+// may read answers. If bit 2 is set, the request arrives on a listener without admin routes.
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <cstdlib>
@@ -107,7 +107,7 @@ Response answer(World& world, const Api& api, Request request, std::string_view 
   if (!started.ok()) return error_response(started.error());
   require(done);
   Response response = inference->finish();
-  response.binary.clear();  // its elements point to data that end here
+  response.binary.clear();  // its elements point into `inference`, which is destroyed here
   return response;
 }
 

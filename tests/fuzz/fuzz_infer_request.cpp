@@ -1,8 +1,8 @@
-// Parses arbitrary bodies of infer requests for a model: JSON header, binary tensors, raw mode and quantised
-// inputs. An accepted request must fit the model exactly.
+// Parses arbitrary bodies of infer requests: JSON header, binary tensors, raw mode and quantised inputs. An accepted
+// request must fit the model exactly.
 //
-// The first byte selects the model (bit 0) and whether there is an Inference-Header-Content-Length (bit 1),
-// which the next two bytes then give. The rest is the body.
+// Bit 0 of the first input byte selects the model. If bit 1 is set, the request has an Inference-Header-Content-Length,
+// whose value is in the next two bytes. The rest of the input is the body.
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     header = length;
   }
   const auto body = std::as_bytes(std::span(data + 3, size - 3));
-  static InferRequest request;  // reused for every request, as in the server
+  static InferRequest request;  // reused for every request, because the server reuses it too
   const Status parsed =
       parse_infer_request(model, body, header, request, first ? quantised : QuantisedInputs());
   if (!parsed.ok()) {

@@ -1,9 +1,9 @@
-// Feeds arbitrary datagrams to the UDP engine, which must not crash, exceed a bound, or compute a request
-// twice.
+// Feeds arbitrary datagrams to the UDP engine, which must not crash, exceed a bound, or compute a request twice.
 //
-// The first byte selects options. Bit 0: the datagrams' constants, client and total_len are corrected, so
-// that the code behind those checks is reached. Bit 1: a session is opened first. Then follow records: a u16
-// length, a datagram of that many bytes, and a u8 time that passes.
+// The first input byte selects options. If bit 0 is set, the constants, client and total_len of datagrams are
+// corrected, so that the input reaches the code after those checks. If bit 1 is set, a session is opened first. The
+// rest of the input is a series of records: a u16 length, a datagram with this number of bytes, and a u8 time that
+// passes.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -67,8 +67,8 @@ class Directory final : public ModelDirectory {
   std::shared_ptr<ServedModel> model_;
 };
 
-/// Checks the server's datagrams: they are well-formed, and a peer without a session never receives more
-/// bytes than it sent.
+/// Checks the datagrams that the server sends: they must be well-formed, and a peer without a session must never
+/// receive more bytes than it sent.
 class CheckingSender final : public Sender {
  public:
   void send(const Address&, std::span<const Piece> pieces) override {
@@ -127,7 +127,7 @@ struct Bench {
   }
 };
 
-/// Corrects the fields that every datagram must have and leaves the rest.
+/// Corrects the header fields whose values the server checks first, and leaves the rest of the datagram unchanged.
 void repair(std::span<std::byte> bytes) {
   if (bytes.size() < wire::kHeaderBytes) return;
   wire::store<std::uint16_t>(bytes, 0, wire::kMagic);
@@ -157,7 +157,7 @@ void decode_all(std::span<const std::byte> body) {
   (void)wire::decode(body, pong);
   if (wire::decode(body, cookie)) (void)wire::decode(cookie.signature, signature);
   if (wire::decode(body, signature)) {
-    // A client relies on this: no tensor is larger than the sum of all.
+    // A client relies on sums_to(): if it returns true, no tensor is empty or larger than `bytes`.
     for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{300}, std::uint64_t{0xFFFFFFFF}})
       if (wire::sums_to(signature.outputs, bytes))
         for (const wire::TensorDescription& t : signature.outputs) {
@@ -187,7 +187,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (rest.size() > 3) {
     const std::size_t length = std::min(rest[0] + std::size_t{256} * rest[1], rest.size() - 3);
     const auto from = std::as_bytes(rest.subspan(2, length));
-    std::vector<std::byte> bytes(from.begin(), from.end());  // a copy, so that the sanitizer sees overreads
+    std::vector<std::byte> bytes(from.begin(), from.end());  // copied, so that ASan detects overreads
     if (repaired) repair(bytes);
     if (bytes.size() >= wire::kHeaderBytes) ids.insert(wire::load<std::uint64_t>(bytes, 16));
     const bool stranger = bench.engine.sessions() == 0;

@@ -1,4 +1,4 @@
-// Runs a fuzz target on each file of a folder without a fuzzer, so that faults found once stay mended.
+// Runs a fuzz target on each file of a folder, without a fuzzer, so that faults which a fuzzer once found do not return.
 //   replay FOLDER
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   for (const auto& entry : std::filesystem::directory_iterator(argv[1])) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
-    std::puts(file.c_str());  // if the run aborts, the last name printed is the culprit
+    std::puts(file.c_str());  // if the run aborts, the last printed name is the file that caused it
     std::fflush(stdout);
     std::ifstream in(file, std::ios::binary);
     const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};

@@ -15,10 +15,11 @@
 namespace millrace::golden {
 namespace {
 
-/// How bytes become samples: x * scale + offset. Pictures are transposed from HWC to CHW.
+/// Says how the bytes of a net's input file become samples: byte / divisor + offset. Pictures are transposed from HWC
+/// to CHW.
 struct Preparation {
   const char* net;
-  const char* inputs;  // the net whose input_u8.npy is used; null: this net's input_f32.npy
+  const char* inputs;  // the net whose input_u8.npy is read
   double divisor;
   double offset;
 };

@@ -1,4 +1,4 @@
-// The shared model zoo: finds a model and its inputs, compiles it to a whole-model program, runs it.
+// Helps tests to use the shared models: finds a model and its inputs, compiles the model whole, and runs it.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace millrace::golden {
 
-/// $MILLRACE_MODELS; an empty path if it is not set or holds no models.
+/// Returns the folder that MILLRACE_MODELS names, or an empty path if the variable is not set or the folder has no
+/// models.
 std::filesystem::path models_directory();
 
-/// Frames in float32 and in the model's own layout.
+/// Frames of float32 elements, in the layout of the model's input or output.
 struct Frames {
   std::size_t count = 0;
   std::size_t elements = 0;  // in one frame
@@ -24,7 +25,8 @@ struct Frames {
   const float* frame(std::size_t i) const { return data.data() + i * elements; }
 };
 
-/// All inputs supplied for a net (for example "lenet5_mnist"), preprocessed as its info.json says.
+/// Loads all input frames that the shared models include for a net, such as "lenet5_mnist". The frames are preprocessed
+/// as the net's info.json says.
 Result<Frames> load_frames(const std::string& net);
 
 /// Reads a float32 .npy file whose first axis counts frames.
@@ -35,31 +37,31 @@ Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_sh
 /// Imports and lowers a model.
 Result<compiler::Model> compile_model(const std::filesystem::path& onnx);
 
-/// The reference's float32 outputs for the first `count` frames.
+/// Runs the first `count` frames with kernels/reference and returns the float32 outputs.
 Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// Like run_reference(), with kernels/fast at its best SIMD level, which is quick enough for thousands of
+/// Runs the first `count` frames with kernels/fast at the best SIMD level, which is quick enough for thousands of
 /// frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// Returns kEnvironment and names `tools/setup test` if Node.js or its package is missing. Tests that need
-/// them then fail.
+/// Whether Node.js and its package onnxruntime-node are installed. If not, returns kEnvironment with a message that
+/// names `tools/setup test`, and tests that need them fail.
 Status onnxruntime_is_installed();
 
-/// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), with its default optimisations. Any
-/// error is returned.
+/// Runs all `inputs` with ONNX Runtime and its default optimisations, by means of tests/node/run_model.js, and returns
+/// the outputs.
 Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs,
                                const std::vector<std::int64_t>& shape);
 
-/// The scale of the program's first output if a quantiser produces it; otherwise 0.
+/// Returns the scale of the program's first output if that output was quantised; otherwise 0.
 double output_step(const kernels::Program& program);
 
-/// How far two sets of outputs differ, in steps of `step`, the scale of the quantised output. If `step` is 0,
-/// only equality counts.
+/// How far two sets of outputs differ. Differences are counted in steps of the quantised output's scale; without a
+/// scale, only equal outputs are counted.
 struct Agreement {
   std::size_t outputs = 0, equal = 0, within_one = 0;
   double worst_steps = 0;
-  std::size_t first_difference = 0;  // index of the output, if any differs
+  std::size_t first_difference = 0;  // the index of the first output that differs, if any does
 };
 Agreement compare(const Frames& got, const Frames& wanted, std::size_t frames, double step);
 

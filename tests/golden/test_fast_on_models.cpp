@@ -1,5 +1,5 @@
-// Runs kernels/fast on the shared models: every tensor that an observer sees must equal the reference's at
-// every SIMD level.
+// Runs kernels/fast on the shared models. At every SIMD level, every intermediate tensor that an observer receives must
+// equal that of kernels/reference.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -41,7 +41,8 @@ constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLev
 
 class FastLevelOnModels : public ::testing::TestWithParam<SimdLevel> {};
 
-/// FastOnModels leaves out the SIMD levels that this CPU lacks; here each such level shows as a skipped case.
+/// The tests FastOnModels omit the SIMD levels that this CPU lacks. The following test reports each omitted level as
+/// skipped.
 TEST_P(FastLevelOnModels, ReportsSimdLevelsThatThisCpuLacksAsSkipped) {
   if (!kernels::fast::is_available(GetParam()))
     GTEST_SKIP() << "this CPU lacks level " << to_string(GetParam())

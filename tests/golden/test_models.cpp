@@ -15,19 +15,18 @@ namespace {
 
 /// How closely the outputs must agree with the golden file (numerics.md, "Proving it").
 enum class Rule {
-  kExact,      // every output
-  kQuantised,  // at least 99 % equal, 99.9 % within one step, none beyond two
-  kFloatTail,  // ends in a float32 softmax: to 1e-6
-  kSoftmax,    // ends in a quantised softmax, which magnifies one step before it
+  kExact,      // every output is equal
+  kQuantised,  // at least 99 % are equal, 99.9 % within one step, none off by more than two steps
+  kFloatTail,  // the model ends in a float32 softmax: outputs differ by at most 1e-6
+  kSoftmax,    // the model ends in a quantised softmax, which magnifies a difference of one step
 };
 
 /// How closely the outputs must agree with ONNX Runtime on all supplied inputs. ONNX Runtime runs with its
 /// default optimisations, which fuse QDQ graphs.
 enum class Fused {
-  kExact,   // QOperator, integer and power-of-two forms, and QDQ graphs that it fuses completely
-  kNearly,  // it leaves a layer in float (a Relu whose zero point is not the lowest value, an average): 99.9
-            // % equal, at most one step
-  kUnlike,  // not compared: a softmax at the end, or averages that float32 rounds onto ties
+  kExact,   // QOperator models, integer models, power-of-two scales, and QDQ graphs that are fused completely
+  kNearly,  // one layer stays in float, such as an average: 99.9 % are equal, all within one step
+  kUnlike,  // not compared: a softmax at the end, or averages that float32 rounds to a tie
 };
 
 struct Model {
@@ -104,7 +103,7 @@ TEST_P(SharedModel, OutputsAgreeWithTheGoldenFile) {
   const auto golden = load_npy(directory() / (std::string(GetParam().name) + ".golden_ort.npy"));
   ASSERT_TRUE(golden.ok()) << golden.error().message();
 
-  // The reference is slow on the larger nets, so it runs only the first frames and the fast kernels run all.
+  // kernels/reference is slow on the larger nets, so it runs only the first frames; kernels/fast runs all frames.
   const std::size_t slow = 3;
   const Frames all = run_fast(compiled->program, *inputs, golden->count);
   const Frames some = run_reference(compiled->program, *inputs, std::min(slow, golden->count));
@@ -143,7 +142,7 @@ const kernels::Requantise* requantise_of(const kernels::Operation& operation) {
   return nullptr;
 }
 
-/// The models whose scales are all powers of two.
+/// A test of the models whose scales are all powers of two.
 class PowerOfTwoModel : public SharedModel {};
 
 TEST_P(PowerOfTwoModel, RequantisesWithShiftsAndWithoutThresholds) {
@@ -160,7 +159,7 @@ TEST_P(PowerOfTwoModel, RequantisesWithShiftsAndWithoutThresholds) {
   EXPECT_GT(requantised, 3U);
 }
 
-/// The models that are compared with ONNX Runtime; the others are compared with their golden files only.
+/// A test of the models that are compared with ONNX Runtime. Other models are compared only with their golden files.
 class ComparedModel : public SharedModel {};
 
 TEST_P(ComparedModel, OutputsAgreeWithOnnxRuntimeOnAllSuppliedInputs) {

@@ -1,5 +1,5 @@
-// Compiles every quantised variant of the four nets for one, two and three cards; each must give the
-// reference's bytes.
+// Compiles every quantised variant of the four nets for one, two and three cards and compares the outputs of the
+// emulated cards with the reference byte for byte.
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ Result<std::unique_ptr<runtime::pipeline::Pipeline>> deploy(const fs::path& mode
       std::make_shared<const runtime::plan::LoadedDeployment>(std::move(loaded)), cluster, {});
 }
 
-/// Runs one frame at a time and compares its bytes with `expected`, the reference's output of the whole,
-/// uncut model.
+/// Runs frames one at a time and compares each output with `expected`, the reference's outputs of the whole model
+/// before it was cut.
 void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames& inputs,
                             const std::vector<Bytes>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -1,6 +1,6 @@
-// Quantised sums, products and averages, compared with ONNX Runtime on every pair of operand bytes. Each
-// exists in two forms: com.microsoft's QLinear operators, and float operators between quantisers, which ONNX
-// Runtime fuses to the same kernels.
+// Compares quantised sums, products and averages with ONNX Runtime on every pair of operand bytes. Each operator is
+// written in two ways: as a QLinear operator of com.microsoft, and as a float operator between quantisers, which ONNX
+// Runtime fuses to the same kernel.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,15 +25,15 @@ struct Scale {
   std::int64_t zero = 0;
 };
 
-/// Adds the scale and zero point of a quantised tensor to the graph; returns their names.
+/// Adds a scale and a zero point to the graph as constants, and returns the names of the two.
 std::pair<std::string, std::string> constants(OnnxModel& m, const std::string& name, Scale s, int type) {
   return {m.floats(name + "_s", {}, {s.scale}), m.integers(name + "_z", type, {}, {s.zero})};
 }
 
 enum class Form { kOperator, kBetweenQuantisers };
 
-/// A graph whose input is a picture of two channels. Its 256 x 256 pixels are all pairs of bytes: channel 0
-/// becomes the quantised tensor 'a', channel 1 becomes 'b'.
+/// Returns a graph whose input is a picture with two channels and 256 x 256 pixels, one pixel for each pair of bytes.
+/// Channel 0 becomes the quantised tensor 'a', channel 1 becomes 'b'.
 OnnxModel all_pairs(Form form, int type, Scale a, Scale b) {
   OnnxModel m;
   m.input("x", {1, 2, 256, 256});
@@ -47,8 +47,8 @@ OnnxModel all_pairs(Form form, int type, Scale a, Scale b) {
     const auto [scale, zero] = constants(m, name, s, type);
     const std::vector<std::int64_t> weights = {first ? 1 : 0, first ? 0 : 1};
     if (form == Form::kOperator) {
-      // The convolution copies the bytes, with scale 1 at both ends; the operators behind it read them with
-      // scales of their own.
+      // The convolution only copies bytes: its input and output have scale 1. The next operator interprets the bytes
+      // with the scale of 'a' or 'b'.
       m.int8s(name + "_w", {1, 2, 1, 1}, weights);
       m.node("QLinearConv", {"q", "q_s", "q_z", name + "_w", "one", "none", "q_s", "q_z"}, name);
       continue;
@@ -72,7 +72,8 @@ Frames pairs_of_bytes(int type) {
   return f;
 }
 
-/// Compares the model's output, the quantised 'y' with the scale of `out`, in steps of that scale.
+/// Adds the output, the tensor `y` quantised with `out`, to the model. Returns how Millrace and ONNX Runtime differ, in
+/// steps of that scale.
 Agreement agreement(OnnxModel& m, const Frames& inputs, const std::vector<std::int64_t>& shape,
                     const std::string& y, Scale out) {
   m.node("DequantizeLinear", {y, y + "_s", y + "_z"}, "answer");
@@ -108,8 +109,8 @@ struct Case {
   Scale a, b, out;
 };
 
-/// Half of the cases have scales that are powers of two, which reach rounding ties. Zero points are odd and
-/// even.
+/// Returns random scales and zero points. In half of the cases the scales are powers of two, so that sums can lie
+/// exactly between two steps.
 std::vector<Case> cases(std::size_t count) {
   std::mt19937_64 random(tests::chosen_seed(7));
   const auto draw = [&random](bool power, int type) {
@@ -150,7 +151,7 @@ TEST(ComparedWithOnnxRuntime, AddBetweenQuantisersIsEqualForEveryPairOfBytes) {
 
 const std::vector<std::int64_t> kPicture = {1, 3, 31, 29};
 
-/// Eight pictures of random bytes, converted to the numbers that `s` gives them.
+/// Returns eight pictures of random bytes, dequantised with `s`.
 Frames random_pictures(int type, Scale s) {
   Frames inputs;
   inputs.count = 8;
@@ -163,7 +164,8 @@ Frames random_pictures(int type, Scale s) {
   return inputs;
 }
 
-/// Averages pictures of random bytes; `window` 0 means the whole picture.
+/// Averages random pictures and compares the result with ONNX Runtime. If `window` is 0, the average is over the whole
+/// picture.
 Agreement average(const Case& c, Form form, std::int64_t window, std::int64_t stride) {
   OnnxModel m;
   m.input("x", kPicture);
@@ -237,7 +239,8 @@ TEST(ComparedWithOnnxRuntime, QLinearAddOfAConstantIsEqual) {
   EXPECT_EQ(differing, 0U);
 }
 
-// ONNX Runtime keeps a tensor with a second reader in int8 and does not fuse the addition behind it.
+// The first operand of the addition has a second reader. ONNX Runtime therefore keeps that operand in int8 and does not
+// fuse the addition.
 TEST(ComparedWithOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
   for (const Case& c : cases(16)) {
     OnnxModel m;
@@ -259,8 +262,8 @@ TEST(ComparedWithOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
   }
 }
 
-// ONNX Runtime adds dequantised numbers in float32. If the scale is no power of two, the sum is rounded, and
-// an average halfway between two steps can come out as either.
+// ONNX Runtime adds dequantised numbers in float32. If the scale is not a power of two, the sum is rounded, so an
+// average halfway between two steps may become either step.
 TEST(ComparedWithOnnxRuntime, AveragePoolDiffersByAtMostOneStepForAnyScale) {
   std::size_t outputs = 0, equal = 0;
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})

@@ -1,4 +1,4 @@
-// Every quantised form of the shared models can be planned, except those listed here with the reason.
+// Checks that every quantised variant of the shared models can be planned, except the models in kRefused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,20 +15,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Models that the importer does not accept yet, with words of the error message.
+/// The models that the importer does not accept yet; each has a part of the error message.
 const std::map<std::string, std::string> kRefused = {
     {"jet_qkeras6b.qonnx", "the QONNX and FINN dialects are not supported yet"},
     {"micro_kws_m_static_qoperator", "QLinearSoftmax"},
 };
 
-/// Whether the model has no quantisers. All of DOSA's models are float, whatever their names say.
+/// Whether the model has no quantisers. All models in the folder of DOSA are float models, whatever their names say.
 bool is_float(const fs::path& model) {
   const std::string name = model.stem().string();
   return name.ends_with("_float") || name.ends_with("_fp32") ||
          model.parent_path().filename() == "dosa_originals";
 }
 
-/// All models in the folders of nets. Folders of single-operator tests hold further folders but no models.
+/// Returns all quantised models that lie directly in a folder of the shared models.
 std::vector<fs::path> quantised_models() {
   std::vector<fs::path> models;
   for (const auto& net : fs::directory_iterator(golden::models_directory())) {

@@ -1,6 +1,6 @@
-// Golden files of plans: the terminal's text, the JSON and the plan file. After an intended change, run
-// MILLRACE_UPDATE_GOLDEN=1 test_plans and read the difference. Times are left out, and figures in the JSON
-// have six digits.
+// Compares plans with golden files: the text for the terminal, the JSON and the plan file. After an intended change,
+// run MILLRACE_UPDATE_GOLDEN=1 test_plans and read the difference. The golden files omit the time that planning took,
+// and figures in the JSON have six digits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,13 +27,13 @@ const fs::path kSource = tests::source_dir();
 
 struct Case {
   const char* name;
-  const char* model;    // a path in tests/vectors or in the shared models
-  const char* cluster;  // a file of configs/clusters
+  const char* model;    // a path below tests/vectors or below the folder of shared models
+  const char* cluster;  // the name of a file in configs/clusters
   Objective objective = Objective::kCards;
   std::optional<std::uint32_t> partitions = {};
   std::optional<double> frames_per_second = {};
   const char* assume = "";
-  const char* split = "";  // a block that is split in two
+  const char* split = "";  // the block that is split in two, if any
   bool alternatives = false;
 };
 
@@ -59,7 +59,7 @@ std::optional<fs::path> find(const std::string& model) {
   return fs::path(shared) / model;
 }
 
-/// Prints one value a line, so that the difference of two files shows single values.
+/// Prints each JSON value on its own line, so that a difference of two files shows single values.
 void print(const json::value& value, const std::string& indent, std::string& out) {
   const auto list = [&](const auto& items, char open, char close, const auto& one) {
     if (items.empty()) {
@@ -135,7 +135,7 @@ class Plans : public testing::TestWithParam<Case> {
     options_.assume = one.assume;
   }
 
-  PlanOptions options_;  // all options but the splits
+  PlanOptions options_;  // the options of the case, except splits
 };
 
 TEST_P(Plans, MatchTheGoldenFiles) {
@@ -145,7 +145,7 @@ TEST_P(Plans, MatchTheGoldenFiles) {
   auto plan = make_plan(options);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   const Alternatives alternatives = one.alternatives ? find_alternatives(*plan) : Alternatives();
-  // The bounds that compiler/report/README.md states for sums over blocks.
+  // The latest end of a block must lie within the bounds that compiler/report/README.md states.
   double last = 0;
   for (const auto& work : plan->analysis.works) last = std::max(last, work.last);
   ASSERT_TRUE(plan->placed.played);
@@ -157,7 +157,7 @@ TEST_P(Plans, MatchTheGoldenFiles) {
   compare(name + ".yaml", plan_file(*plan));
 }
 
-/// A plan's JSON without the fields that describe what else a search found.
+/// Returns a plan's JSON without the fields that only a search fills. A plan that was read from a file lacks them.
 std::string followed(const std::string& text) {
   auto root = json::parse(text).as_object();
   for (const char* key : {"unedited", "alternatives", "alternatives_left_out"}) root.erase(key);
@@ -167,7 +167,8 @@ std::string followed(const std::string& text) {
   return out;
 }
 
-/// No split is requested here, so it must come from the plan file.
+/// Plans that are read from a plan file must equal the golden files. The options request no split, so splits come from
+/// the plan file.
 TEST_P(Plans, PlansReadBackFromPlanFilesMatchTheGoldenFiles) {
   const std::string name = GetParam().name;
   options_.plan = kSource / "tests/golden/plans" / (name + ".yaml");
@@ -177,7 +178,7 @@ TEST_P(Plans, PlansReadBackFromPlanFilesMatchTheGoldenFiles) {
   EXPECT_EQ(plan_file(*plan), golden(name + ".yaml"));
 }
 
-/// Plans that are too large to simulate are estimated from their blocks and joints.
+/// The rate of a plan without simulation is an estimate. The estimate must be within 2 % of the simulated rate.
 TEST_P(Plans, RateEstimatedWithoutSimulationIsWithinTwoPercent) {
   options_.plan = kSource / "tests/golden/plans" / (std::string(GetParam().name) + ".yaml");
   const auto played = make_plan(options_);
@@ -190,7 +191,8 @@ TEST_P(Plans, RateEstimatedWithoutSimulationIsWithinTwoPercent) {
   EXPECT_NEAR(reckoned->interval_seconds, played->interval_seconds, 0.02 * played->interval_seconds);
 }
 
-/// The error of verify() after `change` altered a figure of the plan; empty if verify() accepts it.
+/// Applies `change` to a copy of the plan and returns the error message of verify(), or an empty string if verify()
+/// accepts the plan.
 template <class Change>
 std::string verdict(Plan plan, Change change) {
   change(plan);

@@ -1,4 +1,4 @@
-// Golden files of the SystemVerilog of two small nets, compared byte for byte. After an intended change, run
+// Compares the SystemVerilog of two small nets byte for byte with golden files. After an intended change, run
 // MILLRACE_UPDATE_GOLDEN=1 test_rtl_text and read the difference.
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ kernels::Program card_part(const kernels::Program& whole) {
   return kernels::extract(whole, blocks, "part0");
 }
 
-/// The emitted files, without costs and library modules, which change for other reasons. With `sends`, the
-/// output also goes to a link.
+/// Emits a design. Costs are set to zero, because they change for other reasons than the emitter. If `sends` is true,
+/// the output also goes to a link.
 compiler::emit::Rtl written(Design design, const kernels::Program& program, bool sends) {
   design.cost = {};
   for (auto& block : design.blocks) block.cost = {};
@@ -53,7 +53,7 @@ compiler::emit::Rtl written(Design design, const kernels::Program& program, bool
   return rtl.ok() ? *rtl : compiler::emit::Rtl{};
 }
 
-/// Two convolutions, a pool and an addition.
+/// Emits a net with two convolutions, a pool and an addition.
 compiler::emit::Rtl small_net() {
   const kernels::Program program = card_part(tests::skip_program(2));
   Folding first, pool, second, add;
@@ -73,7 +73,8 @@ compiler::emit::Rtl small_net() {
   return written(std::move(design), program, true);
 }
 
-/// Two fully connected layers: the first one's weights are streamed from memory, the second one's are loaded.
+/// Emits a net with two fully connected layers. The weights of the first layer are streamed from memory, those of the
+/// second are loaded.
 compiler::emit::Rtl streaming_net() {
   kernels::Program program;
   program.name = "part0";
@@ -113,8 +114,8 @@ compiler::emit::Rtl streaming_net() {
   return written(std::move(design), program, false);
 }
 
-/// Compares the files `names` with those in tests/golden/rtl/`below`, or rewrites those if
-/// MILLRACE_UPDATE_GOLDEN is set.
+/// Compares the emitted files `names` with the golden files in tests/golden/rtl/`below`. If MILLRACE_UPDATE_GOLDEN is
+/// set, rewrites the golden files instead.
 void hold_to(const compiler::emit::Rtl& rtl, const std::string& below,
              const std::vector<std::string>& names) {
   const std::string folder = std::string(tests::source_dir()) + "/tests/golden/rtl/" + below;
@@ -144,7 +145,7 @@ TEST(RtlText, StreamedWeightsAreWrittenToNoHexFile) {
   hold_to(rtl, "streamed/", {"part0_dataflow.sv", "part0_top.sv", "design.json"});
   for (const auto& [name, text] : rtl.files) EXPECT_FALSE(name.ends_with(".hex")) << name;
   ASSERT_EQ(rtl.streamed.size(), 64U * 64U);
-  // Line 0 holds inputs 0 to 3 of outputs 0 to 3.
+  // The first 16 streamed bytes are the weights of inputs 0 to 3 for outputs 0 to 3.
   for (std::uint32_t o = 0; o < 4; ++o)
     for (std::uint32_t i = 0; i < 4; ++i)
       EXPECT_EQ(static_cast<std::int8_t>(rtl.streamed[o * 4 + i]),

@@ -1,6 +1,6 @@
-// Compares the cost model with Yosys on whole designs: nets at three foldings each, measured in synthesis.csv
-// (written by tools/calibrate/designs.py). Errors count only instances that the model was not fitted to; the
-// others have "yes" in the column `fitted`.
+// Compares the cost model's predictions with Yosys on whole designs: several nets with three foldings each.
+// tools/calibrate/designs.py wrote the measurements to synthesis.csv. Errors are computed only from instances to which
+// the cost model was not fitted; the others have "yes" in the column `fitted`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,18 +20,18 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// Sums over the instances that the cost model was not fitted to.
+/// Sums over the instances to which the cost model was not fitted.
 struct Sums {
   Cost measured, predicted;
   std::size_t instances = 0;
 };
 
 struct Design {
-  Sums dataflow, shell;        // the shell includes the links; absent if not measured
-  Cost whole, whole_dataflow;  // measured sums of all instances
+  Sums dataflow, shell;        // `shell` includes the links and is valid if `has_shell`
+  Cost whole, whole_dataflow;  // measured sums of all instances, fitted or not
   bool has_shell = false;
-  std::set<std::string> modules;  // the shell's modules with an instance that the model was not fitted to
-  std::set<std::string> stale;    // modules whose SystemVerilog changed since the measurement
+  std::set<std::string> modules;  // the shell's modules with an instance that is not fitted
+  std::set<std::string> stale;    // the modules whose SystemVerilog has changed since the measurement
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -41,7 +41,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// The fields of each row, without the two lines of headings.
+/// Reads a CSV file and returns the fields of each row, without the two heading lines.
 std::vector<std::vector<std::string>> read_rows(const std::string& path) {
   std::ifstream file(std::string(tests::source_dir()) + "/" + path);
   std::vector<std::vector<std::string>> rows;
@@ -51,7 +51,7 @@ std::vector<std::vector<std::string>> read_rows(const std::string& path) {
   return rows;
 }
 
-/// Identifies an instance: its module and its parameters in any order.
+/// Identifies an instance by its module and the set of its parameters.
 using Identity = std::pair<std::string, std::set<std::string>>;
 
 Identity identity(const std::string& module, const std::string& parameters) {
@@ -72,7 +72,7 @@ std::map<std::string, Design> read_designs(const Catalog& catalog) {
     }
     Design& design = designs[fields[0]];
     const bool shell = fields[1] == "shell";
-    // "-" marks a module that was generated for this design.
+    // A digest "-" marks a module that was generated for this design and is not in the library.
     const auto now = tools::calibrate::digest_of(fields[3], tools::calibrate::library());
     if (fields[5] != (now.ok() ? *now : "-")) design.stale.insert(fields[3]);
     const auto count = [&](std::size_t field) {
@@ -125,8 +125,7 @@ TEST(Synthesis, InstancesUsedForCalibrationAreExcludedFromTheErrors) {
   std::printf("%zu instances are left out of the errors\n", excluded);
 }
 
-/// Measurements of changed SystemVerilog are worthless. Renewing them takes up to an hour, so plan for it
-/// when you change a module.
+/// When the SystemVerilog of a module changes, its measurements must be repeated, which takes up to an hour.
 TEST(Synthesis, MeasurementsWereTakenOnTheCurrentSystemVerilog) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
@@ -140,8 +139,8 @@ TEST(Synthesis, MeasurementsWereTakenOnTheCurrentSystemVerilog) {
   EXPECT_EQ(renew, "") << "measure them again: tools/calibrate/designs.py --only " << renew;
 }
 
-/// A shell without the fitted instances is small (300 LUTs without ports and links). Its LUTs are predicted
-/// up to 13.6 % too low.
+/// The largest accepted error of a shell's LUTs. Without the fitted instances a shell is small (300 LUTs without ports
+/// and links), and the prediction is up to 13.6 % too low.
 constexpr double kWorstShellLut = 0.15;
 
 TEST(Prediction, ResourcesOfShellsAndWholePartitionsAreCloseToSynthesis) {
@@ -172,14 +171,13 @@ TEST(Prediction, ResourcesOfShellsAndWholePartitionsAreCloseToSynthesis) {
     ++compared;
   }
   EXPECT_GE(compared, 3U);
-  // Every mr_ingress, mr_supervisor and mr_link_hub of these designs is in the catalogue, so these designs
-  // show nothing about the error on other instances.
+  // The modules mr_ingress, mr_supervisor and mr_link_hub are missing here: the cost model was fitted to every instance
+  // of them in these designs, so the designs say nothing about the error on other instances.
   EXPECT_EQ(modules, (std::set<std::string>{"mr_control", "mr_egress", "mr_fifo", "mr_fork", "mr_join",
                                             "mr_link_receive", "mr_link_send"}));
 }
 
-/// The designs that `millrace compile` makes without further options; tests/rtl/nets.json has their
-/// simulations.
+/// Checks the designs that `millrace compile` makes without further options. tests/rtl/nets.json has their simulations.
 TEST(Prediction, ResourcesOfEachNetsDefaultDesignAreCloseToSynthesis) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
@@ -195,7 +193,7 @@ TEST(Prediction, ResourcesOfEachNetsDefaultDesignAreCloseToSynthesis) {
   }
 }
 
-/// The error in percent with a sign, for example "-6.3".
+/// Returns the error in percent with a sign, such as "-6.3".
 std::string signed_percent(std::uint64_t predicted, std::uint64_t measured) {
   char text[32];
   std::snprintf(text, sizeof text, "%+.1f", 100 * error(predicted, measured));

@@ -1,10 +1,9 @@
-// Checks the files for Vitis as far as possible without the vendor's tools. The Tcl runs in tclsh against
-// stubs of the vendor's commands, the XML is checked against a schema, the link configuration is parsed, and
-// Verilator lints the kernel. The kernel is also compared with vitis/kernel.v; after an intended change,
-// MILLRACE_UPDATE_GOLDEN=1 test_vitis rewrites that file.
+// Checks the files for Vitis as far as possible without the vendor's tools: tclsh runs the Tcl script with stubs of the
+// vendor's commands, the XML is checked against a schema, the link configuration is parsed, and Verilator lints the
+// kernel. The kernel is also compared with vitis/kernel.v; after an intended change, MILLRACE_UPDATE_GOLDEN=1
+// test_vitis rewrites that file.
 //
-// The file is above 500 lines because the files of one build refer to each other, and each is checked against
-// the others here.
+// This source has more than 500 lines because the emitted files refer to each other and are checked against each other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +30,8 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = tests::source_dir();
 
-/// The SystemVerilog of a top module as emit/rtl writes it, with control, supervisor, an input and an output.
-/// If there are weight readers, the top also has the parameter unit and one port for each reader.
+/// Returns the SystemVerilog of a top module with the ports that emit/rtl declares for control, supervisor, an input
+/// and an output. With weight readers, the top also has the ports of the parameter unit and of each reader.
 std::string top_text(std::size_t connectors, std::size_t readers = 0) {
   std::string ports = "  input  logic clk,\n  input  logic rst,\n  output logic error";
   const auto add = [&](bool input, const std::string& range, const std::string& name) {
@@ -118,7 +117,7 @@ class Vitis : public testing::Test {
     use_top(0);
   }
 
-  /// Uses the top of top_text() as the image's top.
+  /// Makes the top of top_text() the top of the FPGA image.
   void use_top(std::uint32_t connectors, std::size_t readers = 0) {
     rtl_["part0_top.sv"] = top_text(connectors, readers);
     TopInterface top{{{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}},
@@ -137,7 +136,7 @@ class Vitis : public testing::Test {
     return *files;
   }
 
-  /// Writes the Vitis files and the SystemVerilog into `folder`, as in a deployment.
+  /// Writes the Vitis files and the SystemVerilog to `folder`, at the same paths as in a deployment.
   void lay_out(const fs::path& folder) const {
     const auto put = [&](const std::string& path, const std::string& text) {
       fs::create_directories((folder / path).parent_path());
@@ -155,8 +154,8 @@ class Vitis : public testing::Test {
     return *run_child(words, folder);
   }
 
-  /// Expects that Verilator accepts `top` and that every name is declared before use. Files that end in .v
-  /// must be Verilog-2001.
+  /// Expects that Verilator accepts the module `top` and that every name is declared before it is used. Files that end
+  /// in .v must be Verilog-2001.
   void lint(const fs::path& folder, const std::string& top, const std::vector<std::string>& files) const {
     std::vector<std::string> command = {"verilator",
                                         "--lint-only",
@@ -186,11 +185,11 @@ class Vitis : public testing::Test {
   std::map<std::string, std::string> rtl_ = {{"files.f", "library/mr_fifo.sv\npart0_top.sv\n"},
                                              {"library/mr_fifo.sv", "module mr_fifo;\nendmodule\n"},
                                              {"w.hex", "00\n"},
-                                             {"w_thresholds.0.1", "00\n"}};  // below rtl/part0/
+                                             {"w_thresholds.0.1", "00\n"}};  // in folder rtl/part0/
 };
 
-/// The first construct in `text` that Vivado rejects in Verilog-2001 although Verilator accepts it; empty if
-/// there is none. Covers the constructs that are easily written by mistake.
+/// Returns the first construct in `text` that Vivado rejects in Verilog-2001 although Verilator accepts it, or an empty
+/// string if there is none. The function knows only the constructs that are easily written by mistake.
 std::string beyond_verilog_2001(const std::string& text) {
   static const std::regex comment(R"(//[^\n]*)");
   static const std::regex beyond(
@@ -225,7 +224,7 @@ TEST_F(Vitis, KernelMatchesTheGoldenFileInLinesOf140Columns) {
   EXPECT_EQ(text, *read_text_file(golden));
 }
 
-/// Vivado reads .v files as Verilog-2001.
+/// The tops must be Verilog-2001, because Vivado reads .v files in that language.
 TEST_F(Vitis, PackagedTopsArePlainVerilog2001) {
   use_top(2, 2);
   const auto files = emit();
@@ -280,7 +279,7 @@ TEST_F(Vitis, PackageScriptUsesOnlyCommandsOfVivado) {
   EXPECT_LT(at("add_files"), at("ipx::package_project"));
   EXPECT_LT(at("ipx::save_core"), at("package_xo"));
   EXPECT_EQ(std::count(called.begin(), called.end(), "ipx::associate_bus_interfaces"),
-            5);  // registers and three masters; the reset
+            5);  // one call each for the registers, three AXI masters, and the reset
   EXPECT_NE(outcome.output.find("ipx::associate_bus_interfaces -clock ap_clk -reset ap_rst_n"),
             std::string::npos)
       << outcome.output;
@@ -290,7 +289,7 @@ TEST_F(Vitis, PackageScriptUsesOnlyCommandsOfVivado) {
   EXPECT_NE(outcome.output.find("-kernel_name millrace_image0"), std::string::npos);
 
   EXPECT_FALSE(run(command, folder.path()).ok()) << "without an output";
-  // AMD's packager accepts no SystemVerilog top, and neither does the stub.
+  // Like AMD's packager, the stub refuses a top in SystemVerilog.
   const fs::path script = command.back();
   const std::string text = *read_text_file(script);
   fs::copy_file(folder.path() / "vitis/image0/kernel.v", folder.path() / "vitis/image0/kernel.sv");
@@ -314,8 +313,8 @@ TEST_F(Vitis, KernelXmlFollowsTheSchema) {
   ChildOutcome outcome = run(command, folder.path());
   EXPECT_TRUE(outcome.ok()) << outcome.output;
   const std::string text = *read_text_file(xml);
-  // The register windows are in the order of the top: control, supervisor, in0, out0. The buffer's register
-  // is at 0x10 of a window.
+  // The register windows have the order of the top's ports: control, supervisor, in0, out0. In each window, the
+  // register with the buffer's address is at 0x10.
   EXPECT_NE(text.find("name=\"supervisor\" addressQualifier=\"1\" id=\"0\" port=\"m_axi_supervisor\" "
                       "size=\"0x8\" offset=\"0x1010\""),
             std::string::npos)
@@ -328,7 +327,8 @@ TEST_F(Vitis, KernelXmlFollowsTheSchema) {
   EXPECT_FALSE(run(command, folder.path()).ok()) << "an argument on a port that is not there";
 }
 
-/// Maps each section to its lines "key=value"; "" stands for the part before the first section.
+/// Parses a link configuration: maps each section to its "key=value" lines. The section "" has the lines before the
+/// first section.
 std::map<std::string, std::vector<std::pair<std::string, std::string>>> parse_cfg(const std::string& text) {
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> sections;
   std::istringstream lines(text);
@@ -409,8 +409,8 @@ TEST_F(Vitis, ConnectsWeightReadersToTheMemoryOfTheParameters) {
                    {"sp", "image0.m_axi_weights0:HBM[0:3]"},
                    {"sp", "image0.m_axi_weights1:HBM[0:3]"},
                    {"slr", "image0:SLR0"}}));
-  // Every AXI master has an argument with a register of its own. For the weight readers these are registers
-  // of the parameter window that nothing reads.
+  // Every AXI master has a kernel argument with its own register. The registers for the weight readers are in the
+  // parameter window, and the hardware does not read them.
   const std::string& xml = files.at("vitis/image0/kernel.xml");
   for (const char* argument : {"port=\"m_axi_parameters\" size=\"0x8\" offset=\"0x2010\"",
                                "port=\"m_axi_weights0\" size=\"0x8\" offset=\"0x2800\"",
@@ -472,7 +472,7 @@ TEST_F(Vitis, KernelPassesVerilatorLint) {
   lint_kernel(folder.path());
 }
 
-// Images with cables.
+// The following tests check FPGA images with cables.
 
 class VitisLinks : public Vitis {
  protected:
@@ -505,8 +505,8 @@ TEST_F(VitisLinks, LinkConfigurationConnectsEachNetworkPortToItsAuroraKernel) {
             (Lines{{"freqHz", "250000000:image0.ap_clk,image0_cable0.ap_clk,image0_cable1.ap_clk"}}));
 }
 
-/// Every connection in the link configuration names a port of a kernel.xml, each stream once and in the right
-/// direction.
+/// Every connection in the link configuration must name a port of a kernel.xml. Each stream must be connected once, in
+/// the right direction.
 TEST_F(VitisLinks, LinkConfigurationUsesOnlyPortsThatTheKernelsDeclare) {
   const auto files = emit();
   auto cfg = parse_cfg(files.at("vitis/image0/link.cfg"));

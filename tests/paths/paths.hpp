@@ -1,13 +1,14 @@
-// The paths of the checkout and of the build. They are functions rather than macros, so that a test compiles
-// to the same object in every checkout and ccache can share it.
+// Functions that return the paths of the checkout and of the build. With macros instead, a test would compile to a
+// different object in every checkout, and ccache could not share it.
 #pragma once
 
 namespace millrace::tests {
 
-/// The absolute path of the checkout's root, in static storage.
+/// Returns the absolute path of the checkout's root. The string is in static storage.
 const char* source_dir();
 
-/// The absolute path of the build folder's root, in static storage. Programs are in its bin/ and tests/.
+/// Returns the absolute path of the build folder, which has programs in bin/ and tests/. The string is in static
+/// storage.
 const char* binary_dir();
 
 }  // namespace millrace::tests

@@ -1,5 +1,5 @@
-// Compiles a model into a deployment whose card partitions are folded for an interval. tools/rtl-nets
-// simulates it.
+// Compiles a model into a deployment. The foldings are chosen so that card partitions reach a given interval.
+// tools/rtl-nets then simulates the deployment.
 //
 //   rtl_net MODEL.onnx CLUSTER.yaml CARDS INTERVAL_CYCLES DIRECTORY
 #include <cstdio>

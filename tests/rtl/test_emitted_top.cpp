@@ -1,6 +1,6 @@
-// Tests a partition as it is emitted, with its shell. It is verilated, and the bench of kernels/tb drives it
-// through its AXI ports as a host would. Every result must equal the reference's bytes. LeNet-5, as `compile`
-// makes it, runs both with its top and with the Vitis kernel around the top.
+// Tests the emitted SystemVerilog of whole partitions, including the shell, in Verilator simulations. The test bench in
+// kernels/tb drives the AXI ports as a host would. Every result must equal kernels/reference byte for byte. LeNet-5, as
+// `compile` emits it, is simulated both with its top module and with the Vitis kernel around the top module.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void write_bytes(const std::filesystem::path& file, const Buffer& content) {
       .write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
 }
 
-/// The blocks of a model that run on a card.
+/// Returns a program with only those blocks of the model that run on a card.
 Program card_part(const Program& whole) {
   std::vector<std::uint32_t> blocks;
   for (std::uint32_t b = 0; b < whole.blocks.size(); ++b)
@@ -49,7 +49,8 @@ Program card_part(const Program& whole) {
   return kernels::extract(whole, blocks, "part0");
 }
 
-/// Adds two int8 images. The sum is one output; its 2x2 max pooling is the other, and comes later.
+/// Returns a program with two inputs and two outputs. It adds two int8 pictures; the first output is the sum, the
+/// second output is the sum after 2x2 max pooling, which arrives later.
 Program two_and_two() {
   Program program;
   program.name = "part0";
@@ -71,7 +72,7 @@ Program two_and_two() {
   return program;
 }
 
-/// Two fully connected layers with weights drawn from `seed`. The first layer has many weights.
+/// Returns a program with two fully connected layers and random weights from `seed`. The first layer has many weights.
 Program dense(unsigned seed) {
   std::mt19937 random(seed);
   Program program;
@@ -107,7 +108,7 @@ Program dense(unsigned seed) {
   return program;
 }
 
-/// Which ports of a partition are links. All of them use row 0.
+/// Which ports of a partition are links. All links use row 0 of the link table.
 enum class Links { kNone, kInput, kOutput };
 
 class EmittedTop : public testing::Test {
@@ -119,7 +120,7 @@ class EmittedTop : public testing::Test {
     sweep(directory.path(), {directory.path() / "rtl"});
   }
 
-  /// Runs one topology with two versions of its parameters, which are loaded again and again.
+  /// Simulates one hardware design with several versions of its parameters, which are loaded alternately.
   void run_loaded(const std::vector<Program>& versions, kernels::Placement placement,
                   std::uint64_t interval) {
     const TemporaryDirectory directory("emitted_top");
@@ -140,7 +141,7 @@ class EmittedTop : public testing::Test {
     sweep(directory.path(), {folder});
   }
 
-  /// Runs LeNet-5 as `compile` makes it for one U280, with handwritten digits.
+  /// Simulates LeNet-5 as `compile` emits it for one U280, with handwritten digits as input.
   void run_lenet5(bool in_kernel) {
     if (tool() == nullptr) GTEST_SKIP() << kNoTool;
     const std::filesystem::path source = tests::source_dir(), vectors = source / "tests/vectors/lenet5_mnist";
@@ -192,7 +193,7 @@ class EmittedTop : public testing::Test {
     sweep(directory.path(), {folder}, in_kernel ? Folders{options.output / "vitis/image0"} : Folders{});
   }
 
-  /// Cuts the program after block `first` and runs it on two cards with a cable.
+  /// Cuts the program after block `first` and simulates the two parts on two cards with a cable.
   void run_on_two(const Program& program, std::uint32_t first, std::uint64_t interval) {
     std::vector<std::uint32_t> before, behind;
     for (std::uint32_t b = 0; b < program.blocks.size(); ++b) (b <= first ? before : behind).push_back(b);
@@ -203,8 +204,7 @@ class EmittedTop : public testing::Test {
     if (HasFatalFailure() || IsSkipped()) return;
     emit(two, interval, Links::kInput, directory.path() / "two");
     if (HasFatalFailure()) return;
-    // Frames enter the first card and leave the second, so the expected results are those of the whole
-    // program.
+    // Frames enter the first card and leave the second one, so the expected outputs are those of the whole program.
     write_frames(program, directory.path() / "one", directory.path() / "two");
     sweep(directory.path(), {directory.path() / "one", directory.path() / "two"});
   }
@@ -253,7 +253,7 @@ class EmittedTop : public testing::Test {
     options.device.name = "none";
     options.generator = "a test";
     options.device.connectors = 2;
-    options.links[0] = {64, 16};  // the most that the bench binds
+    options.links[0] = {64, 16};  // the largest numbers that the test bench supports
     const auto rtl = compiler::emit::emit_rtl(*design, program, ports, options);
     ASSERT_TRUE(rtl.ok()) << rtl.error().message();
     for (const auto& [path, content] : rtl->files) {
@@ -266,8 +266,8 @@ class EmittedTop : public testing::Test {
       write_frames(program, folder, folder);
   }
 
-  /// Writes a host's frames: inputs below folder `in`, expected outputs below the other folder. The ports are
-  /// the program's.
+  /// Writes frames for the program's ports: random inputs below the folder `in` and the expected outputs below the
+  /// folder `out`.
   static void write_frames(const Program& program, const std::filesystem::path& in,
                            const std::filesystem::path& out, int first = 0) {
     std::mt19937 random(7);

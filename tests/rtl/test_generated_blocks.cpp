@@ -1,9 +1,9 @@
-// Tests blocks of every kind with several foldings, side by side in one partition that is generated,
-// verilated and run. Every byte must equal the reference's, with and without stalls. Interval, latency and
-// FIFO fillings must equal the predictions to the cycle. The same is tested with loaded constants of a model
-// that was trained again.
+// Tests generated blocks of every kind with several foldings, side by side in one partition, in a Verilator simulation.
+// Every output byte must equal kernels/reference, with and without stalls. Interval, latency and the fill levels of
+// FIFOs must equal the predictions exactly. The tests are repeated with other parameters that are loaded into the same
+// hardware.
 //
-// The file is above 500 lines because every kind of block has its own list of foldings.
+// This source has more than 500 lines because every kind of block has its own list of foldings.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ Folding lanes(std::uint32_t simd, std::uint32_t pixels = 1) {
   return made;
 }
 
-/// A partition of independent blocks, with a folding for each.
+/// Builds a partition of independent blocks, with a folding for each block.
 class Blocks {
  public:
   Blocks() : random_(kSeed) { program_.name = "part0"; }
@@ -85,7 +85,7 @@ class Blocks {
     return program_.inputs.back();
   }
 
-  /// Adds a block. Its result is an output of the partition, unless `inner` is set.
+  /// Adds a block and returns its result. The result is also an output of the partition, unless `inner` is true.
   TensorIndex block(const std::string& name, kernels::Operation operation, std::vector<TensorIndex> from,
                     ElementType type, Shape shape, const Folding& how, bool inner = false) {
     const TensorIndex made = tensor(type, std::move(shape));
@@ -100,8 +100,8 @@ class Blocks {
     return made;
   }
 
-  /// `form` selects the form and the width of the constants. 0: multiply and shift, per channel. 1: powers of
-  /// two, rounding half to even. 2: thresholds.
+  /// Returns a random requantisation. With `form` 0, it multiplies and shifts with constants for each channel. With 1,
+  /// it divides by a power of two and rounds half to even. With 2, it compares with thresholds.
   Requantise requantise(int form, std::uint32_t channels, ElementType out) {
     Requantise step;
     step.lowest = static_cast<std::int32_t>(out.lowest());
@@ -209,8 +209,8 @@ void add_convolutions(Blocks& b) {
           folding(4, 24, parallel, Multiplier::kSoft));
 }
 
-/// Images that are lower than the kernel's reach, down to the lowest that a parallel window takes, with every
-/// kind of window that the generator offers.
+/// Adds blocks for pictures with fewer rows than the convolution's window, down to the fewest rows that a parallel
+/// window accepts. Uses every kind of window that the generator offers.
 void add_low(Blocks& b) {
   const auto add = [&](const std::string& name, const Window& w, const Shape& in, const Shape& out) {
     const auto layer = b.convolution(w, in[2], out[2], 1, kInt8, kInt8, 0);
@@ -244,8 +244,8 @@ void add_low(Blocks& b) {
   add("just_five", window(5, 1, 2), {3, 4, 1}, {3, 4, 3});
 }
 
-/// Matrices large enough to be streamed from memory, whose lines take part of a word, one word or several
-/// words, and a matrix that is too small and is loaded instead.
+/// Adds layers whose weights are large enough to be streamed from memory; a line of weights takes a part of a memory
+/// word, one word or several words. Also adds a layer with too few weights, which are loaded instead.
 void add_streamed(Blocks& b) {
   const auto plain = Multiplier::kDsp;
   b.block("part", b.convolution(window(1), 64, 72, 1, kInt8, kInt8, 0), {b.input(kInt8, {1, 1, 64})}, kInt8,
@@ -267,7 +267,7 @@ void add_streamed(Blocks& b) {
           {1, 1, 8}, folding(4, 4, WindowStyle::kNone, plain));
 }
 
-/// Unrolled blocks: every weight becomes a circuit of its own.
+/// Adds unrolled blocks, where every weight has its own circuit.
 void add_unrolled(Blocks& b) {
   const auto all = [](std::uint32_t pe, std::uint32_t simd, WindowStyle style = WindowStyle::kNone) {
     Folding made = folding(pe, simd, style);
@@ -290,8 +290,8 @@ void add_unrolled(Blocks& b) {
   for (std::size_t i = 0; i < sparse.weights.size(); ++i) {
     auto& w = sparse.weights.edit()[i];
     if (b.between(0, 3) != 0) w = 0;
-    if (i / 20 == 2) w = 0;                                          // nothing but a bias
-    if (i / 20 == 3) w = static_cast<std::int16_t>(w > 0 ? -w : w);  // negative throughout
+    if (i / 20 == 2) w = 0;                                          // this output is only a bias
+    if (i / 20 == 3) w = static_cast<std::int16_t>(w > 0 ? -w : w);  // no weight is positive
     if (i / 20 == 4) w = i % 20 == 7 ? -128 : 0;
   }
   b.block("sparse", sparse, {b.input(kInt8, {1, 1, 20})}, {ElementType::Kind::kSigned, 24}, {1, 1, 6},
@@ -359,7 +359,7 @@ void add_others(Blocks& b) {
           {6, 1, 4}, lanes(4));
 }
 
-/// A branch that joins the main path after two convolutions.
+/// Adds a branch that joins the main path after two convolutions.
 void add_branch(Blocks& b) {
   const TensorIndex from = b.input(kInt8, {6, 6, 4});
   const auto layer = [&] { return b.convolution(window(3, 1, 1), 4, 4, 1, kInt8, kInt8, 1); };
@@ -389,8 +389,8 @@ Buffer packed(const kernels::Tensor& tensor, const Buffer& storage) {
   return made;
 }
 
-/// The same blocks and sizes with other parameters: each output channel gets the constants of the next
-/// channel, and its weights in another order.
+/// Returns a program with the same blocks and sizes but other parameters: each output channel gets the constants of the
+/// next channel, and those weights in another order.
 Program trained_again(Program program, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto turn = [](auto& values, std::size_t each) {
@@ -420,7 +420,7 @@ Program trained_again(Program program, std::uint64_t seed) {
   return program;
 }
 
-/// Writes the partition's folder below `directory`, as compile does, with the parameters that it loads.
+/// Writes the partition's files below `directory` as `compile` does, and returns what the emitter made in `written`.
 void write(const Design& design, const Program& program, const std::filesystem::path& directory,
            compiler::emit::Rtl& written) {
   std::vector<runtime::plan::ImagePort> ports;
@@ -452,7 +452,7 @@ class GeneratedBlocks : public testing::Test {
     simulate(blocks, blocks.program(), blocks.program(), blocks.foldings(), stall);
   }
 
-  /// Loads other parameters into hardware that was made for the first ones.
+  /// Simulates hardware that is generated for the program, with the parameters of trained_again() loaded into it.
   void run_loaded(Blocks& blocks, double stall, kernels::Placement placement = kernels::Placement::kLoaded) {
     Program first = blocks.program();
     const Status placed = compiler::place_parameters(first, placement);

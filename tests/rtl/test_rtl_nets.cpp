@@ -1,4 +1,4 @@
-// Checks the committed figures that tools/rtl-nets measured. No tool runs here.
+// Checks the committed figures in nets.json, which tools/rtl-nets measured. This test needs no tool.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -37,25 +37,27 @@ class RtlNets : public testing::Test {
            (cut_down(row) || !variant(row).empty() ? " (" + design(row) + variant(row) + ")" : "") +
            ", stall " + json::serialize(row.at("stall"));
   }
-  /// If the design is for a cut-down card: its name in tests/golden/synthesis.csv. Empty for a whole card.
+  /// Returns the name in tests/golden/synthesis.csv of a design for a cut-down card, or an empty string if the design
+  /// is for a whole card.
   static std::string design(const json::value& row) {
     const json::value* name = row.as_object().if_contains("design");
     return name == nullptr ? "" : std::string(name->as_string());
   }
   static bool cut_down(const json::value& row) { return !design(row).empty(); }
-  /// If the row is a special compilation of LeNet-5: its name in tools/rtl-nets. Otherwise empty.
+  /// Returns the name in tools/rtl-nets of a special compilation of LeNet-5, or an empty string for other rows of
+  /// nets.json.
   static std::string variant(const json::value& row) {
     const json::value* name = row.as_object().if_contains("variant");
     return name == nullptr ? "" : std::string(name->as_string());
   }
   static bool stalls(const json::value& row) { return row.at("stall").to_number<double>() > 0; }
-  /// Whether this is the design that `millrace compile` makes for one card without options: the fastest that
-  /// fits.
+  /// Whether the row is for the design that `millrace compile` makes for one card without options, which is the fastest
+  /// that fits.
   static bool chosen(const json::value& row) {
     return row.at("target_interval").to_number<int>() == 0 && row.at("cards").to_number<int>() == 1 &&
            !cut_down(row) && variant(row).empty() && !stalls(row);
   }
-  /// Whether this is PTTDNN within about a third of a card's DSP slices.
+  /// Whether the row is for PTTDNN within about a third of a card's DSP slices.
   static bool third_of_slices(const json::value& row) {
     return row.at("net") == "pttdnn" && row.at("cards").to_number<int>() == 1 &&
            row.at("target_interval").to_number<int>() == 1046 && !stalls(row);
@@ -67,8 +69,8 @@ class RtlNets : public testing::Test {
   json::value document_;
 };
 
-/// Figures of changed hardware are worthless. Measuring again takes tens of minutes, so plan for it when you
-/// change a module. Only tools/rtl-nets can tell whether compile would emit other hardware today.
+/// When a module of the library changes, its figures must be measured again, which takes tens of minutes. The test does
+/// not notice that `compile` emits other hardware for a net; only tools/rtl-nets can tell.
 TEST_F(RtlNets, FiguresWereMeasuredOnTheCurrentSystemVerilogLibrary) {
   namespace calibrate = tools::calibrate;
   for (const json::value& row : rows()) {
@@ -133,8 +135,8 @@ TEST_F(RtlNets, DefaultDesignOfEveryNetWasSimulated) {
   EXPECT_EQ(nets, kNets);
 }
 
-/// Rows without stalls. The latency with streamed weights may be shorter than predicted, because the
-/// simulation has read the first weights before the first frame comes.
+/// Interval and latency must equal the predictions in all simulations without stalls. With streamed weights, the
+/// latency may be shorter, because the simulation reads the first weights before the first frame arrives.
 TEST_F(RtlNets, MeasuredCyclesEqualPredictedCyclesExactly) {
   for (const json::value& row : rows()) {
     if (stalls(row)) continue;
@@ -170,7 +172,7 @@ TEST_F(RtlNets, ReadmeHasTheSimulatedFigures) {
   EXPECT_EQ(variants, (std::set<std::string>{"loaded", "mixed", "regions", "streamed"}));
 }
 
-/// Timing is predicted for the same designs as resources: four nets with three foldings each.
+/// Simulations and Yosys measurements must cover the same designs: four nets with three foldings each.
 TEST_F(RtlNets, SynthesisedDesignsWereSimulated) {
   std::set<std::string> simulated, synthesised;
   for (const json::value& row : rows())
@@ -181,7 +183,7 @@ TEST_F(RtlNets, SynthesisedDesignsWereSimulated) {
   std::string line;
   for (int i = 0; i < 2; ++i) std::getline(lines, line);
   while (std::getline(lines, line)) synthesised.insert(line.substr(0, line.find(',')));
-  // Designs for whole cards have rows of their own above.
+  // Other tests in this file check the designs for whole cards.
   for (const char* whole :
        {"jet_1", "tfc_32", "lenet5_392", "mpcnn_1033", "ptt_512", "ptt_1046", "lenet5_cards"})
     synthesised.erase(whole);
@@ -207,8 +209,8 @@ TEST_F(RtlNets, PttdnnOnOneCardReachesItsFrameRate) {
   EXPECT_LE(compiled, 600);
 }
 
-/// Checked in every simulation that counted busy cycles, also with stalls: a stalled unit does not multiply
-/// again.
+/// The number of busy cycles must equal the prediction in every simulation that counted them. This includes simulations
+/// with stalls, because a stalled unit does not multiply again.
 TEST_F(RtlNets, MultipliersAreBusyForThePredictedNumberOfCycles) {
   std::size_t counted = 0;
   for (const json::value& row : rows())
@@ -223,7 +225,7 @@ TEST_F(RtlNets, MultipliersAreBusyForThePredictedNumberOfCycles) {
   EXPECT_GT(counted, 20U);
 }
 
-/// The DSP slices that Yosys made for the instances of a block of PTTDNN, compiled as in third_of_slices().
+/// Returns how many DSP slices Yosys used for a block of PTTDNN, in the design of third_of_slices().
 double slices_by_yosys(const std::string& block) {
   const auto csv = read_text_file(std::string(source_dir()) + "/tests/golden/synthesis.csv");
   if (!csv.ok()) return 0;
@@ -245,9 +247,9 @@ std::string two_places(double value) {
   return text;
 }
 
-/// Multiply-accumulates per DSP slice and cycle, for the layers that are convolutions in the model. (Matrix
-/// products, gemm_…, are convolutions of one pixel in hardware only.) The test joins three sources: the
-/// model's multiplications, the slices that Yosys counted, and the busy cycles that the simulation counted.
+/// Computes the multiply-accumulates per DSP slice and cycle for the layers that are convolutions in the model. (Matrix
+/// products, gemm_…, are convolutions of one pixel only in hardware.) The figures come from three sources:
+/// multiplications from the model, DSP slices from Yosys, and busy cycles from the simulation.
 TEST_F(RtlNets, ConvolutionsOfPttdnnKeepTheirDspSlicesBusy) {
   const auto row = std::find_if(rows().begin(), rows().end(), third_of_slices);
   ASSERT_NE(row, rows().end());

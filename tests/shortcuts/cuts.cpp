@@ -16,9 +16,10 @@ using namespace compiler::explore;
 constexpr std::uint64_t kInfinite = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint32_t kMaxTrials = 1000000;
 
-using Cuts = std::vector<std::size_t>;  // first layer of each piece, and the number of layers at the end
+using Cuts = std::vector<std::size_t>;  // the first layer of each piece, then the number of layers
 
-/// Dynamic programming over (pieces, layers): minimises the combined `value` of all pieces.
+/// Finds the cuts with the smallest combined `value` of all pieces, by dynamic programming over pieces and layers.
+/// Returns kInfinite if no cuts are allowed.
 template <class Value, class Combine, class Allowed>
 std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Combine combine, Allowed allowed,
                         Cuts* cuts) {
@@ -42,13 +43,13 @@ std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Comb
   return best[pieces][count];
 }
 
-/// The cut, or an empty one if none exists. With `neighbours_only`, a tensor may be read only in its own
-/// piece and in the next one.
+/// Cuts the chain into `pieces` pieces. Returns an empty list if that is impossible. With `neighbours_only`, a tensor
+/// may be read only in the piece that makes it and in the next one.
 Cuts cut(const Chain& chain, std::size_t pieces, bool neighbours_only) {
   const std::size_t count = chain.layers.size();
-  std::vector<std::uint64_t> cost_before(count + 1, 0);  // of layers 0..i-1
+  std::vector<std::uint64_t> cost_before(count + 1, 0);  // [i] is the cost of layers 0..i-1
   for (std::size_t i = 0; i < count; ++i) cost_before[i + 1] = cost_before[i] + chain.layers[i].cost;
-  std::vector<std::size_t> farthest(count + 1, 0);  // last layer that reads anything made before layer i
+  std::vector<std::size_t> farthest(count + 1, 0);  // [i]: the last reader of a tensor made before layer i
   for (const auto& edge : chain.edges)
     for (std::size_t i = edge.from + 1; i <= count; ++i) farthest[i] = std::max(farthest[i], edge.last());
   const auto allowed = [&](std::size_t i, std::size_t end) {
@@ -76,7 +77,7 @@ std::vector<std::uint32_t> places(const Chain& chain, const Cuts& cuts) {
 }
 
 using Neighbours =
-    std::set<std::pair<std::uint32_t, std::uint32_t>>;  // places a < b with a channel between them
+    std::set<std::pair<std::uint32_t, std::uint32_t>>;  // pieces a < b with a tensor that goes from a to b
 
 Neighbours neighbours(const Chain& chain, const Cuts& cuts) {
   const auto place = places(chain, cuts);
@@ -87,7 +88,8 @@ Neighbours neighbours(const Chain& chain, const Cuts& cuts) {
   return found;
 }
 
-/// Finds cards for the places: the first that fit in the cluster's order, or none.
+/// Chooses a card for each piece, so that pieces which exchange tensors have cables. find() returns the first choice in
+/// the cluster's order, or an empty list if there is none.
 class Embedding {
  public:
   Embedding(const Problem& problem, const Neighbours& needs, std::uint32_t places)

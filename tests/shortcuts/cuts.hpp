@@ -1,4 +1,4 @@
-// Cuts a model by its work, for tests that need partitions but no hardware.
+// Cuts a model into partitions of similar work, for tests that need partitions but no hardware.
 #pragma once
 
 #include "compiler/explore/partition.hpp"
@@ -6,13 +6,14 @@
 
 namespace millrace::tests {
 
-/// Cuts the layers, in order, into contiguous pieces. The largest cost is minimised first, then the bytes
-/// that cross the cuts; ties are cut as early as possible. The number of pieces is the one asked for,
-/// otherwise that of the cards but at most one a layer; it is smaller if no cut uses only existing cables.
-/// Implementations are not read, and the solution names none.
+/// Cuts the layers into pieces of consecutive layers, one for each card used. Minimises the largest cost of a piece
+/// first, then the bytes that cross the cuts; of equal solutions, the one with the earliest cuts wins. The number of
+/// pieces is the one that the problem requests, otherwise the number of cards or of layers, whichever is smaller.
+/// Without a request there are fewer pieces if no cut uses only existing cables. Implementations are ignored, and the
+/// solution names none.
 ///
-/// Errors are those of explore::solve(); kUnsupported if a tensor would go from a card to itself around the
-/// host.
+/// Errors are those of explore::solve(), and kUnsupported if a tensor would go from a card through the host back to the
+/// same card.
 Result<compiler::explore::Solution> cut_by_work(const compiler::explore::Problem& problem);
 
 }  // namespace millrace::tests

@@ -10,9 +10,9 @@ namespace {
 using namespace compiler::generators;
 using runtime::plan::Resources;
 
-constexpr std::uint64_t kEdgeDepth = 32;  // beats assumed for a FIFO whose depth is not known yet
+constexpr std::uint64_t kEdgeDepth = 32;  // the assumed depth of a FIFO before its depth is known
 
-constexpr double kLatencyShare = 1.02;  // a design may become 2 % dearer for a shorter latency
+constexpr double kLatencyShare = 1.02;  // a shorter latency may raise a design's price by 2 %
 
 struct Need {
   const char* name;
@@ -43,14 +43,14 @@ class Chooser {
     if (generators_.empty()) return std::vector<Folding>{};
     std::sort(intervals.begin(), intervals.end());
     intervals.erase(std::unique(intervals.begin(), intervals.end()), intervals.end());
-    // Search the shortest interval that fits, from the target on if there is one. Costs fall as intervals
-    // grow.
+    // Find the shortest interval that fits, but not below the target. A binary search works, because costs fall as
+    // intervals grow.
     if (options_.target_interval != 0)
       intervals.erase(std::remove_if(intervals.begin(), intervals.end(),
                                      [&](auto i) { return i < options_.target_interval; }),
                       intervals.end());
     if (options_.target_interval != 0) intervals.insert(intervals.begin(), options_.target_interval);
-    std::size_t low = 0, high = intervals.size();  // no interval below `low` fits
+    std::size_t low = 0, high = intervals.size();  // intervals before index `low` do not fit
     std::optional<Choice> best;
     while (low < high) {
       const std::size_t middle = low + (high - low) / 2;
@@ -70,7 +70,7 @@ class Chooser {
   }
 
  private:
-  /// The resource whose budget is exceeded most, and by how much.
+  /// Returns the resource whose budget `cost` exceeds most, and by how much. Returns nullptr if the cost fits.
   std::pair<const Need*, std::uint64_t> short_of(const Cost& cost) const {
     const Resources has = options_.budget, needs = cost.resources();
     std::pair<const Need*, std::uint64_t> worst{nullptr, 0};
@@ -80,7 +80,8 @@ class Chooser {
     return worst;
   }
 
-  /// The share of the budget that `cost` takes: the scarcest resource decides, the others count a little.
+  /// Returns the price of `cost` as a share of the budget. The scarcest resource matters most, the other resources a
+  /// little.
   double price(const Cost& cost) const {
     const Resources needs = cost.resources();
     double most = 0, sum = 0;
@@ -110,8 +111,8 @@ class Chooser {
     return std::optional(std::move(choice));
   }
 
-  /// Spends a little more on blocks that delay frames: those that wait for their whole input and then take
-  /// long over its end. Often these are the cheap blocks at the end.
+  /// Shortens the latency: spends a little more on blocks that need long after their last input has arrived. Often
+  /// these are the cheap blocks at the end of the model.
   Status shorten(Choice& choice) const {
     const double most = price(choice.cost) * kLatencyShare;
     while (true) {
@@ -140,7 +141,7 @@ class Chooser {
     }
   }
 
-  /// `sum` with the part `without` replaced by `instead`.
+  /// Returns `sum` - `without` + `instead`.
   static Cost with(Cost sum, const Cost& without, const Cost& instead) {
     for (const auto field :
          {&Cost::lut, &Cost::lutram, &Cost::ff, &Cost::dsp, &Cost::ramb18, &Cost::ramb36, &Cost::uram})

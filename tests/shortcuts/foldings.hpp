@@ -1,4 +1,4 @@
-// Chooses a folding for each block of a partition, for tests that need hardware but no plan.
+// Chooses a folding for each block of a partition, for tests that generate hardware without a plan.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 namespace millrace::tests {
 
 struct FoldingOptions {
-  runtime::plan::Resources budget;    // for the dataflow
-  std::uint64_t target_interval = 0;  // cycles; 0: as fast as the budget allows
+  runtime::plan::Resources budget;    // the resources that the dataflow may use
+  std::uint64_t target_interval = 0;  // in cycles; 0 means as fast as the budget allows
 };
 
-/// Chooses greedily: the cheapest foldings at the shortest interval that fits the budget, then a few dearer
-/// ones that shorten the latency. kDoesNotFit names the scarcest resource, how much is missing, and the block
-/// that takes most. kUnsupported means that a block has no hardware.
+/// Chooses a folding for each block with a greedy search: first the cheapest foldings at the shortest interval that
+/// fits the budget, then a few more expensive foldings that shorten the latency. The error kDoesNotFit names the
+/// scarcest resource, how much of it is missing, and the block that uses most of it. The error kUnsupported means that
+/// a block has no hardware.
 Result<std::vector<compiler::generators::Folding>> choose_foldings(
     const compiler::generators::Catalog& catalog, const kernels::Program& program,
     const FoldingOptions& options);

@@ -1,6 +1,6 @@
-// Tests mr_axil_split, verilated with three windows, with random writes and reads while every channel stalls
-// at random. Each access must reach its own window only, once, with its address and data, and return that
-// window's answer. A window that does not exist must answer DECERR.
+// Tests mr_axil_split with three windows in a Verilator simulation. Writes and reads are random, and every AXI channel
+// stalls at random. Each access must reach exactly one window, once, with its address and data, and return the answer
+// of that window. An access to a window that does not exist must return DECERR.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,8 @@ constexpr unsigned kWindows = 3;
 struct Bench {
   Vmr_axil_split top;
   std::mt19937 random{0};
-  // The accesses that the windows received, and the answers they still have to give.
+  // For each window: whether it has received a write address or write data, and whether it owes a write answer or a
+  // read answer.
   bool write_address[kWindows] = {}, write_data[kWindows] = {}, answer[kWindows] = {},
        read_answer[kWindows] = {};
   std::uint32_t awaddr = 0, wdata = 0, wstrb = 0, araddr = 0;
@@ -29,8 +30,8 @@ struct Bench {
     std::exit(1);
   }
 
-  /// Simulates one clock with windows that behave as slaves. `before` is called after the inputs of this
-  /// clock have settled.
+  /// Simulates one clock cycle, in which the windows behave as AXI slaves. Calls before() once the inputs of the cycle
+  /// have settled.
   template <class Before>
   void clock(Before before) {
     unsigned awready = 0, wready = 0, arready = 0;
@@ -49,7 +50,7 @@ struct Bench {
     }
     top.m_bvalid = bvalid;
     top.m_rvalid = rvalid;
-    top.m_bresp = 0b01'10'00;  // each window its own
+    top.m_bresp = 0b01'10'00;  // each window has a different answer
     top.m_rresp = 0b01'10'00;
     for (unsigned w = 0; w < kWindows; ++w) top.m_rdata[w] = 0xa0000000U + (w << 16U) + araddr;
     top.eval();
