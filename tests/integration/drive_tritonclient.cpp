@@ -1,6 +1,5 @@
 // Runs NVIDIA's own tritonclient.http against a server. This program is not part of the test suite, because
-// neither Debian nor npm packages that client: tools/triton-client runs it with the client's source on
-// PYTHONPATH.
+// neither Debian nor npm has that client. tools/triton-client runs it with the client's source on PYTHONPATH.
 #include <gtest/gtest.h>
 #include <signal.h>
 

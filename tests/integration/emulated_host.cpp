@@ -16,7 +16,8 @@ namespace abi = runtime::plan::abi;
 namespace fs = std::filesystem;
 
 namespace {
-/// libxrt allocates the host's copy with aligned_alloc(4096, size), which requires whole pages.
+/// Rounds a buffer size up to whole pages. libxrt allocates the host's copy of a buffer with
+/// aligned_alloc(4096, size), which requires whole pages.
 std::size_t whole_pages(std::size_t bytes) {
   return (bytes + 4095) / 4096 * 4096;
 }
@@ -24,7 +25,7 @@ std::size_t whole_pages(std::size_t bytes) {
 
 xrt::device& device(unsigned index) {
   static auto& devices =
-      *new std::map<unsigned, xrt::device>;  // XRT's own objects may be gone before static ones
+      *new std::map<unsigned, xrt::device>;  // never destroyed: XRT's own objects may end before static ones
   auto found = devices.find(index);
   if (found == devices.end()) found = devices.emplace(index, xrt::device(index)).first;
   return found->second;

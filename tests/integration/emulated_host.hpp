@@ -1,4 +1,4 @@
-// A small program on XRT for tests. It uses the public xrt:: API only and lets exceptions pass.
+// The parts of a small host program for tests. They use only XRT's public API, and do not catch XRT's exceptions.
 #pragma once
 
 #include <sys/types.h>
@@ -21,14 +21,14 @@ namespace millrace::tests {
 
 using Frame = std::vector<std::byte>;
 
-/// The device object of a card. There is one per card and process.
+/// Returns the device object of card `index`. A process has only one such object per card.
 xrt::device& device(unsigned index);
 xrt::uuid load(unsigned card, const Bytes& image);
 
-/// Waits until the process has ended. Returns false after a minute.
+/// Waits until the process has ended. Returns false if it still runs after a minute.
 bool await_end(pid_t process);
 
-/// An ingress unit, with one run at a time.
+/// An ingress unit, which sends frames into the card. It has at most one XRT run at a time.
 class IngressUnit {
  public:
   IngressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes);
@@ -42,7 +42,7 @@ class IngressUnit {
   xrt::run run_;
 };
 
-/// An egress unit, with one run at a time.
+/// An egress unit, which receives frames from the card. It has at most one XRT run at a time.
 class EgressUnit {
  public:
   EgressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes);
@@ -50,7 +50,7 @@ class EgressUnit {
   ert_cmd_state wait(std::chrono::milliseconds limit = std::chrono::milliseconds(10'000)) {
     return run_.wait(limit);
   }
-  /// The trailer of a run that has completed.
+  /// Returns the status trailer of a completed run.
   runtime::plan::abi::StatusTrailer trailer();
   Frame frame();
   xrt::run& run() { return run_; }
@@ -62,7 +62,6 @@ class EgressUnit {
   xrt::run run_;
 };
 
-/// The control registers and the link table.
 class Control {
  public:
   Control(unsigned card, const xrt::uuid& image);
@@ -93,7 +92,6 @@ class Supervisor {
   xrt::run run_;
 };
 
-/// A frame of random int8 elements.
 Frame random_frame(std::size_t elements, std::uint32_t seed);
 
 }  // namespace millrace::tests

@@ -1,4 +1,4 @@
-// An installed prefix of this build, used from another directory.
+// Installs this build into a temporary prefix, so that tests use the installed files from another directory.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,20 @@
 
 namespace millrace::tests {
 
-/// Installs this build into a temporary prefix, which the destructor removes.
+/// The prefix. The destructor removes it.
 class InstalledPrefix {
  public:
   InstalledPrefix();  // throws std::runtime_error if `cmake --install` fails
 
   std::filesystem::path path() const { return directory_.path() / "prefix"; }
-  /// The installed `millrace`.
   std::string program() const { return path() / "bin/millrace"; }
-  /// A file of share/millrace.
+  /// Returns the path of an installed file in share/millrace.
   std::filesystem::path shared(const std::string& file) const { return path() / "share/millrace" / file; }
 
-  /// An empty folder beside the prefix, out of sight of this checkout.
+  /// An empty folder beside the prefix and outside of this checkout.
   std::filesystem::path elsewhere() const { return directory_.path() / "elsewhere"; }
-  /// `command`, run in elsewhere() with a cache of its own and without environment variables that could lead
-  /// it back to this build.
+  /// Returns a command that runs `command` in elsewhere(), with a cache of its own and without environment
+  /// variables that could refer to this build.
   std::vector<std::string> from_elsewhere(const std::vector<std::string>& command) const;
 
  private:

@@ -48,7 +48,7 @@ struct LogLine {
   std::string level, message;
 };
 
-/// The unit selects JSON logs. Throws if a line is not JSON.
+/// Parses the server's log, which is JSON because the systemd unit asks for JSON. Throws if a line is not JSON.
 std::vector<LogLine> lines_of_log(const std::string& log) {
   std::vector<LogLine> lines;
   std::istringstream in(log);
@@ -86,7 +86,7 @@ void InstalledService::set(const std::string& line, const std::string& by) {
 
 void InstalledService::keep_socket() {
   socket_ = std::make_unique<KeptSocket>();
-  set("listen: [\"127.0.0.1:0\"]", "listen: [systemd:http]");  // as in millrace.socket
+  set("listen: [\"127.0.0.1:0\"]", "listen: [systemd:http]");  // the name in millrace.socket
 }
 
 std::vector<std::string> InstalledService::in_unit(const std::string& unit, const std::string& key) const {

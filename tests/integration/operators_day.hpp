@@ -14,14 +14,13 @@
 
 namespace millrace::tests {
 
-/// Shared by all tests: a prefix, and two versions of LeNet-5 that its compiler built.
+/// What all tests share: an installed prefix, and two versions of LeNet-5 that the installed compiler has built.
 class Site {
  public:
   Site();  // throws std::runtime_error
 
   const InstalledPrefix& prefix() const { return prefix_; }
   std::string cluster() const { return prefix_.shared("clusters/two-ku060.yaml"); }
-  /// A picture of the digit seven.
   std::filesystem::path picture() const { return source("1") / "seven.png"; }
   /// The directory of a version's source: an ONNX model and its files, before compilation.
   std::filesystem::path source(const std::string& version) const {
@@ -31,9 +30,9 @@ class Site {
     return prefix_.elsewhere() / "built" / version;
   }
 
-  /// The arguments of `millrace` that compile a version to `to`.
+  /// Returns the arguments with which `millrace` compiles a version to the directory `to`.
   std::vector<std::string> compile(const std::string& version, const std::filesystem::path& to) const;
-  /// The command that runs the installed `millrace` with `words` from elsewhere().
+  /// Returns the command that runs the installed `millrace` with the arguments `words` in elsewhere().
   std::vector<std::string> command(std::vector<std::string> words) const;
   Outcome run(const std::vector<std::string>& words) const { return run_program(command(words)); }
 
@@ -41,10 +40,10 @@ class Site {
   const InstalledPrefix prefix_;
 };
 
-/// The shared Site, which the first call makes.
+/// Returns the shared Site. The first call makes it.
 const Site& site();
 
-/// A server on two cards over a repository of one model, "lenet5".
+/// The base of the tests: a server on two cards that serves a repository with one model, "lenet5".
 class InstalledServer : public testing::Test {
  protected:
   InstalledServer();
@@ -52,7 +51,7 @@ class InstalledServer : public testing::Test {
   std::filesystem::path model() const { return directory_.path() / "models" / "lenet5"; }
   void set_mode(const std::string& mode);
 
-  /// Puts a compiled version into the repository, in one step.
+  /// Puts a compiled version into the repository atomically, so that the server never sees a part of it.
   void copy_version(const std::string& version) const;
   /// Truncates each image of the version to half, as an interrupted copy would.
   void cut_short(const std::string& version) const;
@@ -60,7 +59,7 @@ class InstalledServer : public testing::Test {
   /// Runs `millrace reload` for the model.
   Outcome reload_model(std::vector<std::string> more) const;
   void restart();
-  /// Expects that only `version` serves, judged by answers and by the metrics.
+  /// Expects that only `version` serves requests, according to both the answers and the metrics.
   void expect_served(const std::string& version) const;
 
   TemporaryDirectory directory_{"millrace-operator"};

@@ -6,8 +6,9 @@
 
 namespace millrace::tests {
 
-/// The first status for which `holds` is true, or the last one if none is within the time. status() waits for
-/// the cards only for a bounded time, so on a loaded machine it may return older values.
+/// Asks for the pipeline's status until `holds` is true for it, and returns it; after a timeout, returns the
+/// last status. One call of status() does not suffice, because it waits for the cards only for a bounded time
+/// and returns older values on a loaded machine.
 template <class Condition>
 runtime::pipeline::PipelineStatus status_when(runtime::pipeline::Pipeline& pipeline, Condition holds) {
   runtime::pipeline::PipelineStatus status;
@@ -18,7 +19,7 @@ runtime::pipeline::PipelineStatus status_when(runtime::pipeline::Pipeline& pipel
   return status;
 }
 
-/// The first status in which `card` is true for every card and `link` for every link.
+/// Waits for a status in which `card` is true for every card and `link` is true for every link between cards.
 template <class OfCard, class OfLink>
 runtime::pipeline::PipelineStatus status_when(runtime::pipeline::Pipeline& pipeline, OfCard card,
                                               OfLink link) {

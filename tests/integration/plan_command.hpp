@@ -1,4 +1,4 @@
-// Shared by the tests of `millrace plan`: the command on LeNet-5, and clusters of cards made for them.
+// The base of the tests of `millrace plan`. It runs the command on LeNet-5 and writes clusters of small cards.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class PlanCommand : public ::testing::Test {
   static double rate(const json::value& plan) {
     return plan.at("predicted").at("frames_per_second").to_number<double>();
   }
-  /// The text with every line break replaced by a space.
+  /// Returns the words of the text, each followed by one space, so that line breaks do not matter.
   static std::string unwrapped(const std::string& text) {
     std::istringstream words(text);
     std::string out;
@@ -53,8 +53,9 @@ class PlanCommand : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, code) << outcome.err << outcome.out;
     for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
   }
-  /// A cluster of `count` cards, in a chain if `cables` is true, which have `luts` LUTs beside the shell. The
-  /// default is less than LeNet-5's largest layer takes. Ports of usual width belong to the shell.
+  /// Writes a cluster of `count` cards and returns its path. If `cables` is true, cables connect the cards in
+  /// a chain. Each card has `luts` LUTs in addition to the shell's; the default is less than LeNet-5's
+  /// largest layer needs. The shell includes ports of the usual width.
   std::string small_cards(int count, bool cables = true, int shell_luts = 0, int luts = 4000) const {
     fs::create_directories(directory_.path() / "devices");
     fs::create_directories(directory_.path() / "clusters");
@@ -78,7 +79,7 @@ class PlanCommand : public ::testing::Test {
           << ", connector: 0}, gigabits_per_second: 10, latency_ns: 100}\n";
     return file("clusters/small.yaml");
   }
-  /// Like small_cards(), with room for the weight loader, some 1,360 LUT.
+  /// Like small_cards(), but each card has room for the weight loader, which needs about 1,360 LUTs.
   std::string streaming_cards(int count) const { return small_cards(count, true, 0, 5370); }
   /// The folder of shared models, or an empty path if MILLRACE_MODELS does not name one.
   static fs::path shared_models() {

@@ -32,7 +32,8 @@ plan::TensorSignature signature_of(const kernels::Tensor& tensor) {
   return signature;
 }
 
-/// Sets no bound on resources, because these tests check computed values and not whether a design fits.
+/// Chooses the hardware of every block without a limit on resources, because the tests check computed values
+/// and not whether a design fits a card.
 compiler::Designs designs_for(const kernels::Program& program, const compiler::explore::Solution& solution,
                               std::uint64_t interval) {
   namespace generators = compiler::generators;

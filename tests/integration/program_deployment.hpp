@@ -1,4 +1,5 @@
-// Writes a deployment directory for a hand-made program, as `compile` does after its front end.
+// Writes a deployment directory for a program made by a test, as `compile` does for the program that it reads
+// from an ONNX file.
 #pragma once
 
 #include <filesystem>
@@ -12,17 +13,17 @@
 
 namespace millrace::tests {
 
-/// Cuts the program over `partitions` cards of the cluster, writes the deployment to `directory` and loads
-/// it. `description` describes the model; it is part of the plan but of no image. Throws std::runtime_error.
+/// Cuts the program into `partitions` partitions, one for each card, writes the deployment to `directory` and loads it.
+/// `description` is the model's description, which is part of the plan but of no image. Throws std::runtime_error.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy(const kernels::Program& program,
                                                               const runtime::plan::Cluster& cluster,
                                                               std::uint32_t partitions,
                                                               const std::filesystem::path& directory,
                                                               const std::string& description = {});
 
-/// Like deploy(), with SystemVerilog for every partition on a card, folded for an interval of at most
-/// `interval_cycles`. The SystemVerilog is generated from `hardware_of`, which equals `program` but for its
-/// constants.
+/// Like deploy(), but also generates SystemVerilog for every card partition, folded for an interval of at
+/// most `interval_cycles` clock cycles. The SystemVerilog is that of `hardware_of`, which differs from
+/// `program` only in its constants.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_rtl(const kernels::Program& program,
                                                                   const runtime::plan::Cluster& cluster,
                                                                   std::uint32_t partitions,
@@ -30,7 +31,8 @@ std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_rtl(const kernels:
                                                                   std::uint64_t interval_cycles,
                                                                   const kernels::Program& hardware_of);
 
-/// Like deploy(), cut as `solution` says. `program` already contains the solution's relays.
+/// Like deploy(), but `solution` says how to cut the program. `program` already contains the solution's
+/// relays, which forward tensors.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_as(const kernels::Program& program,
                                                                  const compiler::explore::Solution& solution,
                                                                  const runtime::plan::Cluster& cluster,

@@ -1,5 +1,5 @@
-// Hand-made plans (tests/unit/pipeline/plans.hpp) as deployments whose images the real XRT library loads onto
-// emulated cards.
+// Turns the plans of tests/unit/pipeline/plans.hpp into deployments whose FPGA images the real XRT library
+// loads onto emulated cards.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace millrace::tests {
 
-/// chain_cluster() with a device description, and a cable from the last card to the first.
+/// Returns chain_cluster() with a device description and an additional cable from the last card to the first.
 runtime::plan::Cluster emulated_ring(std::uint32_t cards);
 
-/// The plan with its images, as if it had been read from a directory.
+/// Adds the images to the plan and returns the deployment, as if it had been read from a directory.
 std::shared_ptr<const runtime::plan::LoadedDeployment> load_images(Plan plan);
 
-/// The numbers of descriptors, threads and child processes of this process.
+/// The numbers of this process's open file descriptors, threads and child processes, to find leaks.
 struct Belongings {
   std::size_t descriptors = 0, threads = 0, children = 0;
 };

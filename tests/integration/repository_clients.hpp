@@ -1,4 +1,4 @@
-// Clients that put a repository's server under load while its versions change.
+// Clients that send requests to a server while the versions in its repository change.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,12 +13,11 @@
 
 namespace millrace::tests {
 
-/// The program of the versions that tests add.
 inline kernels::Program base() {
   return chain_program(6);
 }
 
-/// Clients that send one request after the other and count the outcomes.
+/// Clients, one thread each, that send one request after the other and count the outcomes.
 class Clients {
  public:
   Clients(const RepositoryHost& host, int count) {

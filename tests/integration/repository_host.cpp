@@ -135,7 +135,7 @@ Answer RepositoryHost::ask(HttpConnection& connection, const std::string& input,
 }
 
 HttpResponse RepositoryHost::post(const std::string& target, const std::string& body) const {
-  HttpConnection connection(port_, 500s);  // a load may have simulations to build
+  HttpConnection connection(port_, 500s);  // a load may have to build simulations
   const auto answer = connection.request("POST", target, body);
   if (!answer) throw std::runtime_error("no answer from " + target);
   return *answer;
@@ -190,8 +190,8 @@ int RepositoryHost::log_says(const std::string& what) const {
 }
 
 bool RepositoryHost::wait_for_poll() {
-  // The log names a pin that cannot be read when a poll first sees it. The poll that sees the first pin may
-  // have begun before this call.
+  // The first poll that finds an unreadable pin logs it. Add two such pins, one after the other, because the
+  // poll that logs the first pin may have begun before this call.
   fs::create_directories(root_ / "broken");
   for (int pin = 0; pin < 2; ++pin) {
     const std::string content = "poll-" + std::to_string(++polls_);
@@ -203,7 +203,7 @@ bool RepositoryHost::wait_for_poll() {
 
 bool RepositoryHost::eventually(const std::string& version, const std::string& wanted,
                                 const std::string& model) const {
-  // Compilers run at low priority: beside other processes, half a second of work can take minutes.
+  // Compilers run at low priority, so half a second of compilation can take minutes on a busy machine.
   return wait_until([&] { return state(version, model) == wanted; }, 300s);
 }
 

@@ -1,4 +1,5 @@
-// A folder with a settings file and a deployment for `millrace serve`, and its log.
+// The base of tests of server settings: writes settings files and a deployment for `millrace serve`, and
+// searches its log.
 #pragma once
 
 #include <gtest/gtest.h>

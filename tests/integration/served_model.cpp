@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr const char* kName = "net";
 constexpr std::uint32_t kFrames = 2;
 
-/// A random input frame: floats from -2 to 2, or arbitrary integers.
+/// Returns a random input frame. Floats are between -2 and 2; integers have any value of their type.
 std::string random_frame(const kernels::Tensor& input, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::string bytes(input.storage_bytes(), '\0');
@@ -46,7 +46,7 @@ std::string reference_answer(const kernels::Program& model, const std::string& f
   return all;
 }
 
-/// The tensors in the answer to a raw request, which follow the JSON header.
+/// Returns the tensors of the answer to a raw request. They follow the answer's JSON header.
 std::string tensors_of(const HttpResponse& response) {
   const auto length = response.headers.find("inference-header-content-length");
   return length == response.headers.end() ? "" : response.body.substr(std::stoul(length->second));

@@ -10,18 +10,18 @@
 
 namespace millrace::tests {
 
-/// The whole model after import and passes, before planning. Throws std::runtime_error.
+/// Reads an ONNX model and returns its whole program, as it is before planning. Throws std::runtime_error.
 kernels::Program program_of(const std::filesystem::path& onnx);
 
-/// Writes a cluster of one emulated card to `folder`/clusters/one-<device>.yaml and returns that path.
+/// Writes a cluster of one emulated card to `folder`/clusters/one-<device>.yaml and returns this path.
 std::filesystem::path write_one_card(const std::filesystem::path& folder, const std::string& device);
 
-/// Runs `millrace compile` with the name 'net'. Replaces an older deployment.
+/// Runs `millrace compile` and names the model 'net'. Replaces an older deployment in the same directory.
 Outcome compile_model(const std::filesystem::path& onnx, const std::filesystem::path& cluster,
                       const std::filesystem::path& deployment);
 
-/// Fails the current test if `verify` finds a difference or does not run two frames. `more` holds further
-/// arguments, such as {"--cluster", file}.
+/// Runs `millrace verify`. Fails the current test if it finds a difference or does not run two frames. `more`
+/// contains further arguments, such as {"--cluster", file}.
 void expect_verified(const std::filesystem::path& deployment, const std::vector<std::string>& more = {});
 
 /// Serves the deployment over HTTP, sends two frames, and fails the current test if any byte of an answer

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD that moves a process's wall clock ahead of the machine's by the number of seconds
-// in the file $SHIFTED_CLOCK. The file has eight bytes, which may change at any time.
+// A library for LD_PRELOAD that sets a process's wall clock ahead of the machine's clock by the number of seconds in
+// the file $SHIFTED_CLOCK. The file contains an integer of eight bytes, which a test may change at any time.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -13,7 +13,6 @@ using Shape = std::vector<std::int64_t>;
 constexpr int kInt8 = onnx::TensorProto::INT8, kUint8 = onnx::TensorProto::UINT8;
 constexpr float kWeightScale = 0.01F;
 
-/// Random integers from -range to range.
 std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<std::int64_t> values(static_cast<std::size_t>(count));
@@ -21,8 +20,8 @@ std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, 
   return values;
 }
 
-/// A scale for which the sum of `products` products of inputs up to about 127 steps of `input` stays within
-/// the type.
+/// Returns an output scale that is large enough for a sum of `products` products of inputs of up to about 127
+/// steps of `input`.
 float scale_of_sums(float input, std::int64_t products) {
   return input * kWeightScale * 73.F * std::sqrt(static_cast<float>(products)) * 1.7F;
 }
@@ -84,8 +83,8 @@ class Layers {
   std::uint32_t count_ = 0;
 };
 
-/// A 1x1 QLinearConv from four channels to four on the input "x". The input's scale and zero point are named
-/// "x_s" and "x_z", those of its output "c_s" and "c_z".
+/// Adds a 1x1 QLinearConv with four input and four output channels. Its input is "x", with the scale "x_s"
+/// and the zero point "x_z". The scale and zero point of its output are "c_s" and "c_z".
 void quantised_convolution(OnnxModel& m) {
   m.floats("x_s", {}, {0.02F});
   m.integers("x_z", kUint8, {}, {121});

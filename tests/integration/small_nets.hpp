@@ -1,4 +1,4 @@
-// Quantised ONNX models made from a shape: the same bytes every time.
+// Makes small quantised ONNX models of given shapes. Every run makes the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace millrace::tests {
 
-/// A net and the bytes of its ONNX file.
+/// A neural net: its name and the bytes of its ONNX file.
 struct SmallNet {
   std::string name;
   std::string onnx;
@@ -17,22 +17,23 @@ inline std::ostream& operator<<(std::ostream& out, const SmallNet& net) {
   return out << net.name;
 }
 
-/// Fully connected layers between quantisers. `widths` are the numbers of features of the input and of each
-/// layer's output.
+/// A net of fully connected layers between quantisers. `widths` are the numbers of features of the net's
+/// input and of each layer's output.
 SmallNet dense_net(const std::vector<std::int64_t>& widths);
 
-/// Two convolutions on a picture of `channels` channels. The second one's output has as many.
+/// A net of two convolutions on a picture of `channels` channels. The second convolution's output also has
+/// `channels` channels.
 SmallNet picture_net(std::int64_t channels, std::int64_t height = 6, std::int64_t width = 6);
 
-/// ConvInteger and MatMulInteger whose sums fit 16 bits but leave the graph as INT32.
+/// A net of a ConvInteger or a MatMulInteger. The sums fit into 16 bits, but the model's output has the type INT32.
 SmallNet convolution_sums_net();
 SmallNet matrix_sums_net();
 
-/// An operator of com.microsoft behind a QLinearConv: 'QLinearAdd' adds the input, 'QLinearAveragePool'
-/// halves the picture.
+/// A QLinearConv followed by an operator of com.microsoft. The operator 'QLinearAdd' adds the net's input,
+/// and 'QLinearAveragePool' halves the picture.
 SmallNet quantised_operator_net(const std::string& type);
 
-/// A convolution, an average over the picture and a float softmax.
+/// A net of a convolution, an average over the whole picture and a float softmax.
 SmallNet softmax_net();
 
 }  // namespace millrace::tests

@@ -1,5 +1,5 @@
-// Runs `millrace bench` against a real `millrace serve`: bench and server must count the same requests, and
-// every failure must be reported.
+// Runs `millrace bench` against a real `millrace serve`. Both must count the same requests, and `bench` must
+// report every failure.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -55,7 +55,6 @@ class Bench : public testing::Test {
     EXPECT_FALSE(failed) << run.out;
     return value;
   }
-  /// The number of inferences in the server's statistics.
   std::int64_t inferences() const {
     HttpConnection connection(port_);
     const auto answer = connection.request("GET", "/v2/models/" + program_.name + "/stats");
@@ -100,7 +99,7 @@ TEST_F(Bench, CountsTheSameNumberOfRequestsAsTheServer) {
     EXPECT_GT(value.at("latency_us").at("p50").to_number<double>(), 0);
     EXPECT_GE(value.at("latency_us").at("p99").to_number<double>(),
               value.at("latency_us").at("p50").to_number<double>());
-    // Over UDP the server counts an answer a moment after sending it.
+    // Over UDP, the server counts a request a moment after it has sent the answer.
     std::int64_t after = 0;
     EXPECT_TRUE(wait_until([&] { return (after = inferences()) - before >= requests; }));
     EXPECT_EQ(after - before, requests);
@@ -213,7 +212,7 @@ TEST_F(Bench, SignsUdpRequestsWithTheGivenKey) {
 }
 
 TEST_F(Bench, ReportsThatNoServerAnswers) {
-  // Use port 1, because another program may meanwhile have taken the server's ports.
+  // Use port 1, where nobody listens. Another program may meanwhile use the stopped server's ports.
   for (const std::string url : {"http://127.0.0.1:1", "udp://127.0.0.1:1"}) {
     const Outcome run = bench(url, {"--timeout-ms", "500"});
     EXPECT_EQ(run.exit_code, 1) << run.err;

@@ -1,5 +1,5 @@
-// A server whose wall clock jumps by years, forwards and backwards. Deadlines, idle times, sessions and
-// polling use the steady clock; only times shown to people change.
+// Tests a server whose wall clock jumps by years, forwards and backwards. Deadlines, idle timeouts, sessions
+// and polling use the steady clock. Only times shown to people may change.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kYear = 365 * 86'400;
 
-/// The shared file that holds the number of seconds by which the server's clock is ahead.
+/// The file, shared with the server, that contains the number of seconds by which the server's wall clock is ahead.
 class Shift {
  public:
   explicit Shift(const std::string& path) {
@@ -42,8 +42,9 @@ class Shift {
   volatile std::int64_t* at_ = nullptr;
 };
 
-/// The environment of a server whose wall clock is ahead by the number of seconds in the file at `path`. The
-/// address sanitizer insists on being loaded first, but our clock must be, so that check is switched off.
+/// Returns the environment of a server whose wall clock is ahead by the number of seconds in the file `path`.
+/// The address sanitizer demands to be the first loaded library, but the library with the shifted clock must
+/// be first. That check is therefore switched off.
 std::vector<std::string> shifted(const std::string& path) {
   return {"SHIFTED_CLOCK=" + path, std::string("LD_PRELOAD=") + SHIFTED_CLOCK,
           "ASAN_OPTIONS=verify_asan_link_order=0"};
@@ -134,7 +135,7 @@ TEST(ClockJump, ClockChangeDoesNotMoveTheDeadlinesOfWaitingRequests) {
   ASSERT_EQ(::kill(cards[1], SIGCONT), 0);
   const auto answer = patient.receive();
   ASSERT_TRUE(answer);
-  // On a slow machine the pipeline may give the card up meanwhile, and the request fails with 503.
+  // On a slow machine the pipeline may meanwhile have given up the card. The request then fails with status 503.
   EXPECT_TRUE(answer->status == 200 || answer->status == 503) << answer->body;
   EXPECT_EQ(answer->body.find("deadline"), std::string::npos) << "a minute has not passed: " << answer->body;
 }

@@ -1,4 +1,4 @@
-// The command line as users meet it: exit codes, and error messages that name the field and the remedy.
+// Tests the command line as users see it: exit codes, and error messages that name the wrong field and the remedy.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -135,7 +135,7 @@ TEST_F(CommandLine, NamesAnUnknownOptionBeforeAMissingRequiredOne) {
   expect_error(millrace({"compile", kModel, "--frobnicate"}), 2,
                {"'--frobnicate' is not an option of 'millrace compile'"});
   expect_error(millrace({"infer", "-x"}), 2, {"'-x' is not an option of 'millrace infer'"});
-  // If every option is known, the missing one is named.
+  // If all given options are known, the message names the missing option.
   expect_error(millrace({"plan", kModel}), 2, {"--cluster is required"});
 }
 
@@ -226,8 +226,8 @@ TEST_F(CommandLine, VerifyRefusesTooManyRandomFramesAndNamesTheMaximum) {
   expect_error(millrace({"verify", file("d"), "--frames", "4294967295"}), 2, {"--frames", "at most 342392"});
 }
 
-/// Runs millrace with its standard output a pipe or a Unix socket whose other end is closed. Prints the exit
-/// status, which is -13 if SIGPIPE ended the program.
+/// Runs millrace. Its standard output is a pipe or a Unix socket (`kind`) whose other end is closed. Prints
+/// the exit status, which is -13 if SIGPIPE ended millrace.
 Outcome without_a_reader(const char* kind, std::vector<std::string> arguments) {
   constexpr const char* kRun = R"(import os, socket, subprocess, sys
 if sys.argv[1] == "pipe":
@@ -261,7 +261,7 @@ TEST_F(CommandLine, EndsWithSigpipeWhenTheOutputIsClosedAndStillReportsErrors) {
 
 TEST_F(CommandLine, VerifyRefusesAnUnwritableDumpDirectoryBeforeItRunsFrames) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
-  // The cluster file is invalid too: the error about --dump-tensors must come first.
+  // The cluster file is also invalid, but the error about --dump-tensors must come first.
   expect_error(millrace({"verify", file("d"), "--cluster", kModel, "--dump-tensors", "/proc/zz"}), 3,
                {"/proc/zz", "give --dump-tensors a directory"});
   expect_error(millrace({"verify", file("d"), "--cluster", kModel, "--dump-tensors", kModel}), 3,

@@ -1,5 +1,5 @@
-// What `millrace compile` leaves on disk when it ends, is interrupted or is killed, and how often it waits
-// for the disk.
+// Tests which files `millrace compile` leaves on disk when it ends, is interrupted or is killed, and how
+// often it waits for the disk.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -61,7 +61,6 @@ class CompileAtomicity : public testing::Test {
   fs::path target_ = directory_.path() / "net";
 };
 
-/// The numbers of the lines in `trace` that match `pattern`.
 std::vector<std::size_t> lines_with(const std::string& trace, const std::string& pattern) {
   const std::regex expression(pattern);
   std::vector<std::size_t> found;

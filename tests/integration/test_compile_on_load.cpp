@@ -1,4 +1,4 @@
-// `millrace serve --repository` compiles models when it loads them.
+// Tests that `millrace serve --repository` compiles ONNX models when it loads them.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -31,9 +31,9 @@ struct CompileOnLoad : testing::Test {
     }
   }
   std::vector<pid_t> compilers() { return children_named(host.server().pid(), "millrace"); }
-  /// Waits for a compiler process and stops it with SIGSTOP, long before it would be done. The process must
-  /// have executed the compiler's program, because until then the server waits for that alone. Returns the
-  /// process id, or 0 if there was no compiler.
+  /// Waits until a compiler process executes the compiler's program, and stops it with SIGSTOP long before it
+  /// is done. An earlier stop would also stop the server, which waits for that step. Returns the process id,
+  /// or 0 if no compiler started.
   pid_t hold_up_compiler() {
     pid_t held = 0;
     wait_until([&] {
@@ -151,8 +151,8 @@ TEST_F(CompileOnLoad, PollingCompilesAFailingModelOnlyOnce) {
   std::ofstream(versions / "1" / "model.onnx") << "no model";
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   ASSERT_TRUE(host.eventually("2", "READY", "lenet")) << host.server().err();
-  // Rename the folder in one step. A poll that saw half of the folder removed would try to load it and count
-  // another failure.
+  // Remove the folder in one step, by renaming it. If a poll saw a half-removed folder, it would try to load
+  // the folder and count another failure.
   fs::rename(versions / "2", host.scratch() / "removed");
   const auto failed = [&] { return host.metric("millrace_reloads_total", "outcome=\"failure\""); };
   ASSERT_TRUE(wait_until([&] { return failed() > 0; })) << host.server().err();
@@ -162,7 +162,7 @@ TEST_F(CompileOnLoad, PollingCompilesAFailingModelOnlyOnce) {
   EXPECT_EQ(host.state("1", "lenet"), "UNAVAILABLE");
   HttpConnection connection(host.port());
   EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/2/ready")->status, 200);
-  // A changed model is tried again.
+  // The server tries to load a failed model again once the model's file has changed.
   std::ofstream(versions / "1" / "model.onnx", std::ios::binary) << lenet_trained_again();
   EXPECT_TRUE(host.eventually("1", "READY", "lenet")) << host.server().err();
 }
@@ -302,7 +302,7 @@ TEST_F(CompileOnLoad, FullDiskFailsTheLoadAndLeavesNoFiles) {
   for (const auto& left : fs::directory_iterator(small / "tmp"))
     ADD_FAILURE() << "left behind: " << left.path();
   EXPECT_EQ(host.server().stop(SIGTERM), 0);
-  // A version that failed for lack of space is tried again by every poll until there is room.
+  // If a version failed to load for lack of space, every poll tries it again until there is enough space.
   in_small({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   ASSERT_TRUE(host.eventually("2", "UNAVAILABLE", "lenet")) << host.server().err();
   ASSERT_EQ(::mount("none", small.c_str(), "tmpfs", MS_REMOUNT, "size=64m,mode=0700"), 0);

@@ -1,5 +1,5 @@
-// What `millrace compile` and `millrace inspect` print: the JSON keys that scripts rely on, and the table for
-// people.
+// Tests what `millrace compile` and `millrace inspect` print: the JSON keys that scripts rely on, and the
+// table for people.
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST_F(CompileOutput, JsonHasTheKeysThatScriptsRelyOn) {
   const auto& partitions = root.at("partitions");
   ASSERT_EQ(partitions.as_array().size(), 4U);  // input, two cards, output
   EXPECT_EQ(sum(partitions, "layers"), 5);
-  EXPECT_EQ(sum(partitions, "weight_bytes"), 61470);  // the MANIFEST's figure for LeNet-5
+  EXPECT_EQ(sum(partitions, "weight_bytes"), 61470);  // the number of LeNet-5's weights in the MANIFEST
   EXPECT_EQ(sum(partitions, "multiply_accumulates"), 416520);
   EXPECT_EQ(root.at("images").as_array().size(), 2U);
 }
@@ -78,7 +78,7 @@ TEST_F(CompileOutput, StatesTheAccumulatorWidthOfEachLayer) {
       ++layers;
       const std::string block(accumulator.at("block").as_string()), type(accumulator.at("type").as_string());
       ASSERT_EQ(type.substr(0, 3), "int") << type;
-      // 8-bit operands over the largest window (400 products) need at most 25 bits, whatever the weights.
+      // A sum of 400 products of 8-bit values, the most in LeNet-5, needs at most 25 bits, whatever the weights are.
       EXPECT_GT(std::stoi(type.substr(3)), 10) << block;
       EXPECT_LE(std::stoi(type.substr(3)), 25) << block;
       // The generated hardware has accumulators of the same width.

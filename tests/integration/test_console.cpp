@@ -1,5 +1,5 @@
-// The console in a real browser. tests/node/console.mjs drives Chromium against a server that runs LeNet-5 on
-// three cards under load. If MILLRACE_SHOTS names a directory, the screenshots are kept there.
+// Tests the server's console page in a real browser. tests/node/console.mjs drives Chromium, and the server
+// runs LeNet-5 on three cards under load. Screenshots are kept in the directory MILLRACE_SHOTS, if set.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -50,7 +50,7 @@ class Console : public testing::Test {
     port_ = static_cast<std::uint16_t>(std::stoi(url_.substr(url_.rfind(':') + 1)));
   }
 
-  /// Drives the page in the browser, then stops the server.
+  /// Runs the browser test of the page, then stops the server.
   void browse(const std::vector<std::string>& more) {
     const char* shots = std::getenv("MILLRACE_SHOTS");
     std::vector<std::string> command{
@@ -85,7 +85,7 @@ TEST_F(Console, AsksForATokenWhenTheServerRequiresOne) {
   const auto tokens = directory_.path() / "tokens";
   ASSERT_TRUE(write_file_atomically(tokens, "operator admin " + secret + "\n").ok());
   start({"--tokens", tokens});
-  // `millrace bench` cannot send a token, so this thread makes the load.
+  // This thread sends requests with a token.
   std::jthread load([&](const std::stop_token& stop) {
     HttpConnection connection(port_);
     const std::string frame(28 * 28 * 4, '\0');
@@ -93,7 +93,7 @@ TEST_F(Console, AsksForATokenWhenTheServerRequiresOne) {
         !stop.stop_requested() &&
         connection.request("POST", "/v2/models/lenet5/infer", frame,
                            "Inference-Header-Content-Length: 0\r\nAuthorization: Bearer " + secret + "\r\n"))
-      std::this_thread::sleep_for(20ms);  // fifty a second
+      std::this_thread::sleep_for(20ms);  // at most fifty requests a second
   });
   browse({"--token", secret});
 }

@@ -1,6 +1,6 @@
-// Branches, skip connections and layers that are cut over several cards. A tensor for a distant card takes a
-// cable of its own or, where there is none, passes through the cards between. Runs on emulated cards and
-// compares every byte with the reference of the uncut program.
+// Tests programs whose branches, skip connections and layers are cut between several cards. A tensor for a
+// distant card uses a cable of its own or, if there is none, passes through the cards between. The emulated
+// cards' outputs must equal, byte for byte, the reference's outputs of the uncut program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// emulated_ring(4) without the cable that closes the ring.
+/// Returns emulated_ring(4) without the cable that closes the ring.
 plan::Cluster emulated_row() {
   plan::Cluster cluster = emulated_ring(4);
   cluster.cables.pop_back();
@@ -53,9 +53,9 @@ std::vector<std::byte> random_floats(std::uint64_t count, std::uint32_t seed) {
 
 class CutBranches : public testing::Test {
  protected:
-  /// Cuts the program so that card i begins with the block `first_of_card[i]`; every other block stands on
-  /// the card of the block before it. Each block has one implementation that costs nothing, because only the
-  /// placement is tested.
+  /// Cuts the program so that card i begins with the block `first_of_card[i]`; every other block runs on the
+  /// same card as the block before it. Each block has a single implementation that costs nothing, because the
+  /// tests are only about which card runs which block.
   void cut(const kernels::Program& program, const plan::Cluster& cluster,
            const std::vector<std::string>& first_of_card) {
     program_ = program;
@@ -79,7 +79,7 @@ class CutBranches : public testing::Test {
     deployment_ = deploy_as(program_, *solution, cluster, directory_.path() / "deployment");
     cluster_ = cluster;
   }
-  /// The number of relays: blocks that only forward a tensor.
+  /// Returns the number of relays, which are blocks that only forward a tensor.
   std::size_t relays() const {
     return static_cast<std::size_t>(
         std::count_if(program_.blocks.begin(), program_.blocks.end(),
@@ -142,7 +142,7 @@ TEST_F(CutBranches, EachInnerCardRelaysASkipConnectionFromFirstToLastCard) {
 
 TEST_F(CutBranches, CardThatReadsATensorAlsoRelaysTheTensorToTheNextCard) {
   const auto whole = branch_program();
-  // conv1 and, one card further, conv3 read the output of conv0.
+  // The blocks conv1 and, one card later, conv3 read the output of conv0.
   cut(whole, emulated_row(), {"conv0", "conv1", "conv3"});
   EXPECT_EQ(relays(), 1U);
   expect_bytes_of(whole, 3, 3);
@@ -159,7 +159,7 @@ TEST_F(CutBranches, LayerSplitByOutputChannelsOverCardsGivesTheSameBytes) {
     for (std::uint32_t part = 0; part < parts; ++part) firsts.push_back("conv1_part" + std::to_string(part));
     firsts.front() = "conv0";
     cut(split, emulated_row(), firsts);
-    // The n-th cable carries conv0's output and the channels of the n parts before the cable.
+    // The n-th cable transports the output of conv0 and the channels that the n parts before the cable have computed.
     std::size_t links = 0;
     for (std::uint32_t n = 1; n < parts; ++n) links += 1 + n;
     expect_bytes_of(whole, parts, links);

@@ -1,4 +1,4 @@
-// Tests which libxrt_core a program gets, and the text that describes an emulated machine.
+// Tests which libxrt_core a program loads, and the text that describes an emulated machine.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@ namespace {
 
 namespace emulator = runtime::emulator;
 
-/// Selects a backend, prints the result on stderr and exits, because a process can select only once.
+/// Selects a backend, prints the result on standard error and ends the process, because a process can select
+/// a backend only once.
 [[noreturn]] void select_and_exit(const runtime::plan::Cluster& cluster) {
   const auto status = emulator::select_backend(cluster);
   if (status.ok()) {

@@ -1,4 +1,4 @@
-// Tests one emulated card behind the real XRT library: everything that runtime/card relies on.
+// Tests one emulated card through the real XRT library: every function on which runtime/card relies.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -51,7 +51,6 @@ struct Opened {
         control(card, image) {
     control.epoch(1);
   }
-  /// Sends one frame through the card and returns the result.
   Frame run(const Frame& frame, std::uint64_t sequence, std::uint32_t epoch = 1) {
     egress.start(epoch, sequence);
     ingress.start(frame, epoch, sequence);
@@ -197,7 +196,7 @@ TEST(EmulatedCard, EndsARunWithABadAddressOrSizeWithAnError) {
     run.set_arg(1, bytes);
     run.set_arg(2, 1u);
     run.set_arg(3, std::uint64_t{0});
-    if (offset != 0) {  // an address as no buffer object gives it
+    if (offset != 0) {  // an address that no buffer object has
       auto* packet = reinterpret_cast<ert_start_kernel_cmd*>(run.get_ert_packet());
       std::memcpy(packet->data + packet->extra_cu_masks + 4, &offset, sizeof offset);
     }
@@ -258,7 +257,7 @@ TEST(EmulatedCard, FailsAllRunsWhenKilledAndRecoversAfterAReload) {
     setenv("MILLRACE_CARD", "/nonexistent", 1);
     EXPECT_THROW(load(0, host_to_host()), std::system_error) << "a start that fails";
     setenv("MILLRACE_CARD", card_program.c_str(), 1);
-    // The same image is loaded again while kernels of it exist, and those kernels continue to work.
+    // Load the same image again while kernel objects of the image exist. These kernels continue to work.
     EXPECT_EQ(load(0, host_to_host()), image);
     card.control.epoch(1);
     const auto frame = random_frame(kElements, 4);
@@ -356,7 +355,7 @@ TEST(EmulatedCard, SupportsEveryKindOfBuffer) {
   const auto image = load(0, host_to_host());
   auto& d = device(0);
   const auto frame = random_frame(4096, 3);
-  {  // through user memory, and a copy on the card
+  {  // a buffer in user memory, and a copy between buffers on the card
     std::vector<std::byte> mine(8192);
     auto* aligned =
         reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(mine.data()) + 4095) / 4096 * 4096);
@@ -367,7 +366,7 @@ TEST(EmulatedCard, SupportsEveryKindOfBuffer) {
     b.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
     EXPECT_EQ(std::memcmp(b.map<std::byte*>(), frame.data(), 4096), 0);
   }
-  {  // parts of a buffer
+  {  // transfers of parts of a buffer
     xrt::bo whole(d, 8192, 0);
     std::memcpy(whole.map<std::byte*>(), frame.data(), 4096);
     std::memset(whole.map<std::byte*>() + 4096, 7, 4096);
@@ -377,14 +376,14 @@ TEST(EmulatedCard, SupportsEveryKindOfBuffer) {
     EXPECT_EQ(whole.map<std::byte*>()[0], std::byte{0}) << "the first half was never sent";
     EXPECT_EQ(whole.map<std::byte*>()[4096], std::byte{7});
   }
-  {  // the second bank, and memory the host reads without a sync
+  {  // the second memory bank, and memory that the host reads without a sync
     xrt::bo second(d, 4096, 1), plain(d, 4096, xrt::bo::flags::host_only, 0);
     EXPECT_GE(second.address(), 64U << 20U);
     EXPECT_NE(plain.map<std::byte*>(), nullptr);
   }
   EXPECT_THROW(xrt::bo(d, 4096, 5), std::exception) << "no such bank";
   EXPECT_THROW(xrt::bo(d, 65U << 20U, 0), std::exception) << "larger than its bank";
-  for (int i = 0; i < 50; ++i) {  // 50 times 60 MiB: what is freed can be had again
+  for (int i = 0; i < 50; ++i) {  // 50 times 60 MiB: freed memory can be allocated again
     xrt::bo large(d, 60U << 20U, 0);
     EXPECT_NE(large.address(), 0u);
   }

@@ -1,5 +1,5 @@
-// Tests cards that are cabled to each other: channels between partitions, back-pressure, epochs, and the loss
-// of a card.
+// Tests emulated cards that are connected by cables: channels between partitions, back-pressure, epochs, and
+// the loss of a card.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using Kind = plan::PortKind;
 
 constexpr std::uint32_t kElements = 1000;
-constexpr std::uint32_t kSmallPacket = 96, kFewCredits = 2;  // a frame is eleven packets
+constexpr std::uint32_t kSmallPacket = 96, kFewCredits = 2;  // a frame fills eleven packets
 
 class Backend : public testing::Environment {
   void SetUp() override {
@@ -37,9 +37,10 @@ Frame through(const kernels::Program& program, std::vector<Frame> inputs) {
   return kernels::reference::run(program, inputs).front();
 }
 
-constexpr std::uint32_t kRowIn = 0, kRowOut = 1;  // of the middle card; the others have one row, 0
+// Rows of the middle card's link table. The other cards have only row 0.
+constexpr std::uint32_t kRowIn = 0, kRowOut = 1;
 
-/// in -> card 0 -> card 1 -> card 2 -> out, with one lookup on each card.
+/// A chain of three cards: in -> card 0 -> card 1 -> card 2 -> out. Each card applies one lookup table.
 class Chain {
  public:
   explicit Chain(std::uint32_t packet_bytes = kSmallPacket, std::uint32_t credits = kFewCredits)
@@ -192,7 +193,7 @@ TEST(EmulatedChain, TransfersTheSameFramesInPacketsOfEverySize) {
 }
 
 TEST(EmulatedChain, DropsFramesInFlightWhenANewEpochStarts) {
-  // Test rings that hold part of a frame, and rings that hold several whole frames.
+  // Test ring buffers that are smaller than a frame, and ring buffers for several frames.
   for (const std::uint32_t credits : {kFewCredits, 40u}) {
     SCOPED_TRACE(std::to_string(credits) + " credits");
     Chain chain(kSmallPacket, credits);
@@ -212,8 +213,8 @@ TEST(EmulatedChain, LosesOnlyTheFrameInWhichTheSenderRestarts) {
   Chain chain;
   constexpr std::uint32_t kFrames = 4, kLost = 2;
   const auto packets = [&] { return chain.controls[1]->link_register(kRowOut, abi::kLinkPacketsLow); };
-  // The test takes no frames out, so the last card holds two frames, and two packets of the third wait in the
-  // ring.
+  // The test takes no frames out. The last card therefore keeps two frames, and two packets of the third
+  // frame wait in the ring buffer.
   const auto full = packets() + 2 * ((kElements + kSmallPacket - 1) / kSmallPacket) + kFewCredits;
   for (std::uint32_t n = 0; n < kFrames; ++n) chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
   ASSERT_TRUE(wait_until([&] { return packets() >= full; }));
@@ -268,7 +269,7 @@ TEST(EmulatedChain, DeliversNoWrongFrameWhenCardsAreKilled) {
       chain.out[n]->start(chain.epoch, n);
       chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(round * 20));  // another moment in each round
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 20));  // a new moment in each round
     const auto process = card_process("fpga1");
     ASSERT_GT(process, 0);
     ASSERT_EQ(kill(process, SIGKILL), 0);
@@ -401,7 +402,7 @@ TEST(EmulatedChain, PacksNarrowElementsOnTheWire) {
 TEST(EmulatedChain, JoinsBothBranchesOfAResidualGraphBySequence) {
   const auto first = lookup_program(kElements, 1), middle = lookup_program(kElements, 2),
              add = add_program(kElements);
-  // Card 0 sends its one output to card 1 and also directly to card 2.
+  // Card 0 sends its only output to card 1 and also, over another cable, to card 2.
   const auto a =
       load(0, container(image_data(
                   first, {{"in0", Kind::kIngress}, {"out0", Kind::kLinkSend}, {"out0", Kind::kLinkSend}})));

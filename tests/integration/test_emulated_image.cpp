@@ -1,4 +1,4 @@
-// Tests bad images: the card refuses each with a reason and loads a good image afterwards.
+// Tests that an emulated card refuses every bad FPGA image with a reason and loads a good image afterwards.
 #include <gtest/gtest.h>
 #include <xrt/xclbin.h>
 
@@ -31,7 +31,7 @@ plan::EmulationData good() {
   return image_data(lookup_program(kElements, 1), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}});
 }
 
-/// The reason for refusing an image; empty if the image was loaded.
+/// Tries to load an image. Returns the reason for which the card refuses it, or an empty text if it was loaded.
 std::string refusal(const Bytes& image) {
   try {
     load(0, image);
@@ -59,7 +59,7 @@ Bytes changed(const std::function<void(XclbinParts&)>& change) {
   return parts.assemble();
 }
 
-/// An image whose record or programs are changed and whose digest is correct again.
+/// Returns an image whose record or programs `change` has altered, and whose digest is correct again.
 Bytes with_data(const std::function<void(plan::EmulationData&)>& change) {
   auto data = good();
   change(data);
@@ -184,7 +184,7 @@ TEST(EmulatedImage, DoesNotCrashOnDamagedTables) {
     const auto kind = i % 2 == 0 ? MEM_TOPOLOGY : IP_LAYOUT;
     const auto image = changed([&](auto& parts) {
       auto& table = *parts.find(kind);
-      // Do not change the counts, because libxrt itself trusts them.
+      // Do not change the counts at the start of the table, because libxrt trusts them without a check.
       for (unsigned n = random() % 8 + 1; n > 0; --n)
         table[8 + random() % (table.size() - 8)] = static_cast<std::byte>(random());
       parts.set_uuid(static_cast<unsigned char>(i));

@@ -1,4 +1,5 @@
-// Tests parameters that are not in the image, on one emulated card behind the real XRT library.
+// Tests parameters that are loaded at run time instead of being part of the FPGA image, on one emulated card
+// through the real XRT library.
 #include <gtest/gtest.h>
 
 #include "emulated_host.hpp"
@@ -25,7 +26,8 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// A lookup with a loaded table that is drawn from `seed`. Every seed gives the same topology.
+/// Returns a program that looks values up in a loaded table. `seed` determines the table's values but not the
+/// program's topology.
 kernels::Program program(std::uint32_t seed) {
   auto made = lookup_program(kElements, seed);
   made.name = "lookup";
@@ -45,7 +47,6 @@ Frame expected(std::uint32_t seed, const Frame& frame) {
   return kernels::reference::run(program(seed), {frame}).front();
 }
 
-/// Loads a parameter file onto the card.
 class ParameterLoader {
  public:
   ParameterLoader(unsigned card, const xrt::uuid& image)
@@ -91,8 +92,7 @@ TEST(EmulatedParameters, FramesWaitForTheFirstParametersAndUseTheNewestParameter
   card.ingress.start(frame, 1, 0);
   card.egress.start(1, 0);
   EXPECT_EQ(card.egress.wait(milliseconds(50)), ERT_CMD_STATE_TIMEOUT) << "it has no parameters yet";
-  // A parameter run drops the frames that the partition holds. The new epoch then ends the egress run that
-  // waits.
+  // Loading parameters discards the frames that are in the partition. The new epoch then ends the waiting egress run.
   ASSERT_EQ(card.loader.load(plan::encode_parameters(program(1))), ERT_CMD_STATE_COMPLETED);
   card.control.epoch(2);
   ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_COMPLETED);

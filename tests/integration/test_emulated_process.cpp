@@ -1,5 +1,5 @@
-// Tests the processes of emulated cards: with a program that knows only XRT, after the program's sudden end,
-// and with missing settings.
+// Tests the processes of emulated cards: started by a program that uses only XRT, after that program's sudden
+// end, and with missing settings.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -44,7 +44,7 @@ std::string hexadecimal(const Frame& frame) {
   return text;
 }
 
-/// Three images in files, and the result of running the bytes 0, 1, 2, … through them.
+/// Three FPGA images in files, and the expected result of sending the bytes 0, 1, 2, … through them.
 struct ThreeImages {
   ThreeImages() {
     const kernels::Program programs[] = {lookup_program(kElements, 1), lookup_program(kElements, 2),
@@ -70,8 +70,7 @@ struct ThreeImages {
   std::string result;
 };
 
-/// Whether a process has ended or is a zombie.
-/// Whether the process ignores the signal, as /proc has it.
+/// Whether the process ignores the signal, according to /proc.
 bool ignores(pid_t process, int signal) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(status, line);)
@@ -91,7 +90,7 @@ bool all_end(const std::vector<pid_t>& processes) {
   return wait_until([&] { return std::all_of(processes.begin(), processes.end(), has_ended); });
 }
 
-/// The number of this process's open descriptors, once it has closed those of cards that ended.
+/// Returns the number of this process's open file descriptors after it has closed the descriptors of ended cards.
 std::size_t descriptors_after_cards_ended() {
   EXPECT_TRUE(await_rest());
   return open_descriptors(getpid());
@@ -104,7 +103,7 @@ TEST(EmulatedProcess, RunsAFrameThroughThreeCardsWithXrtAlone) {
   EXPECT_EQ(outcome.out, images.result + "\n");
 }
 
-/// The integer part of a model file, between its quantiser and its dequantiser.
+/// Returns the integer part of the model in an ONNX file, between its quantiser and its dequantiser.
 kernels::Program integers_of(const std::filesystem::path& model) {
   const kernels::Program program = program_of(model);
   std::vector<std::uint32_t> blocks;
@@ -132,7 +131,7 @@ TEST(EmulatedProcess, RunsACompiledLeNetOnThreeCardsWithXrtAlone) {
   for (const char* image : {"image0", "image1", "image2"})
     command.push_back((made / "images" / (std::string(image) + ".xclbin")).string());
   command.insert(command.end(), {std::to_string(in), std::to_string(expected.size()), "print"});
-  // The cables of test_cluster(), with as much memory on each card as the device has.
+  // The cards and cables of test_cluster(). Each card has as much memory as its device.
   const std::string cards =
       "card fpga0 ku060 8589934592;card fpga1 ku060 8589934592;card fpga2 ku060 8589934592";
   const auto outcome = run_program(

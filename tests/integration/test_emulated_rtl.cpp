@@ -1,5 +1,5 @@
-// Tests emulated cards at rtl fidelity behind the real XRT library: the simulation computes instead of
-// kernels/fast.
+// Tests emulated cards at rtl fidelity through the real XRT library. These cards compute by simulating
+// SystemVerilog instead of with kernels/fast.
 #include <experimental/xrt_xclbin.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// A program for the SystemVerilog of HandMade: an addition, with 16 elements per frame.
+/// Returns the program that the SystemVerilog of `made` computes: an addition, with 16 elements per frame.
 kernels::Program adding_program(const HandMade& made) {
   const kernels::ElementType type{kernels::ElementType::Kind::kUnsigned, 8};
   kernels::Program program = lookup_program(made.lanes * made.beats, 1, type, type);
@@ -47,8 +47,8 @@ class EmulatedRtl : public testing::Test {
     ASSERT_TRUE(tools.ok()) << tools.error().message();
     tools_ = *tools;
   }
-  /// An image whose partition has the SystemVerilog of `made`. Images with different `name`s have different
-  /// UUIDs.
+  /// Returns an image whose partition has the SystemVerilog of `made`. Images with different `name`s have
+  /// different UUIDs.
   Bytes image_of(HandMade made, const std::string& name, std::vector<PortSpec> ports, bool listed = true) {
     made.partition = "p";
     auto data = image_data(adding_program(made), ports);
@@ -147,7 +147,7 @@ TEST_F(EmulatedRtl, ReportsADeadlockToTheSupervisorAndContinues) {
 
 TEST_F(EmulatedRtl, NewEpochDropsTheFrameBeingSimulated) {
   HandMade made;
-  made.pause = 60'000;  // cycles a beat
+  made.pause = 60'000;  // clock cycles per output word
   const auto image = load(3, image_of(made, "slow", kHostToHost));
   Control control(3, image);
   control.epoch(1);
@@ -189,7 +189,7 @@ TEST_F(EmulatedRtl, RefusesADamagedSimulation) {
   ASSERT_TRUE(entry.ok());
   std::filesystem::resize_file(*entry / "simulation.so", 1000);
   EXPECT_THROW(load(3, image), std::exception);
-  EXPECT_NO_THROW(load(3, image_of(made, "damaged", kHostToHost)));  // building looks first
+  EXPECT_NO_THROW(load(3, image_of(made, "damaged", kHostToHost)));  // replaces the damaged file
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The whole product: a model is compiled for three cards and served over HTTP, digits are recognised, and
-// every byte equals the reference's.
+// Tests the whole product: compiles a model for three cards, serves it over HTTP and recognises digits. Every
+// byte of an answer must equal the reference's.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -58,8 +58,8 @@ class EndToEnd : public ::testing::Test {
     port_ = static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1)));
   }
 
-  /// Sends one tensor in raw mode: the request's body is the tensor itself, and the outputs come back in
-  /// binary.
+  /// Sends one tensor in raw mode: the request's body is the tensor itself, and the answer contains the
+  /// outputs in binary form.
   static std::optional<HttpResponse> infer(HttpConnection& connection, const std::string& tensor) {
     return connection.request("POST", "/v2/models/lenet5/infer", tensor,
                               "Inference-Header-Content-Length: 0\r\n");
@@ -105,11 +105,11 @@ TEST_F(EndToEnd, ThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
     const auto best = std::max_element(scores, scores + 10) - scores;
     correct += best == std::to_integer<int>(labels->data[frame]) ? 1 : 0;
   }
-  EXPECT_GE(correct, 980U);  // the float model's own accuracy on these is 0.99
+  EXPECT_GE(correct, 980U);  // the float model's accuracy on these images is 0.99
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 
-/// Writes one test image as a grey picture, enlarged by `scale`.
+/// Writes one test picture as a grey PGM file, enlarged by the factor `scale`.
 void write_pgm(const fs::path& path, const NpyArray& images, std::size_t frame, std::size_t scale) {
   const std::size_t side = 28 * scale;
   std::ofstream file(path, std::ios::binary);
@@ -124,7 +124,8 @@ TEST_F(EndToEnd, InferRecognisesPicturesOfDigits) {
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   const auto golden = read_npy(kVectors / "golden_f32.npy");
   ASSERT_TRUE(images.ok() && labels.ok() && golden.ok());
-  // The classes in the golden file's order of scores, best first. The model labels class i with the digit i.
+  // Returns the classes in the order of their scores in the golden file, best first. The model labels class i
+  // with the digit i.
   const auto order = [&](std::size_t frame) {
     float scores[10];
     std::memcpy(scores, golden->data.data() + frame * kOutputBytes, kOutputBytes);
@@ -181,7 +182,7 @@ TEST_F(EndToEnd, InferStopsAtOnceWhenItsOutputPipeIsClosed) {
   ASSERT_TRUE(images.ok());
   const fs::path picture = dir_.path() / "digit.pgm";
   write_pgm(picture, *images, 0, 1);
-  // Descriptor 4 writes into a pipe of which the only reader, descriptor 3, is closed.
+  // Descriptor 4 writes into a pipe whose only reader, descriptor 3, is closed.
   std::vector<std::string> command = {
       "sh",
       "-c",

@@ -1,4 +1,4 @@
-// How `verify` names the first node at which two computations of a frame differ.
+// Tests that `verify` names the first node at which two computations of a frame differ.
 #include <gtest/gtest.h>
 
 #include "tests/support/programs.hpp"
@@ -11,7 +11,7 @@ class FirstDifference : public testing::Test {
  protected:
   using Tensors = std::map<kernels::TensorIndex, Buffer>;
 
-  /// Every tensor of one frame of zeros, computed by the reference.
+  /// Returns every tensor that the reference computes from a frame of zeros.
   static Tensors tensors_of(const kernels::Program& program) {
     Tensors seen;
     const std::vector<Buffer> inputs{Buffer(program.tensors[program.inputs[0]].storage_bytes())};

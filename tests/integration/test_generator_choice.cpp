@@ -1,6 +1,5 @@
-// Which generator builds a block, chosen from outside: an unrolled layer, a plugin's module, a block on the
-// host, or weights streamed from memory. `compile` must build the plan, and every byte must still equal the
-// reference's.
+// Tests the user's choice of how a block is built: as an unrolled layer, by a plugin's module, on the host, or with
+// weights streamed from memory. `compile` must build the plan, and every output byte must still equal the reference's.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -52,7 +51,7 @@ class GeneratorChoice : public ::testing::Test {
     std::ofstream(file) << edited;
     return file;
   }
-  /// Compiles, verifies frames on an emulated card, and returns the deployment's directory.
+  /// Compiles the model, verifies frames on an emulated card, and returns the deployment's directory.
   fs::path built(std::vector<std::string> more) {
     const fs::path out = directory_.path() / "deployment";
     more.insert(more.end(), {"-o", out.string(), "--quiet"});
@@ -147,7 +146,7 @@ TEST_F(GeneratorChoice, HostBlockBetweenCardsAddsItsTimeToTheLatency) {
 
 TEST_F(GeneratorChoice, RefusesContradictingHostOptionsAndUnknownBlockNames) {
   const Outcome fine = millrace("plan", {"--no-host", "--quiet"});
-  EXPECT_EQ(fine.exit_code, 0) << fine.err;  // the host only converts types here
+  EXPECT_EQ(fine.exit_code, 0) << fine.err;  // the host only converts types in this plan
   const Outcome unknown = millrace("plan", {"--host", "nothing"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.err.find("nothing"), std::string::npos) << unknown.err;
@@ -158,8 +157,8 @@ TEST_F(GeneratorChoice, RefusesContradictingHostOptionsAndUnknownBlockNames) {
 TEST_F(GeneratorChoice, StreamedWeightsUseMemoryBandwidthAndChangeNoOutput) {
   const auto baked = planned({}), streamed = planned({"--weights", "streamed"});
   EXPECT_EQ(baked.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0);
-  // The two layers with many weights read them once a frame, in whole words. The other layers have their
-  // weights loaded.
+  // The two layers with many weights read all their weights from memory once per frame, in whole words. The
+  // other layers have loaded weights, which they do not read again.
   const double bytes = streamed.at("partitions").at(0).at("memory_bytes").to_number<double>();
   EXPECT_GE(bytes, 48000 + 10080);
   EXPECT_LE(bytes, 1.01 * (48000 + 10080));

@@ -1,5 +1,5 @@
-// The files that `cmake --install` puts into a prefix, used as an operator or a client's author uses them:
-// from another directory, without reading anything in this source tree.
+// Uses the files that `cmake --install` puts into a prefix as operators and authors of clients do: from
+// another directory, without reading any file of this source tree.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ std::string text_of(const fs::path& file) {
   return text.str();
 }
 
-/// The lines of an strace log that name this checkout or its build directory.
+/// Returns the lines of an strace log that name this checkout or its build directory.
 std::string lines_into_the_tree(const fs::path& trace) {
   std::string found;
   std::istringstream in(text_of(trace));
@@ -133,7 +133,6 @@ TEST_F(Install, PrefixContainsTheProductButNoDevelopmentTools) {
   EXPECT_EQ(settings.exit_code, 0) << settings.err;
 }
 
-/// Every path in `text` that ends in README.md, as written there.
 std::set<std::string> readmes_named_in(const std::string& text) {
   constexpr std::string_view kName = "README.md";
   std::set<std::string> found;
@@ -154,7 +153,7 @@ TEST_F(Install, EveryReadmeThatAnInstalledFileRefersToIsInstalled) {
   for (const auto& entry : fs::recursive_directory_iterator(prefix())) {
     if (!entry.is_regular_file() || entry.path().extension() == ".md") continue;
     for (const std::string& readme : readmes_named_in(text_of(entry.path()))) {
-      if (readme == "README.md" || readme == "vitis/README.md") continue;  // the latter is in deployments
+      if (readme == "README.md" || readme == "vitis/README.md") continue;  // deployments contain the latter
       const fs::path expected = readme.starts_with("../") ? entry.path().parent_path() / readme
                                 : readme.starts_with("/") ? fs::path(readme)
                                                           : documents / readme;
@@ -191,8 +190,8 @@ TEST_F(Install, ShippedClustersAreFoundByName) {
   EXPECT_NE(unknown.err.find("cluster 'three-ku61': no file has that path, and " + known), std::string::npos)
       << unknown.err;
 
-  // A file in the current directory takes precedence over a shipped cluster's name, but a directory does not.
-  // A name with a slash is always a path.
+  // A file in the current directory hides the shipped cluster of the same name, but a directory does not. A
+  // name with a slash is always a path.
   fs::create_directory(elsewhere() / "three-ku060");
   const Outcome beside_a_directory = plan("three-ku060");
   ASSERT_EQ(beside_a_directory.exit_code, 0) << beside_a_directory.err;
@@ -228,7 +227,7 @@ TEST_F(Install, HelpNamesOnlyInstalledPaths) {
     for (std::string word : words_of(help.out)) {
       while (!word.empty() && std::strchr("(),;:.", word.front()) != nullptr) word.erase(0, 1);
       while (!word.empty() && std::strchr("(),;:.", word.back()) != nullptr) word.pop_back();
-      const bool route = word.starts_with("/v2/");  // of the server, not a file
+      const bool route = word.starts_with("/v2/");  // a route of the server, not a file
       if (route || (!word.starts_with("/") && !word.ends_with("README.md"))) continue;
       EXPECT_TRUE(word.starts_with(fs::canonical(prefix()).string() + "/") && fs::exists(word))
           << command << " --help names " << word;

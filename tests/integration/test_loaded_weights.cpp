@@ -1,5 +1,5 @@
-// Weights that are loaded at run time instead of being part of the images. Models of one topology share their
-// images, and a new version that changes only weights programs no card.
+// Tests weights that are loaded at run time instead of being part of the FPGA images. Models of one topology
+// share images, so the swap to a version with other weights programs no card.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -114,7 +114,7 @@ TEST(LoadedWeights, ARollbackRestoresTheOldWeights) {
   const auto base = chain_program(6);
   host.add("1", loaded(base));
   host.add("2", loaded(trained_again(base)));
-  host.add_stored("2", base);  // not what version 2 computes
+  host.add_stored("2", base);  // version 2 does not compute these outputs
   host.start();
   ASSERT_EQ(host.load("1").status, 200);
   EXPECT_NE(host.load("2", "drain").status, 200);
@@ -133,7 +133,7 @@ TEST(LoadedWeights, LoadingRefusesParametersOfAnotherImage) {
   const auto loaded_ones = deploy(loaded(chain_program(6)), *cluster, 3, directory.path() / "loaded");
   const auto baked_ones = deploy(chain_program(6), *cluster, 3, directory.path() / "baked");
   ASSERT_TRUE(loaded_ones != nullptr && baked_ones != nullptr);
-  // Writes the altered plan with a right digest and right checksums, so that only its meaning is wrong.
+  // Writes the altered plan with correct digest and checksums, so that only the plan's content is wrong.
   const auto expect_refused = [](const fs::path& folder, runtime::plan::Deployment altered,
                                  const std::string& why) {
     altered.digest = runtime::plan::compute_digest(altered);
@@ -192,7 +192,7 @@ TEST(LoadedWeights, NewVersionReplacesWeightsOfSimulatedCardsWithoutReprogrammin
   EXPECT_EQ(host.metric("millrace_programmings_total"), 3) << "only weights changed";
 }
 
-/// LeNet-5 for three cards, and a version of it with other weights, as if it had been trained again.
+/// LeNet-5 compiled for three cards, and a version of it with other weights, as if it had been trained again.
 class LoadedLenet : public ::testing::Test {
  protected:
   Outcome compile(const fs::path& model, const fs::path& out, std::vector<std::string> more = {}) {
@@ -242,7 +242,7 @@ class LoadedLenet : public ::testing::Test {
       EXPECT_NE(outcome.err.find(why), std::string::npos) << command << ": " << outcome.err;
     }
   }
-  /// The parameter file of the `index`-th partition that has one.
+  /// Returns the parameter file of the partition number `index`, counted among the partitions that have such a file.
   static fs::path weights_of(const fs::path& deployment, std::size_t index) {
     std::ifstream in(deployment / "deployment.json");
     const auto root = json::parse(std::string((std::istreambuf_iterator<char>(in)), {}));

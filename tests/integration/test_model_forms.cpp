@@ -1,6 +1,6 @@
-// Every quantised form of the models in tests/vectors and, if MILLRACE_MODELS names them, of the shared ones.
-// Each is compiled for one card, verified and served on an emulated card; every answer must equal the
-// reference's.
+// Compiles, verifies and serves every quantised form of the models in tests/vectors and, if the variable
+// MILLRACE_MODELS names a folder, of the models in it. Each runs on one emulated card, and every answer must
+// equal the reference's.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ struct Net {
 constexpr Net kNets[] = {
     {"lenet5_mnist", "lenet5"}, {"tfc_mnist", "tfc"}, {"pttdnn_cifar10", "ptt"}, {"mpcnn_gestures", "mpcnn"}};
 
-/// Paths of all model forms, relative to tests/vectors or MILLRACE_MODELS.
+/// Returns the paths of all model forms, relative to tests/vectors or to the folder MILLRACE_MODELS.
 std::vector<std::string> all_forms() {
   std::vector<std::string> out;
   for (const Net& net : kNets)
@@ -34,7 +34,8 @@ std::vector<std::string> all_forms() {
   return out;
 }
 
-/// The model's path in tests/vectors or MILLRACE_MODELS; empty if it is in neither.
+/// Returns the model's path in tests/vectors or in the folder MILLRACE_MODELS, or an empty path if neither
+/// contains the model.
 fs::path find(const std::string& model) {
   const fs::path own = fs::path(tests::source_dir()) / "tests/vectors" / model;
   if (fs::exists(own)) return own;

@@ -1,5 +1,5 @@
-// The shipped files in configs/monitoring: promtool checks them, and a real Prometheus that scrapes a server
-// under load must answer every expression of the dashboard and the alerts.
+// Tests the shipped files in configs/monitoring. promtool checks them, and a real Prometheus that scrapes a
+// server under load must answer every expression of the dashboard and the alerts.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <yaml-cpp/yaml.h>
@@ -50,7 +50,8 @@ std::vector<Alert> alerts_of(const std::filesystem::path& file) {
   return out;
 }
 
-/// The left-hand side of an alert's comparison, which is the last one outside of parentheses and braces.
+/// Returns the left-hand side of an alert's comparison. The comparison is the last one in the expression that
+/// is outside of parentheses and braces.
 std::string left_hand_side(const std::string& expression) {
   int depth = 0;
   std::size_t at = std::string::npos;
@@ -69,8 +70,8 @@ TEST(AlertExpression, LeftHandSideEndsAtTheOutermostComparison) {
   EXPECT_EQ(left_hand_side("a / (b > 0) > 0.8"), "a / (b > 0) ");
 }
 
-/// The series that `expression` names, each as a selector. A selector `label=~"a|b"` gives one series for
-/// each value.
+/// Returns the series that `expression` names, each as a selector. A selector `label=~"a|b"` yields one
+/// series for each value.
 std::set<std::string> series_of(const std::string& expression) {
   static const std::regex selector(R"(\b(up|(?:millrace|process)_[a-z0-9_]+)(\{[^}]*\})?)");
   static const std::regex choice(R"(^(.*=)~"([a-z_]+(?:\|[a-z_]+)+)\"(.*)$)");
@@ -99,7 +100,7 @@ TEST(AlertExpression, ListsEverySeriesOfAnExpression) {
             std::set<std::string>{"millrace_c{model=~\".*\"}"});
 }
 
-/// Every expression of the dashboard, restricted to servers whose instance matches `instances`.
+/// Returns every expression of the dashboard, restricted to servers whose instance matches `instances`.
 std::vector<std::string> dashboard_expressions(const std::string& instances) {
   std::vector<std::string> out;
   const json::value document = json::parse(text_of(kConfigs / "dashboard.json"));
@@ -171,7 +172,7 @@ class MonitoredServer : public testing::Test {
         std::vector<std::string>{"sh", "-c", "exec prometheus \"$@\" 2>&1", "sh", "--config.file",
                                  file.string(), "--storage.tsdb.path", (directory_.path() / "data").string(),
                                  "--web.listen-address", "127.0.0.1:0", "--log.level", "info"});
-    // Prometheus names its address only in its log: ... msg="Listening on" address=127.0.0.1:43211
+    // Prometheus reports its address only in its log: ... msg="Listening on" address=127.0.0.1:43211
     const auto end = std::chrono::steady_clock::now() + 60s;
     while (url_.empty() && std::chrono::steady_clock::now() < end) {
       const auto line = prometheus_->wait_for_line("ts=", 60s);
@@ -192,7 +193,7 @@ class MonitoredServer : public testing::Test {
     }
   }
 
-  /// The result of an instant query; empty if Prometheus refuses the expression.
+  /// Returns the result of an instant query, or an empty array if Prometheus refuses the expression.
   json::array query(const std::string& expression) const {
     const Outcome outcome = run_program({"curl", "-sS", "--max-time", "20", "--get", url_ + "/api/v1/query",
                                          "--data-urlencode", "query=" + expression});
@@ -215,11 +216,11 @@ class MonitoredServer : public testing::Test {
 TEST_F(MonitoredServer, ExportsEverySeriesOfTheDashboardAndTheAlerts) {
   BackgroundProgram load({millrace_binary(), "bench", "--url", "http://" + address_, "--model", program_.name,
                           "--rate", "200", "--duration", "600", "--warmup", "0"});
-  // Prometheus listens before it answers queries.
+  // Wait, because Prometheus listens for connections before it is ready to answer queries.
   ASSERT_TRUE(wait_until([&] {
     return run_program({"curl", "-sf", "--max-time", "20", url_ + "/-/ready"}).exit_code == 0;
   }));
-  // Only real cards have the series of alerts_hardware.yml; test_models_and_metrics checks those.
+  // Only real cards have the series of alerts_hardware.yml. test_models_and_metrics checks these series.
   std::vector<std::string> expressions = dashboard_expressions(".*");
   EXPECT_GT(expressions.size(), 25U);
   std::set<std::string> missing(expressions.begin(), expressions.end());
@@ -247,7 +248,7 @@ TEST_F(MonitoredServer, ExportsEverySeriesOfTheDashboardAndTheAlerts) {
   }));
   EXPECT_TRUE(query("ALERTS{alertstate=\"firing\"}").empty());
 
-  // Each series on the dashboard belongs to one server, and selecting another server hides it.
+  // Each series on the dashboard names one server, so selecting another server hides the series.
   for (const std::string& expression : dashboard_expressions(".*"))
     for (const json::value& series : query(expression))
       EXPECT_NE(series.at("metric").as_object().if_contains("instance"), nullptr) << expression;

@@ -1,6 +1,6 @@
-// An operator's day with only the installed files: empty and truncated versions, roll-outs, rollbacks,
-// restarts, rotated secrets and interrupted compilations. Each step checks that log, metrics and exit codes
-// tell what happened.
+// Tests what an operator does in a day, with only the installed files: empty and truncated versions,
+// roll-outs, rollbacks, restarts, rotated secrets and interrupted compilations. Each step checks that the
+// log, the metrics and the exit codes report what happened.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ class InstalledServerInMode : public InstalledServer, public testing::WithParamI
   InstalledServerInMode() { set_mode(mode()); }
   std::string mode() const { return GetParam(); }
 
-  /// Makes the server serve a version that was added to the repository while it runs.
+  /// Makes the server serve a version that was added to the repository while the server runs.
   void take_version(const std::string& version) {
     if (mode() == "none") {
       restart();
@@ -89,7 +89,7 @@ TEST_P(InstalledServerInMode, ServesTheNewestValidVersionNextToEmptyAndTruncated
             std::string::npos)
       << strict.err;
 
-  // The operator follows the advice in the log.
+  // The operator removes the broken versions, as the log advises.
   fs::remove(model() / "3");
   fs::remove_all(model() / "2");
   copy_version("2");
@@ -161,7 +161,7 @@ TEST_P(InstalledServerInMode, RollOutsAndRollbacksSurviveRestarts) {
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-/// TLS and tokens, as an operator sets them up.
+/// The base of tests with TLS and access tokens, which are set up as an operator would do it.
 class InstalledServerWithSecrets : public InstalledServer {
  protected:
   InstalledServerWithSecrets() {
@@ -210,7 +210,7 @@ TEST_F(InstalledServerWithSecrets, RefusesACertificateWhoseKeyIsNotYetReplacedAn
   const auto ends = metric(expiry, kOld);
   EXPECT_EQ(ask("old-ca.pem", "old-token").exit_code, 0);
 
-  // Half of the rotation: the certificate is new, the key still old.
+  // First half of the rotation: the certificate is new, but the key is still old.
   write("chain.pem", second.certificate);
   const std::string mismatch = file("key.pem") + " is not the key of " + file("chain.pem");
   const Outcome check = service_.check_config();
@@ -225,7 +225,7 @@ TEST_F(InstalledServerWithSecrets, RefusesACertificateWhoseKeyIsNotYetReplacedAn
   EXPECT_EQ(started.exit_code, 2);
   EXPECT_NE(started.err.find(mismatch), std::string::npos) << started.err;
 
-  // Whole.
+  // Second half of the rotation: the key is new, too.
   write("key.pem", second.key);
   EXPECT_EQ(service_.check_config().exit_code, 0);
   service_.reload();
@@ -259,14 +259,14 @@ TEST_F(InstalledServerWithSecrets, TokensCanBeReplacedWhileClientsUseThem) {
   };
   expect_refused("new-token");
 
-  // The file was copied only in part: it ends within the new line.
+  // The token file was copied only in part, so it ends in the middle of the new line.
   write("tokens", old_line + "operator-2 admin");
   service_.reload();
   EXPECT_TRUE(reload_succeeded(false, kOld));
   EXPECT_TRUE(service_.logged("error", "reload refused: " + file("tokens") + ":2: three words are expected"));
   EXPECT_EQ(ask("chain.pem", "old-token").exit_code, 0);
 
-  // Half of the rotation: both tokens are valid until every client has the new one.
+  // First half of the rotation: both tokens are valid until every client has the new token.
   write("tokens", old_line + new_line);
   service_.reload();
   EXPECT_TRUE(reload_succeeded(true, kOld));
@@ -274,7 +274,7 @@ TEST_F(InstalledServerWithSecrets, TokensCanBeReplacedWhileClientsUseThem) {
   for (const char* token : {"old-token", "new-token"})
     EXPECT_EQ(ask("chain.pem", token).exit_code, 0) << token;
 
-  // Whole.
+  // Second half of the rotation: only the new token is valid.
   write("tokens", new_line);
   service_.reload();
   EXPECT_TRUE(service_.logged("info", "changed: contents of http.tokens; in force: 1 token, "));
@@ -310,7 +310,7 @@ TEST_F(InstalledServer, NoRequestFailsOverTwentyRestartsWithSocketActivation) {
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-/// Compilers write into the repository of a server that polls it.
+/// The base of tests in which compilers write into a repository that a server polls.
 class InstalledServerWithCompiler : public InstalledServer {
  protected:
   void SetUp() override { ASSERT_TRUE(installed({"strace"})); }
@@ -333,7 +333,7 @@ TEST_F(InstalledServerWithCompiler, AnInterruptedCompilationLeavesNoVersionInThe
     BackgroundProgram interrupted(on_a_slow_disk(compile));
     ASSERT_TRUE(wait_until([&] { return holds_unfinished(model()); })) << interrupted.err();
     EXPECT_EQ(interrupted.stop(SIGTERM), 128 + SIGTERM);
-    // strace may append a line of its own.
+    // strace may write a line of its own after the message.
     EXPECT_TRUE(interrupted.err().starts_with("millrace compile: error: interrupted; nothing written\n"))
         << interrupted.err();
     EXPECT_FALSE(holds_unfinished(model()));
@@ -345,7 +345,7 @@ TEST_F(InstalledServerWithCompiler, AnInterruptedCompilationLeavesNoVersionInThe
     EXPECT_TRUE(holds_unfinished(model())) << "nobody could remove it";
   }
   EXPECT_FALSE(fs::exists(model() / "2"));
-  restart();  // also over what the killed one left
+  restart();  // the start must also succeed with the files that the killed compiler left
   expect_served("1");
   EXPECT_EQ(service_.complaints(), Words());
 
@@ -361,7 +361,8 @@ TEST_F(InstalledServerWithCompiler, AnInterruptedCompilationLeavesNoVersionInThe
 
 TEST_F(InstalledServerWithCompiler, StopCancelsACompilationAndTheNextStartRepeatsTheCompilation) {
   set_mode("explicit");
-  // The drain time is longer than stop() waits, so the test fails if a cancelled compilation delays the stop.
+  // The drain time is longer than stop() waits. The test therefore fails if a cancelled compilation delays
+  // the server's end.
   service_.set("drain_ms: 5000", "drain_ms: 600000");
   copy_version("1");
   service_.start([](const Words& command) { return on_a_slow_disk(command, 3); });

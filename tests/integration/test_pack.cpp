@@ -1,5 +1,5 @@
-// `millrace pack` puts the xclbin that a vendor's tools built into a deployment. If that fails, the
-// deployment stays unchanged.
+// Tests `millrace pack`, which puts an xclbin built by the vendor's tools into a deployment. If `pack` fails,
+// the deployment must stay unchanged.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The pipeline over emulated cards, through the real XRT library: graphs with forks and joins, card processes
-// that die or hang, and resource leaks.
+// Tests runtime/pipeline over emulated cards, through the real XRT library: graphs with forks and joins, card
+// processes that die or hang, and resource leaks.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -25,7 +25,7 @@ using pipeline::Pipeline;
 using pipeline::PipelineOptions;
 
 constexpr std::uint32_t kCards = 4;
-// The deadline of frames that must miss it. It is long enough to submit them before it passes.
+// The deadline of frames that must miss their deadline. It is long enough for the test to submit all of them before.
 constexpr auto kDeadline = 1s;
 
 class Backend : public testing::Environment {
@@ -37,7 +37,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// The error code of a failed result; empty if it succeeded.
+/// Returns the error code of a failed result, or nothing if the result is a success.
 template <class T>
 std::optional<ErrorCode> code_of(const Result<T>& result) {
   return result.ok() ? std::nullopt : std::optional(result.error().code());
@@ -161,7 +161,7 @@ TEST_F(PipelineOnCards, EachOfManyThreadsReceivesItsOwnAnswers) {
 }
 
 TEST_F(PipelineOnCards, AKilledCardFailsItsFramesInFlightAndIsReloaded) {
-  // The card is stopped before the burst, so frames are in flight when it is killed.
+  // The test stops the card before it submits the frames, so frames are in flight when the card is killed.
   for (const char* victim : {"fpga0", "fpga1", "fpga2"}) {
     PipelineOptions options;
     options.queue_capacity = 256;
@@ -169,7 +169,7 @@ TEST_F(PipelineOnCards, AKilledCardFailsItsFramesInFlightAndIsReloaded) {
     ASSERT_TRUE(works());
     const pid_t process = card_process(victim);
     ASSERT_GT(process, 0);
-    ASSERT_EQ(::kill(process, SIGSTOP), 0);  // so that frames stay in flight
+    ASSERT_EQ(::kill(process, SIGSTOP), 0);  // so that frames stay in flight on the card
     std::vector<std::unique_ptr<TestFrame>> frames;
     for (int i = 0; i < 12; ++i) {
       frames.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(i)));
@@ -204,7 +204,7 @@ TEST_F(PipelineOnCards, AKilledCardFailsItsFramesInFlightAndIsReloaded) {
 
 TEST_F(PipelineOnCards, SubmitReturnsUnavailableWhileACardIsDown) {
   PipelineOptions options;
-  options.restart_backoff_initial = 2s;  // away for long enough to be met so
+  options.restart_backoff_initial = 2s;  // long enough for the test to submit while the card is down
   open(chain_of_three(), options);
   ASSERT_TRUE(works());
   ASSERT_TRUE(signal_card("fpga2", SIGKILL));
@@ -239,7 +239,7 @@ TEST_F(PipelineOnCards, CardsKilledRepeatedlyUnderLoadCauseNoWrongAnswer) {
         TestFrame frame(1, 2, static_cast<std::int16_t>(t * 1000 + i % 1000));
         if (!pipeline_->infer(frame.frame).ok()) {
           failed.fetch_add(1);
-          std::this_thread::sleep_for(1ms);  // the pace of a client that was refused
+          std::this_thread::sleep_for(1ms);  // refused clients wait a little before they try again
         } else {
           (right(frame) ? good : wrong).fetch_add(1);
         }
@@ -250,7 +250,7 @@ TEST_F(PipelineOnCards, CardsKilledRepeatedlyUnderLoadCauseNoWrongAnswer) {
   for (int i = 0; i < 12; ++i) {
     const int seen = good.load();
     EXPECT_TRUE(eventually([&] { return good.load() > seen; }));
-    static_cast<void>(signal_card("fpga" + std::to_string(i % 3), SIGKILL));  // it may be away already
+    static_cast<void>(signal_card("fpga" + std::to_string(i % 3), SIGKILL));  // it may be dead already
   }
   EXPECT_TRUE(comes_back());
   const int before = good.load();
@@ -261,8 +261,8 @@ TEST_F(PipelineOnCards, CardsKilledRepeatedlyUnderLoadCauseNoWrongAnswer) {
   std::cout << good.load() << " right, " << failed.load() << " refused or failed\n";
 }
 
-// All three cards hang for good. The pipeline gives them up in parallel, which takes 5 s; one after the other
-// it would take 15 s.
+// All three cards hang forever. The pipeline gives them up in parallel, which takes 5 s. Giving them up one
+// after the other would take 15 s.
 TEST_F(PipelineOnCards, DeadlinesAndTheTimeLimitOfStopHoldWhileCardsHang) {
   for (const auto bound : {0ms, 200ms}) {
     PipelineOptions options;
@@ -316,8 +316,8 @@ TEST_F(PipelineOnCards, CardThatHangsOnlyBrieflyIsNotReloaded) {
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 0U);
 }
 
-// Only frames reveal that the card hangs: the test does not ask for the status, which would read a register
-// and notice.
+// Only frames reveal that the card hangs. The test does not ask for the status, because that reads a register
+// of the card and would also notice the hang.
 TEST_F(PipelineOnCards, AHungCardIsReloadedWhetherOrNotFramesHaveDeadlines) {
   for (const bool with_deadline : {true, false}) {
     PipelineOptions options;

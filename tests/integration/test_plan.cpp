@@ -1,4 +1,4 @@
-// The output of `millrace plan` and the requests that it refuses.
+// Tests the output of `millrace plan` and the requests that the command refuses.
 
 #include "onnx_model.hpp"
 #include "plan_command.hpp"
@@ -172,8 +172,8 @@ TEST_F(PlanCommand, RefusesAnUnusableClusterAndNamesTheMistake) {
   const std::string apart = small_cards(2, false);
   expect_error(millrace({"plan", kModel.string(), "--cluster", apart, "--partitions", "2"}), 1,
                {"no two cards are joined by a cable", "add cables to the cluster file"});
-  // With cables the three cards would hold the model: whole layers with 5,000 LUT, a split layer with 4,000.
-  // No single card holds it.
+  // With cables, three cards would have room for the model: with whole layers if a card has 5,000 LUTs, with
+  // a split layer if it has 4,000. No single card has room for the model.
   const auto apart_of = [&](int luts) {
     return millrace({"plan", kModel.string(), "--cluster", small_cards(3, false, 0, luts)});
   };

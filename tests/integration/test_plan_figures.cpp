@@ -1,5 +1,5 @@
-// The figures that `millrace plan` predicts: `compile` must build what was predicted, and the plan must be
-// the best by the objective asked for.
+// Tests the figures that `millrace plan` predicts: `compile` must build what was predicted, and no other plan
+// may be better by the requested objective.
 
 #include <cmath>
 #include <random>
@@ -23,7 +23,7 @@ TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndKeepsTheRateIfAlreadyMet) {
       EXPECT_GE(rate(kept), rate(plain) * 0.999);
     }
   }
-  // The sum over the blocks would meet this bound, but the simulated latency does not.
+  // The sum of the blocks' latencies would meet this bound, but the simulated latency does not.
   const std::string yaml = file("plan.yaml");
   (void)planned({"--save-plan", yaml}, "one-ku060");
   expect_error(
@@ -45,7 +45,8 @@ TEST_F(PlanCommand, PlanSlowedByFifosAndForksIsNotReportedAsOptimal) {
   EXPECT_GT(predicted.at("gap").to_number<double>(), 0.01);
 }
 
-/// Each block of ResNet-8 alone needs at most 8,192 cycles; joined they need more.
+/// Each block of ResNet-8 alone takes at most 8,192 clock cycles per frame. Connected to each other, the
+/// blocks take more.
 TEST_F(PlanCommand, BuiltNetWithBranchesHasThePredictedRateAndLatency) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
@@ -62,7 +63,7 @@ TEST_F(PlanCommand, BuiltNetWithBranchesHasThePredictedRateAndLatency) {
     EXPECT_NEAR(root.at("predicted").at("latency_us").to_number<double>() * 156.25,
                 design.at("latency_cycles").to_number<double>(), 0.5);
   }
-  // The sums over the blocks would meet both targets.
+  // The figures of the single blocks would meet both targets, but those of the simulated plan do not.
   expect_error(millrace({"compile", model, "--cluster", cluster, "--target-fps", "18000", "--max-latency",
                          "80us", "-o", file("e")}),
                1, {"frames/s"});
@@ -70,7 +71,7 @@ TEST_F(PlanCommand, BuiltNetWithBranchesHasThePredictedRateAndLatency) {
 }
 
 TEST_F(PlanCommand, PlanMarksADesignTooLargeToSimulateAndCompileSimulatesIt) {
-  OnnxModel model;  // too many pixels for plan to play
+  OnnxModel model;  // its input has too many pixels for `plan` to simulate it
   model.input("x", {1, 1, 1024, 1100});
   std::string x = model.pair("x", 0.0625F, 0, "in");
   for (const std::string name : {"first", "second"}) {
@@ -105,8 +106,9 @@ TEST_F(PlanCommand, PlanMarksADesignTooLargeToSimulateAndCompileSimulatesIt) {
   EXPECT_EQ(read_text_file(file("d/report.html"))->find("not played clock"), std::string::npos);
 }
 
-/// A convolution of stride 2 that takes one pixel a cycle stands behind one that gives one element a cycle.
-/// It waits for the first one while it skips pixels. The image has too many pixels for `plan` to simulate.
+/// A convolution of stride 2, which can take one pixel per cycle, follows a convolution that produces one
+/// element per cycle. The second waits for the first even while it skips pixels. The picture has too many
+/// pixels for `plan` to simulate the net.
 TEST_F(PlanCommand, AnEstimateWithoutSimulationIsWithinOnePercentOfTheBuild) {
   OnnxModel model;
   model.input("x", {1, 3, 126, 126});
@@ -161,20 +163,21 @@ TEST_F(PlanCommand, PredictsTheRateThatACableLimits) {
   const std::string second =
       "  - {a: {card: a, connector: 0}, b: {card: b, connector: 1}, gigabits_per_second: 0.01, "
       "latency_ns: 100}\n";
-  // A second cable does not help, because only one tensor crosses.
+  // A second cable does not raise the rate, because only one tensor passes between the cards.
   for (const std::string& cables : {cards, cards + second}) {
     std::ofstream(file("clusters/thin.yaml")) << cables;
     const Outcome outcome =
         millrace({"compile", kModel.string(), "--cluster", file("clusters/thin.yaml"), "--partitions", "2",
                   "--objective", "throughput", "-o", file("d"), "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    // The cable carries a byte in 0.8 us. The smallest tensor between two layers has 84 bytes. They fill
-    // eleven words of 8 bytes, and 40 bytes of packet header and CRC make 128 bytes on the cable.
+    // The cable needs 0.8 us per byte. The smallest tensor between two layers has 84 bytes, which fill eleven
+    // words of 8 bytes. With 40 bytes of packet header and CRC, a frame has 128 bytes on the cable.
     EXPECT_NEAR(rate(json::parse(outcome.out)), 0.01e9 / 8 / 128, 2);
   }
 }
 
-/// Two 1x1 convolutions with a transposition between them, for which there is no hardware.
+/// Returns a model of two 1x1 convolutions with a transposition between them. There is no hardware for the
+/// transposition.
 std::string transposed_in_mid_net(std::int64_t channels, std::int64_t side) {
   OnnxModel model;
   model.input("x", {1, channels, side, side});
@@ -218,7 +221,7 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
   x = model.node(
       "Conv", {x, model.weights("w", {4, 4, 1, 1}, std::vector<std::int64_t>(16, 1), {0.0078125F})}, "first");
   x = model.pair(x, 0.0625F, 0, "first.q");
-  std::vector<std::int64_t> values(4 * 4 * 9);  // less the zero point -100 to 155: 9 bits
+  std::vector<std::int64_t> values(4 * 4 * 9);  // minus the zero point: -100 to 155, which needs 9 bits
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<std::int64_t>(i * 255 / (values.size() - 1));
   const auto wide =
@@ -248,7 +251,7 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
                {"model 'wide' has nothing left that a card computes", "leave one of the --host out"});
 }
 
-/// The first partition contains the transposition and is only emulated; the second one has hardware.
+/// The first partition contains the transposition and can only be emulated. The second partition has hardware.
 TEST_F(PlanCommand, ObeysMaxUtilisationWhenABlockHasNoHardware) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(32, 16);
   const auto luts_within = [&](const std::string& share) {
@@ -279,8 +282,8 @@ TEST_F(PlanCommand, ReplicatesAModelWithABlockThatHasNoHardware) {
   EXPECT_EQ(root.at("replicas").as_array().size(), 2U);
 }
 
-/// A model with a block that has no hardware can only be emulated, so it is compiled even if the hardware of
-/// its other blocks does not fit.
+/// A model with a block that has no hardware can only be emulated. It must compile even if the hardware of
+/// its other blocks does not fit the card.
 TEST_F(PlanCommand, CompilesAnOversizedModelForEmulationIfABlockHasNoHardware) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(64, 16);
   const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
@@ -288,7 +291,7 @@ TEST_F(PlanCommand, CompilesAnOversizedModelForEmulationIfABlockHasNoHardware) {
                                     "--max-utilisation", "lut=0.0001", "-o", file("d"), "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(json::parse(outcome.out).at("partitions").as_array().size(),
-            4U);  // two on cards, two on the host
+            4U);  // two partitions on cards, two on the host
   EXPECT_FALSE(fs::exists(file("d/rtl")));
   EXPECT_NE(outcome.err.find("part1 gets no hardware: "), std::string::npos) << outcome.err;
 }
@@ -305,8 +308,8 @@ TEST_F(PlanCommand, TheObjectiveDecidesHowSpareResourcesAreUsed) {
             rate(cards));
 }
 
-/// Two 3x3 convolutions with random weights, either float or quantised as tools do it: one scale for each
-/// output channel, which is no power of two.
+/// Returns a model of two 3x3 convolutions with random weights. They are floats or, if `quantised`, quantised
+/// as tools usually do: each output channel has its own scale, which is no power of two.
 std::string two_convolutions(bool quantised) {
   std::mt19937 random(17);
   OnnxModel model;
@@ -342,7 +345,7 @@ std::string two_convolutions(bool quantised) {
   return model.bytes();
 }
 
-/// Plans of two_convolutions() for one KU060.
+/// The base of tests that plan two_convolutions() for one KU060.
 class AssumedTypes : public PlanCommand {
  protected:
   Outcome plan(bool quantised, std::vector<std::string> more) {
@@ -379,7 +382,7 @@ TEST_F(AssumedTypes, AssumedInt8UsesAsManyResourcesAsAPerChannelQuantisedModel) 
 TEST_F(AssumedTypes, Int8Pow2AssumesPowerOfTwoScales) {
   const auto general = planned(false, {"--assume", "int8"}),
              shifts = planned(false, {"--assume", "int8-pow2"});
-  EXPECT_GT(rate(shifts), rate(general));  // requantisation leaves more for the matrix units
+  EXPECT_GT(rate(shifts), rate(general));  // cheaper requantisation leaves more for the matrix units
   EXPECT_EQ(shifts.at("assumed").as_string(), "int8-pow2");
   EXPECT_EQ(shifts.at("assumed_scales").as_string(), "power-of-two");
   EXPECT_NE(unwrapped(plan(false, {"--assume", "w4a8-pow2"}).out).find("scales that are powers of two"),

@@ -1,4 +1,4 @@
-// Plan files: a saved plan reads back unchanged, and an edited plan is checked.
+// Tests plan files: a saved plan must read back unchanged, and an edited plan must be checked.
 
 #include "plan_command.hpp"
 
@@ -31,7 +31,7 @@ TEST_F(PlanCommand, SavedPlanCanBeReusedAndAnEditedPlanIsChecked) {
   for (const char* words :
        {"the plan file was followed; a search finds 1 card, ", "the file takes 2 cards"}) {
     EXPECT_NE(unwrapped(told.out).find(words), std::string::npos) << told.out;
-    // On the page it is a sentence, with a capital.
+    // The page starts the same words with a capital letter.
     EXPECT_NE(read_text_file(file("edited.html"))->find(words + 1), std::string::npos);
   }
   expect_error(edited("card: \"fpga0\"", "card: fpga9"), 2, {"edited.yaml:", "no card 'fpga9'"});
@@ -42,7 +42,7 @@ TEST_F(PlanCommand, SavedPlanCanBeReusedAndAnEditedPlanIsChecked) {
   expect_error(edited("card: \"fpga0\"", "card: fpga0\n  - card: fpga1"), 2, {"edited.yaml"});
 }
 
-/// A plan's JSON without the fields that say how the plan was found.
+/// Returns a plan's JSON without the fields that say how the plan was found.
 json::object figures(const json::value& plan) {
   json::object out = plan.as_object();
   for (const char* key :
@@ -68,7 +68,7 @@ TEST_F(PlanCommand, SplitsAndHostBlocksAreSavedInThePlanFileAndRestored) {
   // Options given with a plan file may repeat its choices but not contradict them.
   EXPECT_EQ(plan({"--plan", yaml, "--split", "gemm_24=3", "--host", "gemm_24_part1"}).exit_code, 0);
   const auto part = planned({"--plan", yaml, "--host", "gemm_24_part1"});
-  EXPECT_TRUE(part.at("unedited").is_null());  // of the model as it is, a search knows no such block
+  EXPECT_TRUE(part.at("unedited").is_null());  // a search does not know this part of a split layer
   EXPECT_EQ(part.at("splits").as_array().size(), 1U);
   expect_error(plan({"--plan", yaml, "--host", "gemm_24_part7"}), 2,
                {"--host gemm_24_part7", "edit its 'host'"});
@@ -92,7 +92,7 @@ TEST_F(PlanCommand, FollowsAPlanFileWithASplitThatMakesTheModelFit) {
 }
 
 TEST_F(PlanCommand, FollowsAPlanFileEvenIfTheSearchFindsNoPlan) {
-  // The partitions before and after the host block need a shell each.
+  // The partition before the host block and the partition after it each need a shell.
   const std::string cluster = small_cards(1, true, 0, 9000), yaml = file("plan.yaml");
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--weights", "baked"});
@@ -129,7 +129,7 @@ TEST_F(PlanCommand, APlanFileOfAFloatModelRequiresTheSameAssumedTypes) {
   expect_error(plan({"--plan", file("marked.yaml")}), 2, {"'int8' is not what is given: no --assume"});
 }
 
-/// Each cable between two cards costs a link of its own, even if one cable would do.
+/// Each cable between two cards costs the hardware of one link, even if one cable would suffice.
 TEST_F(PlanCommand, TwoCablesBetweenTwoCardsCostTwoLinks) {
   const auto luts = [&](int cables) {
     const std::string cluster = small_cards(2, true, 0, 30000);
@@ -186,7 +186,7 @@ TEST_F(PlanCommand, RefusesAPlanFileThatDoesNotFitOnceFifosAndForksAreAdded) {
   const auto own = planned({"--save-plan", yaml}, "one-ku060");
   const auto& region = own.at("partitions").at(0).at("regions").at(0);
   const auto of = [&](const char* what) { return region.at(what).at("lut").to_number<double>(); };
-  // The default share is 0.8. The blocks without their joints take 3 % less.
+  // A plan may use 0.8 of a card by default. The blocks without the joints between them need 3 % less.
   const double most = 0.8 * of("used") / of("available");
   for (const auto& [share, fits] : {std::pair{most * 1.001, true}, {most * 0.99, false}})
     for (const char* command : {"plan", "compile"}) {

@@ -1,5 +1,5 @@
-// Layers that do not fit a card or that limit the rate: they are split over cards, or their weights are
-// streamed from memory. The result is compiled and run.
+// Tests layers that do not fit a card or that limit the frame rate. They are split over cards, or their
+// weights are streamed from memory. The tests compile and run the result.
 
 #include <algorithm>
 #include <map>
@@ -17,7 +17,7 @@ TEST_F(PlanCommand, ResNet8CutBetweenOrInsideItsBranchesGivesTheSameBytes) {
       std::string(models == nullptr ? "" : models) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
   if (!fs::exists(model)) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string cluster = (kSource / "configs/clusters/three-ku060.yaml").string();
-  // Compiles and verifies; returns how many tensors cross the first cut.
+  // Compiles and verifies the model. Returns how many tensors pass from the first card to the second.
   const auto tensors_over = [&](const std::vector<std::string>& how) {
     std::vector<std::string> arguments{"compile", model, "--cluster", cluster, "-o", file("d"), "--json"};
     arguments.insert(arguments.end(), how.begin(), how.end());
@@ -36,12 +36,11 @@ TEST_F(PlanCommand, ResNet8CutBetweenOrInsideItsBranchesGivesTheSameBytes) {
     });
   };
   EXPECT_EQ(tensors_over({"--partitions", "3"}), 1);
-  // With smaller shares of the cards the cut falls inside a branch, so the tensor of the other branch crosses
-  // it too.
+  // If the plan may use less of each card, the model is cut inside a branch. The tensor of the other branch
+  // then also passes between the cards.
   EXPECT_EQ(tensors_over({"--partitions", "3", "--max-utilisation", "0.5"}), 2);
 }
 
-/// The card of each block of a plan.
 std::map<std::string, std::string> cards_of(const json::value& plan) {
   std::map<std::string, std::string> out;
   for (const auto& partition : plan.at("partitions").as_array())
@@ -66,7 +65,7 @@ TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
                                      (kSource / "configs/clusters/three-ku060.yaml").string(), "--plan",
                                      file("plan.yaml"), "-o", file("d"), "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
-  // The partition of each block in the deployment.
+  // Maps each block to its partition in the deployment.
   std::map<std::string, std::string> partition_of;
   const auto built = json::parse(compiled.out);
   for (const auto& partition : built.at("partitions").as_array())
@@ -89,7 +88,7 @@ TEST_F(PlanCommand, ALayerTooLargeForOneCardIsSplitOverTwo) {
       millrace({"compile", kModel.string(), "--cluster", cluster, "-o", file("d"), "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   EXPECT_NE(compiled.out.find("gemm_24_part1"), std::string::npos);
-  // Each cable takes 100 of a card's 4,000 LUT; the card in the middle has two cables.
+  // Each cable needs 100 of a card's 4,000 LUTs, and the card in the middle has two cables.
   for (const auto& [part, luts] : {std::pair{"part0", 3900}, {"part1", 3800}, {"part2", 3900}}) {
     std::ifstream design(file("d/rtl/" + std::string(part) + "/design.json"));
     const json::value root = json::parse(std::string(std::istreambuf_iterator<char>(design), {}));
@@ -98,7 +97,7 @@ TEST_F(PlanCommand, ALayerTooLargeForOneCardIsSplitOverTwo) {
   const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
-  // With the layer's weights in memory, the layer needs no second card and the model one card less.
+  // If the layer's weights are in memory, the layer needs no second card, so the model needs one card less.
   streaming_cards(3);
   const Outcome streamed =
       millrace({"plan", kModel.string(), "--cluster", cluster, "--weights", "auto", "--json"});
@@ -113,12 +112,13 @@ TEST_F(PlanCommand, ALayerTooLargeForOneCardIsSplitOverTwo) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(json::parse(run.out).at("mismatches").to_number<int>(), 0);
   EXPECT_EQ(json::parse(run.out).at("cards").to_number<int>(), 2);
-  // One such card is too small for all layers; the message names the layers of the model, not their parts.
+  // One such card is too small for all layers. The message names the model's layers, not the parts of split layers.
   expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1), "--weights", "baked"}), 1,
                {"the cards are full before layer 'gemm_24'", "what it has too little of is BRAM18, with "});
 }
 
-/// A model of fully connected layers with random weights; `widths` are the input's and each layer's sizes.
+/// Returns a model of fully connected layers with random weights. `widths` are the sizes of the input and of
+/// each layer's output.
 std::string dense_model(const std::vector<std::int64_t>& widths) {
   std::mt19937 random(7);
   OnnxModel model;
@@ -147,7 +147,7 @@ TEST_F(PlanCommand, TwoLayersTooLargeForOneCardAreBothSplit) {
   const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
-  // With fewer cards the message names the layers of the model, not their parts.
+  // If there are too few cards, the message names the model's layers, not the parts of split layers.
   expect_error(millrace({"plan", file("dense.onnx"), "--cluster", small_cards(2), "--weights", "baked"}), 1,
                {"'dense2'"});
 }
@@ -162,7 +162,7 @@ TEST_F(PlanCommand, ALayerThatLimitsTheRateIsSplitForThroughput) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
   };
-  // All layers fit one card, and each layer fits a card of its own.
+  // One card has room for all layers.
   const json::value one = run("plan", {}), apart = run("plan", {"--partitions", "2"});
   EXPECT_EQ(one.at("partitions").as_array().size(), 1U);
   for (const auto& plan : {one, apart}) EXPECT_TRUE(plan.at("splits").as_array().empty());
@@ -198,7 +198,7 @@ TEST_F(PlanCommand, StreamsOnlyTheWeightsThatDoNotFitOnTheChip) {
   // gemm_24 has 48,000 of the model's 61,470 weights; the others stay on the chip.
   EXPECT_EQ(placements(plan), (std::map<std::string, std::string>{{"gemm_24", "streamed"}})) << chosen.out;
   const double bytes = plan.at("partitions").at(0).at("memory_bytes").to_number<double>();
-  EXPECT_GE(bytes, 48000);  // a line takes a power of two of bytes
+  EXPECT_GE(bytes, 48000);  // more, because a line of weights is padded to a power of two of bytes
   EXPECT_LT(bytes, 2 * 48000);
   const Outcome text = run("plan", {"--weights", "auto"});
   for (const char* words : {"weights of 'gemm_24' are streamed from memory, ", ", weights streamed"})
@@ -206,7 +206,7 @@ TEST_F(PlanCommand, StreamsOnlyTheWeightsThatDoNotFitOnTheChip) {
   EXPECT_NE(
       read_text_file(file("plan.html"))->find("Weights of &#39;gemm_24&#39; are streamed from memory, "),
       std::string::npos);
-  // The plan file records the placement and is followed.
+  // The plan file contains the choice of memory for the weights, and a plan made from the file keeps this choice.
   const Outcome followed = run("plan", {"--plan", file("plan.yaml"), "--json"});
   ASSERT_EQ(followed.exit_code, 0) << followed.err;
   EXPECT_EQ(placements(json::parse(followed.out)), placements(plan));
@@ -252,7 +252,7 @@ TEST_F(PlanCommand, MeetsATargetByStreamingWhenSplittingWouldUseMoreCards) {
   EXPECT_NE(unwrapped(with({"--target-fps", "500"}))
                 .find("among contiguous cuts with room on every card for the unit that loads weights; "),
             std::string::npos);
-  // The gap is stated for the choices that the search was given.
+  // The plan states the gap to the optimum under the restrictions with which the search ran.
   const json::value split = json::parse(with({"--json"}));
   EXPECT_EQ(split.at("partitions").as_array().size(), 3U);
   EXPECT_EQ(given(split), (Given{"weights", "splits"}));
@@ -268,7 +268,7 @@ TEST_F(PlanCommand, ErrorNamesTheMemoryIfItsBandwidthIsTooLowForTheTargetRate) {
                                "--max-utilisation", "memory=0.005"});
     return millrace(more);
   };
-  // The limit on memory bandwidth leaves 10 MB/s.
+  // The limit on memory bandwidth leaves 10 MB/s for streaming.
   const Outcome most = at({"--objective", "throughput", "--json"});
   ASSERT_EQ(most.exit_code, 0) << most.err;
   const json::value plan = json::parse(most.out);
@@ -291,13 +291,13 @@ TEST_F(PlanCommand, TheWeightLoaderIsChargedOnlyToPlansThatLoadOrStreamWeights) 
   };
   const std::vector<std::string> baked{"--weights", "baked"}, loaded{"--weights", "loaded"},
       streamed{"--weights", "streamed"};
-  // kernels/catalog.csv: the loader takes 1,361 LUT, 296 of them as memory, and 1,729 FF for 25 MB; 0.8 of a
-  // card may be used.
+  // In kernels/catalog.csv, a weight loader for 25 MB needs 1,361 LUTs, 296 of them as memory, and 1,729 FFs.
+  // A plan may use 0.8 of a card.
   for (const auto& [kind, luts] : {std::pair{"lut", 1361}, {"lutram", 296}, {"ff", 1729}})
     for (const auto& placement : {loaded, streamed})
       EXPECT_NEAR(offered(baked, kind) - offered(placement, kind), 0.8 * luts, 0.8 * luts * 0.03) << kind;
   EXPECT_EQ(offered({}, "lut"), offered(baked, "lut"));
-  // A plan file is charged for the loader in the same way.
+  // A plan that follows a plan file also pays for the loader.
   const auto followed = [&](const std::vector<std::string>& placement) {
     std::vector<std::string> more = placement;
     more.insert(more.end(), {"--target-fps", "5000", "--save-plan", file("plan.yaml")});

@@ -1,5 +1,5 @@
-// Replicas of a model, end to end: planned, compiled, verified and served, while one card is killed under
-// load.
+// Tests replicas of a model end to end: plans, compiles, verifies and serves them, and kills one of their
+// cards under load.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ class ReplicasOfLenet : public testing::Test {
   }
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
-  /// Compiles LeNet-5 for nine KU060 in a row, as `replicas` copies of `partitions` cards each.
+  /// Compiles LeNet-5 for a chain of nine KU060 cards, as `replicas` copies on `partitions` cards each.
   void compile(int replicas, int partitions, const std::string& to) {
     const Outcome outcome = millrace({"compile", kModel.string(), "--cluster", cluster("nine-ku060"),
                                       "--name", "lenet", "--replicas", std::to_string(replicas),
@@ -56,7 +56,7 @@ class ReplicasOfLenet : public testing::Test {
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::vector<pid_t> cards() { return children_named(server_->pid(), "millrace-card"); }
 
-  /// Reads the first images of the data set, scaled for the model, and their golden outputs.
+  /// Reads the first pictures of the data set, scaled for the model, and their golden outputs.
   void read_golden() {
     auto images = read_npy(kSource / "tests/vectors/lenet5_mnist/images_u8.npy");
     auto golden = read_npy(kSource / "tests/vectors/lenet5_mnist/golden_f32.npy");
@@ -74,7 +74,8 @@ class ReplicasOfLenet : public testing::Test {
       outputs_.emplace_back(reinterpret_cast<const char*>(golden->data.data() + f * bytes), bytes);
     }
   }
-  /// The HTTP status of one inference; -1 if it is 200 but a byte is wrong, 0 if there was no answer.
+  /// Sends one inference request and returns the HTTP status. Returns -1 if the status is 200 but a byte is
+  /// wrong, and 0 if there was no answer.
   int ask(HttpConnection& connection, std::size_t frame) const {
     const auto answer = connection.request("POST", "/v2/models/lenet/infer", inputs_[frame % frames_], kRaw);
     if (!answer) return 0;
@@ -186,7 +187,7 @@ TEST_F(ReplicasOfLenet, AKilledCardFailsOnlyItsFramesInFlight) {
       return wait_until([&, until = served + more] { return served >= until; });
     };
     ASSERT_TRUE(wait_for(30));
-    // A restarted card has a new process id, so the first process belongs to another card in each round.
+    // A restarted card has a new process id, so in each round the first process belongs to a different card.
     const pid_t victim = cards().front();
     ASSERT_EQ(::kill(victim, SIGKILL), 0);
     for (int i = 0; i < 20; ++i) EXPECT_EQ(ready(), 200);
@@ -218,7 +219,7 @@ TEST_F(ReplicasOfLenet, SwapsBetweenVersionsWithReplicasFailNoRequest) {
   read_golden();
   fs::create_directories(file("root/lenet"));
   compile(2, 2, file("root/lenet/1"));
-  compile(2, 1, file("root/lenet/2"));  // other images, the same answers
+  compile(2, 1, file("root/lenet/2"));  // other FPGA images, the same answers
   compile(3, 1, file("root/lenet/3"));
   serve({"--repository", file("root"), "--repository-mode", "explicit", "--load", "lenet", "--cluster",
          cluster("nine-ku060")});

@@ -1,5 +1,5 @@
-// report.html in a real browser. tests/node/report.mjs shows the pages of several plans in Chromium at four
-// widths, light, dark and printed. If MILLRACE_SHOTS names a directory, the screenshots are kept there.
+// Tests report.html in a real browser. tests/node/report.mjs shows the pages of several plans in Chromium at four
+// widths, in light and dark colours and printed. Screenshots are kept in the directory MILLRACE_SHOTS, if set.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -70,7 +70,7 @@ TEST_F(ReportPage, IsReadableForOneCardAndForBranchesOverCards) {
   look_at(planned("nine-ku060", 5, "gemm_24"), {"--expect", "gemm_24_part1"});
 }
 
-/// Many layers and large figures make the tables as wide as they get.
+/// Many layers and large figures make the page's tables as wide as possible.
 TEST_F(ReportPage, IsReadableForADeepNetOverCardsOfSeveralKinds) {
   const char* models = std::getenv("MILLRACE_MODELS");
   const auto model =

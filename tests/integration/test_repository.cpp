@@ -1,5 +1,5 @@
-// `millrace serve --repository` over emulated cards: versions that load, do not load, change and are
-// removed.
+// Tests `millrace serve --repository` over emulated cards, with versions that load, do not load, change and
+// are removed.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -229,7 +229,7 @@ TEST(Repository, PollingLoadsNewVersionsOnlyWhenComplete) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   EXPECT_EQ(host.state("1"), "READY");
   Clients clients(host, 2);
-  // Imitate a slow copy: CHECKSUMS comes first, and one image stays truncated until the end.
+  // Imitate a slow copy: copy CHECKSUMS first, and leave one image truncated until the end.
   const fs::path target = host.root() / "m" / "7";
   fs::create_directories(target / "images");
   fs::copy_file(ready / "CHECKSUMS", target / "CHECKSUMS");

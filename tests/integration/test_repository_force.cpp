@@ -1,4 +1,5 @@
-// A version whose inputs or outputs differ from the serving version's replaces it only if the load is forced.
+// Tests that a version whose inputs or outputs differ from those of the current version replaces it only if
+// the load is forced.
 
 #include <gtest/gtest.h>
 
@@ -33,14 +34,13 @@ struct RepositoryForce : testing::Test {
     EXPECT_TRUE(answer.status != 200 || answer.right);
     return answer.version;
   }
-  /// How often the log contains `text`.
   int times(const std::string& text) {
     const std::string log = host.server().err();
     int count = 0;
     for (auto at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
     return count;
   }
-  /// Waits for two more polls: only the second one loads a model that was just added.
+  /// Waits for two more polls. A newly added model is loaded by the second poll that finds it.
   void expect_polls_go_on() {
     host.add("1", chain_program(6), {}, "n");
     EXPECT_TRUE(host.eventually("1", "READY", "n"));

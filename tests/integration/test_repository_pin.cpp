@@ -1,6 +1,5 @@
-// A pin holds a model to one version over restarts, polls and failed loads. Tested are `millrace reload
-// --pin` and `--unpin`, the file PIN that they write, and the reports in log, metrics, index and
-// --check-config.
+// Tests that a pin keeps a model at one version through restarts, polls and failed loads: `millrace reload --pin` and
+// `--unpin`, the file PIN that the server writes, and the reports in log, metrics, index and --check-config.
 
 #include <gtest/gtest.h>
 
@@ -48,12 +47,12 @@ class RepositoryPin : public testing::Test {
     return run_program(more);
   }
   void hold(const std::string& content) { ASSERT_TRUE(write_file_atomically(pin_, content).ok()); }
-  /// Truncates the version's images, as an interrupted copy would.
+  /// Truncates the version's FPGA images, as an interrupted copy would.
   void truncate(const std::string& version) {
     for (const auto& image : fs::directory_iterator(host_.root() / "m" / version / "images"))
       fs::resize_file(image, 1000);
   }
-  /// Adds a model that loads, so that the server has something to serve if the tested one does not load.
+  /// Adds a second model, so that the server has a model to serve even if the tested model does not load.
   void add_other(const std::string& version = "1") { host_.add(version, kProgram, {}, "n"); }
   bool log_says(const std::string& text) { return holds(host_.server().err(), text); }
   std::string serving() const {
@@ -123,7 +122,7 @@ TEST_F(RepositoryPin, PollingLoadsNoVersionNewerThanThePinnedVersion) {
   start("poll");
   host_.add("3", kProgram);
   ASSERT_TRUE(wait_until([&] { return log_says("model 'm' version '3' is held back"); }));
-  // Once a model that was added later is loaded, the polls that would have loaded version 3 are over.
+  // The polls that would have loaded version 3 are over when the server has loaded a model that was added later.
   add_other();
   ASSERT_TRUE(host_.eventually("1", "READY", "n"));
   EXPECT_EQ(serving(), "1");
@@ -266,7 +265,7 @@ TEST_F(RepositoryPin, ThePinIsWrittenOnlyIfTheVersionLoads) {
 TEST_F(RepositoryPin, ReloadExitsWith3WhenTheServerCannotWriteThePin) {
   add_other();
   fs::remove_all(host_.root() / "m");
-  fs::create_directory_symlink("/proc/sys", host_.root() / "m");  // which not even root may write into
+  fs::create_directory_symlink("/proc/sys", host_.root() / "m");  // not even root can write into this folder
   start("explicit");
   EXPECT_EQ(host_.post("/v2/repository/models/m/load", R"({"parameters":{"version":1,"pin":true}})").status,
             500);

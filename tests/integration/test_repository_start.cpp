@@ -1,5 +1,5 @@
-// Which versions `millrace serve --repository` serves when it starts over empty or broken versions, and what
-// log, metrics and index report.
+// Tests which versions `millrace serve --repository` serves when some versions are empty or broken at its
+// start, and what log, metrics and index report.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class RepositoryStart : public testing::TestWithParam<const char*> {
     return run_program(more, {"MILLRACE_CACHE=" + (host_.scratch() / "cache").string()});
   }
   bool log_says(const std::string& text) { return host_.server().err().find(text) != std::string::npos; }
-  /// Truncates the version's images, as an interrupted copy would.
+  /// Truncates the version's FPGA images, as an interrupted copy would.
   void truncate(const std::string& version, const std::string& model = "m") {
     for (const auto& image : fs::directory_iterator(host_.root() / model / version / "images"))
       fs::resize_file(image, 1000);
@@ -78,7 +78,7 @@ TEST_P(RepositoryStart, CountsAModelWithOnlyEmptyVersionsAsUnavailable) {
   EXPECT_EQ(host_.metric("millrace_model_wanted", "model=\"n\""), 1);
   EXPECT_EQ(host_.metric("millrace_model_ready", "model=\"n\""), 0);
 
-  // The late copy of version 3 is now complete.
+  // Now the interrupted copy of version 3 is completed.
   fs::remove(host_.root() / "n" / "3");
   host_.add("3", kProgram, {}, "n");
   if (explicit_mode()) {

@@ -1,5 +1,5 @@
-// `millrace serve --repository` over emulated cards: how versions replace each other under load, and what
-// happens when cards die or hang meanwhile.
+// Tests how versions in a repository replace each other under load, on emulated cards, and what happens if
+// cards die or hang during such a swap.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,8 +20,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 void swap_under_load(RepositoryHost& host, const std::string& policy, int swaps) {
-  // Load each version once, so that every card involved has its process and its images before descriptors are
-  // counted.
+  // Load each version once, so that every card involved has its process and its images before descriptors are counted.
   for (const std::string version : {"1", "2", "1"}) ASSERT_EQ(host.load(version, policy).status, 200);
   const auto processes = host.cards();
   const std::size_t descriptors = open_descriptors(host.server().pid());
@@ -60,7 +59,7 @@ TEST(Repository, VersionSwapsByOverlapUnderLoadFailNoRequest) {
   host.add("2", trained_again(base()));
   host.start();
   swap_under_load(host, "overlap", 12);
-  // Each version now has cards of its own, which hold its images, so another swap programs no card.
+  // Each version now has its own cards, which contain its FPGA images, so another swap programs no card.
   const double programmed = host.metric("millrace_programmings_total");
   ASSERT_EQ(host.load("2").status, 200);
   ASSERT_EQ(host.load("1").status, 200);
@@ -75,7 +74,7 @@ TEST(Repository, RollingSwapsUnderLoadFailNoRequest) {
   swap_under_load(host, "rolling", 12);
 }
 
-/// Two replicas on six cards. Cards given to end() stop and cannot start again until let_start().
+/// A model with two replicas on six cards. end() kills cards, which cannot start again until let_start() permits it.
 class ReplicasOnCardsThatDoNotStart : public testing::Test {
  protected:
   void begin(std::vector<std::string> more = {}, const std::string& emulation = "program_time=0") {
@@ -126,7 +125,7 @@ TEST_F(ReplicasOnCardsThatDoNotStart, AreRetriedAfterARollingSwapAndNamedInTheIn
   std::jthread loader([&] { EXPECT_EQ(host_.load("2", "rolling").status, 200); });
   const auto of_two = [&](const char* series) { return host_.metric(series, "version=\"2\""); };
   ASSERT_TRUE(wait_until([&] { return of_two("millrace_replicas") == 1; }));
-  end({4});  // while version 2's second replica is opened on this card and its neighbours
+  end({4});  // while this card and its neighbours open version 2's second replica
   loader.join();
   EXPECT_EQ(host_.state("2"), "READY");
   EXPECT_TRUE(one_is_missing("2")) << host_.reason("2");
@@ -207,8 +206,8 @@ TEST(Repository, ASwapProgramsOnlyCardsWhoseImageChanged) {
   EXPECT_EQ(host.metric("millrace_model_info", "version=\"3\""), 1);
 }
 
-/// Whether the card process is given an image: the memory that it shares with the server for images is empty
-/// otherwise.
+/// Whether a card is being programmed. While it is, the memory in which the server passes FPGA images to the
+/// card's process is not empty.
 bool is_being_programmed(pid_t card) {
   std::error_code ignored;
   for (const auto& file : fs::directory_iterator("/proc/" + std::to_string(card) + "/fd", ignored))
@@ -229,7 +228,7 @@ TEST(Repository, ACardKilledDuringProgrammingIsProgrammedAgain) {
   ASSERT_EQ(processes.size(), 3U);
   std::atomic<int> status{0};
   std::jthread loader([&] { status = host.load("2", "drain").status; });
-  pid_t programmed = 0;  // only the card whose partition changed
+  pid_t programmed = 0;  // the only card whose partition differs between the versions
   ASSERT_TRUE(wait_until([&] {
     for (const pid_t card : processes)
       if (is_being_programmed(card)) programmed = card;
@@ -245,8 +244,8 @@ TEST(Repository, ACardKilledDuringProgrammingIsProgrammedAgain) {
   EXPECT_EQ(host.cards().size(), 3U);
 }
 
-/// A swap from version 1 to version 2 while one card hangs. One request is on the cards, one waits for
-/// version 2, and the load request waits as well.
+/// The base of tests in which one card hangs during a swap from version 1 to version 2. One request is on the
+/// cards, one request waits for version 2, and the load request also waits.
 class HungSwap : public testing::Test {
  protected:
   void begin(const std::string& drain_ms) {
@@ -263,8 +262,8 @@ class HungSwap : public testing::Test {
     ASSERT_TRUE(status_says(asking, "\"in_flight\":1,"));
     loading_ = std::async(std::launch::async, [&] { return host_.load("2", "drain").status; });
     ASSERT_TRUE(wait_until([&] { return host_.state("2") == "LOADING"; }));
-    // Version 2 is reported as LOADING shortly before requests start to wait; until then they still go to the
-    // cards.
+    // The server reports version 2 as LOADING shortly before requests begin to wait for version 2. Until
+    // then, requests still go to the cards.
     for (int tries = 0; tries < 20; ++tries) {
       waiting_.push_back(std::async(std::launch::async, [&] { return ask(); }));
       if (status_says(asking, "\"queued\":1,", 500ms)) return;

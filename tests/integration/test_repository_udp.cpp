@@ -1,4 +1,4 @@
-// Versions are swapped under UDP clients: no request fails, and every answer comes from one version.
+// Tests that swaps of versions fail no request of UDP clients, and that every answer comes entirely from one version.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ constexpr std::uint32_t kFrames = 8;
 
 struct Expected {
   Bytes input;
-  std::map<std::string, Bytes> outputs;  // by version
+  std::map<std::string, Bytes> outputs;  // the expected output bytes, by version
 };
 
 class RepositoryUdp : public testing::Test {
@@ -83,7 +83,7 @@ class RepositoryUdp : public testing::Test {
     EXPECT_EQ(failed, 0);
     EXPECT_GT(from[0], 0);
     EXPECT_GT(from[1], 0);
-    // The server counts a request, and no longer counts it as in flight, a moment after the answer arrives.
+    // The server updates the counts of requests, finished and in flight, a moment after the answer arrives.
     EXPECT_TRUE(wait_until([&] { return host_->metric("millrace_requests_in_flight") == 0; }));
     const std::string labels = "outcome=\"success\",reason=\"none\",transport=\"udp\"";
     double counted = 0;

@@ -1,5 +1,5 @@
-// Counts the allocations of a request over emulated cards through the real XRT library: server, pipeline and
-// card threads together, after warm-up.
+// Counts the memory allocations of a request over emulated cards through the real XRT library, after warm-up.
+// The count includes the threads of the server, the pipeline and the cards.
 #include <gtest/gtest.h>
 
 #include "runtime/base/file.hpp"

@@ -38,7 +38,7 @@ class RtlFidelity : public testing::Test {
     const auto tools = runtime::rtl::Toolchain::find();
     ASSERT_TRUE(tools.ok()) << tools.error().message();
   }
-  /// A deployment on `cards` cards of a net with a skip connection.
+  /// Compiles a net with a skip connection for `cards` cards and returns the deployment's directory.
   fs::path deployed(std::uint32_t cards, bool with_rtl = true) const {
     const fs::path target = directory_.path() / ("on" + std::to_string(cards));
     if (with_rtl) {
@@ -53,7 +53,7 @@ class RtlFidelity : public testing::Test {
     std::vector<std::string> command = {millrace_binary(), "verify", deployment.string(), "--fidelity",
                                         "rtl"};
     command.insert(command.end(), more.begin(), more.end());
-    std::vector<std::string> all = environment;  // the first of a name holds
+    std::vector<std::string> all = environment;  // the first variable of a name counts
     all.push_back("MILLRACE_CACHE=" + shared_simulation_cache().string());
     return run_program(command, all, 500s);
   }
@@ -89,7 +89,7 @@ TEST_F(RtlFidelity, OneCardEqualsTheReferenceInThePredictedCycles) {
 
 TEST_F(RtlFidelity, ANetOverThreeRegionsEqualsTheReferenceInThePredictedCycles) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "regions";
-  // The shares are so small that the net needs three regions.
+  // The plan may use so little of each card that the net needs three regions.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
        "--cluster", (source / "configs/clusters/one-u280.yaml").string(), "--max-utilisation", "0.03",
@@ -139,7 +139,6 @@ TEST_F(RtlFidelity, ReportsMultiplicationsPerDspSliceAndCycle) {
               1e-9);
 }
 
-/// Replaces `from`, which must occur exactly once.
 void replace_once(std::string& text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   ASSERT_NE(at, std::string::npos) << from;
@@ -154,12 +153,12 @@ void renew_checksums(const fs::path& deployment) {
   ASSERT_EQ(std::system(again.c_str()), 0);
 }
 
-/// Replaces the matrix-vector unit by one that computes every pass twice and drops the first result. Its
-/// output bytes are the same; only cycles counted in the simulation show that its multipliers work twice as
-/// long.
+/// Replaces the matrix-vector unit by a unit that computes every pass twice and discards the first result.
+/// The output bytes are the same. Only clock cycles that are counted in the simulation show that the
+/// multipliers are busy for twice as long.
 TEST_F(RtlFidelity, BusyCyclesAreMeasuredAndNotComputedFromTheFolding) {
   const fs::path deployment = directory_.path() / "twice", folder = deployment / "rtl" / "part0";
-  const kernels::Program program = chain_program(2, 24);  // wide enough for several passes a vector
+  const kernels::Program program = chain_program(2, 24);  // wide enough for several passes per input vector
   deploy_rtl(program, emulated_ring(3), 1, deployment, 4000, program);
   std::string unit = *read_text_file(folder / "library" / "mr_mvu.sv");
   replace_once(unit, "  assign nf_end = (nf == NF_LAST);\n",
@@ -245,7 +244,7 @@ TEST_F(RtlFidelity, LoadedWeightsEqualTheReferenceAndReuseTheSimulation) {
 }
 
 TEST_F(RtlFidelity, StreamedWeightsEqualTheReference) {
-  kernels::Program program = chain_program(2, 24);  // 5,184 weights in the second layer, 216 in the first
+  kernels::Program program = chain_program(2, 24);  // the second layer has 5,184 weights, the first 216
   for (auto& block : program.blocks)
     if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kStreamed;
   const fs::path deployment = directory_.path() / "streamed";
@@ -261,7 +260,7 @@ TEST_F(RtlFidelity, StreamedWeightsEqualTheReference) {
 
 TEST_F(RtlFidelity, OneLayerWithStreamedWeightsEqualsTheReference) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "mixed";
-  // The shares leave room for the weights of all layers but the largest.
+  // The plan may use so little of each card that all weights fit except those of the largest layer.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
        "--cluster", (source / "configs/clusters/one-ku060.yaml").string(), "--max-utilisation", "bram=0.02",
@@ -343,14 +342,14 @@ TEST_F(RtlFidelity, VerifyNamesMissingToolsAndAlteredFiles) {
 TEST_F(RtlFidelity, KilledBuildLeavesNoCacheEntryAndTheNextBuildSucceeds) {
   const fs::path deployment = deployed(1), cache = directory_.path() / "cache",
                  tools = directory_.path() / "tools";
-  ASSERT_EQ(verify(deployment, {"--frames", "3"}).exit_code, 0);  // the shared cache has Verilator's runtime
+  ASSERT_EQ(verify(deployment, {"--frames", "3"}).exit_code, 0);  // caches Verilator's runtime
   fs::create_directories(cache);
   fs::permissions(cache, fs::perms::owner_all);
-  fs::create_directory(cache / "locks");  // by which a folder is known for a cache
+  fs::create_directory(cache / "locks");  // a folder with this subfolder counts as a cache
   fs::copy(shared_simulation_cache() / "verilator", cache / "verilator", fs::copy_options::recursive);
   fs::create_directory(tools);
-  // A fake compiler that kills its parent process and keeps running. Several may run at once, so each appends
-  // its process id: a truncating write could erase another's line.
+  // A fake compiler that kills its parent process and continues to run. Several such compilers may run at
+  // once, so each appends its process id to the file instead of truncating the file.
   std::ofstream(tools / "g++") << "#!/bin/sh\n[ \"$1\" = --version ] && exec /usr/bin/g++ --version\n"
                                   "echo $$ >> " +
                                       (tools / "pids").string() + "\nkill -9 $PPID\nexec sleep 600\n";
@@ -396,7 +395,7 @@ TEST_F(RtlFidelity, TheServerAnswersFromSimulatedCardsAsTheReferenceDoes) {
     EXPECT_TRUE(
         answer->body.ends_with(std::string_view(reinterpret_cast<const char*>(wanted.data()), wanted.size())))
         << "frame " << n;
-    if (n == 5) {  // a card that dies comes back as a simulation
+    if (n == 5) {  // a killed card must be restarted as a simulation
       const auto cards = children_named(server.pid(), "millrace-card");
       ASSERT_EQ(cards.size(), 3U);
       ASSERT_EQ(::kill(cards[1], SIGKILL), 0);
@@ -416,7 +415,7 @@ TEST_F(RtlFidelity, TheServerAnswersFromSimulatedCardsAsTheReferenceDoes) {
 
 TEST_F(RtlFidelity, TheServerRefusesADeploymentItCannotSimulate) {
   const auto serve = [&](const fs::path& deployment, const std::vector<std::string>& environment) {
-    std::vector<std::string> all = environment;  // the first of a name holds
+    std::vector<std::string> all = environment;  // the first variable of a name counts
     all.push_back("MILLRACE_CACHE=" + shared_simulation_cache().string());
     return run_program({millrace_binary(), "serve", "--deployment", deployment.string(), "--http",
                         "127.0.0.1:0", "--fidelity", "rtl"},

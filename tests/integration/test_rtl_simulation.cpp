@@ -1,5 +1,5 @@
-// Tests runtime/rtl with hand-written SystemVerilog: the build, the cache, one partition alone, and several
-// partitions under one clock.
+// Tests runtime/rtl with hand-written SystemVerilog: building and caching simulations, running one partition,
+// and running several partitions under one clock.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace rtl = runtime::rtl;
 using Bytes = std::vector<std::byte>;
 
-/// The program that a HandMade partition computes: a table that adds a constant.
+/// Returns the program that a HandMade partition computes: a lookup table that adds a constant.
 kernels::Program program_of(const HandMade& made) {
   const kernels::ElementType type{kernels::ElementType::Kind::kUnsigned, 8};
   kernels::Program program;
@@ -132,7 +132,8 @@ TEST_F(RtlSimulation, PortsThatDifferFromTheProgramsAreRefused) {
   EXPECT_NE(status.error().message().find("'in0'"), std::string::npos) << status.error().message();
 }
 
-/// Partitions in a row. The host feeds the first one, and run() collects the frames that come out of each.
+/// A chain of simulated partitions. run() sends frames to the first partition and collects the output frames
+/// of each partition.
 struct Row {
   rtl::System system;
   std::vector<HandMade> parts;
@@ -171,7 +172,7 @@ TEST_F(RtlSimulation, LinkedPartitionsUnderOneClockEqualTheReference) {
     }
     for (std::size_t p = 0; p < 2; ++p) {
       const auto cable = row.system.add_cable("cable" + std::to_string(p), 10, 500);
-      // Neither beats nor frames fill whole packets of this size.
+      // Packets of this size do not end where a word or a frame ends.
       row.system.add_channel("c", {p, 0}, {p + 1, 0}, cable, {7, 3});
     }
     ASSERT_TRUE(row.run(9).ok());
@@ -196,10 +197,10 @@ TEST_F(RtlSimulation, TheSlowestPartitionOrCableSetsTheInterval) {
     const auto& out = row.system.output_passages({1, 0});
     return static_cast<double>(out[11].last - out[6].last) / 5;
   };
-  EXPECT_DOUBLE_EQ(interval(0, 100, 100), 8);   // beats
-  EXPECT_DOUBLE_EQ(interval(3, 100, 100), 32);  // the second partition
-  EXPECT_NEAR(interval(0, 0.8, 100), 56, 0.5);  // the cable: 16 + 40 bytes at a byte a cycle
-  EXPECT_NEAR(interval(3, 100, 50), 64, 0.5);   // a slower clock
+  EXPECT_DOUBLE_EQ(interval(0, 100, 100), 8);   // the words of a frame
+  EXPECT_DOUBLE_EQ(interval(3, 100, 100), 32);  // the pauses of the second partition
+  EXPECT_NEAR(interval(0, 0.8, 100), 56, 0.5);  // the cable: 16 + 40 bytes at one byte per cycle
+  EXPECT_NEAR(interval(3, 100, 50), 64, 0.5);   // the slower clock of the second partition
 }
 
 TEST_F(RtlSimulation, DeadlockErrorOfSeveralPartitionsNamesTheirWaitingStreams) {
@@ -227,8 +228,6 @@ TEST_F(RtlSimulation, SameSeedGivesTheSameSimulation) {
   EXPECT_EQ(cycles(3), cycles(3));
   EXPECT_NE(cycles(3), cycles(4));
 }
-
-// Design files and the build cache.
 
 TEST(RtlDesign, RefusesMissingAndImpossibleKeysByName) {
   const TemporaryDirectory directory("millrace-design");
@@ -304,7 +303,7 @@ TEST_F(RtlSimulation, InvalidSystemVerilogIsAnInternalErrorAndLeavesNoFiles) {
   const fs::path folder = directory_.path() / "rtl" / "part0";
   std::ofstream(folder / "part0_dataflow.sv") << "module part0_dataflow (;\n";
   sign_rtl_folder(folder);
-  // A build compiles Verilator's runtime first; take it from the shared cache.
+  // A build first compiles Verilator's runtime. Save this time by copying the runtime from the shared cache.
   fs::create_directory(fresh.root() / "verilator");
   ASSERT_TRUE(build(cache(), HandMade{.plus = 99}).ok());
   fs::copy(cache().root() / "verilator", fresh.root() / "verilator", fs::copy_options::recursive);

@@ -1,5 +1,5 @@
-// Runs `millrace serve` and `millrace infer` over three emulated cards: correct bytes, lost cards and clean
-// ends.
+// Tests `millrace serve` and `millrace infer` over three emulated cards: the bytes of answers, lost cards,
+// and how the server ends.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ class Serve : public testing::Test {
              std::vector<std::string> command = {}) {
     command.insert(command.end(), {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http",
                                    "127.0.0.1:0"});
-    command.insert(command.end(), {"--warmup-frames", "0"});  // the cards' frames are counted below
+    command.insert(command.end(), {"--warmup-frames", "0"});  // because the tests count the cards' frames
     command.insert(command.end(), more.begin(), more.end());
     server_.emplace(command, environment);
     const auto address = server_->wait_for_line("listening http ", 60s);
@@ -64,24 +64,24 @@ class Serve : public testing::Test {
     const auto out = kernels::reference::run(program_, {{bytes.begin(), bytes.end()}}).front();
     return std::string(reinterpret_cast<const char*>(out.data()), out.size());
   }
-  /// The HTTP status of one raw inference; -1 if the status is 200 but a byte is wrong, 0 if there was no
-  /// answer.
+  /// Sends one raw inference request and returns the HTTP status. Returns -1 if the status is 200 but a byte
+  /// is wrong, and 0 if there was no answer.
   int ask(HttpConnection& connection, const std::string& input) const {
     const auto answer = connection.request("POST", infer_target(), input, kRaw);
     if (!answer) return 0;
     return answer->status == 200 && !answer->body.ends_with(expected(input)) ? -1 : answer->status;
   }
-  /// Sends the request of ask(); receive() takes its answer.
+  /// Sends the same request as ask() without waiting for the answer, which receive() reads.
   void send(HttpConnection& connection, const std::string& input) const {
     connection.send("POST " + infer_target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw) +
                     "Content-Length: " + std::to_string(input.size()) + "\r\n\r\n" + input);
   }
-  /// The model's entry of /v2/millrace/status.
   static json::value model_status(HttpConnection& connection) {
     return json::parse(connection.request("GET", "/v2/millrace/status")->body).at("models").at(0);
   }
-  /// The model's status once `holds` is true for every card, or the last status after a minute. A status
-  /// request waits for the cards only for a bounded time and may return older values.
+  /// Asks for the model's status until `holds` is true for every card, and returns it; after a minute,
+  /// returns the last status. One request does not suffice, because it waits for the cards only for a bounded
+  /// time and may return older values.
   template <class OfCard>
   static json::value model_status_when(HttpConnection& connection, OfCard holds) {
     json::value model;
@@ -92,11 +92,10 @@ class Serve : public testing::Test {
     }));
     return model;
   }
-  /// Waits until `frames` frames are on the cards.
+  /// Waits until `frames` frames are in flight on the cards.
   static bool on_the_cards(HttpConnection& connection, int frames) {
     return wait_until([&] { return model_status(connection).at("in_flight").to_number<int>() == frames; });
   }
-  /// Waits until standard error contains `words`.
   bool said(const std::string& words) const {
     return wait_until([&] { return server_->err().find(words) != std::string::npos; });
   }
@@ -221,7 +220,7 @@ TEST_F(Serve, MetricsCountTheFramesAndBytesOfTheCards) {
     const auto at = page.find("\n" + start);
     return at == std::string::npos ? -1.0 : std::stod(page.substr(page.find("} ", at) + 2));
   };
-  // A scrape waits for the cards only for a bounded time and may return older values.
+  // A request for /metrics waits for the cards only for a bounded time and may return older values.
   static_cast<void>(wait_until([&] {
     page = "\n" + connection.request("GET", "/metrics")->body;
     return value("millrace_card_frames_total{" + model) == 10 && value("millrace_card_up{" + model) == 1 &&
@@ -245,7 +244,7 @@ TEST_F(Serve, AKilledCardGives503UntilItIsReloaded) {
   ASSERT_EQ(ask(connection, frame(1)), 200);
   const auto before = cards();
   ASSERT_EQ(before.size(), 3U);
-  ASSERT_EQ(::kill(before[1], SIGSTOP), 0);  // so that a request is on the cards when it dies
+  ASSERT_EQ(::kill(before[1], SIGSTOP), 0);  // so that a request is on the cards when this card dies
   send(held, frame(2));
   ASSERT_TRUE(on_the_cards(connection, 1));
   ASSERT_EQ(::kill(before[1], SIGKILL), 0);
@@ -294,7 +293,7 @@ TEST_F(Serve, ManyIdleClientsDoNotPreventALostCardsRecovery) {
 
 TEST_F(Serve, StatusMetricsAndHealthAreAnsweredWhileACardHangs) {
   start({}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=600000"});
-  HttpConnection connection(port_, 300s);  // half of the time the driver would wait
+  HttpConnection connection(port_, 300s);  // half of the time for which the driver would wait for the card
   ASSERT_EQ(ask(connection, frame(1)), 200);
   const auto processes = cards();
   ASSERT_EQ(processes.size(), 3U);
@@ -325,9 +324,9 @@ TEST_F(Serve, ACardKilledUnderLoadFailsRequestsOnlyWith503) {
     clients.emplace_back([&, c](const std::stop_token& stop) {
       HttpConnection connection(port_, 60s);
       for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
-        const int status = ask(connection, frame(c * 1000 + i % 7));  // looks at the bytes as well
+        const int status = ask(connection, frame(c * 1000 + i % 7));  // also checks the answer's bytes
         ++(status == 200 ? right : status == 503 ? refused : other);
-        if (status == 503) std::this_thread::sleep_for(5ms);  // as a client backs off
+        if (status == 503) std::this_thread::sleep_for(5ms);  // clients wait a little before they try again
       }
     });
   const auto reaches = [](const std::atomic<int>& what, int count) {
@@ -380,7 +379,7 @@ TEST_F(Serve, SigtermUnderLoadAnswersEveryClientAndLeavesNoCardProcess) {
     clients.emplace_back([&, c, connection = HttpConnection(port_)]() mutable {
       for (std::uint32_t i = 0;; ++i) {
         const auto answer = connection.request("POST", infer_target(), frame(c * 1000 + i), kRaw);
-        if (!answer) return;  // cut off without a word
+        if (!answer) return;  // the server closed the connection without an answer
         const bool right = answer->status == 200 && answer->body.ends_with(expected(frame(c * 1000 + i)));
         ++(right ? good : wrong);
         if (!answer->headers.contains("connection")) continue;
@@ -394,7 +393,7 @@ TEST_F(Serve, SigtermUnderLoadAnswersEveryClientAndLeavesNoCardProcess) {
   clients.clear();
   EXPECT_EQ(told, 3) << "each was told that its connection closes";
   EXPECT_EQ(wrong, 0) << "while the load balancer has not seen it yet, nobody is refused";
-  if (std::chrono::steady_clock::now() - since < 1s) {  // else a slow machine: the time may be over
+  if (std::chrono::steady_clock::now() - since < 1s) {  // otherwise the notice time may be over
     HttpConnection probe(port_), late(port_);
     EXPECT_EQ(probe.request("GET", "/v2/health/ready")->status, 503);
     EXPECT_EQ(ask(late, frame(7)), 200);

@@ -1,4 +1,4 @@
-// What SIGHUP changes in a running `millrace serve`, and what it refuses.
+// Tests which settings SIGHUP changes in a running `millrace serve`, and which changes the server refuses.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ TEST_F(ServeSettings, SighupComparesTheFileWithTheRunningSettings) {
     write("server.yaml", text);
     EXPECT_EQ(::kill(server.pid(), SIGHUP), 0);
     ++reloads;
-    // Wait for each reload, because two pending signals count as one.
+    // Wait for each reload, because the system merges two pending signals into one.
     EXPECT_TRUE(wait_until([&] { return count(server, "settings read again") == reloads; })) << server.err();
   };
   const auto waiting = [&](const std::string& settings) {
@@ -77,7 +77,7 @@ TEST_F(ServeSettings, SighupComparesTheFileWithTheRunningSettings) {
   reload_with(running + "queue_capacity: 9\n");
   EXPECT_TRUE(wait_until([&] { return count(server, "only a restart changes queue_capacity\n") == 2; }))
       << server.err();
-  // With the running settings restored, no setting awaits a restart.
+  // The file again contains the settings in force, so no setting awaits a restart.
   reload_with(running);
   EXPECT_TRUE(waiting("0")) << server.err();
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
@@ -110,7 +110,7 @@ TEST_F(ServeSettings, CertificateWithoutItsMatchingKeyIsRefusedAndShownInTheMetr
   const double started = metric(since, old_token);
   EXPECT_NEAR(started, static_cast<double>(std::time(nullptr)), 120);
 
-  // The certificate is new but its key is old; the tokens are new too.
+  // The certificate is new, but the key is still the old certificate's. The tokens are also new.
   write("chain.pem", second.certificate);
   write("tokens", "operator admin " + new_token + "\n");
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
@@ -179,7 +179,7 @@ TEST_F(ServeSettings, SighupWithABrokenTokenFileKeepsTheOldTokens) {
   EXPECT_EQ(status("a-token-of-the-operator"), 401) << "it was taken out";
   EXPECT_TRUE(said(server, "changed: contents of http.tokens; in force: 1 token\n")) << server.err();
 
-  // The log names who changed models and the result. Many wrong tokens do not flood the log.
+  // The log names who changed models, and with what result. Many requests with a wrong token do not flood the log.
   write("tokens", good);
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
   EXPECT_TRUE(wait_until([&] { return status("a-token-of-the-operator") == 200; }));
@@ -198,7 +198,7 @@ TEST_F(ServeSettings, SighupWithABrokenTokenFileKeepsTheOldTokens) {
   long flood = 0;
   for (std::string line; std::getline(lines, line);)
     flood += line.find("/v2/models/flood: 401") != std::string::npos;
-  EXPECT_LE(flood, 10 * seconds);  // none, where others before it in that second were refused
+  EXPECT_LE(flood, 10 * seconds);  // or none, if other requests were refused earlier in the same second
 }
 
 TEST_F(ServeSettings, SighupRefusesTheSettingsThatServerStartRefuses) {
@@ -239,7 +239,7 @@ TEST_F(ServeSettings, SighupRefusesTheSettingsThatServerStartRefuses) {
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
     ASSERT_TRUE(said(server, "is of no use without a listener that begins with tls:")) << server.err();
     EXPECT_EQ(count(server, "settings read again"), 0) << server.err();
-    // A warning that a start would give, and settings that only a restart uses.
+    // A reload also gives the warnings of a start, and names settings that need a restart.
     ASSERT_EQ(::chmod((directory_.path() / "tokens").c_str(), 0644), 0);
     settings("0.0.0.0:0", tokens, udp);
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
@@ -326,9 +326,6 @@ TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtStartAtSighupAndByClients) 
   EXPECT_TRUE(said(server, "in force: 1 token, a certificate until 20")) << server.err();
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
-
-/// In both formats the priority stands before the line, because journald removes it before it looks at the
-/// rest.
 
 }  // namespace
 }  // namespace millrace::tests

@@ -1,6 +1,6 @@
-// How `millrace serve` stops on a socket that a service manager keeps open. The test acts as the service
-// manager: it opens the listening socket and passes it to one server after another. test_operators_day.cpp
-// restarts a server on such a socket under load.
+// Tests how `millrace serve` stops if a service manager keeps its listening socket open. The test acts as the
+// service manager: it opens the socket and passes it to one server after another. test_operators_day.cpp
+// restarts such servers under load.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -49,7 +49,6 @@ class ServeRestart : public testing::Test {
   const KeptSocket socket_;
 };
 
-/// A connection opened while the old server drains is answered by the next one.
 TEST_F(ServeRestart, AConnectionOpenedDuringTheDrainIsServedByTheNextServer) {
   auto server = serve({"--drain-notice-ms", "600000"});
   await_start(*server);
@@ -73,13 +72,13 @@ TEST_F(ServeRestart, AConnectionOpenedDuringTheDrainIsServedByTheNextServer) {
   EXPECT_EQ(server->stop(SIGTERM), 0) << server->err();
 }
 
-/// An idle client cannot delay a stopping server, and its connection is closed without a reset.
+/// An idle client cannot delay the server's end. The server closes the idle connection without resetting it.
 TEST_F(ServeRestart, AnIdleConnectionIsClosedDuringTheDrain) {
   auto server = serve({"--drain-ms", "60000"});
   await_start(*server);
   HttpConnection idle(socket_.port(), 60s), half(socket_.port(), 60s);
   ASSERT_EQ(idle.request("GET", "/v2/health/live")->status, 200);
-  // A request that was begun before the signal is served once its rest arrives.
+  // The client sent the first part of a request before the signal. The server answers once the rest arrives.
   ASSERT_TRUE(half.send("POST " + target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw)));
   ASSERT_EQ(idle.request("GET", "/v2/health/live")->status, 200);
   ASSERT_EQ(::kill(server->pid(), SIGTERM), 0);

@@ -1,4 +1,4 @@
-// `millrace serve` under a service manager, and the shipped systemd units.
+// Tests `millrace serve` under a service manager, and the shipped systemd units.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -65,7 +65,7 @@ TEST_F(ServeService, SystemdUnitIsHardenedButKeepsAccessToTheCards) {
       read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value();
   const auto path = directory_.path() / "millrace.service";
   ASSERT_TRUE(write_file_atomically(path, unit).ok());
-  // The threshold is in tenths: the exposure may be at most 2.0.
+  // systemd's exposure level may be at most 2.0. The option --threshold is in tenths.
   const Outcome outcome =
       run_program({"systemd-analyze", "security", "--offline=true", "--threshold=20", path.string()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
@@ -96,8 +96,7 @@ TEST_F(ServeService, SystemdUnitWithSecretsEnabledPassesSystemdAnalyzeVerify) {
   EXPECT_EQ(outcome.out + outcome.err, "");
 }
 
-/// systemd provides credentials in this form: files that only the service's user may read, in a folder of
-/// their own.
+/// systemd provides a service's credentials as files that only the service's user may read, in a separate folder.
 TEST_F(ServeService, AcceptsSecretFilesReadableOnlyByItsUserWithoutAWarning) {
   const auto folder = directory_.path() / "credentials";
   std::filesystem::create_directory(folder);
@@ -111,8 +110,7 @@ TEST_F(ServeService, AcceptsSecretFilesReadableOnlyByItsUserWithoutAWarning) {
   std::filesystem::permissions(folder, std::filesystem::perms(0700));
 }
 
-/// The unit's environment suffices for a server with a repository, although a DynamicUser has no home
-/// directory.
+/// The service's user is a DynamicUser and has no home directory, so the unit must set the cache's folder.
 TEST_F(ServeService, EnvironmentOfTheSystemdUnitSufficesForARepository) {
   const auto root = directory_.path() / "models", caches = directory_.path() / "cache";
   const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/one-ku060.yaml";
@@ -214,7 +212,7 @@ TEST_F(ServeService, ServesOnASocketPassedBySystemd) {
   const auto rest = serve({"--http", "systemd:http"});
   command.insert(command.end(), rest.begin(), rest.end());
   BackgroundProgram server(command);
-  // The first connection starts the server and is served by it.
+  // The first connection starts the server, which then answers it.
   HttpConnection connection("unix:" + path, 60s);
   const auto connects = [&] {
     if (!connection.connected()) connection = HttpConnection("unix:" + path, 60s);
@@ -234,7 +232,7 @@ TEST_F(ServeService, ErrorNamesASystemdSocketThatWasNotPassed) {
   EXPECT_NE(outcome.err.find("no socket named 'http' was passed"), std::string::npos) << outcome.err;
 }
 
-/// Ten thousand idle clients and one that sends requests.
+/// One client sends requests while ten thousand other clients are connected and idle.
 TEST_F(ServeService, TenThousandIdleConnectionsCostLittleAndDelayNoRequest) {
   constexpr int kIdle = 10'000;
   const Outcome limit = run_program({"sh", "-c", "ulimit -Hn"});
@@ -268,7 +266,7 @@ TEST_F(ServeService, TenThousandIdleConnectionsCostLittleAndDelayNoRequest) {
   const std::uint64_t bytes =
       (resident_pages() - before) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   RecordProperty("bytes_a_connection", std::to_string(bytes / kIdle));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose shadow memory would be counted
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers use additional memory
   EXPECT_LT(bytes / kIdle, 32'768U);
 #endif
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();

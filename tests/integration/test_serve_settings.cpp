@@ -1,4 +1,4 @@
-// The settings of `millrace serve`: where they come from, what is reported about them, and what the log says.
+// Tests the settings of `millrace serve`: their sources, the reports about them, and the log's content.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ TEST_F(ServeSettings, CheckConfigPrintsEverySettingWithItsOrigin) {
   EXPECT_EQ(all.at("settings").at("slots").at("environment").as_string(), "MILLRACE_SLOTS");
 }
 
-/// The printed settings without the comments that name their origins.
+/// Returns the printed settings without the comments that name each setting's source.
 std::string without_comments(const std::string& document) {
   std::string out;
   std::istringstream in(document);
@@ -267,8 +267,8 @@ TEST_F(ServeSettings, JsonLogLinesHaveRouteStatusAndDurationAsMembers) {
                          "Inference-Header-Content-Length: 0\r\nX-Request-Id: good\r\n")
                 ->status,
             200);
-  // The deadline of one microsecond passes before the server looks at the request. That is the client's own
-  // choice, so no warning is logged.
+  // The request's deadline of one microsecond passes before the server handles the request. The client chose
+  // this deadline, so the server logs no warning.
   const auto late = connection.request("POST", target, short_of_time, "X-Request-Id: short\r\n");
   EXPECT_EQ(late->status, 504) << late->body;
   EXPECT_EQ(connection.request("POST", "/v2/models/none/infer", {}, "X-Request-Id: none\r\n")->status, 404);

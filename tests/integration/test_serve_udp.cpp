@@ -1,5 +1,5 @@
-// Runs `millrace serve --udp` over three emulated cards: the reference's bytes, keys, counters and a clean
-// end.
+// Tests `millrace serve --udp` over three emulated cards: answers that equal the reference's, keys, counters,
+// and the server's end.
 #include <gtest/gtest.h>
 #include <signal.h>
 

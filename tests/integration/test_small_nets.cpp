@@ -1,6 +1,6 @@
-// Small nets made in the test, above all wide ones. Each is compiled for every kind of card that takes
-// deployments, then verified and served on emulated cards. Every answer must equal the reference's, computed
-// from the model file.
+// Tests small nets that the tests generate, most of them wide. Each net is compiled for every kind of card
+// that can run deployments, then verified and served on emulated cards. Every answer must equal the
+// reference's answer, which is computed from the model file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The base of all tests here: writes a net's file and holds the directory of its deployment.
+/// The base of all tests in this file. It writes a net's ONNX file and has a temporary directory for the deployment.
 class SmallNets : public testing::Test {
  protected:
   fs::path write(const SmallNet& net) const {
@@ -43,8 +43,8 @@ class SmallNets : public testing::Test {
   TemporaryDirectory directory_{"millrace-small-nets"};
 };
 
-/// The names of the devices that are for plans only if `plan_only` is true, otherwise of those that take
-/// deployments.
+/// Returns the names of devices. If `plan_only` is true, these are the devices that are only for plans,
+/// otherwise the devices that can run deployments.
 std::vector<std::string> devices(bool plan_only) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(fs::path(tests::source_dir()) / "configs/devices")) {
@@ -57,12 +57,11 @@ std::vector<std::string> devices(bool plan_only) {
   return names;
 }
 
-/// `width` inputs and outputs, with a narrow layer between.
+/// Returns a net with `width` inputs and outputs and a narrow layer between them.
 SmallNet wide_net(std::int64_t width) {
   return dense_net({width, 16, width});
 }
 
-/// Tests that run for each kind of card.
 class EveryDevice : public SmallNets, public testing::WithParamInterface<std::string> {};
 
 TEST_P(EveryDevice, CompilesVerifiesAndServesWideNets) {
@@ -94,7 +93,7 @@ TEST_F(SmallNets, PlanOnlyDevicesArePlannedForButNotCompiledFor) {
     }
 }
 
-/// A window over rows of 8,192 pixels stores two rows, 8.4 million bits.
+/// The window of a 3x3 convolution stores two rows of the picture. Rows of 8,192 pixels need 8.4 million bits.
 TEST_F(SmallNets, ErrorNamesTheScarceResourceIfANetDoesNotFit) {
   const fs::path file = write(picture_net(64, 4, 8192));
   for (const char* device : {"embedded", "zu3eg"}) {
@@ -105,8 +104,8 @@ TEST_F(SmallNets, ErrorNamesTheScarceResourceIfANetDoesNotFit) {
   }
 }
 
-/// A net that ends in a softmax behind quantised scores. --tolerance 1 is one step of those scores, not a
-/// difference of 1.0.
+/// The net ends in a softmax of quantised scores. --tolerance 1 allows a change of each score by one step,
+/// not a difference of 1.0 between probabilities.
 TEST_F(SmallNets, VerifyWithToleranceOneRefusesAllZeroProbabilities) {
   const fs::path file = write(softmax_net());
   ASSERT_EQ(compile_model(file, cluster("ku060"), deployment()).exit_code, 0);
@@ -126,8 +125,7 @@ TEST_F(SmallNets, VerifyWithToleranceOneRefusesAllZeroProbabilities) {
   EXPECT_EQ(verify(std::vector<std::byte>(out.storage_bytes())), 1);
 }
 
-/// An audit found models like these refused or ended by an internal error. They have the same operators,
-/// types and shapes.
+/// Models with these operators, types and shapes were once refused or caused an internal error.
 const SmallNet kAudited[] = {
     dense_net({128, 4}),
     dense_net({100, 128}),

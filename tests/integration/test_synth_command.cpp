@@ -1,4 +1,4 @@
-// Runs `millrace synth` with the real Yosys on a small net with generated SystemVerilog.
+// Tests `millrace synth` with the real Yosys, on the generated SystemVerilog of a small net.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -30,7 +30,7 @@ class SynthCommand : public testing::Test {
     return run_program(command, {"MILLRACE_CACHE=" + (directory_.path() / "cache").string()},
                        std::chrono::seconds(1000));
   }
-  /// Sets the resources in design.json: `luts` LUTs and plenty of every other kind.
+  /// Sets the card's resources in design.json to `luts` LUTs and plenty of every other kind.
   void offer(std::int64_t luts) const {
     const fs::path file = deployment_ / "rtl/part0/design.json";
     const auto text = read_text_file(file, 1U << 20U);
@@ -64,7 +64,7 @@ TEST_F(SynthCommand, MeasuresEachInstanceOnceAndComparesTheSumWithTheDevice) {
   EXPECT_EQ(sum, luts) << "the dataflow is the sum of its instances";
   EXPECT_GT(part.at("shell").at("measured").at("ff").as_int64(), 0);
 
-  // The results are now cached, and the table shows them.
+  // The results of the first run are cached, and the table shows the cached results.
   offer(luts);
   const Outcome again = synth({});
   ASSERT_EQ(again.exit_code, 0) << again.err;

@@ -1,5 +1,5 @@
-// Three cards compute one model. The partitioner cuts the model, XRT loads it, and every output is compared
-// with the reference.
+// Tests one model on three cards. The partitioner cuts the model, XRT loads the images, and every output must
+// equal the reference's.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -48,7 +48,6 @@ std::vector<std::byte> random_floats(std::uint64_t count, std::uint32_t seed) {
   return bytes;
 }
 
-/// Runs one frame and returns its output.
 Result<std::vector<std::byte>> infer(Pipeline& pipeline, const std::vector<std::byte>& input) {
   std::vector<std::byte> output(pipeline.deployment().model.outputs[0].bytes());
   pipeline::Frame frame;
@@ -135,7 +134,7 @@ TEST_P(ThreeCards, EachOfManyThreadsReceivesItsOwnOutputs) {
 
 TEST_P(ThreeCards, NoFrameSucceedsWhileOneCardIsDown) {
   pipeline::PipelineOptions options;
-  options.restart_backoff_initial = 1s;  // away for long enough that a frame meets it so
+  options.restart_backoff_initial = 1s;  // long enough for the test to send a frame while the card is down
   const auto opened = pipeline::Dispatcher::open(deployment_, cluster_, options);
   ASSERT_TRUE(opened.ok());
   const auto in = input(7);

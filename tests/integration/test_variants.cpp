@@ -1,5 +1,5 @@
-// `millrace compile --variants N`: several deployments in one directory, their index, and the requests that
-// it refuses.
+// Tests `millrace compile --variants N`: several deployments in one directory, their index, and the requests
+// that the command refuses.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>

@@ -34,8 +34,8 @@ class Verify : public testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     return run_program(command);
   }
-  /// Writes input frames and the reference's outputs; the first `wrong` elements of the first frame are one
-  /// step off.
+  /// Writes input frames and the reference's outputs. In the first frame, the first `wrong` output elements
+  /// are wrong by one step.
   void write_frames(std::uint64_t frames, float input_value, int wrong) const {
     NpyArray in{"<f4", {frames, 8, 8, 2}, {}}, out{"<f4", {frames, 4, 4, 4}, {}};
     for (std::uint64_t f = 0; f < frames; ++f) {
@@ -101,7 +101,7 @@ TEST_F(Verify, OutputsOfGivenFramesAreComparedWithExpectedOnes) {
   EXPECT_EQ(run(command).exit_code, 0);
 }
 
-/// A chain whose scores, in steps of 0.5, pass through floating-point operations on the host.
+/// The base of tests with a program whose scores, in steps of 0.5, pass through floating-point operations on the host.
 class VerifyFloatTail : public testing::Test {
  protected:
   void append(const std::string& name, kernels::Operation operation, std::vector<std::uint32_t> shape = {}) {
@@ -117,14 +117,14 @@ class VerifyFloatTail : public testing::Test {
     block.outputs = program_.outputs;
     program_.blocks.push_back(block);
   }
-  /// The chain's own scores, [4, 4, 4].
+  /// Returns the program's scores before the operations on the host, an array of shape [4, 4, 4].
   std::vector<float> scores() const {
     const auto bytes = kernels::reference::run(chain_program(2), {input_}).front();
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  /// The softmax of the chain's scores, computed here, with each group's first score raised by `steps` steps.
+  /// Computes the softmax of the program's scores. Before that, raises each group's first score by `steps` steps.
   std::vector<float> probabilities(int steps) const {
     std::vector<float> values = scores();
     for (std::size_t group = 0; group < values.size(); group += 4) {

@@ -1,6 +1,6 @@
-// A program that knows nothing of Millrace: linked to libxrt_coreutil alone, it loads three images onto three
-// cards, sends one frame of bytes 0, 1, 2, … through them and prints the result in hexadecimal. With "stay"
-// it then waits to be killed, with "exit" it leaves without closing anything.
+// A program that uses XRT (libxrt_coreutil) but no code of Millrace. It loads three FPGA images onto three
+// cards, sends one frame of the bytes 0, 1, 2, … through the cards and prints the result in hexadecimal. With
+// the argument "stay" it then waits to be killed, and with "exit" it ends without closing the cards.
 //
 //   three_cards_host A.xclbin B.xclbin C.xclbin ELEMENTS_IN ELEMENTS_OUT print|stay|exit
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Credentials of the commands that talk to a server.
+// Reads the credentials of the commands that talk to a server: bench, infer and reload.
 #pragma once
 
 #include "runtime/base/result.hpp"
@@ -7,8 +7,8 @@
 
 namespace millrace::cli {
 
-/// Reads the token from the file that `given` names or, without a file, from $MILLRACE_TOKEN. kInvalidInput
-/// if the file holds no token, kNotFound if the file does not exist.
+/// Reads the access token from the file that `given` names or, if it names none, from $MILLRACE_TOKEN.
+/// Returns kInvalidInput if the file contains no token and kNotFound if the file does not exist.
 Result<clients::Access> access_of(const ServerAccess& given);
 
 }  // namespace millrace::cli

@@ -1,5 +1,5 @@
-// `millrace bench`: sends requests at a fixed rate or over a fixed number of connections, and reports
-// latencies.
+// `millrace bench`: sends requests to a server, at a fixed rate or over a fixed number of connections, and
+// reports the latencies.
 
 #include <algorithm>
 #include <cstring>
@@ -71,7 +71,7 @@ Status take_key(const BenchCommand& c, client::Options& options) {
   if (c.udp_keys.empty()) return {};
   const std::string file = "--udp-keys " + c.udp_keys.string();
   MILLRACE_ASSIGN(const std::string text, read_text_file(c.udp_keys));
-  // Read the file with the server's reader first, because its errors name the line.
+  // Parse the key file with the server's parser first, because that parser's errors name the line.
   if (const auto ring = server::udp::wire::parse_keys(text); !ring.ok()) return ring.error().within(file);
   MILLRACE_ASSIGN(auto keys, server::udp::wire::parse_secret_keys(text));
   if (keys.empty()) return bad(file + " holds no key");
@@ -93,7 +93,8 @@ std::uint64_t bytes_of(const Tensors& frame) {
   return bytes;
 }
 
-/// Random finite numbers of the type: floats in [0, 1), 16-bit floats below 2, integers of the whole range.
+/// Fills a tensor with random finite numbers: floats in [0, 1), 16-bit floats below 2, integers of their
+/// type's whole range.
 std::vector<std::byte> random_tensor(const client::TensorInfo& info, std::mt19937_64& random) {
   std::vector<std::byte> out(info.bytes());
   const auto fill = [&](auto draw) {

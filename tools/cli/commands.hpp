@@ -28,27 +28,27 @@ struct Common {
 /// The options that `plan` and `compile` share.
 struct PlanWhat {
   std::filesystem::path model, cluster;
-  std::string name;                         // empty: the model file's stem
+  std::string name;                         // empty: the model file's name without its extension
   std::optional<std::uint32_t> partitions;  // empty: the planner chooses
   std::optional<std::uint32_t> replicas;    // empty: the planner chooses
   std::optional<double> target_fps;
-  std::string max_latency;                   // "500us"
-  std::string objective;                     // empty: from millrace.yaml, else "cards"
-  std::vector<std::string> max_utilisation;  // "0.8", "dsp=0.9"
+  std::string max_latency;                   // such as "500us"
+  std::string objective;                     // empty: the one in millrace.yaml, else "cards"
+  std::vector<std::string> max_utilisation;  // such as "0.8" or "dsp=0.9"
   std::filesystem::path plan;                // a plan file to follow
-  std::vector<std::string> splits;           // "conv_5=2"
+  std::vector<std::string> splits;           // such as "conv_5=2"
   bool no_host = false;
   std::vector<std::string> host_blocks;
-  std::string host_time;                   // "30us"
+  std::string host_time;                   // such as "30us"
   std::filesystem::path generator_plugin;  // a program that proposes implementations of blocks
   std::vector<std::string> dump_after;
-  std::string weights;  // a value that parse.cpp lists; empty: from millrace.yaml, else baked-first
+  std::string weights;  // one of the values in parse.cpp; empty: the one in millrace.yaml, else baked-first
 };
 
 struct PlanCommand {
   Common common;
   PlanWhat what;
-  std::string assume;          // "int8"
+  std::string assume;          // an element type for models without quantisation, such as "int8"
   std::filesystem::path save;  // where to write the plan file
   std::filesystem::path html;  // where to write the report, which always includes the alternatives
   bool alternatives = false;   // also plan for other numbers of cards
@@ -59,7 +59,7 @@ struct CompileCommand {
   Common common;
   PlanWhat what;
   std::filesystem::path output;
-  std::uint32_t variants = 0;  // number of alternative deployments; 0: one deployment without an index
+  std::uint32_t variants = 0;  // number of alternative deployments; 0: write a single one, and no index
 };
 Status run(const CompileCommand& command, std::ostream& out);
 
@@ -75,30 +75,32 @@ struct VerifyCommand {
   std::filesystem::path deployment;
   std::filesystem::path cluster;  // empty: an emulated cluster that fits the deployment
   std::string fidelity = "functional";
-  // .npy in the model's type and layout, the first axis counts frames; empty: random frames from `seed`
+  // A .npy file in the input's type and layout, whose first axis counts frames. Empty: random frames, drawn
+  // from `seed`.
   std::filesystem::path inputs;
-  std::filesystem::path expect;  // .npy of the first output; optional
-  std::uint32_t tolerance = 0;   // steps of the output's scale allowed against `expect`
-  std::uint32_t frames = 0;      // 0: all of `inputs`, or 16 random ones
+  std::filesystem::path expect;  // a .npy file of the first output's expected values; optional
+  std::uint32_t tolerance = 0;   // largest difference from `expect` that passes, in steps of the output
+  std::uint32_t frames = 0;      // 0: all frames of `inputs`, or 16 random frames
   std::uint64_t seed = 1;
-  double stall = 0;  // rtl only: the probability that a port stalls in a cycle
-  // Directory for every tensor, as .npy, of the first frame that differs (of the first frame if none does).
+  double stall = 0;  // rtl fidelity only: the probability that a port stalls in a clock cycle
+  // Directory that receives every tensor of the first differing frame as .npy files. If no frame differs, it
+  // receives those of the first frame.
   std::filesystem::path dump_tensors;
 };
 Status run(const VerifyCommand& command, std::ostream& out);
 
-/// Compares the resources that Yosys counts with the prediction. kDoesNotFit if a partition needs more than
-/// its device's region has.
+/// Compares the FPGA resources that Yosys counts with the predicted ones. Returns kDoesNotFit if a partition
+/// needs more than its device's region has.
 struct SynthCommand {
   Common common;
   std::filesystem::path target;   // a deployment directory or one rtl/<partition>
-  std::filesystem::path catalog;  // empty: the embedded one
-  std::string family;             // "xcu", "xcup"; empty: the design's
+  std::filesystem::path catalog;  // empty: the catalogue embedded in the binary
+  std::string family;             // "xcu" or "xcup"; empty: the design's own family
   unsigned jobs = 0;              // concurrent runs of Yosys; 0: one per processor
 };
 Status run(const SynthCommand& command, std::ostream& out);
 
-/// Replaces one image of the deployment by an xclbin that was built from vitis/<image>/.
+/// Replaces one FPGA image of the deployment by an xclbin that was built from vitis/<image>/.
 struct PackCommand {
   Common common;
   std::filesystem::path deployment, xclbin;
@@ -118,7 +120,7 @@ struct ServeCommand {
   Common common;
   std::filesystem::path config;  // server.yaml; empty: $MILLRACE_CONFIG, else none
   bool check_config = false;     // check and print the settings, then exit
-  // From a key of server/config/settings.hpp to its values on the command line.
+  // Values that the command line sets, by the setting's key in server/config/settings.hpp.
   std::map<std::string, std::vector<std::string>> flags;
 };
 /// Serves until SIGTERM or SIGINT. SIGHUP reloads the settings. Once the server is ready, prints
@@ -137,9 +139,9 @@ struct InferCommand {
   std::string url = "http://127.0.0.1:8000";  // http, https, unix
   ServerAccess access;
   std::string model;                          // empty: the server's only model
-  std::vector<std::filesystem::path> inputs;  // image, .npy or raw file
+  std::vector<std::filesystem::path> inputs;  // picture, .npy or raw file
   std::uint32_t top = 5;
-  std::filesystem::path output;  // .npy of the first output, first axis = frames
+  std::filesystem::path output;  // .npy file to write the first output to; its first axis counts frames
   std::chrono::milliseconds timeout{10000};
 };
 Status run(const InferCommand& command, std::ostream& out);
@@ -150,16 +152,16 @@ struct ReloadCommand {
   std::string url = "http://127.0.0.1:8000";  // http, https, unix
   ServerAccess access;
   std::string model;
-  std::string version;  // empty: the pinned one or the newest
-  std::string policy;   // empty: the server's
+  std::string version;  // empty: the pinned version, or the newest if none is pinned
+  std::string policy;   // the swap policy; empty: the server's default
   bool force = false;   // load the version even if its inputs or outputs differ from the current version's
   bool pin = false;     // pin the model to `version` once that version serves
   bool unpin = false;   // remove the pin and load nothing
   bool unload = false;
   std::chrono::milliseconds timeout{3'600'000};  // long, because a load can include a compilation
 };
-/// kDoesNotFit if the version does not load or does not exist. The server then keeps serving the version that
-/// it served before.
+/// Returns kDoesNotFit if the version does not load or does not exist. The server then continues to serve the
+/// old version.
 Status run(const ReloadCommand& command, std::ostream& out);
 
 /// Measures a server: in one open loop at a fixed rate, or in a series of closed loops, one for each number
@@ -169,18 +171,18 @@ struct BenchCommand {
   std::string url = "http://127.0.0.1:8000";  // http, https, unix, udp
   ServerAccess access;
   std::filesystem::path udp_keys;           // the same file format as for `serve`
-  std::optional<std::uint32_t> udp_key_id;  // the key to sign with; none: the only key of the file
+  std::optional<std::uint32_t> udp_key_id;  // the key that signs requests; none: the file's only key
   std::string model;
   std::optional<double> rate;                // requests per second of an open loop; none: closed loop
   std::vector<std::uint32_t> concurrency;    // connections of each closed loop; empty: one loop with 1
-  std::optional<std::uint32_t> connections;  // most connections of an open loop; none: 64
+  std::optional<std::uint32_t> connections;  // maximum number of connections of an open loop; none: 64
   double duration_seconds = 10, warmup_seconds = 1;
-  std::vector<std::filesystem::path> inputs;  // .npy or raw file; empty: seeded random frames
+  std::vector<std::filesystem::path> inputs;  // .npy or raw files; empty: random frames drawn from `seed`
   std::uint64_t seed = 1;
   bool raw = false;                          // HTTP: send the tensor alone, without a JSON header
   std::filesystem::path compare;             // the --json output of an earlier run
   std::filesystem::path histogram;           // where to write the percentiles; a sweep writes a file per run
-  std::chrono::milliseconds timeout{10000};  // of one request
+  std::chrono::milliseconds timeout{10000};  // for each request
 };
 /// Prints the results, then returns kDoesNotFit (exit 1) if a request failed.
 Status run(const BenchCommand& command, std::ostream& out);

@@ -26,7 +26,7 @@ std::string one_decimal(double value) {
   return text;
 }
 
-/// The `extra` members for print_json().
+/// Returns the report's members that print_json() appends to the deployment's JSON object.
 std::string extra_json(const compiler::CompileReport& report, const std::filesystem::path& output) {
   boost::json::array steps;
   for (const auto& step : report.steps)
@@ -45,7 +45,7 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
   return "," + text.substr(1, text.size() - 2);
 }
 
-/// Prints the variants as a table, or their index as JSON.
+/// Compiles several variants and prints them as a table, or their index as JSON.
 Status run_variants(const CompileCommand& command, const compiler::CompileOptions& options,
                     std::ostream& out) {
   namespace variants = compiler::variants;

@@ -28,8 +28,6 @@ ProgramSummary summarise(const kernels::Program& program, const std::string& par
   return summary;
 }
 
-// Tables.
-
 /// A table whose columns are as wide as their widest cell. `right` marks right-aligned columns.
 class Table {
  public:
@@ -126,8 +124,6 @@ void print_programs(const std::vector<ProgramSummary>& partitions, std::ostream&
   out << "\nlayers\n";
   layers.print(out);
 }
-
-// JSON.
 
 json::array strings(const std::vector<std::string>& values) {
   return json::array(values.begin(), values.end());

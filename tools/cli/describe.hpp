@@ -16,16 +16,16 @@ namespace millrace::cli {
 
 /// The accumulator of a convolution or fully connected block.
 struct Accumulator {
-  std::string block, type;  // type: for example "int20", the smallest that holds every possible sum
+  std::string block, type;  // type: such as "int20", the smallest type that holds every possible sum
 };
 
-/// The size of a program and the work of running it.
+/// A partition's program: its size, and how much it computes per frame.
 struct ProgramSummary {
-  std::string partition, place;  // place: the endpoint; in an xclbin, the region
+  std::string partition, place;  // place: where it runs, an endpoint or, in an xclbin, a region
   std::string device;            // empty on the host
-  std::uint64_t layers = 0;      // convolutions and fully connected blocks
+  std::uint64_t layers = 0;      // number of convolutions and fully connected blocks
   std::uint64_t multiply_accumulates = 0;
-  std::uint64_t weight_bytes = 0;  // packed, biases not counted
+  std::uint64_t weight_bytes = 0;  // as stored (packed), without biases
   std::vector<std::string> blocks, nodes;
   std::vector<Accumulator> accumulators;
 };
@@ -37,14 +37,15 @@ struct Description {
   std::vector<std::uint64_t> image_bytes;  // in the plan's order
 };
 
-/// Reads and checks every image. An error names the file.
+/// Reads and checks every FPGA image of the deployment. An error names the image's file.
 Result<Description> describe(const runtime::plan::LoadedDeployment& deployment);
 
-/// `extra` is appended to the JSON object's members: ",\"key\":value", or empty.
+/// Prints a deployment as a table or as JSON. `extra` is appended to the JSON object's members:
+/// ",\"key\":value", or empty.
 void print_table(const Description& description, std::ostream& out);
 void print_json(const Description& description, const std::string& extra, std::ostream& out);
 
-/// The description of one xclbin.
+/// The content of one xclbin file.
 struct ImageDescription {
   runtime::plan::XclbinView view;  // refers to the bytes given to describe_image()
   bool ours = false;  // the xclbin has a Millrace record; if not, only its sections are described

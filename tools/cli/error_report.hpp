@@ -6,15 +6,15 @@
 namespace millrace::cli {
 
 struct Failure {
-  std::string command;  // the sub-command; empty: none was recognised
+  std::string command;  // the sub-command; empty if the command line names none
   std::string message;  // what happened, and the remedy; control characters are removed
   int exit_code = 0;
 };
 
-/// "millrace <command>: error: <message>", or one line {"schema":1,"command":…,"error":…,"exit_code":…}.
+/// Returns "millrace <command>: error: <message>" or, if `json`, {"schema":1,"command":…,"error":…,"exit_code":…}.
 std::string failure_line(const Failure& failure, bool json);
 
-/// Writes the line to standard error in one piece, so that other threads' lines do not mix with it.
+/// Writes failure_line() to standard error in one piece, so that lines of other threads do not mix with it.
 void report_failure(const Failure& failure, bool json);
 
 }  // namespace millrace::cli

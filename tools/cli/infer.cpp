@@ -23,7 +23,7 @@ namespace json = boost::json;
 using clients::HttpClient;
 using clients::InputDescription;
 
-/// A model as the server describes it. `output` has no layout and no scale.
+/// The description of a model that the server sends. `output` has no layout and no scale.
 struct ModelDescription {
   std::string name;
   InputDescription input, output;
@@ -41,7 +41,7 @@ Error unexpected(const std::string& target) {
   return Error(ErrorCode::kInvalidInput, target + ": the answer does not follow the Open Inference Protocol");
 }
 
-/// The error in a server's answer.
+/// Makes an error from a server's answer whose status is not 200.
 Error refusal(const std::string& target, const HttpClient::Answer& answer) {
   std::string message = "status " + std::to_string(answer.status);
   json::error_code code;
@@ -107,7 +107,7 @@ std::vector<float> floats_of(const json::value& value) {
   return out;
 }
 
-/// Throws Boost.JSON's exceptions if a key is missing or has the wrong type.
+/// Converts the server's metadata. Throws an exception of Boost.JSON if a key is missing or has the wrong type.
 ModelDescription description_of(const json::value& metadata, const json::value* millrace) {
   ModelDescription out;
   const json::object& object = metadata.as_object();
@@ -139,7 +139,8 @@ Result<ModelDescription> describe(HttpClient& client, const std::string& name) {
     if (inputs != 1)
       return Error(ErrorCode::kUnsupported, "model '" + name + "' has " + std::to_string(inputs) +
                                                 " inputs; this command only supports models with one input");
-    // Other servers of the protocol lack this page. Without it there are no labels and no preprocessing.
+    // Other servers of the v2 protocol do not have Millrace's page. Without that page there are no labels and
+    // no preprocessing.
     return description_of(metadata, answer.status == 200 ? &millrace : nullptr);
   } catch (const std::exception&) {
     return unexpected(target);

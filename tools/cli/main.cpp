@@ -1,7 +1,7 @@
 // `millrace`: one binary with sub-commands. Exit codes: 0 success; 1 a check failed or something does not
 // fit; 2 wrong usage or bad input; 3 the environment lacks something; 70 a bug in millrace. If a signal
 // interrupts a command that writes files, the process dies of that signal: a shell shows 130, 143 or 129. If
-// the reader of standard output has gone, the process dies of SIGPIPE: 141.
+// nobody reads standard output any more, the process dies of SIGPIPE (a shell shows 141).
 
 #include <poll.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ using namespace millrace::cli;
 constexpr int kExitInternal = 70;
 constexpr int kExitBySignal = 128;  // a shell adds the signal's number
 
-/// The commands that write files as their result.
+/// Whether the command's result is a file.
 bool writes(const Command& command) {
   return std::holds_alternative<CompileCommand>(command) || std::holds_alternative<PackCommand>(command) ||
          std::holds_alternative<PlanCommand>(command);
@@ -48,7 +48,7 @@ concept TakesPlanWhat = requires(T& command) {
   command.what.cluster;
 };
 
-/// Replaces the name of a cluster by the path of its file. `serve` does this among its settings.
+/// Replaces the name of a cluster by the path of its file. For `serve`, the code that reads its settings does that.
 millrace::Status find_cluster_of(Command& command) {
   return std::visit(
       [](auto& one) -> millrace::Status {
@@ -63,14 +63,14 @@ millrace::Status find_cluster_of(Command& command) {
       command);
 }
 
-/// Whether standard output is a pipe or socket whose reader has gone, as `| head` does when it has enough. A
-/// pipe then reports POLLERR, a socket POLLHUP.
+/// Whether standard output is a pipe or socket whose reader has closed its end, as `head` does in `millrace
+/// ... | head`. A pipe then reports POLLERR, and a socket POLLHUP.
 bool reader_went() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/// Dies of SIGPIPE (a shell shows 141), as programs usually do when their reader has gone.
+/// Kills this process with SIGPIPE (a shell shows 141), as usual for a program whose output nobody reads any more.
 [[noreturn]] void end_by_sigpipe() {
   std::signal(SIGPIPE, SIG_DFL);
   std::raise(SIGPIPE);

@@ -24,7 +24,7 @@ Result<plan::EmulationData> emulation_data_of(const std::vector<std::byte>& byte
   return plan::decode_emulation_data(section->bytes);
 }
 
-/// Copies the files of a deployment that pack does not rewrite.
+/// Copies those files of a deployment that `pack` does not rewrite.
 Status copy_rest(const fs::path& from, const fs::path& to, const std::string& image) {
   std::error_code code;
   for (auto it = fs::recursive_directory_iterator(from, code);

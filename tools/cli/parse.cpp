@@ -37,7 +37,7 @@ CLI::Validator number(double least, double most, const std::string& range) {
           range, "number"};
 }
 
-constexpr std::uint64_t kMostVersion = 999'999'999'999'999'999;  // as many digits as server/models takes
+constexpr std::uint64_t kMostVersion = 999'999'999'999'999'999;  // server/models accepts 18 digits
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMost64 = std::numeric_limits<std::uint64_t>::max();
 
@@ -56,7 +56,7 @@ std::string cluster_help(const std::string& what) {
          ")";
 }
 
-/// Registers a sub-command and remembers, by name, which struct it fills.
+/// Adds the sub-commands to the parser, each with the options that fill its struct.
 class Builder {
  public:
   explicit Builder(CLI::App& app) : app_(app) {}
@@ -230,7 +230,7 @@ void add_devices(Builder& builder, DevicesCommand& c) {
   sub->add_flag("--check", c.check, "Open every card and compare it with the cluster file");
 }
 
-/// Adds the flag of one setting. Keeps the value as text, which server/config parses.
+/// Adds the command-line flag of one server setting. Stores the value as text, which server/config parses later.
 void add_setting(CLI::App& sub, const server::config::Setting& setting, ServeCommand& c) {
   namespace config = server::config;
   const std::string flag(setting.flag), key(setting.key);
@@ -267,7 +267,7 @@ void add_serve(Builder& builder, ServeCommand& c) {
       "--json-log", [&c] { c.flags["log.format"] = {"json"}; }, "The same as --log-format json");
 }
 
-/// Copies the options of all commands that are also settings of the server.
+/// Copies the options that every command has and that are also settings of the server.
 void take_common_settings(const CLI::App& sub, ServeCommand& c) {
   if (sub.count("--log-level") > 0) c.flags["log.level"] = {c.common.log_level};
 }
@@ -386,22 +386,22 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   return std::nullopt;
 }
 
-/// The first word that looks like an option but is not one of the sub-command's; empty if there is none.
+/// Returns the first word that looks like an option but is no option of the sub-command, or an empty text.
 std::string unknown_option(const CLI::App& sub) {
   for (const std::string& word : sub.remaining())
     if (word.size() > 1 && word[0] == '-') return word;
   return {};
 }
 
-/// The message for a usage error in a sub-command. CLI11 reports a missing required option first. This
-/// function reports a misspelt option instead, because it is usually the missing one.
+/// Returns the message for a usage error in a sub-command. CLI11 would first report that a required option is missing.
+/// This function reports a misspelt option instead, because usually the required option was misspelt.
 std::string wrong_use(const CLI::App& sub, const CLI::ParseError& error) {
   const std::string unknown = unknown_option(sub);
   return unknown.empty() ? error.what()
                          : "'" + unknown + "' is not an option of 'millrace " + sub.get_name() + "'";
 }
 
-/// The message for a command line without a valid sub-command.
+/// Returns the message for a command line that has no valid sub-command.
 std::string no_command(const CLI::App& app, int argc, const char* const* argv) {
   std::string known;
   for (const CLI::App* sub : app.get_subcommands({})) known += (known.empty() ? "" : ", ") + sub->get_name();

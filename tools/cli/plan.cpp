@@ -23,7 +23,7 @@ Status named(const char* option, const Status& status) {
                                           (missing ? "; name a file in an existing directory" : ""));
 }
 
-/// Checks the output files before the search, which can take long.
+/// Checks before the search, which can take long, that the output file of `option` can be written and is no input file.
 Status check_place(const char* option, const std::filesystem::path& path, const PlanWhat& what) {
   if (path.empty()) return {};
   std::error_code ignored;
@@ -35,7 +35,7 @@ Status check_place(const char* option, const std::filesystem::path& path, const 
   return named(option, check_file_place(path));
 }
 
-/// Refuses the same name for both files.
+/// Checks the files of --save-plan and --html, and refuses one name for both.
 Status check_places(const PlanCommand& command) {
   MILLRACE_TRY(check_place("--save-plan", command.save, command.what));
   MILLRACE_TRY(check_place("--html", command.html, command.what));

@@ -14,7 +14,8 @@ using compiler::explore::Shares;
 constexpr double kLeastSeconds = 1e-9, kMostSeconds = 3600, kMostFrames = 1e12;
 constexpr const char* kKinds[] = {"lut", "lutram", "ff", "dsp", "bram", "uram", "memory"};
 
-/// Parses "0.7" (all kinds) or "dsp=0.9" (one kind). `given` holds the kinds that earlier options set.
+/// Parses a utilisation limit: "0.7" for all kinds of resources, or "dsp=0.9" for one kind. `given` contains
+/// the kinds that earlier options have set.
 Status read_share(const std::string& text, Shares& shares, std::set<std::string>& given) {
   const auto equals = text.find('=');
   const std::string kind = equals == std::string::npos ? "" : text.substr(0, equals);
@@ -40,7 +41,7 @@ Status read_share(const std::string& text, Shares& shares, std::set<std::string>
   return {};
 }
 
-/// Parses "500us", "1.5ms" or "2s"; without a unit, the number is in microseconds.
+/// Parses a time such as "500us", "1.5ms" or "2s" into seconds. A number without a unit is in microseconds.
 Result<double> seconds(const std::string& option, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -57,7 +58,7 @@ Result<double> seconds(const std::string& option, const std::string& text) {
   return seconds;
 }
 
-/// The options of the command line, completed with those in the model's millrace.yaml.
+/// Returns the command line's options, with missing ones taken from the millrace.yaml beside the model.
 Result<PlanWhat> with_defaults(PlanWhat what, compiler::PlanOptions& options) {
   MILLRACE_ASSIGN(const compiler::CompileDefaults defaults, compiler::read_compile_defaults(what.model));
   if (what.weights.empty()) what.weights = defaults.weights;
@@ -116,7 +117,7 @@ Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
                    "--split " + split + ": give a block and 2 to 64 parts: conv_5=2");
     options.splits.push_back({split.substr(0, equals), static_cast<std::uint32_t>(parts)});
   }
-  // The share of one kind takes precedence over the share of all kinds, in any order of the options.
+  // A limit for one kind of resource overrides the limit for all kinds, whatever the order of the options.
   std::set<std::string> told;
   for (const bool one_kind : {false, true})
     for (const auto& share : what.max_utilisation)

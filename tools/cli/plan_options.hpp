@@ -7,7 +7,8 @@
 
 namespace millrace::cli {
 
-/// kInvalidInput if the objective or a utilisation is not valid.
+/// Fills `options` from the command line's `what`. Returns kInvalidInput if the objective or a utilisation is
+/// not valid.
 Status fill(const PlanWhat& what, compiler::PlanOptions& options);
 
 }  // namespace millrace::cli

@@ -1,5 +1,4 @@
-// `millrace reload`: makes a running server replace the version of a model that it serves, or unload the
-// model.
+// `millrace reload`: makes a running server replace the version of a model that it serves, or unload the model.
 
 #include <boost/json.hpp>
 #include <chrono>
@@ -34,7 +33,7 @@ struct Entry {
   bool pinned = false;
 };
 
-/// The model's entries in the server's repository index; empty if the server cannot be asked.
+/// Returns the model's entries in the server's repository index, or none if the server does not answer.
 std::vector<Entry> look(HttpClient& client, const std::string& model) {
   std::vector<Entry> out;
   const auto answer = client.post(kIndex, {});
@@ -56,7 +55,7 @@ std::vector<Entry> look(HttpClient& client, const std::string& model) {
   return out;
 }
 
-/// Prints the progress of the load on standard error during this object's lifetime.
+/// During this object's lifetime, a thread prints the progress of the load on standard error.
 class Progress {
  public:
   Progress(const clients::Url& url, const clients::Access& access, std::string model)
@@ -107,7 +106,6 @@ Error refusal(const HttpClient::Answer& answer) {
   return Error(kind, message);
 }
 
-/// The body of the load or unload request.
 std::string body_of(const ReloadCommand& command) {
   json::object parameters;
   if (!command.version.empty()) parameters["version"] = command.version;
@@ -118,7 +116,7 @@ std::string body_of(const ReloadCommand& command) {
   return json::serialize(json::object{{"parameters", std::move(parameters)}});
 }
 
-/// Prints the state of the model after the request, from the server's index.
+/// Prints the model's state after the request, which the server's index contains.
 void report(const ReloadCommand& command, const std::vector<Entry>& index, std::chrono::milliseconds took,
             std::ostream& out) {
   std::string serving, pinned;

@@ -1,4 +1,5 @@
-// `millrace serve`: deployments onto cards, cards behind HTTP, until a signal says stop.
+// `millrace serve`: programs the cards with the deployments and answers inference requests over HTTP and UDP
+// until a signal stops it.
 
 #include <malloc.h>
 
@@ -42,15 +43,16 @@ using server::config::Settings;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kIdlePoll{10};
-// Long enough for any job of the repository that needs no card, such as a poll.
+// A stopping server waits this long for a job of the repository. Every job that needs no card, such as a
+// poll, ends within this time.
 constexpr std::chrono::milliseconds kShortJob{250};
-// How long clients have to receive their last answers if the process ends without waiting for its cards.
+// If the process ends without waiting for its cards, clients have this long to receive their last answers.
 constexpr std::chrono::milliseconds kLastAnswers{3'000};
-// How long a kept connection on the service manager's socket stays open for one more request, whose answer
-// announces the close. If the client stays silent for longer, the server closes the connection.
+// When a server that listens on the service manager's socket stops, each idle connection may send one more
+// request within this time, whose answer announces the close. The server closes connections that stay silent.
 constexpr std::chrono::milliseconds kLastRequest{1'000};
 
-/// A listener that is bound but does not serve yet; null if the settings have no UDP address.
+/// Binds the UDP listener, which does not serve yet. Returns null if the settings have no UDP address.
 Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live,
                                                         server::udp::ModelDirectory& models) {
   if (live.settings().udp_listen.empty()) return std::unique_ptr<server::udp::Listener>();
@@ -59,21 +61,20 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
-/// Ends the process even though threads wait for cards. A card whose programming is interrupted is programmed
-/// again at the next start.
+/// Ends the process without waiting for threads that wait for cards. If that interrupts a card's programming,
+/// the next start programs the card again.
 [[noreturn]] void end_at_once(std::ostream& out) {
   out.flush();
   std::_Exit(0);
 }
 
-/// The signals that arrived while the cards were brought up.
+/// The signals that arrived while the cards were being programmed.
 struct Asked {
   bool stop = false, reload = false;
 };
 
-/// Runs `work`, which programs cards and cannot be interrupted, and waits for it. After a stop signal, waits
-/// at most `drain` longer. When that time is over or a second stop signal comes, calls `let_go` and ends the
-/// process.
+/// Runs `work`, which programs cards and cannot be interrupted, and waits until it is done. After a stop signal, waits
+/// at most `drain` longer. When this time is over, or at a second stop signal, calls `let_go` and ends the process.
 Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, std::ostream& out,
                              const std::function<Status()>& work, const std::function<void()>& let_go) {
   auto up = std::async(std::launch::async, work);
@@ -109,8 +110,8 @@ void reload(LiveSettings& live, const std::vector<std::string>& addresses) {
   service::notify("READY=1\nSTATUS=serving");
 }
 
-/// Gives notice to clients, then drains. Returns when no request is being answered and no version is being
-/// loaded or unloaded, when the time of `drain` is over, or at a second stop signal.
+/// Tells clients that the server will stop, then lets it finish its work. Returns when no request is being answered and
+/// no version is being loaded or unloaded, when the setting `drain` has elapsed, or at a second stop signal.
 void drain_requests(Signals& signals, const Settings& settings, server::http::Server& server,
                     server::udp::Listener* udp, server::models::Repository& repository) {
   const auto notice = settings.drain_notice, drain = settings.drain;
@@ -121,7 +122,7 @@ void drain_requests(Signals& signals, const Settings& settings, server::http::Se
                          " ms more; a second signal stops at once");
   server.give_notice();
   repository.begin_stop();
-  // Waits until `done` or until `end`. Returns false at a second stop signal.
+  // Waits until `done` returns true or the time is `end`. Returns false at a second stop signal.
   const auto wait = [&](Clock::time_point end, const auto& done) {
     while (!done() && Clock::now() < end)
       if (signals.wait(kIdlePoll) == Signal::kStop) {
@@ -131,8 +132,8 @@ void drain_requests(Signals& signals, const Settings& settings, server::http::Se
     return true;
   };
   if (!wait(Clock::now() + notice, [] { return false; })) return;
-  // If the service manager holds the socket, no client gets 503. Each kept connection is served until its
-  // last request, and new connections wait for the next process.
+  // If the service manager keeps the listening socket open, no client receives status 503: each open
+  // connection may send a last request, and new connections wait for the next process.
   const auto end = Clock::now() + drain;
   const auto handed_over = [&] { return server.handed_over(); };
   if (!wait(std::min(end, Clock::now() + kLastRequest), handed_over)) return;
@@ -143,8 +144,8 @@ void drain_requests(Signals& signals, const Settings& settings, server::http::Se
   wait(end, [&] { return server.idle() && (udp == nullptr || udp->idle()) && repository.idle(); });
 }
 
-/// Reloads the settings at SIGHUP. At the first stop signal, drains and stops. Does not wait for threads that
-/// are then still waiting for cards.
+/// Reloads the settings at SIGHUP. At the first stop signal, drains the requests and stops. If threads still
+/// wait for cards after that, ends the process without waiting for these threads.
 void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& live,
                          const std::vector<std::string>& addresses, server::http::Server& server,
                          server::udp::Listener* udp, server::models::Repository& repository,
@@ -169,7 +170,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
   const bool waits_for_cards = !repository.idle();
   if (waits_for_cards) {
     log::warning("serve", "stopping without waiting for a version that is being loaded or unloaded");
-    // End the process after kLastAnswers, even if a step below still waits.
+    // Start a thread that ends the process after kLastAnswers, even if a statement below still waits for a card.
     std::thread([&out] {
       std::this_thread::sleep_for(kLastAnswers);
       end_at_once(out);
@@ -179,7 +180,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
     repository.stop();
   }
   server.stop(std::chrono::milliseconds(
-      0));  // also stops the pipelines, so that the UDP listener has nothing to wait for
+      0));  // also stops the pipelines, so that the UDP listener's requests have ended
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
   log::info("serve", "stopped");
   if (waits_for_cards) end_at_once(out);
@@ -190,7 +191,7 @@ unsigned io_threads(const Settings& settings) {
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
 }
 
-/// The tokens and their scopes; null if no token is needed.
+/// Reads the access tokens and their scopes. Returns null if the settings require no token.
 Result<std::shared_ptr<const server::auth::Tokens>> read_tokens(const Settings& settings) {
   if (settings.http_tokens.empty()) return std::shared_ptr<const server::auth::Tokens>();
   MILLRACE_ASSIGN(const std::string text, read_text_file(settings.http_tokens));
@@ -218,7 +219,7 @@ Result<server::http::ServerOptions> http_options(const LiveSettings& live) {
   return options;
 }
 
-/// Lowers max_connections to the file descriptors that are left beside those that the cards need.
+/// Lowers max_connections to the number of file descriptors that are left when the cards have theirs.
 Status fit_connections(const Settings& settings, const Deployments& deployments, const Cluster& cluster,
                        server::http::ServerOptions& options) {
   std::size_t cards = 0;
@@ -234,7 +235,7 @@ Status fit_connections(const Settings& settings, const Deployments& deployments,
   return {};
 }
 
-/// Serves the deployments of the settings: programs their cards.
+/// Programs the cards of the deployments that the settings name, and starts to serve these deployments.
 Status serve_deployments(const Settings& settings, const Deployments& deployments,
                          server::models::Repository& repository) {
   for (const auto& deployment : deployments) {
@@ -263,7 +264,7 @@ std::unique_ptr<server::metrics::Metrics> make_metrics(const Settings& settings)
       std::move(transports));
 }
 
-/// Sets what each scrape of the metrics reads. The arguments must outlive the last scrape.
+/// Registers the function that updates the metrics at each scrape. The arguments must outlive the last scrape.
 void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
                  const server::models::Repository& repository, const server::http::Api& api,
                  const std::shared_ptr<server::http::TlsIdentity>& tls, const server::udp::Listener* listener,
@@ -295,7 +296,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// Logs in one line which models are served, and at which addresses.
+/// Logs in one line which models the server serves, and at which addresses.
 void log_served(const server::models::Snapshot& served, const server::http::Server& server,
                 const server::udp::Listener* udp) {
   std::string models, listening;
@@ -308,7 +309,8 @@ void log_served(const server::models::Snapshot& served, const server::http::Serv
             "serving " + counted(served.all().size(), "model") + models + "; listening " + listening);
 }
 
-/// Registers the settings and files that a reload applies, other than the log's level.
+/// Registers the settings and files that a reload applies. The log level, which every reload applies, is not
+/// among them.
 void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
                    const std::shared_ptr<server::http::TlsIdentity>& tls, server::udp::Listener* udp) {
   using Prepared = LiveSettings::Prepared;
@@ -383,8 +385,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(live, deployments));
   MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 
-  // Catch signals before the cards are programmed, so that a first stop signal does not interrupt
-  // programming.
+  // Catch signals before the cards are programmed, so that a first stop signal does not interrupt programming.
   Signals signals;
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");

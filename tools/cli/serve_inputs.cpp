@@ -28,13 +28,13 @@ using runtime::plan::LoadedDeployment;
 using server::config::Settings;
 
 constexpr std::uint64_t kUnknownModelBytes = 64U
-                                             << 20U;  // body size allowed for models that are loaded later
+                                             << 20U;  // allowed body size for models that are loaded later
 
 bool is_v4(const std::string& host) {
   return host.find(':') == std::string::npos;
 }
 
-/// Whether the two addresses overlap, so that only one can be bound.
+/// Whether the two addresses overlap, so that a process can bind only one of them.
 bool same_address(const http::ListenAddress& a, const http::ListenAddress& b) {
   const auto *path = std::get_if<http::UnixPath>(&a.at), *other_path = std::get_if<http::UnixPath>(&b.at);
   if (path != nullptr && other_path != nullptr) return path->path == other_path->path;
@@ -46,7 +46,6 @@ bool same_address(const http::ListenAddress& a, const http::ListenAddress& b) {
   return covers(port->host, other->host) || covers(other->host, port->host);
 }
 
-/// Whether other machines can reach the address.
 bool is_open(std::string_view address) {
   if (address.starts_with("unix:") || address.starts_with("systemd:")) return false;
   return !address.starts_with("127.") && !address.starts_with("[::1]") && !address.starts_with("localhost:");

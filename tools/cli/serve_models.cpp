@@ -19,7 +19,7 @@ using server::config::Settings;
 
 namespace {
 
-// A simulation is a thousand to a million times slower than the hardware.
+// The timeout for frames at rtl fidelity, where a simulation is a thousand to a million times slower than hardware.
 constexpr std::chrono::minutes kRtlPatience{10};
 constexpr std::uint64_t kMostProgramBytes = std::uint64_t{4} << 30U;
 
@@ -28,8 +28,8 @@ Result<std::string> digest_of(const fs::path& file) {
   return sha256_hex(bytes);
 }
 
-/// Runs this program as the compiler for the cluster. The result of a compilation depends on the program, the
-/// cluster file and the files of the devices that the cluster names.
+/// Returns a compiler that runs this program's `compile` for the cluster. Its identity covers everything that
+/// a compilation depends on: this program, the cluster file and the files of the cluster's devices.
 Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
   std::error_code code;
   const fs::path program = fs::read_symlink("/proc/self/exe", code);
@@ -47,8 +47,7 @@ Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
   return models::Compiler{{program.string(), "compile"}, fs::absolute(cluster_file), std::move(identity)};
 }
 
-/// Builds the simulations of the deployment's SystemVerilog, which cards at rtl fidelity need before they are
-/// programmed.
+/// Builds simulations of the deployment's SystemVerilog. Cards at rtl fidelity need them before they are programmed.
 Status prepare_cards(const runtime::plan::LoadedDeployment& deployment) {
   runtime::rtl::BuildOptions options;
   options.progress = [](const std::string& line) { log::info("rtl", line); };
@@ -87,7 +86,7 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
                      const models::PipelineSource::Deployment& deployment,
                      const std::vector<std::string>& also_free, std::uint32_t copies) -> Status {
     if (rtl)
-      MILLRACE_TRY(prepare_cards(*deployment));  // can take minutes, so it comes before anything is stopped
+      MILLRACE_TRY(prepare_cards(*deployment));  // can take minutes, so do it before a pipeline is stopped
     return Pipeline::check(*deployment, cluster, options, also_free, copies);
   };
   return source;
@@ -104,7 +103,7 @@ models::SwapOptions swap_options_from(const Settings& settings) {
   options.waiting = static_cast<std::uint32_t>(settings.queue_capacity);
   options.verify.warmup_frames = static_cast<std::uint32_t>(settings.warmup_frames);
   if (is_rtl(settings)) {
-    options.verify.warmup_frames = 0;  // a simulation needs none
+    options.verify.warmup_frames = 0;  // a simulated card needs no warm-up
     options.verify.frame_timeout = kRtlPatience;
   }
   return options;

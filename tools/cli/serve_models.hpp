@@ -14,7 +14,7 @@ namespace millrace::cli {
 /// Whether the emulated cards simulate the generated SystemVerilog.
 bool is_rtl(const server::config::Settings& settings);
 
-/// Makes pipelines on the cards of the cluster. `metrics` must outlive them.
+/// Returns a source that makes pipelines on the cards of the cluster. `metrics` must outlive these pipelines.
 server::models::PipelineSource pipeline_source(const server::config::Settings& settings,
                                                const runtime::plan::Cluster& cluster,
                                                server::metrics::Metrics& metrics);
@@ -26,8 +26,8 @@ Status check_cards(const server::config::Settings& settings, const runtime::plan
 
 server::models::SwapOptions swap_options_from(const server::config::Settings& settings);
 
-/// If there is a repository, opens the cache of compiled models and reads the files that compilations depend
-/// on. kEnvironment or kNotFound if that fails.
+/// Returns the repository's options. If the settings name a repository, opens the cache of compiled models
+/// and reads the files that compilations depend on. Returns kEnvironment or kNotFound if that fails.
 Result<server::models::RepositoryOptions> repository_options_from(const server::config::Settings& settings);
 
 }  // namespace millrace::cli

@@ -16,7 +16,7 @@ namespace models = server::models;
 using server::config::Settings;
 using Kind = models::VersionDirectory::Kind;
 
-/// Checks a version as a load would, but without cards.
+/// Checks a version in the same way as a load of it does, but without using cards.
 Status check_version(const Settings& settings, const runtime::plan::Cluster& cluster,
                      const models::VersionDirectory& version) {
   if (version.kind == Kind::kSource) return {};
@@ -30,8 +30,8 @@ std::string named(const std::string& model, std::uint64_t version) {
   return "model '" + model + "' version '" + std::to_string(version) + "'";
 }
 
-/// Succeeds if the version that should be served loads; otherwise returns the first error. If the model is
-/// pinned, checks only the pinned version.
+/// Checks that the version that the server should serve can be loaded; otherwise returns the first error. If
+/// the model is pinned, checks only the pinned version.
 Status check_model(const Settings& settings, const runtime::plan::Cluster& cluster, const std::string& model,
                    const models::ModelDirectory& directory) {
   const models::Versions& versions = directory.versions;

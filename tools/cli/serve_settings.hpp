@@ -18,7 +18,7 @@
 
 namespace millrace::cli {
 
-/// The result of the last reload, for the metrics. Any thread may read it.
+/// The result of the last reload, which the metrics report. Any thread may read it.
 struct ReloadState {
   std::atomic<bool> successful{true};
   /// When a reload last succeeded; before the first reload, the time of the start.
@@ -30,38 +30,38 @@ struct ReloadState {
 /// The settings in force. Not thread-safe.
 class LiveSettings {
  public:
-  /// Reads and checks the sources, and configures the log. Call it before other threads exist.
+  /// Reads and checks all sources of settings, and configures the log. Must be called before other threads exist.
   static Result<LiveSettings> load(const ServeCommand& command);
 
   /// The settings in force: live settings as of the last reload, all others as of the start.
   const server::config::Settings& settings() const { return loaded_.settings; }
 
-  /// Text for the log: the name of the settings file, or that there is none.
+  /// Text for the log: the name of the settings file, or a statement that there is none.
   std::string sources() const;
 
-  /// The setting's name and source, with which a message about it begins (Loaded::named).
+  /// The setting's name and source, for the beginning of a message about the setting (see Loaded::named).
   std::string named(std::string_view key) const { return loaded_.named(key); }
 
-  /// A file that a reload has read and found valid, but not yet applied.
+  /// The content of a file that a reload has read and found valid, but not yet applied.
   struct Prepared {
     std::string_view key;         // the setting that names the file
     std::string in_force;         // the content for the log, such as "2 tokens"; empty: there is no file
     std::function<bool()> apply;  // puts the content in force; false if nothing changed
   };
-  /// Every reload calls each Prepare with the new, checked settings. If one returns an error, the whole reload
-  /// is refused; otherwise all are applied.
+  /// A reload calls each registered Prepare with the new, checked settings. If any returns an error, the
+  /// reload changes nothing; otherwise every Prepared is applied.
   using Prepare = std::function<Result<Prepared>(const server::config::Settings&)>;
   void on_reload(Prepare prepare) { files_.push_back(std::move(prepare)); }
 
-  /// Every reload calls each Check with the new settings, `now`, to find settings that are valid one by one
-  /// but conflict with each other. An error refuses the reload.
+  /// A reload calls each registered Check with the new settings, `now`. A Check finds settings that are valid
+  /// one by one but conflict with each other. If it returns an error, the reload changes nothing.
   using Check = std::function<Status(const LiveSettings& now)>;
   void check_on_reload(Check check) { checks_.push_back(std::move(check)); }
 
-  /// Makes a change of this live setting wait for a restart, because nothing in this process can apply it.
+  /// From now on, a change of the setting `key` waits for a restart, because nothing in this process can apply it.
   void wait_for_restart(std::string key) { waiting_.insert(std::move(key)); }
 
-  /// Reads the sources again and applies what changed. If anything is invalid, changes nothing, logs the
+  /// Reads the settings again and applies the changed ones. If anything is invalid, changes nothing, logs the
   /// reason and returns the error. Logs each changed setting that needs a restart, at every reload until the
   /// server restarts or the change is undone.
   Status reload();

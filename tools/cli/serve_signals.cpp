@@ -9,7 +9,7 @@
 namespace millrace::cli {
 namespace {
 
-int signal_pipe_write = -1;  // written by the handler only
+int signal_pipe_write = -1;  // only the signal handler writes to this pipe
 
 }  // namespace
 

@@ -10,8 +10,9 @@ namespace millrace::cli {
 
 enum class Signal : char { kStop = 's', kReload = 'r' };
 
-/// Delivers SIGTERM, SIGINT and SIGHUP through a pipe during this object's lifetime. Only one object may exist
-/// at a time. Uses a handler rather than a blocked mask, because card processes would inherit the mask.
+/// Receives SIGTERM, SIGINT and SIGHUP during this object's lifetime. Only one such object may exist at a
+/// time. A signal handler writes to a pipe. Blocking the signals instead would not do, because card processes
+/// inherit the signal mask.
 class Signals {
  public:
   Signals();
@@ -19,10 +20,10 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  /// False if the pipe could not be made because the process is out of descriptors.
+  /// False if the pipe could not be made because the process has no free file descriptors.
   bool ready() const { return read_ >= 0; }
 
-  /// Waits at most `bound` (negative: forever) for the next signal.
+  /// Waits for the next signal, at most for `bound`, or forever if `bound` is negative.
   std::optional<Signal> wait(std::chrono::milliseconds bound);
 
  private:

@@ -17,7 +17,8 @@ using compiler::generators::Cost;
 using compiler::synth::InstanceCost;
 using compiler::synth::PartitionCost;
 
-/// The rtl/<partition> folders of a deployment, sorted by name; or `target` itself, if it is such a folder.
+/// Returns the folders rtl/<partition> of the deployment `target`, sorted by name. If `target` itself is such
+/// a folder, returns only `target`.
 Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
   std::error_code code;
   if (!fs::is_directory(target, code)) {
@@ -40,7 +41,7 @@ Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
   return folders;
 }
 
-/// Shows progress: a bar on a terminal, otherwise a line for each step.
+/// Shows progress on standard error: as a bar on a terminal, otherwise as one line for each step.
 class Progress {
  public:
   explicit Progress(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}

@@ -32,7 +32,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::uint32_t kRandomFrames = 16, kRandomRtlFrames = 8;
-constexpr std::chrono::seconds kFrameBound{60};  // far longer than any model takes on emulated cards
+constexpr std::chrono::seconds kFrameBound{60};  // far longer than any model needs on emulated cards
 
 Status compare_frames(runtime::pipeline::Pipeline& pipeline, const ReferenceModel& reference,
                       const VerifyFrames& frames, const VerifyCommand& command, Findings& findings) {
@@ -111,7 +111,8 @@ void print_text(const Findings& findings, const plan::Deployment& deployment, st
   }
 }
 
-/// Checks the directory before any frame runs, because a run at rtl fidelity takes minutes.
+/// Makes the directory of --dump-tensors and checks that it is writable. Called before any frame runs,
+/// because a run at rtl fidelity takes minutes.
 Status make_dump_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

@@ -25,8 +25,8 @@ std::string descr_of(const std::string& datatype) {
   return found == names.end() ? "" : found->second;
 }
 
-/// Reads the frames of a file, each signature.bytes() long. The first axis counts frames; the others are the
-/// model's shape.
+/// Reads the frames of a .npy file, each of signature.bytes() bytes. The array's first axis counts frames,
+/// and its other axes must be the model's shape.
 Result<std::vector<Buffer>> read_frames(const std::filesystem::path& file,
                                         const plan::TensorSignature& signature) {
   MILLRACE_ASSIGN(const NpyArray array, read_npy(file));
@@ -100,13 +100,13 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
   return frames;
 }
 
-/// The distance of two probabilities, in steps of the softmax's input scores. One step changes a score by
-/// `scale`. If one score rises by a step and all others fall by a step, the logarithm of that class's odds
-/// grows by 2 * scale. No other change of at most one step per score changes the logarithm more.
+/// Returns the distance of two probabilities, in steps of the softmax's input scores. One step changes a
+/// score by `scale`. If one score rises by a step and all other scores fall by a step, the logarithm of this
+/// class's odds grows by 2 * scale. No other change of at most one step per score changes the logarithm more.
 double steps_between_probabilities(double a, double b, double scale) {
   constexpr double kRounding = 1e-6;                // relative rounding error of a float32 softmax
   constexpr double kLeast = 1e-37;                  // about the smallest normal float32
-  constexpr double kLeastRest = 1.0 / (1U << 24U);  // float32 has no number between 1 minus this and 1
+  constexpr double kLeastRest = 1.0 / (1U << 24U);  // float32 has no number between 1 - kLeastRest and 1
   if (std::isnan(a) || std::isnan(b)) return INFINITY;
   if (std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b))) return 0;
   const auto log_odds = [&](double p) {
@@ -115,7 +115,8 @@ double steps_between_probabilities(double a, double b, double scale) {
   return std::abs(log_odds(a) - log_odds(b)) / (2 * scale);
 }
 
-/// Distance of two elements in steps of the output; infinite if they differ and the step is unknown.
+/// Returns the distance of two output elements in steps of the output, or infinity if the elements differ and
+/// the step is unknown.
 double steps_between(const std::string& datatype, const std::byte* a, const std::byte* b,
                      const std::optional<OutputStep>& step) {
   const auto read = [](auto zero, const std::byte* from) {
@@ -128,7 +129,7 @@ double steps_between(const std::string& datatype, const std::byte* a, const std:
     return steps_between_probabilities(read(float{}, a), read(float{}, b), static_cast<double>(step->scale));
   if (datatype == "FP32") {
     const double steps = distance(float{}) / static_cast<double>(step->scale);
-    // Quantised values are whole steps, so ignore the rounding of float32.
+    // Quantised values are a whole number of steps apart, so ignore the rounding errors of float32.
     return std::abs(steps - std::round(steps)) < 1e-3 ? std::round(steps)
                                                       : (std::isnan(steps) ? INFINITY : steps);
   }

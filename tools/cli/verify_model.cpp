@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kEmulationData = 21;  // axlf_section_kind EMULATION_DATA
 
-/// NumPy's type string of a tensor's stored elements.
+/// Returns NumPy's type string, such as "<f4", for the stored elements of a tensor.
 std::string descr_of(kernels::ElementType type) {
   if (type.kind == kernels::ElementType::Kind::kFloat32) return "<f4";
   const std::string letter = type.kind == kernels::ElementType::Kind::kUnsigned ? "u" : "i";
@@ -223,7 +223,7 @@ std::optional<OutputStep> ReferenceModel::step_of(std::size_t partition, kernels
   }
   if (const auto* const end = std::get_if<kernels::Dequantise>(&block->operation); end != nullptr)
     return OutputStep{*std::max_element(end->scale.begin(), end->scale.end()), false};
-  // Apart from a softmax, every other block on floats only moves values.
+  // A block on floats that is no softmax only moves values, so its output has the step of its inputs.
   std::optional<OutputStep> step;
   for (const kernels::TensorIndex input : block->inputs) {
     const auto one = step_of(partition, input);

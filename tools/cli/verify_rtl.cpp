@@ -30,7 +30,7 @@ Buffer packed_form(kernels::ElementType type, std::uint64_t elements, const Buff
   return packed;
 }
 
-/// One verification: the simulated system, and the host that feeds it and computes the host partitions.
+/// One verification: the simulated system, and the host, which feeds the system and computes the host partitions.
 class Run {
  public:
   Run(const VerifyCommand& command, const plan::LoadedDeployment& deployment, const ReferenceModel& reference,
@@ -99,8 +99,6 @@ class Run {
   }
 
  private:
-  // Building the system.
-
   Status add_partition(const rtl::BuiltPartition& built, std::size_t number) {
     const plan::Partition& partition = *plan_.find_partition(built.partition);
     MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(built.entry, command_.seed + number));
@@ -146,22 +144,20 @@ class Run {
                           {channel.packet_bytes, channel.credits});
       linked_.insert(consumer);
       slowest_channel_ = std::max(slowest_channel_, cycles_of(channel, cable));
-      // One cycle until the last packet starts, and one until its last beat is offered.
+      // Add 2: one cycle until the last packet starts, and one until the packet's last word leaves.
       hops_ += std::ceil(cycles_of(channel, cable) + cable.latency_ns * system_.clock_mhz() / 1000) + 2;
       return {};
     }
     return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
   }
 
-  /// Cycles of the cable that a frame occupies.
+  /// Returns the number of clock cycles for which a frame of the channel occupies the cable.
   double cycles_of(const plan::Channel& channel, const plan::Cable& cable) const {
     const std::uint64_t bytes = plan::frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes);
     return static_cast<double>(bytes) * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
   }
 
-  // The host.
-
-  /// Runs every host partition whose inputs are complete, and feeds the results to the cards.
+  /// Computes every host partition whose inputs for the frame are complete, and feeds the results to the cards.
   void compute_on_host(std::uint64_t frame) {
     auto& values = values_[frame];
     for (const plan::Partition& partition : plan_.partitions) {
@@ -189,7 +185,7 @@ class Run {
     }
   }
 
-  /// Compares an output frame of a partition, and passes it on as the host would.
+  /// Compares one output of a card partition with the reference, stores it, and continues the host's work on the frame.
   void take(End end, std::uint64_t frame, const Buffer& packed) {
     if (frame >= frames_.inputs.size()) return;
     ++given_;
@@ -227,16 +223,14 @@ class Run {
     }
   }
 
-  // Figures.
-
   std::size_t count_outputs() const {
     std::size_t count = 0;
     for (const plan::Partition* partition : card_partitions_) count += partition->outputs.size();
     return count;
   }
 
-  /// Cycles between the ends of successive frames, averaged over their later half; `last` returns the end of
-  /// a frame.
+  /// Returns the clock cycles between the ends of successive frames, averaged over the later half of the
+  /// frames. `last` returns the end of one frame.
   template <class Last>
   std::optional<double> interval(const std::vector<rtl::FramePassage>& passages, Last last) const {
     const std::size_t n = std::min<std::size_t>(passages.size(), frames_.inputs.size());
@@ -285,7 +279,7 @@ class Run {
     return out;
   }
 
-  /// The latency from the host's inputs to the host's outputs.
+  /// Measures the whole system at the host: the interval between frames, and the first frame's latency.
   void measure_system() {
     if (system_.standstill().has_value()) return;
     std::optional<std::uint64_t> begin;
@@ -333,8 +327,8 @@ class Run {
   RtlFindings& out_;
 
   rtl::System system_;
-  std::vector<const plan::Partition*> card_partitions_;  // indexed by the system's partition numbers
-  std::vector<rtl::Design> designs_;                     // same index
+  std::vector<const plan::Partition*> card_partitions_;  // indexed by the partition numbers of system_
+  std::vector<rtl::Design> designs_;                     // with the same index
   std::map<Key, End> ends_in_, ends_out_;
   std::map<Key, Key> sources_;                                         // consumer -> producer
   std::set<Key> linked_;                                               // inputs that a cable feeds

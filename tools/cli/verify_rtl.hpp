@@ -14,8 +14,8 @@
 
 namespace millrace::cli {
 
-/// Figures in cycles. A measured figure is empty if there were too few frames; a predicted one if there is
-/// no prediction.
+/// Figures in clock cycles. A measured figure is empty if too few frames ran; a predicted figure is empty if
+/// there is no prediction.
 struct RtlCycles {
   std::optional<double> interval;
   std::optional<std::uint64_t> latency, first_output;
@@ -24,17 +24,17 @@ struct RtlCycles {
 struct RtlStream {
   std::string name;
   std::uint64_t depth = 0, high_water = 0, predicted_high_water = 0;
-  /// Whether the FIFO is deeper than twice its high-water mark. A depth of 2, the least, is never wasteful.
+  /// Whether the FIFO is deeper than twice its high-water mark. A FIFO of the minimum depth, 2, is never wasteful.
   bool is_wasteful() const { return depth > 2 && depth > 2 * high_water; }
 };
 
-/// Multiply-accumulates per DSP slice and cycle; empty if unknown.
+/// The number of multiply-accumulates per DSP slice and clock cycle; empty if unknown.
 struct DspUse {
   std::optional<double> interval;  // averaged over the measured interval
-  std::optional<double> busy;      // averaged over the cycles in which the layer's multipliers took operands
+  std::optional<double> busy;  // averaged over the cycles in which the layer's multipliers accept operands
 };
 
-/// A layer that multiplies in DSP slices.
+/// A layer whose multiplications use DSP slices.
 struct RtlLayer {
   std::string name;
   std::uint64_t multiply_accumulates = 0;   // per frame, without those on padding or unused lanes
@@ -53,7 +53,7 @@ struct RtlPartition {
   DspUse dsp_use() const;  // over all `layers`
 };
 
-/// The results of the simulation other than output bytes.
+/// All results of the simulation except the output bytes.
 struct RtlFindings {
   std::size_t cards = 0;
   std::uint64_t seed = 0;
@@ -67,15 +67,15 @@ struct RtlFindings {
   std::vector<runtime::rtl::System::ChannelReport> channels;
   std::optional<runtime::rtl::Standstill> standstill;
 
-  /// Whether the FIFOs are deep enough to reach the predicted interval within 1 %. Empty if stalls were
-  /// injected or there were too few frames.
+  /// Whether the FIFOs are deep enough: the measured interval is at most 1 % longer than the predicted one.
+  /// Empty if stalls were injected or too few frames ran.
   std::optional<bool> reaches_interval() const;
   std::vector<std::string> wasteful_streams() const;  // "<partition>.<stream>"
 };
 
-/// Builds the simulations that the cache lacks, runs the frames, and compares every output of every card
-/// partition and of the model. kEnvironment if Verilator or g++ is missing; also the errors of
-/// rtl::build_simulations(), bind_endpoints() and System::run().
+/// Builds those simulations that are not in the cache, runs the frames, and compares every output of every
+/// card partition and of the model with the reference. Returns kEnvironment if Verilator or g++ is missing,
+/// and the errors of rtl::build_simulations(), bind_endpoints() and System::run().
 Status run_rtl(const VerifyCommand& command, const runtime::plan::LoadedDeployment& deployment,
                const runtime::plan::Cluster& cluster, const ReferenceModel& reference,
                const VerifyFrames& frames, Findings& findings, RtlFindings& out);

@@ -38,7 +38,7 @@ std::string ratio(const std::optional<double>& value) {
   return text.data();
 }
 
-/// "12,345", "1,046.5", or "-" for no value.
+/// Formats a number as "12,345" or "1,046.5", and a missing value as "-".
 std::string grouped(std::optional<double> value) {
   if (!value) return "-";
   std::array<char, 64> text{};

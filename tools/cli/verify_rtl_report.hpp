@@ -1,4 +1,4 @@
-// Prints the results of `verify --fidelity rtl` other than output bytes.
+// Prints all results of `verify --fidelity rtl` except the comparison of output bytes.
 //
 // JSON keys that are added to those of `verify`; an unknown figure is null:
 //   seed, stall, clock_mhz (the simulated clock, which is the fastest card's), cycles (of the whole run)
@@ -10,12 +10,12 @@
 //     layers[] (those that multiply in DSP slices), macs_per_dsp_cycle (over all these layers)
 //     streams[]: name, depth, high_water, predicted_high_water, wasteful
 //     layers[]: name, multiply_accumulates, dsp (predicted), busy_cycles (cycles per frame in which the
-//       multipliers took operands), predicted_busy_cycles, macs_per_dsp_cycle
+//       multipliers accept operands), predicted_busy_cycles, macs_per_dsp_cycle
 //     macs_per_dsp_cycle: interval (averaged over the measured interval), busy (averaged over busy_cycles)
 //   links[]: channel, cable, packets, bits, starved_cycles, cable_busy (0..1)
 //   fifos: streams, sufficient (null if stalls were injected), wasteful (names)
 //   standstill: null, or cycle and streams (names)
-// An interval is the time between the last output beats of successive frames. The latency is that of the
+// An interval is the time between the last output words of successive frames. The latency is that of the
 // first frame.
 #pragma once
 
@@ -31,8 +31,8 @@ namespace millrace::cli {
 void add_json(const RtlFindings& findings, boost::json::object& document);
 void print_text(const RtlFindings& findings, std::ostream& out);
 
-/// kDoesNotFit if the simulation stood still (the message names the streams) or was more than 1 % slower than
-/// predicted. Speed is not judged if stalls were injected or there were too few frames.
+/// Returns kDoesNotFit if the simulation stood still (the message names the blocked streams) or was more than
+/// 1 % slower than predicted. Does not judge the speed if stalls were injected or too few frames ran.
 Status verdict(const RtlFindings& findings);
 
 }  // namespace millrace::cli

@@ -1,5 +1,5 @@
-// ask URL MODEL FILE: runs one inference on the bytes of FILE and writes the first output's bytes to standard
-// output.
+// Usage: ask URL MODEL FILE. Sends the bytes of FILE to a server for one inference and writes the first
+// output's bytes to standard output.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
