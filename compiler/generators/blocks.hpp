@@ -75,7 +75,8 @@ struct WindowGaps {
   /// Returns the idle cycles of a frame in the matrix unit, which makes `nf` passes of `sf` cycles over each vector.
   std::uint64_t cost(std::uint64_t nf, std::uint64_t sf) const;
 };
-/// Returns the gaps of a window unit whose input beats come every `cycles_a_beat` cycles; all zero unless mr_swu_par.
+/// Returns the gaps of a window unit whose input beats come every `cycles_a_beat` cycles. All gaps are zero if the unit
+/// is not an mr_swu_par.
 WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t cycles_a_beat = 1);
 
 /// Returns the cycles of a frame of a block's matrix unit behind an mr_swu_par. It considers an adapter before the

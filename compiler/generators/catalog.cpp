@@ -21,7 +21,7 @@ Result<std::map<std::string, double, std::less<>>> read_terms(const yaml::Node* 
   }
   std::map<std::string, double, std::less<>> terms;
   for (const yaml::Node::Entry& entry : node->entries) {
-    yaml::Node alone;  // each term is read alone, because a yaml::Mapping must know its keys
+    yaml::Node alone;  // terms are read one by one, because a yaml::Mapping must know its keys
     alone.kind = node->kind;
     alone.line = node->line;
     alone.entries = {entry};

@@ -22,7 +22,7 @@ class ConvolutionBlock::Units {
     const StreamIndex from = windowless ? netlist_.input(lanes, bits_, b_.in_.elements()) : window();
     if (matrices_ > 1) return netlist_.finish(multiply_groups(from));
     if (side_by_side_ == 1) return netlist_.finish(multiply(from, ""));
-    // Each window has its own unit. The outputs are gathered to all channels of a pixel before the join makes beats.
+    // Each window has its own unit. An adapter gathers all channels of the window's pixel before the pixels are joined.
     std::vector<StreamIndex> parts = netlist_.split("split", from, side_by_side_);
     for (std::uint32_t m = 0; m < side_by_side_; ++m) {
       const std::string copy = std::to_string(m);
@@ -104,7 +104,7 @@ class ConvolutionBlock::Units {
   /// Adds a unit whose constants are either in files or loaded.
   StreamIndex add_sums(const char* module, const std::string& suffix, Parameters parameters, StreamIndex from,
                        std::uint64_t vectors, const std::string& constants) {
-    // A deeper table of constants costs more in LUTs than in block RAM.
+    // A table of constants that is deeper than this costs more in LUTs than in block RAM.
     constexpr std::uint64_t kLogicTableDepth = 128;
     const std::uint64_t depth = std::uint64_t{nf_} * sf_;
     TableStyle style = folding_.memory;
@@ -130,7 +130,7 @@ class ConvolutionBlock::Units {
     const std::uint64_t vectors = netlist_.stream(from).beats / sf_;
     const std::uint64_t width = std::uint64_t{pe_} * simd_ * b_.layer_.weight_type.bits,
                         lines = std::uint64_t{nf_} * sf_;
-    // If lines use words as fast as the words arrive, more words must be requested ahead.
+    // Wide lines of weights use memory words as fast as the words arrive, so more words must be requested ahead.
     const int burst = weight_pitch(width) >= kWeightWordBytes ? kLong : kShort;
     netlist_.reader({{"mr_weight_reader",
                       netlist_.prefix() + "_reader",

@@ -11,7 +11,7 @@ namespace {
 
 using kernels::ElementType;
 
-/// A block whose beats have any number of output elements that divides a row.
+/// A block whose beats have a number of output elements that divides a row of the tensor.
 class ElementwiseBlock : public LanesBlock {
  public:
   ElementwiseBlock(const kernels::Program& program, std::uint32_t block)

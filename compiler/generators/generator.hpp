@@ -109,14 +109,14 @@ class Generator {
   /// Empty if no folding is fast enough.
   std::vector<Folding> foldings(std::uint64_t interval_cycles) const;
 
-  /// Returns the intervals at which foldings() changes, ascending, from full unrolling to full folding; about 200 at
-  /// most.
+  /// Returns, in ascending order, the intervals from full unrolling to full folding at which the result of foldings()
+  /// changes. There are at most about 200.
   std::vector<std::uint64_t> intervals() const;
 
  protected:
   Generator(const kernels::Program& program, std::uint32_t block);
 
-  // Returns the foldings of our own hardware for foldings(), without the placement of the weights.
+  /// Returns the foldings of our own hardware. foldings() adds the weights' placement and the plugin's candidates.
   virtual std::vector<Folding> proposals(std::uint64_t interval_cycles) const = 0;
   /// Returns kInvalidInput, made by refuse(), if the folding is impossible.
   virtual Status check(const Folding& folding) const = 0;

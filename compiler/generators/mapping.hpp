@@ -17,7 +17,7 @@ enum class MemoryStyle { kAuto, kBlock, kDistributed };
 /// Returns the cost of a memory with one write port and one clocked read port (a FIFO, a row buffer, a loaded table).
 Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style);
 
-/// Returns the cost of a memory with one write port and one unregistered read port (partial results).
+/// Returns the cost of a memory with one write port and one unregistered read port (partial results of sums).
 Cost read_modify_write(std::int64_t width, std::int64_t depth);
 
 /// Returns the cost of a table of constants behind a register: all zero if Yosys maps it to logic instead of block RAM.

@@ -83,7 +83,7 @@ struct Module {
   /// Estimates the cycles of a frame with these numbers of beats. Null means the larger of the two numbers.
   std::uint64_t (*interval)(const Values&, std::uint64_t beats_in, std::uint64_t beats_out) = nullptr;
 
-  // For calibration:
+  /// Describes the memory files that a calibration run writes for an instance. Null if the module reads no files.
   std::vector<ConstantFile> (*constants)(const Values&) = nullptr;
   /// Returns the frame that the test bench sends. `interval` is the measured one. Null if the bench measures no cycles.
   Beats (*frame)(const Values&, std::int64_t interval) = nullptr;

@@ -39,14 +39,14 @@ using StreamIndex = std::uint32_t;
 
 /// A unit that consists of wires. It costs nothing and takes no cycle, and the handshake signals pass through.
 enum class Wiring : std::uint8_t {
-  kNone,        // the unit is an instance of a module, not wires
+  kNone,        // the unit is no wires but an instance of a module
   kZeroExtend,  // widens each lane with zeros
   kSignExtend,  // widens each lane with its sign
   kInterleave   // turns 2n lanes a0..an-1 b0..bn-1 into n lanes {a, b}, with a in the high bits
 };
 
-/// A node of the netlist. Streams are in the order of the module's ports; N bundled streams have part 0 in the low
-/// bits.
+/// An instance of a module, or wires. `inputs` and `outputs` are in the order of the module's ports. If N streams share
+/// a port, stream 0 has the low bits.
 struct Unit {
   Instance instance;  // a unit of wires has a name but no module
   Wiring wiring = Wiring::kNone;
@@ -85,7 +85,7 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-/// An mr_weight_reader, which reads a unit's weights from the card's memory, again for each vector.
+/// An mr_weight_reader instance. It reads all weights of a unit from the card's memory, again for each vector.
 struct WeightReader {
   Instance instance;
   std::string unit;                   // name of the instance that receives the lines

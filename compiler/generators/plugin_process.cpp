@@ -73,7 +73,8 @@ struct Streams {
   ::_exit(kNever);
 }
 
-/// Waits until the program has ended or exceeded a limit. Returns the limit that it exceeded, or an empty text.
+/// Waits until the program has ended or exceeded a limit. Returns a text that says which limit was exceeded, or an
+/// empty text if the program ended.
 std::string wait_for(pid_t group, const Streams& streams, std::chrono::milliseconds time_limit) {
   const auto deadline = std::chrono::steady_clock::now() + time_limit;
   const auto too_long = [](const std::string& file) {
@@ -114,7 +115,7 @@ Result<std::string> ask_program(const fs::path& program, const std::string& ques
   if (group == 0) guard(parent, path.c_str(), streams);
   if (group < 0)
     return Error(ErrorCode::kResourceExhausted, std::string("it cannot be started: ") + std::strerror(errno));
-  ::setpgid(group, group);  // both processes call it, because either may run first
+  ::setpgid(group, group);  // parent and child both call setpgid(), because either may run first
   std::string wrong = wait_for(group, streams, time_limit);
   ::kill(-group, SIGKILL);
   int status = 0;

@@ -11,11 +11,11 @@
 
 namespace millrace::compiler::generators {
 
-inline constexpr unsigned kDataBytes = 64;  // width of an AXI4 port
+inline constexpr unsigned kDataBytes = 64;  // width of an AXI4 port in bytes
 inline constexpr unsigned kBurst = 16;      // words per AXI4 burst
 inline constexpr unsigned kTags = 16;       // maximum number of frames in a partition at the same time
 inline constexpr unsigned kTagBits = 160;
-inline constexpr unsigned kLinkBytes = 8;      // width of a word that a connector transfers
+inline constexpr unsigned kLinkBytes = 8;      // bytes of a word that a connector transfers
 inline constexpr unsigned kLinkPacket = 1024;  // maximum bytes of a packet
 inline constexpr unsigned kLeastLinkCredits = 2;
 

@@ -44,12 +44,12 @@ class StepFunction {
   bool takes_bias_ = true;
   bool uniform_ = false;
   bool loaded_ = false;
-  // Constants of mr_requant, one for each channel:
+  // The constants of mr_requant, with one entry for each channel.
   std::vector<std::int64_t> multiplier_, offset_;
   std::vector<std::uint8_t> shift_;
   unsigned mbits_ = 0, offbits_ = 0, sbits_ = 1;
   std::int64_t fixed_shift_ = -1;
-  // Constants of mr_threshold, 2^bits - 1 for each channel:
+  // The constants of mr_threshold: 2^bits - 1 thresholds for each channel.
   std::vector<std::int64_t> thresholds_;
   std::size_t steps_ = 0;
 };

@@ -14,9 +14,9 @@ namespace {
 struct Source {
   Wire* wire = nullptr;
   std::uint64_t beats = 0, frame_interval = 0;  // of one frame
-  /// Of the only frame's beats; null if no times are set.
+  /// The cycles in which the only frame's beats arrive; null if no such times are set.
   const std::vector<std::uint64_t>* arrivals = nullptr;
-  std::uint64_t left = 0, sent = 0;  // numbers of beats
+  std::uint64_t left = 0, sent = 0;  // beats not yet sent, and beats sent
 
   bool waits() const { return left != 0 && !wire->valid; }  // whether the next beat is not due yet
   void offer(std::uint64_t now) {

@@ -16,7 +16,7 @@ struct TimingOptions {
   std::uint32_t frames = 6;  // at least 3, or 1 if `arrivals` are set
   /// If 0, all input beats are available at once. Otherwise each frame's beats are spread evenly over this many cycles.
   std::uint64_t frame_interval = 0;
-  bool unlimited_fifos = false;  // whether FIFOs are never full
+  bool unlimited_fifos = false;  // whether FIFOs have unlimited depth
   /// For each input, the cycle in which each beat of the only frame arrives. If empty, all beats arrive at the start.
   std::vector<std::vector<std::uint64_t>> arrivals;
   /// The simulation gives up if the first frame takes this many cycles.
@@ -29,7 +29,8 @@ struct Timing {
   std::uint64_t latency_cycles = 0, first_output_cycles = 0;
   /// For each unit, the maximum number of stored beats; 0 unless it is a FIFO.
   std::vector<std::uint64_t> high_water;
-  // Only if arrivals are set: the cycle of the first input beat and, for each output, the cycles of its beats.
+  // The next two members are set only if arrivals are set: the cycle in which the first input beat is accepted and, for
+  // each output, the cycles in which its beats leave.
   std::uint64_t first_input_cycle = 0;
   std::vector<std::vector<std::uint64_t>> departures;
 };

@@ -26,7 +26,8 @@ constexpr std::int64_t kLargestConstant = 128;
 inline constexpr const char* kUnrolledModule = "mr_unrolled";
 
 struct UnrolledModule {
-  /// MH, MW, ABITS, ACCBITS, LATENCY, ADDERS (count), ADDBITS (bits of all results), REGBITS (bits of all registers).
+  /// The parameters MH, MW, ABITS, ACCBITS, LATENCY, ADDERS (number of adders), ADDBITS (bits of all adders' results) and
+  /// REGBITS (bits of all data registers).
   Parameters parameters;
   unsigned latency = 1;  // clocks from a vector to its result; a new vector can enter every clock
   std::string text;      // SystemVerilog with ports clk, rst, s_ and m_; empty if not wanted

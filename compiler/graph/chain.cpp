@@ -96,7 +96,8 @@ Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
   }
 }
 
-/// Returns the index of the quantiser that merges with the accumulator dequantisation `steps[first]`; 0 if none.
+/// Returns the index of the quantiser with which the accumulator dequantisation `steps[first]` can be merged. Returns 0
+/// if there is none.
 std::size_t quantiser_of(const std::vector<Step>& steps, std::size_t first) {
   if (steps[first].kind != Step::Kind::kDequantise || !steps[first].accumulator) return 0;
   std::size_t i = first + 1;

@@ -257,7 +257,8 @@ void replace_value(Graph& graph, ValueId from, ValueId to);
 const OnnxOperator* onnx_of(const Node& node);
 bool is_onnx(const Node& node, const char* type);
 
-/// has_input(): whether an ONNX node has input `i`. constant_input(): that input's constant, or null if it has none.
+/// has_input() returns whether an ONNX node has input `i`. constant_input() returns that input's constant, or null if
+/// the input is missing or not constant.
 bool has_input(const Node& node, std::size_t i);
 const Constant* constant_input(const Graph& graph, const Node& node, std::size_t i);
 
@@ -281,7 +282,7 @@ Node make_node(std::string name, Operation operation, std::vector<ValueId> input
 /// Returns the names in `a`, followed by the names in `b` that are not in `a`.
 std::vector<std::string> join_sources(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
-/// Records the scale and zero point of the integers in `value`, which reports show.
+/// Records which scale and zero point the integers in `value` have. Reports show both.
 void note_meaning(Value& value, const std::vector<float>& scale, const std::vector<std::int64_t>& zero_point);
 void copy_meaning(Graph& graph, ValueId from, ValueId to);
 

@@ -163,7 +163,8 @@ void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t
   if (!logic || depth == 2) return;
   std::int64_t below = 0;
   for (const Class& c : kClasses) {
-    // The LUTs between two depth classes are interpolated: the share is the part of this class that the table fills.
+    // The LUTs of a table between two depth classes are interpolated. `share` is the fraction of this class that the
+    // table's lines fill.
     if (depth > below) {
       const double share =
           static_cast<double>(std::min(depth, c.depth) - below) / static_cast<double>(c.depth - below);
@@ -189,7 +190,8 @@ void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block)
 
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own, std::int64_t of) {
-  // Lanes are stored in multiples of the greatest common divisor of both lane counts, so that many count as one lane.
+  // Lanes are stored in multiples of `shared`, the greatest common divisor of both lane counts, so `shared` lanes count
+  // as one.
   const std::int64_t shared = std::gcd(s_lanes, m_lanes);
   const std::int64_t lane = lane_bits * shared, s = s_lanes / shared, m = m_lanes / shared;
   if (s == m) return;
