@@ -40,8 +40,8 @@ constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
                                          {"bytes", "uint", false, 0x1c, 4},
                                          {"epoch", "uint", false, 0x24, 4},
                                          {"sequence", "ulong", false, 0x2c, 8}};
-// These arguments are plain registers, not arguments of runs. They are listed because XRT 2.13 gives a unit without
-// arguments no address range, and xrt::ip then refuses every access.
+// kControlArguments lists plain registers, not arguments of runs. XRT 2.13 gives a unit without arguments no address
+// range, and xrt::ip then refuses every access.
 constexpr Argument kControlArguments[] = {{"epoch", "uint", false, abi::kRegEpoch, 4},
                                           {"supervisor_stop", "uint", false, abi::kRegSupervisorStop, 4}};
 constexpr Argument kParametersArguments[] = {{"buffer", "void*", true, 0x10, 8},
@@ -95,8 +95,7 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   return kernels;
 }
 
-/// Returns the bytes of a section that begins with a count and has its rows from offset `rows_at` on, as most sections
-/// do.
+/// Returns the bytes of a section that begins with a count and has its rows from offset `rows_at` on.
 template <class Count, class Row>
 Bytes table(std::size_t rows_at, const std::vector<Row>& rows) {
   const auto count = static_cast<Count>(rows.size());
@@ -132,7 +131,7 @@ Bytes memory_section(const plan::Device& device) {
   return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
 }
 
-/// Returns the interrupt id of a unit. XRT numbers units by interrupt id or by address, so both are in the same order.
+/// Returns the interrupt id of a unit. Ids ascend with addresses, because XRT numbers units by one or the other.
 std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
   std::uint32_t rank = 0;
   for (const auto& kernel : kernels)
@@ -219,8 +218,7 @@ struct Section {
 void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
                       const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
                       Bytes group_connectivity, std::vector<Section>& sections) {
-  // A kernel linked by the vendor's tools has one interrupt for all windows. XRT cannot tell the windows apart, so it
-  // polls.
+  // A kernel linked by v++ has one interrupt for all windows. XRT cannot tell the windows apart, so it polls.
   sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, !packed)});
   sections.push_back({CONNECTIVITY, "connectivity", std::move(connectivity)});
   sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", std::move(group_connectivity)});
@@ -380,8 +378,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   for (auto& kernel : kernels)
     for (auto& unit : kernel.units) unit.base = ip->m_base_address + unit.window * kWindowRange;
   const auto index = static_cast<std::int32_t>(ip - ips->begin());
-  // The vendor's table of groups lists the memories and then the groups, so it has more rows than the table of
-  // memories.
+  // The vendor's table of groups lists all memories before the groups, so it is longer than the table of memories.
   const auto connectivity_of = [&](axlf_section_kind connections,
                                    axlf_section_kind memories) -> Result<Bytes> {
     const auto listed =

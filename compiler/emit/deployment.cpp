@@ -23,7 +23,7 @@ using explore::operator+=;
 
 constexpr char kGenerator[] = "millrace " MILLRACE_VERSION;
 constexpr char kHostEndpoint[] = "host";
-constexpr std::uint64_t kMostPlayedCycles = 200'000;  // limit of a latency that predict_passages() simulates
+constexpr std::uint64_t kMostPlayedCycles = 200'000;  // the longest latency that predict_passages() simulates
 
 std::string numbered(const char* stem, std::size_t number) {
   return stem + std::to_string(number);
@@ -186,9 +186,8 @@ class DeploymentWriter {
         }));
   }
 
-  /// Returns the resources of the first `count` regions that the dataflow may use. Three things are deducted from the
-  /// first region: cables, the loader, and the amount by which the partition's `shell` exceeds the device file's
-  /// figure.
+  /// Returns the resources of the first `count` regions that the dataflow may use. Cables, the loader, and the shell's
+  /// excess over the device file's figure are deducted from the first region.
   static runtime::plan::Resources available_in(const Device& device, std::size_t count, std::uint64_t cables,
                                                const runtime::plan::Resources& loader,
                                                const runtime::plan::Resources& shell) {

@@ -365,8 +365,7 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Removes nodes whose output became a constant. Also removes the outputs of a node after its first; nothing may read
-  /// them.
+  /// Removes nodes whose output became a constant. Also removes all outputs but a node's first; nothing may read them.
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)
@@ -409,8 +408,7 @@ class Importer {
     return {};
   }
 
-  /// Checks the shape that the file declares for an output, if any, against the inferred shape. The declared batch may
-  /// be open.
+  /// Checks an output's declared shape, if any, against the inferred shape. The declared batch may be open.
   static Status check_declared(const onnx::ValueInfoProto& output, const graph::Value& value) {
     if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return {};
     const auto& declared = output.type().tensor_type().shape();

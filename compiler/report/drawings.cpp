@@ -242,8 +242,7 @@ struct Axis {
     return kHeight - kBottom - share * (kHeight - kBottom - kTop);
   }
 
-  /// Returns the values to mark on the axis: powers of ten if at least three are in the range; otherwise 1, 2, 5, 10,
-  /// …; otherwise round steps.
+  /// Returns the axis values to mark: powers of ten if three are in range, else 1, 2, 5, 10, …, else round steps.
   std::vector<double> marks() const {
     std::vector<double> fine, coarse;
     for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= 10)

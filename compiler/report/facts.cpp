@@ -148,8 +148,7 @@ json::array replica_cards(const Plan& plan) {
   return out;
 }
 
-/// Returns what this plan has in common with all plans among which the reported gap names the best (README.md:
-/// gap_given).
+/// Returns what this plan shares with all plans to which the reported gap compares it (README.md: gap_given).
 json::array gap_given(const Plan& plan) {
   json::array out;
   if (plan.followed) return out;

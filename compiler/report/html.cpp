@@ -15,7 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr double kWide = 1000;  // the width of every bar, in its own coordinates
+constexpr double kWide = 1000;  // the width of every bar, in the coordinates of its drawing
 
 std::string coordinate(double value) {
   return fixed(std::clamp(value, 0.0, kWide), 1);

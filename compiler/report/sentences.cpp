@@ -79,8 +79,8 @@ std::string assumption(const Plan& plan) {
          ". It cannot be compiled like this";
 }
 
-/// Names the layers that read their weights from the cards' memory, and how many bytes. Returns an empty text if none
-/// do.
+/// Names the layers whose weights are read from memory, with the bytes a frame. Returns an empty text if there are
+/// none.
 std::string streamed(const Plan& plan) {
   constexpr std::size_t kNamed = 4;
   std::string names;

@@ -19,7 +19,7 @@ using generators::Cost;
 constexpr const char* kCacheKind = "synth";
 constexpr const char* kTop = "all_instances";
 constexpr const char* kCells = "cells.txt";  // Yosys' statistics in the folder of a run
-constexpr const char* kCost = "cost.txt";    // the file in a cache entry
+constexpr const char* kCost = "cost.txt";    // the file of a cache entry that stores the cost
 constexpr std::string_view kNumber = "Number of cells:";
 
 /// Returns the number of LUTs that one memory primitive of UltraScale occupies, by primitive (UG974).
@@ -299,8 +299,8 @@ Result<Sources> sources_of(const std::string& module, const Sources& library) {
       return Error(ErrorCode::kInvalidInput, "the hardware library has no " + name + ".sv");
     }
     if (!found.insert(*source).second) continue;
-    // Collect every word mr_… that names a module of the library. An extra file does no harm if only a comment names
-    // its module.
+    // Collect every word mr_… that names a library module. A name in a comment adds a needless file, which does no
+    // harm.
     const std::string& text = source->second;
     for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
       std::size_t end = at;

@@ -20,7 +20,7 @@ namespace json = boost::json;
 using explore::operator+=;
 
 constexpr std::uint32_t kMostCards = 9;         // the largest number of cards that is tried
-constexpr double kLess[] = {0.5, 0.25, 0.125};  // of the allowed utilisation
+constexpr double kLess[] = {0.5, 0.25, 0.125};  // shares of the allowed utilisation to try
 
 /// Returns the options to try, the unchanged ones first. Then each number of cards is tried for throughput and for
 /// latency. Last, the first plan's number of cards is tried with a lower utilisation of each card.

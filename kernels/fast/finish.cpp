@@ -119,7 +119,7 @@ std::uint64_t steps_of(const Requantise& r) {
   return static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
 }
 
-/// A multiply-shift of one channel.
+/// The constants of a multiply-shift for one channel.
 struct Scaling {
   Scaling(const Requantise& r, std::size_t channel)
       : multiplier(entry(r.multiplier, channel)),
@@ -127,7 +127,7 @@ struct Scaling {
         shift(entry(r.shift, channel)),
         rounds(r.form == Requantise::Form::kMultiplyShiftHalfEven && shift > 0) {}
   std::int64_t multiplier, offset, shift;
-  bool rounds;  // half to even; if false, down
+  bool rounds;  // rounds half to even; if false, down
 };
 
 // Returns, for each result above the lowest, the smallest accumulator that gives the result.
@@ -199,7 +199,7 @@ class Maker {
     return {begin, begin + steps};
   }
 
-  // Sets the mode if `fit` finds a line for the thresholds of every channel. Returns whether it does.
+  // Sets the mode if `fit` finds a LinearFit for every channel. Returns whether it does.
   template <class Fit>
   bool set_fits(Finish::Mode mode, Fit fit) {
     std::vector<LinearFit> fits;

@@ -1,5 +1,4 @@
-// The kernels of level avx2. This file is compiled for AVX2; kernels_of() selects its kernels only on CPUs that have
-// AVX2.
+// The kernels of level avx2, compiled for AVX2. kernels_of() selects them only on CPUs that have AVX2.
 #include <immintrin.h>
 
 #include "kernels/fast/kernels_body.hpp"

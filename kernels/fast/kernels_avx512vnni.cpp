@@ -1,5 +1,5 @@
-// The kernels of level avx512vnni. This file is compiled for AVX-512 F, BW, DQ, VL and VNNI; kernels_of() selects its
-// kernels only on CPUs that have them all.
+// The kernels of level avx512vnni, compiled for AVX-512 F, BW, DQ, VL and VNNI. kernels_of() selects them only on CPUs
+// that have all of these.
 #include <immintrin.h>
 
 #include "kernels/fast/kernels_body.hpp"

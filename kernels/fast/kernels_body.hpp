@@ -1,10 +1,10 @@
 // The fast kernels, written once over the vector type of a level of instructions. Each level's file includes this
 // header. Everything in it is in an unnamed namespace and has internal linkage (kernels.hpp says why).
 //
-// Isa is a Vectors<lanes> that also provides: kBytes, whether it has dot_bytes; kAccumulators, the vectors that
-// fit into its registers; dot_words and dot_bytes; widen_bytes and widen_words (kLanes elements to lanes); round
-// (to the nearest integer, half to even); gather (lane i of row rows[i] of [row][lane]); and put, which writes the
-// low bytes of some lanes.
+// Isa is a Vectors<lanes> with these additional members: kBytes (whether dot_bytes exists); kAccumulators (how many
+// vectors fit into its registers); dot_words and dot_bytes (add products of 16-bit words or of bytes); widen_bytes and
+// widen_words (turn kLanes elements into lanes); round (to the nearest integer, half to even); gather (takes lane i of
+// row rows[i] from [row][lane]); and put (writes the low bytes of some lanes).
 #pragma once
 
 #include "kernels/fast/kernels_vector.hpp"
@@ -173,8 +173,7 @@ void dense_form(const DenseArgs& a) {
   std::uint32_t block = 0;
   while (block < blocks) {
     const std::uint32_t left = blocks - block;
-    // With few positions, wide tiles keep the multiplier busy. With many positions, tiles are as wide as the registers
-    // allow.
+    // With few positions, wide tiles keep the multiplier busy. Otherwise, tiles are as wide as the registers allow.
     if (a.pixels < 4 && a.pool == 1 && left >= 8) {
       dense_blocks<Isa, kWords, 8>(a, block);
       block += 8;
@@ -315,8 +314,7 @@ inline void stage(const StageArgs& a) {
   return a.in_signed ? stage_as<std::int8_t, std::uint16_t>(a) : stage_as<std::uint8_t, std::uint16_t>(a);
 }
 
-// The number of planes is a template parameter, because compilers turn the stores into shuffles only if it is a
-// constant.
+// The number of planes is a template parameter. Compilers turn the stores into shuffles only if it is a constant.
 template <std::size_t kPlanes>
 void interleave_planes(const InterleaveArgs& args) {
   const InterleaveArgs a = args;

@@ -97,8 +97,7 @@ AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t c
   return range;
 }
 
-// Returns a channel's bias minus the amount that the form's offset adds to the sum. The result wraps at 32 bits, as the
-// sum does.
+// Returns a channel's bias minus what the form's offset adds to the sum. Wraps at 32 bits, as the sum does.
 std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channel) {
   const std::size_t taps = c.weights.size() / c.out_channels;
   std::uint32_t bias = c.bias.empty() ? 0 : static_cast<std::uint32_t>(c.bias[channel]);
@@ -281,8 +280,7 @@ Method method_of(const Planning& planning, const Block& block) {
     const bool fits = can_finish(c->requantise ? &*c->requantise : nullptr, c->out_channels);
     if (!fits || !form_for(in, c->window, false)) return Method::kPlain;
     if (c->groups > 1 && c->groups == c->out_channels && c->groups == in.shape[2]) return Method::kDepthwise;
-    // Each group's weights are padded to whole vectors. With a great many small groups, the padding would take too much
-    // memory.
+    // Each group's weights are padded to whole vectors, which takes too much memory for a great many small groups.
     return c->groups > 64 && c->weights.size() > (std::size_t{1} << 20U) && c->out_channels / c->groups < 4
                ? Method::kPlain
                : Method::kDense;

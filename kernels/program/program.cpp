@@ -220,8 +220,7 @@ const char* to_string(Placement placement) {
 
 namespace {
 
-// Elements that fill their storage are copied to a link unchanged. Others, such as 17 to 24 bits in four bytes, are
-// packed.
+// Elements that fill their storage are copied unchanged. Others, such as 17 to 24 bits in four bytes, are packed.
 bool is_plain_copy(ElementType type) {
   return type.bits == type.storage_bytes() * 8U;
 }

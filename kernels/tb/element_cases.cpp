@@ -159,8 +159,7 @@ class Sum : public Case {
   Add add_;
 };
 
-/// Tests a module that only multiplies. No block of a program is a bare product, so the bench computes the product
-/// itself.
+/// Tests a module that only multiplies. The bench computes the products itself, because no block of a program does.
 class Product : public Case {
  public:
   explicit Product(const Parameters& p)

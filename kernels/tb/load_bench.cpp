@@ -197,7 +197,7 @@ class ParametersRow {
     run.streamed_offset =
         static_cast<std::uint32_t>(kPage * static_cast<std::uint64_t>(rng_.between(0, 0xfffff)));
     run.load_bytes = words_ * 8;
-    run.fits = ++drawn_ % 6 != 3 && !rng_.chance(0.1);  // some of each kind, even in rows with few runs
+    run.fits = ++drawn_ % 6 != 3 && !rng_.chance(0.1);  // some runs of each kind, even in rows with few runs
     if (!run.fits) {
       constexpr std::uint32_t kWrong[] = {1, 8, 64, 0x8000'0000u};
       const std::uint32_t by = kWrong[rng_.between(0, 3)];

@@ -151,12 +151,12 @@ class ShellRow {
   std::deque<Run> to_feed_, to_fetch_;  // runs that were not yet started
   bool feeding_ = false, fetching_ = false;
   std::map<std::uint64_t, bool>
-      must_arrive_;  // sequences of this script; true if the frame may not be dropped
+      must_arrive_;  // sequence number -> whether the frame must arrive; of this script
   bool script_disturbed_ = false;
 
   Values arriving_;
   std::deque<Beat> leaving_;
-  std::deque<std::pair<std::uint64_t, std::uint64_t>> frame_cycles_;  // first element in, last element out
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> frame_cycles_;  // of first element in, last element out
   std::size_t beats_out_ = 0;
   bool sending_ = false;
   int failures_ = 0;
@@ -177,7 +177,7 @@ void ShellRow::begin_script() {
                            << (rng_.chance(0.2) ? 24 : 0);
   for (std::uint64_t i = 0; i < runs; ++i, ++sequence) {
     const Run run{epoch_, sequence, i};
-    if (rng_.chance(0.1)) {  // a stale epoch: both runs complete, the frame is dropped
+    if (rng_.chance(0.1)) {  // a stale epoch: both runs complete, and the frame is dropped
       to_feed_.push_back({epoch_ + 1, sequence, i});
       to_fetch_.push_back({epoch_ + 1, sequence, i});
       continue;
@@ -187,7 +187,7 @@ void ShellRow::begin_script() {
     to_fetch_.push_back(run);
     must_arrive_[sequence] = !script_disturbed_;
   }
-  if (rng_.chance(0.3) && to_fetch_.size() > 1) {  // ask for a frame again after it has left
+  if (rng_.chance(0.3) && to_fetch_.size() > 1) {  // ask for a frame again after the frame has left
     // The port can tell that the frame will not come only when a later frame arrives.
     to_fetch_.insert(to_fetch_.begin() + 1, Run{epoch_, to_fetch_.front().sequence, kSlots - 1});
     if (to_fetch_.back().slot == kSlots - 1 || to_fetch_[2].epoch != epoch_)
@@ -381,7 +381,7 @@ void ShellRow::run_script() {
   if (done || (script_disturbed_ && cycle_ >= change_at_)) {
     stage_ = Stage::kNewEpoch;
     control_.write(abi::kRegEpoch, epoch_ + 2);
-    if (!done) {  // runs that the script has not started are cancelled
+    if (!done) {  // cancel runs that the script has not started
       while (to_feed_.size() > (feeding_ ? 1u : 0u)) to_feed_.pop_back();
       while (to_fetch_.size() > (fetching_ ? 1u : 0u)) to_fetch_.pop_back();
     }

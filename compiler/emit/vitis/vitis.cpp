@@ -18,8 +18,7 @@ using runtime::plan::Device;
 
 constexpr std::size_t kMaxWindows = 16;  // of 4 KiB each; window i is at i * 0x1000
 
-// The Aurora core delivers words of 64 bits at this clock. The clock of the kernel that receives them must not be
-// slower.
+// The Aurora core delivers 64-bit words at this clock. The clock of the receiving kernel must not be slower.
 constexpr double kAuroraMhz = 156.25;
 
 /// The names that a platform has for the ports of a cable's kernel (AMD XD099, "Using Aurora IP with Vitis").
@@ -75,8 +74,7 @@ bool is_shared(const Signal& signal) {
   return signal.input && signal.width > 1;
 }
 
-/// Returns the width of a signal at the kernel's own slave. Its addresses have four more bits than a window's, to
-/// select the window.
+/// Returns a signal's width at the kernel's slave, whose addresses have four more bits to select the window.
 unsigned slave_width(const Signal& signal) {
   constexpr unsigned kWindowAddress = 12, kAddress = 16;
   return signal.width == kWindowAddress ? kAddress : signal.width;
@@ -88,8 +86,7 @@ std::string connection(const std::string& port, const std::string& wire) {
 
 /// Joins `words` with commas into lines of readable length. All lines but the first begin with `indent`.
 std::string filled(const std::vector<std::string>& words, const std::string& indent = "    ") {
-  constexpr std::size_t kColumns =
-      100;  // of the words; the text around them fits into the remaining columns up to 140
+  constexpr std::size_t kColumns = 100;  // of the words alone; the text around them may extend to column 140
   std::string text;
   std::size_t column = 0;
   for (const std::string& word : words) {
