@@ -60,8 +60,7 @@ Status make_folder(const fs::path& path) {
   return {};
 }
 
-/// Refuses a folder that holds other files, because the cache creates, deletes and locks folders below its
-/// root.
+/// Refuses a folder that holds other files, because the cache creates, deletes and locks folders below its root.
 Status check_own(const fs::path& root) {
   std::error_code code;
   const auto other = [](const fs::directory_entry& entry) { return entry.path().filename() != "lost+found"; };

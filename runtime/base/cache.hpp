@@ -1,5 +1,5 @@
-// A local cache of results that take long to compute. An entry is a directory whose name is the digest of
-// everything it was made from. An entry either exists completely and undamaged, or does not exist.
+// A local cache of results that take long to compute. An entry is a directory whose name is the digest of all its
+// inputs. An entry either exists completely and undamaged, or does not exist.
 //
 //   <root>/<kind>/<key>/        the entry's files and SHA256SUMS, which is written last
 //   <root>/tmp/<use>.<pid>.<n>  a directory that folder() made
@@ -19,32 +19,32 @@ namespace millrace {
 
 class Cache {
  public:
-  /// Opens $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and creates it if it is
-  /// missing. kEnvironment if it cannot be created or written, if another user could change it (programs in
-  /// the cache are run), or if it is "/" or holds files that are not a cache's.
+  /// Opens $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and creates the folder if it is
+  /// missing. Returns kEnvironment if the folder cannot be created or written, if another user could change it
+  /// (programs in the cache are run), or if it is "/" or holds files that do not belong to a cache.
   static Result<Cache> open();
   static Result<Cache> open(const std::filesystem::path& root);
 
   const std::filesystem::path& root() const { return root_; }
 
-  /// Returns the directory of an entry whose checksums match, or nothing. `kind`, `key`: names (text.hpp).
+  /// Returns the directory of an entry whose checksums match, or nothing. `kind` and `key` are names (text.hpp).
   std::optional<std::filesystem::path> find(const std::string& kind, const std::string& key) const;
 
   /// Writes the entry's files to `entry`, an empty directory. `scratch` is removed afterwards.
   using Make =
       std::function<Status(const std::filesystem::path& entry, const std::filesystem::path& scratch)>;
 
-  /// Returns the entry's directory; calls `make` first if the entry is missing or damaged. If several threads
-  /// or processes ask for the same key, one makes the entry and the others wait. `waiting` is called before
-  /// such a wait; `stop` ends the wait with kCancelled, but does not stop `make`. A failure leaves nothing
-  /// behind. kResourceExhausted if the disk is full.
+  /// Returns the entry's directory; calls `make` first if the entry is missing or damaged. If several threads or
+  /// processes ask for the same key, one makes the entry and the others wait. `waiting` is called before such a wait.
+  /// A request to `stop` ends the wait with kCancelled, but does not stop `make`. A failure leaves nothing behind.
+  /// Returns kResourceExhausted if the disk is full.
   Result<std::filesystem::path> get(const std::string& kind, const std::string& key, const Make& make,
                                     const std::function<void()>& waiting = {},
                                     const std::stop_token& stop = {}) const;
 
-  /// Makes a folder for work that produces several entries. First removes the folders of the same use that
-  /// killed processes left behind. `use` is a name without a dot. kEnvironment if the folder cannot be
-  /// created, kResourceExhausted if the disk is full.
+  /// Makes a folder for work that produces several entries. First removes the folders of the same use that killed
+  /// processes left behind. `use` is a name without a dot. Returns kEnvironment if the folder cannot be created, and
+  /// kResourceExhausted if the disk is full.
   Result<ClaimedDirectory> folder(const std::string& use) const;
 
  private:
@@ -52,8 +52,8 @@ class Cache {
   std::filesystem::path root_;
 };
 
-/// Whether the file system of `path` has less than a few megabytes left. A full disk is the likely reason
-/// when a tool fails there without an explanation.
+/// Whether the file system of `path` has less than a few megabytes left. If a tool fails there without an explanation,
+/// a full disk is the likely reason.
 bool is_disk_full(const std::filesystem::path& path);
 
 }  // namespace millrace

@@ -18,36 +18,39 @@
 
 namespace millrace {
 
-/// Reads the whole file. kNotFound if it does not exist; kEnvironment for a lack of permission or an I/O
-/// error; kInvalidInput for a directory, pipe or device (without blocking), and for a file longer than
-/// `limit_bytes` (without allocating).
+/// Reads the whole file. Returns kNotFound if it does not exist, kEnvironment for a lack of permission or an I/O
+/// error, and kInvalidInput for a directory, a pipe or device (without blocking), or a file longer than `limit_bytes`
+/// (without allocating).
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 
-/// Reads `bytes` bytes from `offset` on. Errors as of read_file(), kInvalidInput if the file ends earlier.
+/// Reads `bytes` bytes from `offset` on. Returns the errors of read_file(), and kInvalidInput if the file ends
+/// earlier.
 Result<std::string> read_file_part(const std::filesystem::path& path, std::uint64_t offset,
                                    std::uint64_t bytes);
 
-/// Writes a temporary file next to `path`, syncs it and renames it to `path`. So `path` has the old or the
-/// new content at any time, never a part. Follows symbolic links; writes directly into a pipe or device.
-/// kInvalidInput for a directory, kResourceExhausted if the disk is full.
+/// Writes a temporary file next to `path`, syncs it and renames it to `path`. So `path` has the old or the new content
+/// at any time, never a part. Follows symbolic links; writes directly into a pipe or device. Returns kInvalidInput for
+/// a directory, and kResourceExhausted if the disk is full.
 Status write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Creates a file inside a directory that write_directory_atomically() fills. Does not sync, because
-/// write_directory_atomically() syncs the whole directory. The file must not exist. Errors as above.
+/// write_directory_atomically() syncs the whole directory. The file must not exist. Returns the errors of
+/// write_file_atomically().
 Status write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_new_file(const std::filesystem::path& path, std::string_view text);
-/// Also for write_directory_atomically(): makes a directory and its parents; copies to a new path.
+/// make_folders() creates a directory and its parents; copy_new_file() copies to a new path. Both are meant for use
+/// inside write_directory_atomically().
 Status make_folders(const std::filesystem::path& path);
 Status copy_new_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Writes a file that another program reads immediately. The file is neither synced nor replaced atomically.
-/// kNotFound if its folder is missing, kEnvironment, kResourceExhausted if the disk is full.
+/// Writes a file that another program reads immediately. The file is neither synced nor replaced atomically. Returns
+/// kNotFound if the folder is missing, kResourceExhausted if the disk is full, and kEnvironment otherwise.
 Status write_scratch_file(const std::filesystem::path& path, std::string_view text);
 
-/// Checks, as far as possible, whether a file can be written at `path`. Called before minutes of work whose
-/// output goes there.
+/// Checks, as far as possible, whether a file can be written at `path`. Called before long work whose output goes to
+/// `path`.
 Status check_file_place(const std::filesystem::path& path);
 
 /// A file descriptor that its owner closes.
@@ -61,7 +64,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   int get() const { return fd_; }
-  /// Takes over `fd`. This object must not hold a descriptor already.
+  /// Takes ownership of `fd`. This object must not own a descriptor already.
   void reset(int fd) { fd_ = fd; }
   /// Closes the descriptor and returns 0 or errno. Some file systems report a full disk only here.
   int close() {
@@ -91,8 +94,8 @@ class ClaimedDirectory {
   Descriptor lock_;  // locks the directory; the kernel releases the lock if the process dies
 };
 
-/// Makes a new directory <parent>/<prefix>.<pid>.<n> and its parents. Removes directories with the same
-/// prefix that killed processes left behind. Errors as of write_file_atomically().
+/// Makes a new directory <parent>/<prefix>.<pid>.<n> and its parents. Removes directories with the same prefix that
+/// killed processes left behind. Returns the errors of write_file_atomically().
 Result<ClaimedDirectory> claim_directory(const std::filesystem::path& parent, const std::string& prefix);
 
 /// Lets `fill` write a temporary folder next to `target`, syncs its file system and renames it to `target`.
@@ -105,8 +108,8 @@ Result<ClaimedDirectory> claim_directory(const std::filesystem::path& parent, co
 Status write_directory_atomically(const std::filesystem::path& target,
                                   const std::function<Status(const std::filesystem::path& temporary)>& fill);
 
-/// Returns the checksums of all files below a directory in the format of `sha256sum`: one line for each file,
-/// sorted by path. Leaves out the file `except`. Errors as of read_file(), and kInvalidInput over 2 GiB.
+/// Returns the checksums of all files below a directory in the format of `sha256sum`: one line for each file, sorted
+/// by path. Leaves out the file `except`. Returns the errors of read_file(), and kInvalidInput for files over 2 GiB.
 Result<std::string> sha256_sums(const std::filesystem::path& directory, std::string_view except = {});
 
 /// A new empty directory below the system's temporary directory. The destructor removes it with its content.

@@ -12,10 +12,9 @@
 
 namespace millrace {
 
-/// Handles SIGINT, SIGTERM and SIGHUP, except a signal that the process was started to ignore (nohup). On the
-/// first signal a thread removes all Unfinished files, calls `say` and ends the process by the same signal,
-/// so that a shell sees exit code 130, 143 or 129. A process has at most one handler; the thread that runs
-/// the command owns it.
+/// Handles SIGINT, SIGTERM and SIGHUP, except a signal that the process was started to ignore (nohup). On the first
+/// signal a thread removes all Unfinished files, calls `say` and ends the process by the same signal, so that a shell
+/// sees exit code 130, 143 or 129. A process has at most one handler; the thread that runs the command owns it.
 class InterruptionHandler {
  public:
   /// `written` lists the files and directories that were complete before the signal; they are kept.
@@ -31,13 +30,13 @@ class InterruptionHandler {
   std::thread thread_;
 };
 
-/// Returns a lock to hold during one change of files below an Unfinished file or directory. An interruption
-/// waits until the lock is released; after an interruption no change begins. Several threads can hold such
-/// locks at once. A thread must not hold two.
+/// Returns a lock. The caller holds it during one change of files below an Unfinished file or directory. An
+/// interruption waits until the lock is released; after an interruption no change begins. Several threads can hold
+/// such locks at once. A thread must not hold two.
 [[nodiscard]] std::shared_lock<std::shared_mutex> hold_off_interruption();
 
-/// A temporary file or directory that will be renamed. An interruption removes it with its content. Usable
-/// from any thread. One Unfinished directory may be inside another.
+/// A temporary file or directory that will be renamed. An interruption removes it with its content. Any thread may use
+/// it. One Unfinished directory may be inside another.
 class Unfinished {
  public:
   explicit Unfinished(std::filesystem::path temporary);

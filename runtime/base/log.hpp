@@ -14,13 +14,13 @@ namespace millrace::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 
-/// Sets level and format. Call it at start, before other threads exist. Without the call: kInfo and text.
+/// Sets level and format. Must be called before other threads exist. The defaults are kInfo and text.
 void configure(Level level, bool json);
 
-/// Changes the least level that is logged. Any thread.
+/// Sets the least severe level that is logged. Any thread.
 void set_level(Level level);
 
-/// Whether lines of this level are written. Ask before a message that is expensive to build. Any thread.
+/// Whether lines of this level are written. Check it before building an expensive message. Any thread.
 bool enabled(Level level);
 
 /// Parses "debug", "info", "warning", "error" or "off" into `level`; returns false for any other text.
@@ -38,10 +38,11 @@ struct Entry {
   std::string component, message;
 };
 
-/// Returns the last 64 warnings and errors, oldest first, whatever the level is. Long messages are cut.
+/// Returns the last 64 warnings and errors, oldest first, whatever the level is. Long messages are shortened.
 std::vector<Entry> recent();
 
-/// A field of a log line. `name`: letters, digits, '_'. Empty texts and NaN or infinite numbers are left out.
+/// A named value at the end of a log line. `name` consists of letters, digits and '_'. Fields with empty texts and
+/// with NaN or infinite numbers are left out.
 struct Field {
   std::string_view name;
   std::variant<std::string_view, std::uint64_t, double> value;

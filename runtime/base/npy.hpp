@@ -23,8 +23,8 @@ struct NpyArray {
   }
 };
 
-/// Reads a .npy file. kInvalidInput for Fortran order, big-endian and structured types, a header that does
-/// not match the file's length, and files over 4 GiB. The message names the file and the field.
+/// Reads a .npy file. Returns kInvalidInput for Fortran order, big-endian and structured types, a header that does not
+/// match the file's length, and files over 4 GiB. The message names the file and the field.
 Result<NpyArray> read_npy(const std::filesystem::path& path);
 Status write_npy(const std::filesystem::path& path, const NpyArray& array);
 

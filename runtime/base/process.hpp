@@ -20,7 +20,7 @@ struct ChildOutcome {
   bool ok() const { return signal == 0 && exit_code == 0; }
 };
 
-/// Searches PATH for an executable program. A name with a slash is not searched for.
+/// Searches PATH for an executable program. A name with a slash is a path and is not searched for.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
 /// Options of run_child().
@@ -30,10 +30,10 @@ struct ChildWatch {
   int niceness = 0;                                      // lowers the child's priority, as nice(1) does
 };
 
-/// Runs `command` in `directory` (if empty, in the current one) and waits until it ends. `command[0]` is a
-/// path. The child inherits the environment but no descriptors. It gets SIGTERM if the calling thread ends
-/// first. kEnvironment if the program cannot be started, kResourceExhausted if no descriptors or processes
-/// are left. Any thread.
+/// Runs `command` in `directory` (if empty, in the current one) and waits until it ends. `command[0]` is a path. The
+/// child inherits the environment but no descriptors. It gets SIGTERM if the calling thread ends first. Returns
+/// kEnvironment if the program cannot be started, and kResourceExhausted if no descriptors or processes are left. Any
+/// thread.
 Result<ChildOutcome> run_child(const std::vector<std::string>& command,
                                const std::filesystem::path& directory = {}, const ChildWatch& watch = {});
 

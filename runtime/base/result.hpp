@@ -28,7 +28,7 @@ enum class ErrorCode {
   kInternal,           // a bug of Millrace
 };
 
-/// Returns the code's short name for logs and JSON, which never changes: "invalid_input".
+/// Returns the code's short name for logs and JSON, such as "invalid_input". The name never changes.
 std::string_view to_string(ErrorCode code);
 
 /// Returns the exit code of a command that ends with this error: 1 if the request cannot be met, 2 for bad

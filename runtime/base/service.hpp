@@ -16,9 +16,8 @@ struct PassedSocket {
   int fd = -1;       // close-on-exec; the caller closes it
 };
 
-/// Returns the sockets that $LISTEN_PID, $LISTEN_FDS and $LISTEN_FDNAMES pass to this process. Removes the
-/// variables, so that no child process uses the sockets; a second call returns none. Call it before other
-/// threads exist.
+/// Returns the sockets that $LISTEN_PID, $LISTEN_FDS and $LISTEN_FDNAMES pass to this process. Removes the variables,
+/// so that no child process uses the sockets; a second call returns none. Must be called before other threads exist.
 std::vector<PassedSocket> take_passed_sockets();
 
 /// Sends "READY=1", "STOPPING=1" or "STATUS=…" to $NOTIFY_SOCKET. Returns false if there is no such socket or

@@ -14,8 +14,7 @@ bool is_name(std::string_view text, std::size_t most = 128);
 /// Returns the length in bytes of the first UTF-8 character of a non-empty text, or 0 if it is malformed.
 std::size_t character_bytes(std::string_view text);
 
-/// Whether the text is well-formed UTF-8 (RFC 3629: shortest forms, no surrogates), as JSON and protobuf
-/// need.
+/// Whether the text is well-formed UTF-8 (RFC 3629: shortest forms, no surrogates), as JSON and protobuf need.
 bool is_utf8(std::string_view text);
 
 /// Escapes control characters (C0, DEL, C1) and bytes that are not UTF-8 as \n, \t or \x1b, so that the text

@@ -30,8 +30,8 @@ enum class RunState {
   kFailed,   // XRT ended the run with an error: the card is lost
 };
 
-/// An input port that the host feeds. Each of its `slots` slots has a buffer and a run. All arguments of a
-/// run except epoch and sequence are set once.
+/// An input port that the host feeds. Each of its `slots` slots has a buffer and a run. All arguments of a run except
+/// epoch and sequence are set only once.
 class Ingress {
  public:
   virtual ~Ingress() = default;
@@ -40,7 +40,7 @@ class Ingress {
   /// while the slot's run is kRunning.
   virtual std::span<std::byte> buffer(std::uint32_t slot) = 0;
 
-  /// Copies the slot's buffer to the card and starts its run. Allocates nothing. kUnavailable: the card is
+  /// Copies the slot's buffer to the card and starts its run. Allocates nothing. Returns kUnavailable if the card is
   /// lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
@@ -53,14 +53,14 @@ class Egress {
  public:
   virtual ~Egress() = default;
 
-  /// Starts the slot's run, which receives the frame (epoch, sequence). kUnavailable: the card is lost.
+  /// Starts the slot's run, which receives the frame (epoch, sequence). Returns kUnavailable if the card is lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
   /// Waits until the slot's run ends, for about `bound` at most. The wait can be longer while other runs of
   /// the card keep ending.
   virtual RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) = 0;
 
-  /// Copies payload and trailer from the card and returns the trailer as the card wrote it. Call it after
+  /// Copies payload and trailer from the card and returns the trailer as the card wrote it. May be called only after
   /// wait() returned kDone.
   virtual Result<plan::abi::StatusTrailer> fetch(std::uint32_t slot) = 0;
 
@@ -83,17 +83,18 @@ struct Sensors {
 
 class Card {
  public:
-  /// Releases the card for other owners. Units that this card made must already be destroyed. The loaded
-  /// image stays on the card.
+  /// Releases the card for other owners. Units that this card made must be destroyed before. The loaded image stays on
+  /// the card.
   virtual ~Card() = default;
 
-  /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns whether the card was
-  /// programmed: XRT does not program an image that the card already runs. Units of an earlier load must
-  /// already be destroyed. kCorrupt: XRT rejects the bytes, or the image has another ABI version.
-  /// kEnvironment: XRT cannot load the image.
+  /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns whether the card was programmed:
+  /// XRT does not program an image that the card already runs. Units of an earlier load must be destroyed before.
+  /// Returns kCorrupt if XRT rejects the bytes or the image has another ABI version, and kEnvironment if XRT cannot
+  /// load the image.
   virtual Result<bool> load(std::span<const std::byte> image) = 0;
 
-  /// Closes what load() opened (control registers, supervisor). Required before the next load(). Idempotent.
+  /// Closes the control registers and the supervisor that load() opened. Must be called before the next load(). May be
+  /// called again.
   virtual void unload() = 0;
 
   /// Opens a unit. `unit` is a plan::ImagePort::compute_unit, `bytes` the port's frame size in storage form.
@@ -104,21 +105,21 @@ class Card {
 
   /// Loads the parameters of a partition whose image does not contain them. `file` has the format of
   /// plan/parameters.hpp; its copy stays on the card until unload(). `unit` is a
-  /// plan::ImagePartition::parameters_unit. Blocks until the card has read the file: at most 10 s, and 20 µs
-  /// more for each byte. The pipeline must have no frame in this partition; the card drops frames that the
-  /// partition holds. kCorrupt: the file has another format, or the card rejects it. kUnavailable: the card
-  /// is lost or does not answer. kUnsupported: this card loads no parameters.
+  /// plan::ImagePartition::parameters_unit. Blocks until the card has read the file: at most 10 s, and 20 µs more for
+  /// each byte. The pipeline must have no frame in this partition; the card drops frames that the partition holds.
+  /// Returns kCorrupt if the file has another format or the card rejects it, kUnavailable if the card is lost or does
+  /// not answer, and kUnsupported if this card loads no parameters.
   virtual Status give_parameters(const std::string& unit, std::span<const std::byte> file) {
     static_cast<void>(file);
     return Error(ErrorCode::kUnsupported, unit + ": this card takes no parameters");
   }
 
-  /// Reads a register of millrace_control (image_abi.hpp). kUnavailable: no image or no card any more.
+  /// Reads a register of millrace_control (image_abi.hpp). Returns kUnavailable if the card has no image or is lost.
   virtual Result<std::uint32_t> read(std::uint32_t offset) = 0;
   virtual Status write(std::uint32_t offset, std::uint32_t value) = 0;
 
-  /// Starts the supervisor's run, which ends only when the card has a fault to report. wait_supervisor()
-  /// returns kDone if there is a report, or kFailed.
+  /// Starts the supervisor's run, which ends only when the card has a fault to report. wait_supervisor() then returns
+  /// kDone if there is a report, and kFailed otherwise.
   virtual Status start_supervisor() = 0;
   virtual RunState wait_supervisor(std::chrono::milliseconds bound) = 0;
   /// Whether the supervisor's run has ended, with or without a report. Does not wait.
@@ -137,15 +138,15 @@ struct Address {
   std::string bdf;
 };
 
-/// Opens a device. A process can open each device once. kResourceExhausted: another Card of this process
-/// holds it. kNotFound: XRT has no such device. kInvalidInput: `bdf` is not a PCIe address. kEnvironment: XRT
-/// has the device but cannot open it, or XRT has no devices at all.
+/// Opens a device. A process can open each device once. Returns kResourceExhausted if another Card of this process
+/// holds the device, kNotFound if XRT has no such device, kInvalidInput if `bdf` is not a PCIe address, and
+/// kEnvironment if XRT cannot open the device or has no devices at all.
 Result<std::unique_ptr<Card>> open(const Address& address);
 
 /// Whether a Card of this process holds the device.
 bool is_open(const Address& address);
 
-/// Returns the uuid of the device's image, whoever holds the device; empty without an image or device.
+/// Returns the uuid of the image on the device, whoever holds the device; empty without an image or device.
 std::string image_uuid(const Address& address);
 
 /// Lists every device of XRT, in the order of XRT's indices. Opens each device for a moment.

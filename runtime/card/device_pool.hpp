@@ -1,4 +1,4 @@
-// Private to this folder: the process's xrt::device objects, one for each device, and which are in use.
+// Private to this folder: all xrt::device objects of the process, one for each device, and whether each is in use.
 #pragma once
 
 #include <exception>
@@ -21,11 +21,12 @@ class DevicePool {
  public:
   static DevicePool& instance();
 
-  /// Returns XRT's index of a device. kInvalidInput: not a PCIe address. kNotFound: XRT lists no such device.
+  /// Returns XRT's index of a device. Returns kInvalidInput if the address is not a PCIe address, and kNotFound if XRT
+  /// lists no such device.
   Result<unsigned> index_of(const Address& address);
 
-  /// Returns the device and marks it as held. kResourceExhausted: the device is already held. kNotFound: XRT
-  /// has no such device. kEnvironment: XRT cannot open the device.
+  /// Returns the device and marks it as held. Returns kResourceExhausted if the device is already held, kNotFound if
+  /// XRT has no such device, and kEnvironment if XRT cannot open the device.
   Result<xrt::device> acquire(unsigned index);
   void release(unsigned index);
   bool is_held(unsigned index);

@@ -22,7 +22,7 @@ struct LinkCounters {
   std::uint64_t packets = 0, bytes = 0, stalls = 0;
 };
 
-/// Disables the link of row `index`, writes the row, and reads it back. kEnvironment: the values read back
+/// Disables the link of row `index`, writes the row, and reads it back. Returns kEnvironment if the values read back
 /// differ from those written.
 Status write_link_row(Card& card, std::uint32_t index, const LinkRow& row);
 Status enable_link(Card& card, std::uint32_t index, bool enabled);

@@ -1,5 +1,4 @@
-// The Card implementation for real use. It calls XRT's public C++ API and converts every XRT exception to an
-// error.
+// The Card implementation for real use. It calls XRT's public C++ API and converts every XRT exception to an error.
 #include <cstring>
 #include <exception>
 #include <mutex>

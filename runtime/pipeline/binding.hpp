@@ -1,6 +1,5 @@
-// Chooses a card of the cluster for each endpoint of a plan, and the rows of the card's link table. Accesses
-// no card. An endpoint needs a card of its device kind, and a channel between two endpoints needs a cable
-// between their cards.
+// Chooses a card of the cluster for each endpoint of a plan, and the rows of the card's link table. An endpoint needs
+// a card of its device kind, and a channel between two endpoints needs a cable between their cards. Accesses no card.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 namespace millrace::runtime::pipeline {
 
 struct BoundLinkPort {
-  std::uint32_t row_index = 0;  // plan::ImagePort::link_index
+  std::uint32_t row_index = 0;  // row number in the link table; plan::ImagePort::link_index
   card::LinkRow row;
 };
 
@@ -40,14 +39,14 @@ struct Binding {
   std::vector<BoundChannel> channels;
 };
 
-/// Whether a channel uses a cable (and not host memory).
+/// Whether a channel between partitions uses a cable instead of host memory.
 bool is_link(const plan::Channel& channel);
 
-/// Chooses the cards of one pipeline so that `copies` pipelines can have different cards. `records` has the
-/// record of every image of the plan, by the image's name. `is_free` says whether a card may be used. `holds`
-/// says whether a card has the image already; such cards are tried first. kDoesNotFit names the endpoint,
-/// device kind and channel without a free card; kInvalidInput if an image lacks a port of the plan;
-/// kUnsupported for channels that links cannot carry yet. Plan and records are those of a LoadedDeployment.
+/// Chooses the cards of one pipeline so that `copies` pipelines can have different cards. `records` has the record of
+/// every image of the plan, by the image's name. `is_free` says whether a card may be used. `holds` says whether a
+/// card has the image already; such cards are tried first. Plan and records are those of a LoadedDeployment. Returns
+/// kDoesNotFit, naming the endpoint, device kind and channel without a free card; kInvalidInput if an image lacks a
+/// port of the plan; and kUnsupported for channels that links cannot carry yet.
 Result<Binding> bind_endpoints(
     const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
     const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,

@@ -56,8 +56,7 @@ void Engine::card_loop(std::uint32_t position) {
         continue;
       }
     }
-    // A thread must wait in XRT between sessions too: otherwise XRT does not report when other runs of the
-    // card end.
+    // A thread must wait in XRT between sessions too: otherwise XRT does not report when other runs of the card end.
     const card::RunState state =
         fleet_.card(position).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;

@@ -29,26 +29,27 @@ class Successor {
   virtual void cancel(Frame& frame) = 0;
 };
 
-/// Threads: any thread may call the functions of Pipeline, refuse() and finish(). Only one thread at a time
-/// may call add(), retire(), hold() and hand_over(). Only the dispatcher uses its replicas.
+/// Any thread may call the functions of Pipeline, refuse() and finish(). Only one thread at a time may call add(),
+/// retire(), hold() and hand_over(). Only the dispatcher uses its replicas.
 class Dispatcher final : public Pipeline, private Watcher {
  public:
-  /// Opens `replicas` pipelines for a deployment, each on different cards: either all of them or none. Errors
-  /// as of Pipeline::open().
+  /// Opens `replicas` pipelines for a deployment, each on different cards: either all of them or none. Returns the
+  /// errors of Pipeline::open().
   static Result<std::unique_ptr<Dispatcher>> open(
       const std::shared_ptr<const plan::LoadedDeployment>& deployment, const plan::Cluster& cluster,
       const PipelineOptions& options, std::uint32_t replicas = 1);
 
-  /// `queue_capacity`: how many frames may wait for a slot and, after hold(), how many for the successor.
+  /// `queue_capacity` limits the frames that wait for a slot and, after hold(), the frames that wait for the
+  /// successor.
   Dispatcher(std::shared_ptr<Pipeline> first, std::uint32_t queue_capacity);
-  ~Dispatcher() override;  // like stop(0)
+  ~Dispatcher() override;  // calls stop(0)
 
   // Functions that change the replicas.
 
-  /// Adds a replica, which receives frames from now on.
+  /// Adds a replica, which receives frames from this call on.
   void add(std::shared_ptr<Pipeline> replica);
 
-  /// As ReplicaSet::retire(), but never returns the last replica; finish() stops that replica.
+  /// Retires a replica like ReplicaSet::retire(), but never returns the last replica; finish() stops that replica.
   std::shared_ptr<Pipeline> retire() { return replicas_.retire(); }
 
   std::size_t size() const { return replicas_.size(); }
@@ -57,20 +58,21 @@ class Dispatcher final : public Pipeline, private Watcher {
   void want(std::uint32_t count) { wanted_.store(count); }
   std::uint32_t wanted() const { return wanted_.load(); }
 
-  // Functions that switch from this model version to the next. Frames already accepted complete here.
+  // Functions that switch from this model version to the next. Frames that this version has already accepted complete
+  // here.
 
-  /// From now on frames are held until hand_over(), refuse() or their deadlines.
+  /// Holds new frames from this call on, until hand_over(), refuse() or their deadlines.
   void hold();
 
   /// Gives held frames to the successor, the most urgent first, and then all new frames. The successor
   /// accepts held frames even if its queue is full. `successor` must not pass frames back to this dispatcher.
   void hand_over(std::shared_ptr<Successor> successor);
 
-  /// Fails held frames with `error`, and also frames that arrive from now on unless there is a successor.
+  /// Fails held frames with `error`. Also fails frames that arrive later, unless there is a successor.
   void refuse(const Error& error);
 
-  /// Completes accepted frames except held ones within `bound`, fails the rest and releases the cards. Call
-  /// it after hold(), hand_over() or refuse().
+  /// Completes all accepted frames except held ones within `bound`, fails the rest and releases the cards. Must be
+  /// called after hold(), hand_over() or refuse().
   void finish(std::chrono::milliseconds bound);
 
   // The functions of Pipeline:

@@ -36,7 +36,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Recent frames' timelines. Any thread. note() never waits: a frame that ends during a read is left out.
+/// The timelines of recent frames. Any thread may use it. note() never waits: a frame that ends during a read is left
+/// out.
 class FrameLog {
  public:
   void note(const FrameRecord& record) {
@@ -46,8 +47,8 @@ class FrameLog {
     ++count_;
   }
 
-  /// Returns the mean time between the ends of consecutive frames, over the last second before the last frame
-  /// ended; at least the time since the last frame. Zero if there are too few records.
+  /// Returns the mean time between the ends of consecutive frames, over the second before the last frame ended, but no
+  /// less than the time since the last frame. Returns zero if there are too few records.
   std::chrono::nanoseconds pace(Clock::time_point now) const {
     const std::lock_guard lock(mutex_);
     const std::uint64_t kept = std::min(count_, kKept);
@@ -123,7 +124,7 @@ class Engine final : public Pipeline {
     // Each value has one writer in a frame, and later readers (see "Order" above):
     std::vector<std::vector<std::byte>>
         storage;                           // by value; empty for model inputs that only early tasks read
-    std::vector<const std::byte*> values;  // indexed by value: where to read it
+    std::vector<const std::byte*> values;  // indexed by value: address of the value's bytes
     std::vector<std::atomic<std::uint32_t>> waits;  // indexed by task: late values still missing
   };
 
@@ -134,7 +135,7 @@ class Engine final : public Pipeline {
   };
 
   struct CardThread {
-    std::atomic<bool> lost{true};  // also true until the card is first up
+    std::atomic<bool> lost{true};  // also true until the card is up for the first time
     // Protected by mutex_:
     bool parked = false;      // the thread does not use the card
     bool in_session = false;  // the thread waits for egress runs

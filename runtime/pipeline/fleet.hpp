@@ -1,5 +1,5 @@
-// The cards of one pipeline: opens and loads the cards of a binding, connects their links, and loads them
-// again after a loss. A thread reads their counters. A `position` is the index of a card in Binding::cards.
+// The cards of one pipeline: opens and loads the cards of a binding, connects their links, and loads them again after
+// a loss. A thread reads the cards' counters. A `position` is the index of a card in Binding::cards.
 #pragma once
 
 #include <atomic>
@@ -37,11 +37,11 @@ class Fleet {
   /// Loads the image onto the card. Different cards may be loaded at once. A failure releases the card.
   Status load(std::uint32_t position);
 
-  /// Opens the units, loads the partitions' parameters, writes the link table (without enabling links), and
-  /// starts the supervisor. Only one card at a time. A failure releases the card.
+  /// Opens the units, loads the partitions' parameters, writes the link table (without enabling links), and starts the
+  /// supervisor. Only one card at a time may be set up. A failure releases the card.
   Status set_up(std::uint32_t position);
 
-  /// Releases the card's units and image, so that load() can follow. No thread may be using them.
+  /// Releases the card's units and image, so that load() can follow. No thread may be using the units.
   void release(std::uint32_t position);
 
   /// Releases and closes all cards. card_status() and link_status() must not be called afterwards.
@@ -50,7 +50,7 @@ class Fleet {
   /// Ends the supervisor's run. Called before the card is closed.
   void stop_supervisor(std::uint32_t position);
 
-  /// Returns the largest epoch of all cards.
+  /// Returns the largest epoch among all cards.
   Result<std::uint32_t> largest_epoch();
   Status write_epoch(std::uint32_t position, std::uint32_t epoch);
 
@@ -125,13 +125,13 @@ class Observer {
   explicit Observer(Fleet& fleet);
   ~Observer();
 
-  /// Reads every card and link again. Cards and links that do not answer within `bound` keep their last
-  /// values, and `answers` of a card that hangs is false. Any thread.
+  /// Reads every card and link again. Cards and links that do not answer within `bound` keep their last values, and a
+  /// hanging card gets CardStatus::answers = false. Any thread.
   Figures read(std::chrono::milliseconds bound);
 
-  /// Ends the reading after the current card. Does not wait. Any thread.
+  /// Ends the observer's thread after the current card. Does not wait. Any thread.
   void begin_stop();
-  /// Like begin_stop(), and waits for the thread's end: for a hung card, as long as the driver waits.
+  /// Calls begin_stop() and waits until the thread has ended. If a card hangs, this takes as long as the driver waits.
   void stop();
 
  private:

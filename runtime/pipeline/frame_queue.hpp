@@ -13,8 +13,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Not thread-safe. Reads only the entry given to push(), never the frame. pop() takes constant time. push()
-/// and make_room() visit the clients of one priority; remove() and pop_expired() visit the whole queue.
+/// Not thread-safe. Reads only the entry passed to push(), never the frame. pop() takes constant time. push() and
+/// make_room() visit the clients of one priority; remove() and pop_expired() visit the whole queue.
 class FrameQueue {
  public:
   struct Entry {
@@ -31,7 +31,7 @@ class FrameQueue {
   bool full() const { return size_ >= capacity_; }
   std::uint32_t size() const { return size_; }
 
-  /// Adds an entry. Allocates only if the queue is full(); the queue then grows beyond its capacity.
+  /// Adds an entry. Allocates memory only if the queue is full(); the queue then grows beyond its capacity.
   void push(const Entry& entry) {
     if (free_entries_.empty()) free_entries_.emplace_back();
     if (free_clients_.empty()) free_clients_.emplace_back();
@@ -84,7 +84,7 @@ class FrameQueue {
     return remove_if([&](const Entry& entry) { return entry.frame == frame; }).frame != nullptr;
   }
 
-  /// Removes and returns a frame whose deadline is not after `now`, or returns an empty entry.
+  /// Removes and returns a frame whose deadline is not after `now`. Returns an empty entry if there is none.
   Entry pop_expired(Clock::time_point now) {
     return remove_if([&](const Entry& entry) { return entry.deadline <= now; });
   }

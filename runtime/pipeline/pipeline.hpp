@@ -38,8 +38,7 @@ struct FrameTimes {
 /// Priorities of frames: a waiting frame with a lower number goes first.
 inline constexpr std::uint8_t kFirstPriority = 1, kUsualPriority = 5, kLastPriority = 10;
 
-/// One inference. Owned by the caller; must stay alive and unmoved from submit() until on_complete has been
-/// called.
+/// One inference. Owned by the caller; must stay alive and unmoved from submit() until on_complete has been called.
 struct Frame {
   std::vector<std::span<const std::byte>> inputs;  // in model.inputs order, signature.bytes() bytes each
   std::vector<std::span<std::byte>> outputs;       // in model.outputs order, signature.bytes() bytes each
@@ -50,8 +49,8 @@ struct Frame {
   std::uint8_t priority = kUsualPriority;
   std::uint64_t client = 0;
 
-  /// Called exactly once for every frame that submit() accepted: on a pipeline thread, or inside some
-  /// thread's call of submit(), cancel() or stop(). Must not block or throw.
+  /// Called exactly once for every frame that submit() accepted: on a pipeline thread, or inside another thread's call
+  /// of submit(), cancel() or stop(). Must not block or throw.
   void (*on_complete)(Frame& frame, void* context) = nullptr;
   void* context = nullptr;
   void* passage = nullptr;  // data that a Successor (dispatcher.hpp) stores about the frame
@@ -70,9 +69,8 @@ struct PipelineOptions {
   std::uint32_t queue_capacity = 64;  // the most frames that wait for a slot, in a Dispatcher
   std::chrono::milliseconds restart_backoff_initial{10};
   std::chrono::milliseconds restart_backoff_maximum{5000};
-  // The longest time between two results, and between a frame's deadline and its result. After that time,
-  // frames fail with kUnavailable and a card that hangs is loaded again. Must be longer than any card needs
-  // for a frame.
+  // The longest time between two results, and between a frame's deadline and its result. After that time, frames fail
+  // with kUnavailable and a hanging card is loaded again. Must be longer than any card needs for a frame.
   std::chrono::milliseconds stuck_after{10000};
   std::chrono::milliseconds stuck_after_deadline{2000};
   // Called with a card's name whenever the card was programmed; on any thread, also several at once.
@@ -138,41 +136,41 @@ struct FrameRecord {
   std::uint64_t sequence = 0;  // counts the frames of its replica
   std::uint32_t slot = 0, epoch = 0;
   Clock::time_point submitted;  // when submit() accepted the frame
-  Clock::time_point staged;     // when the frame got its slot
-  Clock::time_point started;    // when the cards had it: host stages before the cards done, copied
-  Clock::time_point computed;   // when the last result came
-  Clock::time_point done;       // when all was copied back and host stages after the cards were done
+  Clock::time_point staged;     // when the frame was assigned its slot
+  Clock::time_point started;    // when host stages before the cards and copies to the cards were done
+  Clock::time_point computed;   // when the last result arrived on the host
+  Clock::time_point done;       // when all outputs were copied and later host stages were done
   std::uint32_t replica = 0;
 };
 
 class Pipeline {
  public:
-  /// Opens one pipeline without a queue: submit() refuses a frame if no slot is free (Dispatcher::open() adds
-  /// the queue). Chooses cards of the cluster for the deployment's endpoints, loads all images at once,
-  /// writes the link tables and starts. Cards that already hold their image are preferred and not programmed.
-  /// The backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
+  /// Opens one pipeline without a queue: submit() refuses a frame if no slot is free (Dispatcher::open() adds the
+  /// queue). Chooses cards of the cluster for the deployment's endpoints, loads all images at once, writes the link
+  /// tables and starts. Cards that already hold their image are preferred and not programmed. The backend must have
+  /// been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
   ///
-  /// `copies`: how many pipelines the caller opens for this deployment, starting with this one; cards are
-  /// left for the others. Errors name the endpoint and its needs: kDoesNotFit if no binding exists (cards of
-  /// other pipelines of this process are not free), kEnvironment if XRT fails, kInvalidInput for options out
-  /// of range (slots 1..1024, queue at most 2^20, back-off and stuck_* at least 1 ms).
+  /// `copies` is the number of pipelines that the caller opens for this deployment, including this one; cards are left
+  /// for the others. Returns kDoesNotFit if no binding exists (cards of other pipelines of this process are not free),
+  /// kEnvironment if XRT fails, and kInvalidInput for options out of range (slots 1..1024, queue at most 2^20,
+  /// back-off and stuck_* at least 1 ms). Errors name the endpoint and its needs.
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options,
                                                 std::uint32_t copies = 1,
                                                 const CardSource& source = xrt_cards());
-  virtual ~Pipeline() = default;  // like stop(0)
+  virtual ~Pipeline() = default;  // calls stop(0)
 
-  /// Checks whether open() would find a schedule, and free cards for all copies; returns the same errors.
-  /// Cards named in `also_free` count as free although they are in use. Accesses no card.
+  /// Checks whether open() would find a schedule, and free cards for all copies; returns the same errors. Cards named
+  /// in `also_free` count as free although they are in use. Accesses no card.
   static Status check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
                       const PipelineOptions& options, const std::vector<std::string>& also_free,
                       std::uint32_t copies = 1, const CardSource& source = xrt_cards());
 
   virtual const plan::Deployment& deployment() const = 0;
 
-  /// Starts or queues a frame. Never blocks on a card. On failure on_complete is not called: kInvalidInput
-  /// (number or size of tensors), kResourceExhausted (no slot is free; in a Dispatcher: its queue is full),
-  /// kUnavailable (card lost, stopping), kDeadlineExceeded (deadline is past). Any thread.
+  /// Starts or queues a frame. Never blocks on a card. Returns kInvalidInput (number or size of tensors),
+  /// kResourceExhausted (no slot is free; in a Dispatcher: its queue is full), kUnavailable (card lost, or stopping)
+  /// or kDeadlineExceeded (the deadline has passed); on_complete is then not called. Any thread.
   virtual Status submit(Frame& frame) = 0;
 
   /// Completes a waiting frame with kCancelled, because its client went away. A frame on the cards completes
@@ -187,11 +185,11 @@ class Pipeline {
   /// Returns the error that submit() would return for the frame's tensors. Any thread.
   virtual Status check_frame(const Frame&) const { return {}; }
 
-  /// Returns how many frames could start now. As cheap as ready().
+  /// Returns how many frames could start now. Takes no more time than ready().
   virtual std::uint32_t room() const { return ready() ? 1 : 0; }
 
-  /// Like submit(), but returns nothing if no slot is free; the watcher is notified when a slot becomes free.
-  /// The time is when the frame was submitted. Any thread.
+  /// Like submit(), but returns nothing if no slot is free; the watcher is notified when a slot becomes free. The
+  /// second argument is the time when the frame was submitted. Any thread.
   virtual std::optional<Status> offer(Frame& frame, Clock::time_point) { return submit(frame); }
 
   /// Returns why submit() refuses frames while ready() is false. Any thread.
@@ -202,7 +200,7 @@ class Pipeline {
   /// Returns the recent mean time from one frame to the next, or 0 if unknown. Any thread.
   virtual std::chrono::nanoseconds pace() { return std::chrono::nanoseconds(0); }
 
-  /// Sets the only watcher. Called once. The watcher must live until stop() has returned.
+  /// Sets the only watcher. May be called only once. The watcher must live until stop() has returned.
   virtual void watch(Watcher*) {}
 
   /// Whether every card works and frames are accepted. For health checks: reads no register, takes no lock,
@@ -213,23 +211,22 @@ class Pipeline {
   /// the waiting frames have slots at the recent pace. Waits for no card. Any thread.
   virtual std::chrono::milliseconds retry_after() { return std::chrono::seconds(1); }
 
-  /// Returns a snapshot. Reads card registers, so it is not for the hot path. Waits at most 250 ms for a card
+  /// Returns the current status. Reads card registers, so it is not for the hot path. Waits at most 250 ms for a card
   /// that hangs, and then returns the card's last known values. Any thread.
   virtual PipelineStatus status() = 0;
 
   /// Returns the last 1,024 frames that succeeded, oldest first. Under load a few are missing. Any thread.
   virtual std::vector<FrameRecord> recent_frames() { return {}; }
 
-  /// Opens another pipeline for the same deployment, like open(). If no other cards are free, this pipeline
-  /// must be stopped first. kUnsupported if it cannot be opened again.
+  /// Opens another pipeline for the same deployment, like open(). If no other cards are free, this pipeline must be
+  /// stopped first. Returns kUnsupported if the pipeline cannot be opened again.
   virtual Result<std::unique_ptr<Pipeline>> open_again() const {
     return Error(ErrorCode::kUnsupported, "this pipeline cannot be opened again");
   }
 
-  /// Refuses new frames, completes accepted frames for at most `bound`, fails the rest with kUnavailable and
-  /// releases the cards (a hung card takes as long as the driver waits: 5 s if emulated). Idempotent. A
-  /// second call during the first shortens the wait to the earlier bound, and may return before the first
-  /// call.
+  /// Refuses new frames, completes accepted frames for at most `bound`, fails the rest with kUnavailable and releases
+  /// the cards (a hung card takes as long as the driver waits: 5 s if emulated). May be called again: a call during an
+  /// earlier one shortens the wait to the earlier bound, and may return before it.
   virtual void stop(std::chrono::milliseconds bound) = 0;
 };
 

@@ -1,5 +1,5 @@
-// The replicas behind a dispatcher: pipelines of one deployment, each on different cards. No frame waits
-// here.
+// The replicas behind a dispatcher: pipelines of one deployment, each on different cards. Frames do not wait in this
+// class.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Threads: only one thread at a time may call add() and retire(); any thread may call all other functions
-/// after the first add(). Only the owner uses the replicas.
+/// Only one thread at a time may call add() and retire(). After the first add(), any thread may call all other
+/// functions. Only the owner of the set uses the replicas.
 class ReplicaSet {
  public:
   /// All replicas notify `watcher`, which must live until all replicas have stopped.
@@ -43,7 +43,7 @@ class ReplicaSet {
   std::chrono::milliseconds retry_after(std::uint32_t waiting) const;
 
   void cancel(Frame& frame);
-  PipelineStatus status() const;  // the replicas' sums, and the cards and links of all replicas in order
+  PipelineStatus status() const;  // sums over the replicas; the cards and links of all replicas
   std::vector<FrameRecord> recent_frames() const;
   Result<std::unique_ptr<Pipeline>> open_again() const { return replicas_.load()->front()->open_again(); }
   void stop(Clock::time_point end);  // stops all replicas at once

@@ -2,9 +2,9 @@
 // egress units with their results, and the dependencies between them. The work is a graph with forks and
 // joins; host stages may be before, between and after the cards.
 //
-// A value is a tensor in host memory. Values known at submission are early: the model's inputs, and what host
-// stages compute from early values alone. All other values are late: they come from egress units, or from
-// host stages that read late values. A task that reads late values runs when the last of them has arrived.
+// A value is a tensor in host memory. Values known when a frame is submitted are early: the model's inputs, and what
+// host stages compute from early values alone. All other values are late: they come from egress units, or from host
+// stages that read late values. A task that reads late values runs when the last of them has arrived.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace millrace::runtime::pipeline {
 struct Schedule {
   struct HostStage {
     std::uint32_t partition = 0;                 // index into deployment.partitions
-    std::vector<std::uint32_t> inputs, outputs;  // values, in the program's order
+    std::vector<std::uint32_t> inputs, outputs;  // indices of values, in the program's order
   };
   struct Ingress {
     std::uint32_t endpoint = 0;  // index into deployment.endpoints
@@ -34,7 +34,7 @@ struct Schedule {
     std::uint32_t endpoint = 0;
     std::string unit;
     std::uint64_t bytes = 0;
-    std::optional<std::uint32_t> value;  // none: another unit also brings these bytes, so they are dropped
+    std::optional<std::uint32_t> value;  // nothing: drop the bytes, which another unit also sends
   };
   enum class TaskKind : std::uint8_t { kStage, kIngress, kFinish };
   struct Task {
@@ -54,8 +54,8 @@ struct Schedule {
   std::vector<std::uint32_t> kept_inputs;           // model inputs that a late task reads
 };
 
-/// Derives the schedule. Plan and records are those of a LoadedDeployment. kInvalidInput names a partition
-/// and port that contradict each other; kUnsupported for host channels with a slice and plans without a card.
+/// Derives the schedule. Plan and records are those of a LoadedDeployment. Returns kInvalidInput, naming a partition
+/// and port that contradict each other, and kUnsupported for host channels with a slice and plans without a card.
 Result<Schedule> derive_schedule(const plan::Deployment& deployment,
                                  const std::map<std::string, plan::ImageRecord>& records);
 

@@ -89,8 +89,7 @@ struct Cluster {
 /// The payload bytes of a packet. The last packet of a frame may have fewer.
 inline constexpr std::uint32_t kPacketBytes = 1024;
 
-/// On the wire, a packet consists of a header of 32 bytes, the payload padded to whole words, and a word with
-/// the CRC.
+/// On the wire, a packet consists of a header of 32 bytes, the payload padded to whole words, and a word with the CRC.
 inline constexpr std::uint32_t kPacketWordBytes = 8;
 inline constexpr std::uint32_t kPacketOverheadBytes = 32 + kPacketWordBytes;
 

@@ -37,8 +37,7 @@ struct TensorSignature {
   bool operator==(const TensorSignature&) const = default;
 };
 
-/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. Read from
-/// millrace.yaml.
+/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. Read from millrace.yaml.
 struct Preprocessing {
   std::string layout;        // "NCHW", "NHWC"; "" if the input is not a picture
   std::vector<float> scale;  // one value, one for each channel, or empty (1)

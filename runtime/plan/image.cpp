@@ -105,8 +105,7 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
   return out;
 }
 
-/// Checks a partition's ports against its program: inputs in order, then each output once for each of its
-/// channels.
+/// Checks a partition's ports against its program: inputs in order, then each output once for each of its channels.
 Status check_ports(const ImagePartition& partition, const kernels::Program& program) {
   const std::string where = "partition '" + partition.name + "'";
   const auto matches = [&](const ImagePort& port, kernels::TensorIndex index) {

@@ -39,10 +39,9 @@ enum IngressArgument : std::uint32_t {
   kIngressSequence = 3,  // u64, 0x2c
 };
 
-/// Arguments of an egress run. The run waits for the frame (epoch, sequence) on its port and writes it to
-/// `buffer`, and its StatusTrailer to trailer_offset(bytes). If that frame can no longer come, because the
-/// epoch was raised or a later sequence arrived, the run completes with trailer.status kDropped and no
-/// payload.
+/// Arguments of an egress run. The run waits for the frame (epoch, sequence) on its port and writes it to `buffer`,
+/// and its StatusTrailer to trailer_offset(bytes). If that frame can no longer come, because the epoch was raised or a
+/// later sequence arrived, the run completes with trailer.status kDropped and no payload.
 enum EgressArgument : std::uint32_t {
   kEgressBuffer = 0,    // global pointer, 0x10
   kEgressBytes = 1,     // u32, 0x1c: expected payload bytes
@@ -50,12 +49,11 @@ enum EgressArgument : std::uint32_t {
   kEgressSequence = 3,  // u64, 0x2c
 };
 
-/// Arguments of a run that loads a partition's parameters (parameters.hpp). `buffer` holds the parameter
-/// file, whose sections begin at these offsets. The buffer must exist while the image is loaded, because
-/// streamed weights are read from it. Before the first such run completes, the partition computes nothing;
-/// the run drops frames that the partition holds. The host starts the run between raising the epoch and
-/// sending the next frame, so that all cards use the same parameters for a frame. The run fails if the file
-/// is for another image.
+/// Arguments of a run that loads a partition's parameters (parameters.hpp). `buffer` holds the parameter file, whose
+/// sections begin at these offsets. The buffer must exist while the image is loaded, because streamed weights are read
+/// from it. Before the first such run completes, the partition computes nothing; the run drops frames that the
+/// partition holds. The host starts the run between raising the epoch and sending the next frame, so that all cards
+/// use the same parameters for a frame. The run fails if the file is for another image.
 enum ParametersArgument : std::uint32_t {
   kParametersBuffer = 0,          // global pointer, 0x10
   kParametersBytes = 1,           // u32, 0x1c: bytes of the file

@@ -1,6 +1,5 @@
-// Converts the structs of this folder to protobuf messages and back. Each struct lists its fields once, in a
-// function `fields(Fields&, Struct&)`, in the order in which the .proto file declares them. Private to
-// runtime/plan.
+// Converts the structs of this folder to protobuf messages and back. Each struct lists its fields once, in a function
+// `fields(Fields&, Struct&)`, in the order in which the .proto file declares them. Private to runtime/plan.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

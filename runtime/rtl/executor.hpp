@@ -26,8 +26,7 @@ class Executor {
 
   enum class State { kIdle, kRunning, kDone, kStuck };
 
-  /// Begins a frame. Allowed in the states kIdle and kDone. Inputs are in storage form, in the program's
-  /// order.
+  /// Begins a frame. Allowed in the states kIdle and kDone. Inputs are in storage form, in the program's order.
   void start(std::span<const std::byte* const> inputs);
   /// Simulates at most `cycles` more cycles.
   State advance(std::uint64_t cycles);

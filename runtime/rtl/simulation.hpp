@@ -103,9 +103,8 @@ class Simulation {
   /// Continues a load for at most `cycles` cycles; returns whether it is complete. kInternal: an assertion
   /// failed, and the tables hold a mixture of old and new constants.
   Result<bool> load_more(std::uint64_t cycles);
-  /// Sets the memory of streamed weights: design().streamed_bytes bytes, which the caller keeps. Resets do
-  /// not change it. If weights are streamed, this is required before the first frame. kCorrupt: the number of
-  /// bytes is wrong.
+  /// Sets the memory of streamed weights: design().streamed_bytes bytes, which the caller keeps. Resets do not change
+  /// it. If weights are streamed, this is required before the first frame. kCorrupt: the number of bytes is wrong.
   Status hold_weights(std::span<const std::byte> bytes);
   /// Makes the memory of streamed weights stall at random.
   void stall_memory(double probability, std::uint64_t seed);

@@ -60,14 +60,12 @@ class System {
   };
   std::size_t add_channel(std::string name, End output, End input, std::size_t cable, PacketSize packets);
 
-  /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. May be called by
-  /// `on_frame`.
+  /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. May be called by `on_frame`.
   void feed(End input, std::vector<std::byte> packed);
 
-  /// Runs until every output of every partition has produced `frames` frames. `on_frame` receives each packed
-  /// frame when its last beat arrives. `progress`, if set, is called from time to time. kInternal: a
-  /// SystemVerilog assertion failed. If nothing advances any more, the status is ok and standstill()
-  /// describes what waits.
+  /// Runs until every output of every partition has produced `frames` frames. `on_frame` receives each packed frame
+  /// when its last beat arrives. `progress`, if set, is called from time to time. kInternal: a SystemVerilog assertion
+  /// failed. If nothing advances any more, the status is ok and standstill() describes what waits.
   using OnFrame = std::function<void(End output, std::uint64_t frame, const std::vector<std::byte>& packed)>;
   Status run(std::uint64_t frames, const OnFrame& on_frame, const std::function<void()>& progress = {});
 

@@ -1,6 +1,5 @@
-// Generates the code around a dataflow module that makes it a simulation: a module that exposes the FIFOs'
-// registers and counts the cycles in which each matrix-vector unit multiplies, and C++ with the functions of
-// abi.hpp.
+// Generates the code around a dataflow module that makes it a simulation: a module that exposes the FIFOs' registers
+// and counts the cycles in which each matrix-vector unit multiplies, and C++ with the functions of abi.hpp.
 #pragma once
 
 #include <string>

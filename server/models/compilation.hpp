@@ -1,6 +1,5 @@
-// Compiles a model of a repository to a deployment, with `millrace compile` in a process of its own. The
-// server can kill that process at any point, and a compiler that crashes or needs much memory does no harm to
-// the server.
+// Compiles a model of a repository to a deployment, with `millrace compile` in a process of its own. The server can
+// kill that process at any point, and a compiler that crashes or needs much memory does no harm to the server.
 #pragma once
 
 #include <filesystem>

@@ -62,8 +62,7 @@ class Partition {
   };
 
   /// `inputs` has one channel for each program input; `outputs` has, for each program output, its channels.
-  /// `simulation` simulates the program's SystemVerilog instead of computing with kernels/fast; it may be
-  /// null.
+  /// `simulation` simulates the program's SystemVerilog instead of computing with kernels/fast; it may be null.
   Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
             std::vector<std::vector<Channel>> outputs, Parameters parameters,
             std::unique_ptr<rtl::Executor> simulation);

@@ -43,8 +43,7 @@ class EmulatedCard {
   std::byte* packet(std::uint32_t slot) const;
   bool alive() const { return alive_.load(std::memory_order_acquire); }
   int submit(std::uint32_t slot);
-  /// Returns 1 if a command may have completed since this thread's last call, or 0 after `milliseconds`
-  /// without one.
+  /// Returns 1 if a command may have completed since this thread's last call, or 0 after `milliseconds` without one.
   int wait(int milliseconds);
 
   /// Sends a request to the card and waits for the answer (protocol.hpp). `value` is sent and received. A

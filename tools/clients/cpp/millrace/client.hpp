@@ -1,5 +1,4 @@
-// Inference from C++ over HTTP (Open Inference Protocol) or UDP (Millrace datagrams), with one small
-// interface.
+// Inference from C++ over HTTP (Open Inference Protocol) or UDP (Millrace datagrams), with one small interface.
 //
 //   std::unique_ptr<millrace::client::Client> client;
 //   if (auto s = millrace::client::connect("udp://127.0.0.1:8001", {}, client); !s.ok()) die(s.message);
