@@ -24,8 +24,7 @@ namespace millrace {
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 
-/// Reads `bytes` bytes from `offset` on. Returns the errors of read_file(), and kInvalidInput if the file ends
-/// earlier.
+/// Reads `bytes` bytes from `offset` on. Returns errors like read_file(), and kInvalidInput if the file ends earlier.
 Result<std::string> read_file_part(const std::filesystem::path& path, std::uint64_t offset,
                                    std::uint64_t bytes);
 
@@ -49,8 +48,7 @@ Status copy_new_file(const std::filesystem::path& from, const std::filesystem::p
 /// kNotFound if the folder is missing, kResourceExhausted if the disk is full, and kEnvironment otherwise.
 Status write_scratch_file(const std::filesystem::path& path, std::string_view text);
 
-/// Checks, as far as possible, whether a file can be written at `path`. Called before long work whose output goes to
-/// `path`.
+/// Checks, as far as possible, whether a file can be written at `path`. Called before long work that writes `path`.
 Status check_file_place(const std::filesystem::path& path);
 
 /// A file descriptor that its owner closes.

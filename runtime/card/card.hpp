@@ -41,7 +41,7 @@ class Ingress {
   virtual std::span<std::byte> buffer(std::uint32_t slot) = 0;
 
   /// Copies the slot's buffer to the card and starts its run. Allocates nothing. Returns kUnavailable if the card is
-  /// lost.
+  /// gone.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
   /// Returns the state of the slot's last run. Does not wait.
@@ -56,12 +56,10 @@ class Egress {
   /// Starts the slot's run, which receives the frame (epoch, sequence). Returns kUnavailable if the card is lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
-  /// Waits until the slot's run ends, for about `bound` at most. The wait can be longer while other runs of
-  /// the card keep ending.
+  /// Waits until the slot's run ends, for about `bound` at most, or longer while other runs of the card keep ending.
   virtual RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) = 0;
 
-  /// Copies payload and trailer from the card and returns the trailer as the card wrote it. May be called only after
-  /// wait() returned kDone.
+  /// Copies payload and trailer from the card and returns the trailer. May be called only after wait() returned kDone.
   virtual Result<plan::abi::StatusTrailer> fetch(std::uint32_t slot) = 0;
 
   /// Returns the payload in host memory. Valid after fetch() and until the slot is started again.
@@ -83,8 +81,7 @@ struct Sensors {
 
 class Card {
  public:
-  /// Releases the card for other owners. Units that this card made must be destroyed before. The loaded image stays on
-  /// the card.
+  /// Releases the card for other owners. Its units must be destroyed before. The loaded image stays on the card.
   virtual ~Card() = default;
 
   /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns whether the card was programmed:
@@ -93,8 +90,7 @@ class Card {
   /// load the image.
   virtual Result<bool> load(std::span<const std::byte> image) = 0;
 
-  /// Closes the control registers and the supervisor that load() opened. Must be called before the next load(). May be
-  /// called again.
+  /// Closes the registers and the supervisor that load() opened. Must be called before the next load(). Idempotent.
   virtual void unload() = 0;
 
   /// Opens a unit. `unit` is a plan::ImagePort::compute_unit, `bytes` the port's frame size in storage form.

@@ -15,11 +15,11 @@ enum class Fidelity {
   kRtl,         // simulates its SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
 };
 
-/// For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2 (MILLRACE_XRT_SHIM,
-/// or <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the cluster's
-/// topology. For a real cluster, checks that XILINX_XRT is set. kInvalidInput: a non-default fidelity for a
-/// real cluster, or another cluster in a second call, because XRT cannot change its backend within a process.
-/// kEnvironment: a file or variable is missing.
+/// Selects the backend. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2
+/// (MILLRACE_XRT_SHIM, or <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the
+/// cluster's topology. For a real cluster, checks that XILINX_XRT is set. Returns kInvalidInput for a non-default
+/// fidelity of a real cluster, or for another cluster in a second call, because XRT cannot change its backend within a
+/// process. Returns kEnvironment if a file or variable is missing.
 Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional);
 
 }  // namespace millrace::runtime::emulator

@@ -22,9 +22,9 @@ class SharedMemory {
     return *this;
   }
 
-  /// Creates zeroed memory that is closed on exec. kResourceExhausted: the system refuses.
+  /// Creates zeroed memory whose descriptor is closed on exec. Returns kResourceExhausted if the system refuses.
   static Result<SharedMemory> create(const char* name, std::uint64_t bytes);
-  /// Maps the whole of a memory that another process created. Takes ownership of `descriptor`.
+  /// Maps all of a memory that another process created. Takes ownership of `descriptor`.
   static Result<SharedMemory> open(int descriptor);
 
   std::byte* data() const { return data_; }

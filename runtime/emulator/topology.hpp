@@ -41,8 +41,8 @@ struct Topology {
 
 std::string to_text(const Topology& topology);
 
-/// Parses the text. Refuses unknown words, cards without memory, cables to unknown cards and connectors used
-/// twice. The error names what is wrong.
+/// Parses the text. Refuses unknown words, cards without memory, cables to unknown cards, and connectors used twice.
+/// The error names what is wrong.
 Result<Topology> parse_topology(std::string_view text);
 
 /// Parses options such as "program_time=2500 call_timeout=200", with the same checks. Times are in

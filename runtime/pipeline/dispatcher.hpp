@@ -33,14 +33,13 @@ class Successor {
 /// retire(), hold() and hand_over(). Only the dispatcher uses its replicas.
 class Dispatcher final : public Pipeline, private Watcher {
  public:
-  /// Opens `replicas` pipelines for a deployment, each on different cards: either all of them or none. Returns the
-  /// errors of Pipeline::open().
+  /// Opens `replicas` pipelines for a deployment, each on different cards. Opens all or none. Fails like
+  /// Pipeline::open().
   static Result<std::unique_ptr<Dispatcher>> open(
       const std::shared_ptr<const plan::LoadedDeployment>& deployment, const plan::Cluster& cluster,
       const PipelineOptions& options, std::uint32_t replicas = 1);
 
-  /// `queue_capacity` limits the frames that wait for a slot and, after hold(), the frames that wait for the
-  /// successor.
+  /// `queue_capacity` limits the frames that wait for a slot and, after hold(), the frames held for the successor.
   Dispatcher(std::shared_ptr<Pipeline> first, std::uint32_t queue_capacity);
   ~Dispatcher() override;  // calls stop(0)
 
@@ -58,8 +57,7 @@ class Dispatcher final : public Pipeline, private Watcher {
   void want(std::uint32_t count) { wanted_.store(count); }
   std::uint32_t wanted() const { return wanted_.load(); }
 
-  // Functions that switch from this model version to the next. Frames that this version has already accepted complete
-  // here.
+  // Functions that switch from this model version to the next. Frames that this version accepted complete here.
 
   /// Holds new frames from this call on, until hand_over(), refuse() or their deadlines.
   void hold();

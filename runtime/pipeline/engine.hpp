@@ -36,8 +36,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// The timelines of recent frames. Any thread may use it. note() never waits: a frame that ends during a read is left
-/// out.
+/// The timelines of recent frames. Any thread may use it. note() never waits: it leaves out a frame that ends during a
+/// read.
 class FrameLog {
  public:
   void note(const FrameRecord& record) {

@@ -1,5 +1,5 @@
-// The replicas behind a dispatcher: pipelines of one deployment, each on different cards. Frames do not wait in this
-// class.
+// The replicas behind a dispatcher: pipelines of one deployment, each on different cards. No frames wait in a
+// ReplicaSet.
 #pragma once
 
 #include <atomic>

@@ -86,7 +86,7 @@ struct Cluster {
 
 // On a cable, frames are cut into packets (kernels/rtl/README.md, "A packet").
 
-/// The payload bytes of a packet. The last packet of a frame may have fewer.
+/// The number of payload bytes in a packet. The last packet of a frame may have fewer.
 inline constexpr std::uint32_t kPacketBytes = 1024;
 
 /// On the wire, a packet consists of a header of 32 bytes, the payload padded to whole words, and a word with the CRC.

@@ -24,7 +24,7 @@ namespace millrace::runtime::plan {
 inline constexpr std::uint32_t kSchemaVersion = 1;
 inline constexpr std::uint32_t kMostReplicas = 64;
 
-/// Returns an element's bytes in an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES or unknown.
+/// Returns the bytes of an element in an Open Inference Protocol datatype: 4 for "FP32", 0 for BYTES or unknown ones.
 std::uint64_t datatype_bytes(const std::string& datatype);
 
 /// A tensor as clients see it: name, type and shape of the ONNX graph (with the batch axis, always 1).
@@ -37,7 +37,8 @@ struct TensorSignature {
   bool operator==(const TensorSignature&) const = default;
 };
 
-/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. Read from millrace.yaml.
+/// How a picture or raw samples are converted to the model's input: x = (sample - mean[c]) * scale[c] for channel c.
+/// Read from millrace.yaml.
 struct Preprocessing {
   std::string layout;        // "NCHW", "NHWC"; "" if the input is not a picture
   std::vector<float> scale;  // one value, one for each channel, or empty (1)
@@ -70,7 +71,7 @@ struct Port {
   bool operator==(const Port&) const = default;
 };
 
-/// What explore predicted for a partition. Used only in reports.
+/// The performance that the compiler's exploration predicted for a partition. Used only in reports.
 struct Prediction {
   Resources resources;
   std::uint64_t interval_cycles = 0;
@@ -103,7 +104,7 @@ struct Partition {
   bool operator==(const Partition&) const = default;
 };
 
-/// An FPGA image: what one load programs onto a card.
+/// An FPGA image: the content that is programmed onto a card in one load.
 struct Image {
   std::string name;
   std::string file;  // relative to the deployment: "images/<name>.xclbin"
@@ -126,16 +127,15 @@ struct Endpoint {
 
 enum class Transport { kHost, kAurora, kUdp, kMpi };
 
-/// One end of a channel. An empty partition stands for the model's own inputs or outputs; `port` is then the
-/// tensor's name.
+/// One end of a channel. An empty partition means the model's own inputs or outputs; `port` is then the tensor's name.
 struct PortRef {
   std::string partition;
   std::string port;
   bool operator==(const PortRef&) const = default;
 };
 
-/// A part of the producer's tensor: `count` units of `unit` consecutive elements, at offset, offset + stride,
-/// … (in units). The whole tensor is {0, elements, 1, 1}.
+/// A part of the producer's tensor. It consists of `count` units of `unit` consecutive elements each, which begin at
+/// unit `offset`, offset + stride, offset + 2 stride and so on. The whole tensor is {0, elements, 1, 1}.
 struct Slice {
   std::uint64_t offset = 0, count = 0, stride = 1, unit = 1;
   bool operator==(const Slice&) const = default;
@@ -189,8 +189,8 @@ struct Deployment {
   const Endpoint* find_endpoint(const std::string& name) const;
 };
 
-/// A deployment that was read from disk and checked, with everything that is loaded onto cards. So a lost
-/// card is loaded with the same bytes again, even if the directory has changed meanwhile.
+/// A deployment that was read from disk and checked, with everything that is loaded onto cards. So a lost card is
+/// loaded again with the same bytes, even if the directory has changed meanwhile.
 struct LoadedDeployment {
   std::filesystem::path directory;
   Deployment plan;
@@ -200,9 +200,9 @@ struct LoadedDeployment {
   std::map<std::string, std::vector<std::byte>> parameters;
 };
 
-/// Loads a deployment; reads each file once. kNotFound (no such directory, not a deployment), kCorrupt (a
-/// checksum or a reference between the parts is wrong), kUnsupported (another schema). Checks the images'
-/// containers and records against the plan; does not decode the programs in images.
+/// Loads a deployment; reads each file once. Checks the images' containers and records against the plan, but does not
+/// decode the programs in images. Returns kNotFound (no such directory, or not a deployment), kCorrupt (a checksum or
+/// a reference between the parts is wrong) or kUnsupported (another schema).
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
 /// Checks that the parts of a plan are consistent. The error names the first part that is not.
@@ -215,29 +215,30 @@ std::string to_json(const Deployment& deployment);
 /// Returns the plan's digest.
 std::string compute_digest(const Deployment& deployment);
 
-/// Several deployments of one model may share a directory (compiler/variants), which then has this index.
+/// The index file of a directory that several deployments of one model share (compiler/variants).
 inline constexpr char kVariantsFile[] = "variants.json";
 
-/// Whether a deployment, or a directory of variants, may replace `directory`. The directory must be absent,
-/// empty, or hold such files only; it must neither be nor contain the current directory or one of `inputs`. A
-/// directory of variants may also hold a Makefile. kInvalidInput if not; kEnvironment if it cannot be read.
+/// Whether a deployment, or a directory of variants, may replace `directory`. The directory must be absent or empty,
+/// or contain only files of a deployment; a directory of variants may also contain a Makefile. It must neither be nor
+/// contain the current directory or one of `inputs`. Returns kInvalidInput if not, and kEnvironment if the directory
+/// cannot be read.
 Status check_replaceable(const std::filesystem::path& directory,
                          const std::vector<std::filesystem::path>& inputs, bool variants = false);
 
 /// Returns kInvalidInput if `directory` holds variants. For commands that need a single deployment.
 Status check_no_variants(const std::filesystem::path& directory);
 
-/// Writes the whole directory or nothing: deployment.json, the files that `fill` adds (images/*.xclbin), and
-/// CHECKSUMS. The plan must be valid and `directory` replaceable. kInternal if `fill` writes files whose
+/// Writes either the whole directory or nothing: deployment.json, the files that `fill` adds (images/*.xclbin), and
+/// CHECKSUMS. The plan must be valid and `directory` replaceable. Returns kInternal if `fill` writes files whose
 /// digests differ from the plan's.
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
 
-/// Returns an emulated cluster for `replicas` replicas of a deployment, for commands without a cluster file.
-/// Each replica has one card for each endpoint except the host, in the plan's order and with the endpoint's
-/// name; names of the second replica end in "-2", and so on. Cables connect cards as their channels need; one
-/// cable carries at most abi::kMaxTags channels in each direction. A device has the memory of its image's
-/// banks. kCorrupt if an image lists its banks wrongly.
+/// Returns an emulated cluster for `replicas` replicas of a deployment, for commands without a cluster file. Each
+/// replica has one card for each endpoint except the host, in the plan's order and with the endpoint's name; names of
+/// the second replica end in "-2", and so on. Cables connect cards as their channels need; one cable has at most
+/// abi::kMaxTags channels in each direction. A device has the memory of its image's banks. Returns kCorrupt if an
+/// image lists its banks wrongly.
 Result<Cluster> emulated_cluster_for(const LoadedDeployment& deployment, std::uint32_t replicas = 1);
 
 }  // namespace millrace::runtime::plan

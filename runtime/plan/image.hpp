@@ -1,6 +1,6 @@
-// The content of Millrace's FPGA images (xclbin files): the record of the partitions (USER_METADATA) and the
-// programs for emulated cards (EMULATION_DATA). `inspect`, `verify` and the emulator read containers with
-// this header; compiler/emit writes them, and XRT loads them onto cards.
+// The content of Millrace's FPGA images (xclbin files): the record of the partitions (USER_METADATA) and the programs
+// for emulated cards (EMULATION_DATA). `inspect`, `verify` and the emulator read images with these functions;
+// compiler/emit writes images, and XRT loads them onto cards.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ struct ImagePort {
 struct ImagePartition {
   std::string name;
   std::string region;
-  std::vector<ImagePort> ports;  // inputs in program order, then outputs. An output port that feeds several
-                                 // channels appears once a channel, with the same name.
+  // Inputs in program order, then outputs. For each of its channels, an output port appears once, with the same name.
+  std::vector<ImagePort> ports;
   std::vector<std::string> nodes;
   std::string program_digest;
   std::uint64_t interval_cycles = 0;
@@ -43,7 +43,7 @@ struct ImagePartition {
   bool operator==(const ImagePartition&) const = default;
 };
 
-/// The decoded section USER_METADATA. Contains neither the plan nor the cards at the other ends of links.
+/// The decoded section USER_METADATA. It does not contain the plan, nor the cards at the other ends of links.
 struct ImageRecord {
   std::uint32_t abi_version = 0;
   std::string name, device, content_digest;
@@ -55,7 +55,7 @@ struct ImageRecord {
 /// The decoded section EMULATION_DATA.
 struct EmulationData {
   ImageRecord record;
-  // One for each partition of the record, in the same order; only the topology if it has parameters outside.
+  // One program for each partition of the record, in the same order; only a topology if its parameters are elsewhere.
   std::vector<kernels::Program> programs;
 };
 
@@ -67,10 +67,11 @@ Result<ImageRecord> parse_image_record(std::string_view json);
 std::string compute_content_digest(const ImageRecord& record);
 
 std::vector<std::byte> encode_emulation_data(const EmulationData& data);
-/// Decodes and checks everything, with kernels::validate() for every program. The bytes are untrusted.
+/// Decodes and checks EMULATION_DATA, with kernels::validate() for every program. The bytes are untrusted.
 Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes);
 
-/// Serialises a program with its weights (program.proto), or its sha256 digest. Equal programs, equal bytes.
+/// Serialises a program with its weights (program.proto); program_digest() returns the sha256 of these bytes. Equal
+/// programs give equal bytes.
 std::vector<std::byte> encode_program(const kernels::Program& program);
 Result<kernels::Program> decode_program(std::span<const std::byte> bytes);
 std::string program_digest(const kernels::Program& program);
@@ -88,14 +89,15 @@ struct XclbinView {
   std::vector<XclbinSection> sections;  // these point into the parsed bytes
   const XclbinSection* find(std::uint32_t kind) const;
 };
-/// Checks magic, length, section table and Millrace's checksum, if there is one (README.md). kCorrupt.
+/// Parses a container, and checks magic, length, section table and, if present, Millrace's checksum (README.md).
+/// Returns kCorrupt if a check fails.
 Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes);
 
 /// Writes Millrace's checksum into the header (m_keyBlock) of a finished container with a complete header.
 void seal_xclbin(std::span<std::byte> container);
 
-/// Returns the size of all memory banks that the container's units may use (MEM_TOPOLOGY), in bytes; a card
-/// must have that much. 0 if it lists none. kCorrupt if the list is truncated or the sum exceeds 64 bits.
+/// Returns the total bytes of all memory banks that the container's units may use (MEM_TOPOLOGY); a card must have
+/// that much memory. Returns 0 if no bank is listed, and kCorrupt if the list is truncated or the sum exceeds 64 bits.
 Result<std::uint64_t> memory_bytes(const XclbinView& view);
 
 /// Section kinds of the container format that Millrace reads (xclbin.h, axlf_section_kind).

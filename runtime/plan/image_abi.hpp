@@ -62,9 +62,9 @@ enum ParametersArgument : std::uint32_t {
   kParametersStreamedOffset = 4,  // u32, 0x34
 };
 
-/// The supervisor has one run for each load of the image. The run completes on a fault or on
-/// kRegSupervisorStop. If the card dies, XRT ends the run with an error, so the host learns of the loss even
-/// if it is not waiting for a frame from this card.
+/// The supervisor has one run for each load of the image. The run completes when the card has a fault, or on a write
+/// to kRegSupervisorStop. If the card dies, XRT ends the run with an error, so the host learns of the loss even if it
+/// is not waiting for a frame from this card.
 enum SupervisorArgument : std::uint32_t {
   kSupervisorReport = 0,  // global pointer, 0x10: where the FaultReport is written
 };
@@ -80,8 +80,8 @@ struct FaultReport {                  // 64 bytes
 };
 static_assert(sizeof(FaultReport) == 64);
 
-/// kFailed: a memory access of the card failed, so the payload may be wrong. All frames that leave the card
-/// have this status until the epoch is raised. Memory accesses of emulated cards do not fail.
+/// The status of a frame that leaves the card. kFailed: a memory access of the card failed, so the payload may be
+/// wrong; all later frames have this status until the epoch is raised. Memory accesses of emulated cards do not fail.
 enum class FrameStatus : std::uint32_t { kOk = 0, kDropped = 1, kFailed = 2 };
 
 struct StatusTrailer {                // 64 bytes
@@ -90,9 +90,9 @@ struct StatusTrailer {                // 64 bytes
   std::uint64_t sequence = 0;
   FrameStatus status = FrameStatus::kOk;
   std::uint32_t payload_bytes = 0;
-  // card cycles from the frame's first input element to its last output element; for
+  // The card's cycles from the frame's first input element to its last output element. In functional emulation: the
+  // nanoseconds of computation; kTrailerNanoseconds is then set in `flags`.
   std::uint64_t cycles = 0;
-  // functional emulation: nanoseconds of compute, and kTrailerNanoseconds is set in flags
   std::uint64_t stall_cycles = 0;
   std::uint32_t flags = 0;
   std::uint32_t reserved[5] = {};
@@ -107,7 +107,7 @@ constexpr std::uint64_t egress_buffer_bytes(std::uint64_t payload_bytes) {
   return trailer_offset(payload_bytes) + sizeof(StatusTrailer);
 }
 
-// Registers of millrace_control: 32 bits each; the values are byte offsets; r = read, w = write.
+// Registers of millrace_control, 32 bits each. The constants are byte offsets. Comments: r means readable, w writable.
 inline constexpr std::uint32_t kRegAbiVersion = 0x10;  // r
 inline constexpr std::uint32_t kRegEpoch = 0x14;       // rw; a write drops all frames of other epochs
 inline constexpr std::uint32_t kRegLinkPorts = 0x18;   // r: number of rows of the link table
@@ -119,8 +119,8 @@ inline constexpr std::uint32_t kRegBusyLow =
     0x28;  // r: microseconds some partition was computing, since load
 inline constexpr std::uint32_t kRegBusyHigh = 0x2c;
 
-// The link table: row i (ImagePort::link_index) is at kLinkTable + i * kLinkRowBytes. The host writes a row
-// after the binding was chosen, and sets kLinkEnable last.
+// The link table. Row i (ImagePort::link_index) is at kLinkTable + i * kLinkRowBytes. The host writes a row after it
+// has chosen the binding, and sets kLinkEnable last.
 inline constexpr std::uint32_t kLinkTable = 0x100;
 inline constexpr std::uint32_t kLinkRowBytes = 0x40;
 inline constexpr std::uint32_t kMaxLinkPorts = 32;

@@ -17,9 +17,9 @@ std::filesystem::path installed(std::string_view what);
 /// document is not installed.
 std::string document(std::string_view name);
 
-/// Returns the path of the cluster file that a user names: by a path relative to `folder` (if empty, the
-/// current one), or by the name of an installed file ("three-ku060"). A file in the folder is preferred. Does
-/// not read the file. kNotFound if neither exists; the message lists the installed clusters.
+/// Returns the path of the cluster file that a user names: by a path relative to `folder` (if empty, the current one),
+/// or by the name of an installed file ("three-ku060"). A file in the folder is preferred. Does not read the file.
+/// Returns kNotFound if neither exists; the message lists the installed clusters.
 Result<std::filesystem::path> find_cluster(const std::filesystem::path& given,
                                            const std::filesystem::path& folder = {});
 

@@ -18,7 +18,7 @@ namespace millrace::runtime::plan {
 
 inline constexpr std::uint64_t kMaxParameterBytes = std::uint64_t{1} << 31U;
 
-/// Returns "weights/<sha256>.bin".
+/// Returns the file's name in a deployment: "weights/<sha256>.bin".
 std::string parameter_file_name(const std::string& sha256);
 
 /// Sections begin at multiples of this number of bytes, as XRT's buffers do.
@@ -38,16 +38,17 @@ struct ParameterHeader {
   ParameterSection streamed;  // weights that are read for every frame, at fixed addresses; may be empty
 };
 
-/// Returns the file. `program` has its numbers; `load` and `streamed` have the generated hardware's layout.
+/// Returns the content of a parameter file. `program` includes its numbers; `load` and `streamed` are in the layout
+/// that the generated hardware needs.
 std::vector<std::byte> encode_parameters(const kernels::Program& program,
                                          std::span<const std::byte> load = {},
                                          std::span<const std::byte> streamed = {});
 
-/// Checks magic, schema and the sections' bounds. kCorrupt, or kUnsupported for another schema.
+/// Reads the header and checks magic, schema (kUnsupported if another) and the sections' bounds (kCorrupt if wrong).
 Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes);
 
-/// Returns the program with its parameters. `topology` is the program digest in the partition's image.
-/// kCorrupt: as read_parameter_header(), or the program is invalid or has another topology.
+/// Returns the program with its parameters. `topology` is the program digest in the partition's image. Returns the
+/// errors of read_parameter_header(), and kCorrupt if the program is invalid or has another topology.
 Result<kernels::Program> decode_parameters(std::span<const std::byte> bytes, const std::string& topology);
 
 }  // namespace millrace::runtime::plan

@@ -31,19 +31,19 @@ namespace millrace::runtime::plan {
 namespace proto = ::millrace::plan;
 
 void to_proto(const kernels::Program& program, proto::ProgramFile& out);
-/// Converts a program. Checks indices, enumerations, narrow fields and blobs itself; kernels::validate(),
-/// which is called last, checks their meaning.
+/// Converts a program. This function checks indices, enumerations, narrow fields and blobs; kernels::validate(), which
+/// it calls last, checks that their meaning is valid.
 Result<kernels::Program> from_proto(const proto::ProgramFile& in);
 
-/// Serialises in the order of field numbers, without maps, so that equal messages give equal bytes.
+/// Serialises a message in the order of field numbers. Messages contain no maps, so equal messages give equal bytes.
 std::vector<std::byte> to_bytes(const google::protobuf::Message& message);
-/// Parses a message. Returns false if the bytes are not such a message. protobuf logs nothing.
+/// Parses a message. Returns false if the bytes are not such a message. Does not let protobuf log errors.
 bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& message);
 
-/// Prints every field under its .proto name, indented by two spaces, with a line end after the last line.
-/// Throws std::invalid_argument if a text is not UTF-8: readers refuse such a file, so that is a bug.
+/// Prints every field under its .proto name, indented by two spaces, with a line end after the last line. Throws
+/// std::invalid_argument if a text is not UTF-8. That would be a bug, because readers refuse such a file.
 std::string to_canonical_json(const google::protobuf::Message& message);
-/// Parses JSON. Refuses unknown fields unless `ignore_unknown`. `what` begins messages ("deployment.json").
+/// Parses JSON. Refuses unknown fields unless `ignore_unknown`. `what` begins error messages ("deployment.json").
 Status from_json(std::string_view json, google::protobuf::Message& message, const std::string& what,
                  bool ignore_unknown = false);
 
@@ -57,10 +57,10 @@ class Fields {
  public:
   using Message = google::protobuf::Message;
 
-  /// Reads from `message`. Errors have the code `code`; `where` names the message in their text.
+  /// Makes an object that reads from `message`. Errors have the code `code`; their text calls the message `where`.
   Fields(const Message& message, std::string where, ErrorCode code)
       : in_(message), where_(std::move(where)), code_(code) {}
-  /// Writes to `message`.
+  /// Makes an object that writes to `message`.
   explicit Fields(Message& message) : in_(message), out_(&message) {}
 
   bool reads() const { return out_ == nullptr; }
@@ -70,19 +70,19 @@ class Fields {
     if (status_->ok()) *status_ = Error(code_, where_ + ": " + why);
   }
 
-  /// Reads or writes the next fields of the message.
+  /// Reads the message's next fields into `values`, or writes them from `values`.
   template <class... T>
   void operator()(T&... values) {
     (transfer(next(), values), ...);
   }
 
-  /// Skips the next field, which the struct does not have.
+  /// Skips the message's next field, because the C++ struct has no such member.
   void skip([[maybe_unused]] std::string_view name) {
     [[maybe_unused]] const Field* const skipped = next();
     assert(skipped->name() == name);
   }
 
-  /// Transfers a oneof whose fields are in the order of the variant's alternatives.
+  /// Reads or writes a protobuf `oneof` group. Its fields must be in the order of the variant's alternatives.
   template <class... T>
   void one_of(std::variant<T...>& value) {
     const auto& group = *next()->containing_oneof();
@@ -97,7 +97,7 @@ class Fields {
     std::visit([&](auto& held) { transfer(alternative, held); }, value);
   }
 
-  /// Transfers a field that is left out of the message if it has the value `absent`.
+  /// Reads or writes a field. The field is left out of the message if its value is `absent`.
   template <class T>
   void unless(const T& absent, T& value) {
     const Field* const field = next();
@@ -163,7 +163,8 @@ class Fields {
     return {*out, out, *this, ""};
   }
 
-  /// Returns an element of a repeated message. Errors call it by its `name` if it has one: "partitions 'p0'".
+  /// Returns an object for one element of a repeated message field. Errors call the element by its `name`, if it has
+  /// one: "partitions 'p0'".
   Fields element(const Field* field, int index) {
     if (!reads()) {
       Message* const out = reflection().AddMessage(out_, field);
@@ -176,8 +177,7 @@ class Fields {
     return {in, nullptr, *this, where_ + ": " + field->name() + " " + called};
   }
 
-  /// Transfers an enumeration: the values of the C++ enumeration count from the first value in protobuf that
-  /// is not UNSPECIFIED.
+  /// Reads or writes an enumeration. The C++ values count from the first protobuf value that is not UNSPECIFIED.
   template <class T>
   void choice(const Field* field, T& value) {
     const auto& type = *field->enum_type();

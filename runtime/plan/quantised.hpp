@@ -1,4 +1,4 @@
-// Integer types that a client may send instead of a model's float inputs.
+// The integer types that a client may send instead of a model's float inputs.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct QuantisedInput {
 /// unchanged after dequantising and quantising.
 std::vector<std::optional<QuantisedInput>> quantised_inputs(const Deployment& deployment);
 
-/// Converts integers of the input's datatype to float32, both as little-endian bytes. `bytes` must hold whole
-/// elements. kInvalidInput names the index of an element outside of lowest..highest.
+/// Converts integers of the input's datatype to float32, both as little-endian bytes. `bytes` must contain whole
+/// elements. Returns kInvalidInput, naming the element's index, for an element outside of lowest..highest.
 Result<std::vector<std::byte>> dequantised(const QuantisedInput& input, std::span<const std::byte> bytes);
 
 }  // namespace millrace::runtime::plan

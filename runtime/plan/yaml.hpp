@@ -1,5 +1,5 @@
-// Reads YAML as Millrace's files use it: mappings with known keys, sequences, scalars. Every error names
-// file, line and key. Only yaml.cpp includes yaml-cpp.
+// Reads YAML as Millrace's files use it: mappings with known keys, sequences, scalars. Every error names file, line
+// and key. Only yaml.cpp includes yaml-cpp.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct Node::Entry {
   Node value;
 };
 
-/// Parses one document. Every error message begins with `file`. kInvalidInput for text that is not YAML,
-/// several documents, duplicate keys, more than 100,000 nodes (after aliases are expanded) or 64 levels.
+/// Parses one document. Every error message begins with `file`. Returns kInvalidInput for text that is not YAML,
+/// several documents, duplicate keys, and more than 100,000 nodes (after aliases are expanded) or 64 levels.
 Result<Node> parse(const std::string& text, const std::string& file);
 /// Reads and parses the file at `path`, which may have at most 1 MiB.
 Result<Node> load(const std::filesystem::path& path);
@@ -48,7 +48,7 @@ class Mapping {
 
   const Node* find(std::string_view key) const;  // null if the key is absent or its value is null
 
-  // If `otherwise` is empty, the key is required.
+  // In the functions below, a key without `otherwise` is required.
   Result<std::string> text(std::string_view key, std::optional<std::string> otherwise = {}) const;
   Result<std::uint64_t> integer(std::string_view key, std::optional<std::uint64_t> otherwise = {}) const;
   Result<double> number(std::string_view key, std::optional<double> otherwise = {}) const;  // finite

@@ -7,22 +7,22 @@
 
 namespace millrace::runtime::rtl::abi {
 
-/// Pointers to a port's signals in the model. `data` is little-endian, (bits + 7) / 8 bytes; unused high bits
-/// are zero.
+/// Pointers to a port's signals in the simulated model. `data` is little-endian and has (bits + 7) / 8 bytes; unused
+/// high bits are zero.
 struct Port {
   std::uint8_t* valid;
   std::uint8_t* ready;
   std::uint8_t* data;
 };
 
-/// Pointers to a stream's FIFO in the model. Bits of `state`: 0 s_valid, 1 s_ready, 2 m_valid, 3 m_ready.
+/// Pointers to a stream's FIFO in the simulated model. Bits of `state`: 0 s_valid, 1 s_ready, 2 m_valid, 3 m_ready.
 struct Stream {
   const std::uint32_t* high_water;
   const std::uint8_t* state;
 };
 
-/// Points to a counter of a matrix-vector unit in the model: the cycles since the last reset in which the
-/// unit's multipliers took operands.
+/// Points to a counter of a matrix-vector unit in the simulated model. It counts the cycles since the last reset in
+/// which the unit's multipliers received operands.
 struct Unit {
   const std::uint64_t* busy_cycles;
 };
@@ -38,7 +38,7 @@ struct ReadPort {
   std::uint8_t *rdata, *rresp, *rlast;
 };
 
-/// Pointers to the signals that give readers of weights an address in memory, and report their state.
+/// Pointers to the signals that pass a memory address to the readers of weights, and that report the readers' state.
 struct Weights {
   std::uint8_t *active, *flush;
   std::uint64_t* addr;
@@ -61,10 +61,10 @@ using Reset = void(void*, int level);
 /// Recomputes combinational logic after inputs have changed within a cycle.
 inline constexpr char kSettle[] = "millrace_simulation_settle";
 using Settle = void(void*);
-/// Simulates a rising edge of the clock. Call settle() before reading any signal.
+/// Simulates a rising edge of the clock. Before any signal is read, settle() must be called.
 inline constexpr char kTick[] = "millrace_simulation_tick";
 using Tick = void(void*);
-/// Returns the first assertion that failed, or an empty string. The text is valid as long as the model.
+/// Returns the first assertion that failed, or an empty string. The text is valid as long as the model exists.
 inline constexpr char kFailure[] = "millrace_simulation_failure";
 using Failure = const char*(void*);
 

@@ -25,7 +25,7 @@ struct Toolchain {
   std::string verilator_version, compiler_version;  // one line each
   std::filesystem::path include;                    // Verilator's headers and runtime
 
-  /// Finds the tools. kEnvironment says which tool is missing or too old and how to install it.
+  /// Finds the tools. Returns kEnvironment if a tool is missing or too old; the message says how to install it.
   static Result<Toolchain> find();
 };
 
@@ -33,8 +33,8 @@ struct BuildOptions {
   std::function<void(const std::string&)> progress;  // called with a line for the user; any thread
 };
 
-/// Returns the simulation's cache entry; builds it if it is missing. kEnvironment: a tool cannot run or was
-/// ended by a signal. kResourceExhausted: the disk is full. kInternal: the tools reject the SystemVerilog.
+/// Returns the simulation's cache entry; builds it if it is missing. Returns kEnvironment if a tool cannot run or was
+/// ended by a signal, kResourceExhausted if the disk is full, and kInternal if the tools reject the SystemVerilog.
 Result<std::filesystem::path> build_simulation(const Cache& cache, const Toolchain& tools,
                                                const Source& source, const BuildOptions& options);
 
@@ -44,8 +44,8 @@ struct BuiltPartition {
   Design design = {};  // of the deployment; the entry's predictions may differ
 };
 
-/// Builds all card partitions of a deployment, in its order, and writes the lists by which emulated cards
-/// find them. Errors are those of read_source() and build_simulation() and name the partition.
+/// Builds the simulations of all card partitions of a deployment, in the deployment's order, and writes the lists by
+/// which emulated cards find them. Fails like read_source() and build_simulation(), naming the partition.
 Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployment& deployment,
                                                       const BuildOptions& options);
 
@@ -53,8 +53,8 @@ Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployme
 Status list_simulations(const Cache& cache, const std::string& content_digest,
                         const std::vector<BuiltPartition>& partitions);
 
-/// Returns the cache entry of an image's partition, if this machine has built it. kNotFound says which
-/// command builds it. `content_digest` may be any text.
+/// Returns the cache entry of an image's partition, if this machine has built it. Otherwise returns kNotFound; the
+/// message says which command builds it. `content_digest` may be any text.
 Result<std::filesystem::path> find_simulation(const Cache& cache, const std::string& content_digest,
                                               const std::string& partition);
 

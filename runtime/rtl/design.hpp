@@ -59,16 +59,16 @@ struct Design {
   std::vector<Stream> streams;
   std::vector<Layer> layers;  // empty if design.json has no blocks
   Cycles predicted;
-  // Loaded constants: the number of 64-bit words, and of pipeline hops to load them; 0 without them.
+  // For loaded constants: the number of 64-bit words, and of pipeline hops to load them. 0 if no constants are loaded.
   std::uint64_t load_words = 0, load_hops = 0;
-  // Weights that are read from memory during a frame: their size, and the names of the AXI4 ports that read
-  // them. 0 and empty if no weights are streamed.
+  // For weights that are streamed, that is read from memory during a frame: their size, and the names of the AXI4
+  // ports that read them. 0 and empty if no weights are streamed.
   std::uint64_t streamed_bytes = 0;
   std::vector<std::string> weight_ports;  // "weights0"
 };
 
-/// Parses design.json. The text is untrusted: sizes, names and paths are checked. kCorrupt names the bad key.
-/// kUnsupported for another schema.
+/// Parses design.json. The text is untrusted: sizes, names and paths are checked. Returns kCorrupt, naming the bad
+/// key, or kUnsupported for another schema.
 Result<Design> parse_design(std::string_view json);
 
 /// The content of a partition's folder.
@@ -78,8 +78,8 @@ struct Source {
   std::map<std::string, std::string> files;  // path in the folder -> content, except design.json
 };
 
-/// Reads `<deployment>/rtl/<partition>`. kNotFound: the deployment has no such folder. kCorrupt names the
-/// folder whose files do not match the digest in design.json.
+/// Reads `<deployment>/rtl/<partition>`. Returns kNotFound if the deployment has no such folder, and kCorrupt, naming
+/// the folder, if its files do not match the digest in design.json.
 Result<Source> read_source(const std::filesystem::path& deployment, const std::string& partition);
 
 }  // namespace millrace::runtime::rtl

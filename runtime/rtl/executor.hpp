@@ -1,5 +1,5 @@
-// Simulates one partition, one frame at a time. The simulation can always read input and write output. An
-// emulated card with the fidelity "rtl" computes with it.
+// Simulates one partition, one frame at a time. Memory never delays the simulation's inputs and outputs. An emulated
+// card with the fidelity "rtl" computes with this class.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace millrace::runtime::rtl {
 
-/// Checks that the design's ports are the program's inputs and outputs. kCorrupt names the port that differs.
+/// Checks that the design's ports match the program's inputs and outputs. kCorrupt names the port that differs.
 Status check_ports(const Design& design, const kernels::Program& program);
 
-/// Used by one thread at a time.
+/// Computes frames with a Simulation. Only one thread at a time may use an executor.
 class Executor {
  public:
-  /// The simulation's ports must be the program's (check_ports()). `program` is not needed afterwards.
+  /// The simulation's ports must match those of the program (check_ports()). `program` is not needed afterwards.
   Executor(std::unique_ptr<Simulation> simulation, const kernels::Program& program);
 
   enum class State { kIdle, kRunning, kDone, kStuck };
@@ -35,12 +35,12 @@ class Executor {
 
   /// Returns the frame's cycles, from its first input beat to its last output beat so far.
   std::uint64_t cycles() const { return cycles_; }
-  /// Returns why the state is kStuck: an assertion that failed, or streams in which data waits.
+  /// Returns why the state is kStuck: an assertion that failed, or the streams in which data waits.
   const std::string& fault() const { return fault_; }
   /// Drops the frame and resets the dataflow.
   void abandon();
-  /// Drops the frame and begins to load parameters by Simulation::begin_load(words) and
-  /// hold_weights(streamed). Do not call start() before load_more() returns true.
+  /// Drops the frame and begins to load parameters by Simulation::begin_load(words) and hold_weights(streamed).
+  /// start() must not be called before load_more() has returned true.
   Status begin_load(std::span<const std::byte> words, std::span<const std::byte> streamed);
   Result<bool> load_more(std::uint64_t cycles) { return simulation_->load_more(cycles); }
 

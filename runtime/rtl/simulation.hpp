@@ -21,8 +21,8 @@
 
 namespace millrace::runtime::rtl {
 
-/// Models the card's memory for readers of weights, in simulated time. Each AXI4 read port gets its bursts in
-/// order: at most one word per clock, the first word a fixed latency after the address. One thread.
+/// Models the card's memory for the readers of weights, in simulated time. Each AXI4 read port gets its bursts in
+/// order: at most one word per clock, the first word a fixed latency after the address. For use by one thread.
 class MemoryModel {
  public:
   /// `latency_cycles` is the time from a burst's address to its first word.
@@ -37,12 +37,12 @@ class MemoryModel {
   /// Makes the memory delay each address and each word with this probability in each clock.
   void stall(double probability, std::uint64_t seed);
 
-  /// Sets the memory's signals for this clock. Call it before combinational logic settles; repeated calls in
+  /// Sets the memory's signals for this clock. Must be called before combinational logic settles; repeated calls in
   /// one clock have no further effect.
   void drive();
-  /// Records what the ports received and requested. Call it between settle() and the rising clock.
+  /// Records what the ports received and requested. Must be called between settle() and the rising clock.
   void sample();
-  /// Drops all bursts under way.
+  /// Drops all bursts that have not ended.
   void reset();
 
  private:
@@ -66,12 +66,12 @@ class MemoryModel {
   std::mt19937_64 random_;
 };
 
-/// Used by one thread at a time.
+/// A loaded simulation of one partition. Only one thread at a time may use it.
 class Simulation {
  public:
-  /// Opens a cache entry (build.hpp) whose checksums were verified. Registers without a reset start with
-  /// random values derived from `seed`. The model has been reset and its inputs are idle. kCorrupt: the
-  /// library is not a simulation of Millrace. kResourceExhausted: memory ran out.
+  /// Opens a cache entry (build.hpp) whose checksums were verified. Registers without a reset start with random values
+  /// derived from `seed`. The returned model has been reset and its inputs are idle. Returns kCorrupt if the library
+  /// is not a simulation of Millrace, and kResourceExhausted if memory ran out.
   static Result<std::unique_ptr<Simulation>> open(const std::filesystem::path& entry, std::uint64_t seed);
   ~Simulation();
   Simulation(const Simulation&) = delete;
@@ -94,17 +94,17 @@ class Simulation {
   /// Resets the dataflow for some cycles. Drops the frames in it.
   void reset();
 
-  /// Loads the dataflow's constants, with a reset before and after. Drops the frames in the dataflow. If the
-  /// design has load_words, this is required before the first frame. kCorrupt: the number of bytes is wrong.
+  /// Loads the dataflow's constants, with a reset before and after. Drops the frames in the dataflow. If the design
+  /// has load_words, this call is required before the first frame. Returns kCorrupt if the number of bytes is wrong.
   Status load_constants(std::span<const std::byte> words);
   /// Begins to load constants in steps. `words` must stay valid until load_more() returns true. Until then,
   /// only load_more() may advance the clock.
   Status begin_load(std::span<const std::byte> words);
-  /// Continues a load for at most `cycles` cycles; returns whether it is complete. kInternal: an assertion
-  /// failed, and the tables hold a mixture of old and new constants.
+  /// Continues a load for at most `cycles` cycles; returns whether it is complete. Returns kInternal if an assertion
+  /// failed; the tables then contain a mixture of old and new constants.
   Result<bool> load_more(std::uint64_t cycles);
   /// Sets the memory of streamed weights: design().streamed_bytes bytes, which the caller keeps. Resets do not change
-  /// it. If weights are streamed, this is required before the first frame. kCorrupt: the number of bytes is wrong.
+  /// it. If weights are streamed, required before the first frame. Returns kCorrupt if the number of bytes is wrong.
   Status hold_weights(std::span<const std::byte> bytes);
   /// Makes the memory of streamed weights stall at random.
   void stall_memory(double probability, std::uint64_t seed);
@@ -117,7 +117,8 @@ class Simulation {
   /// Returns the cycles since the last reset in which a layer's multipliers took operands, as counted in the
   /// model. For a layer with several units, returns their mean.
   double busy_cycles(std::size_t layer) const;
-  /// kFull: the stream's FIFO is full. kWaiting: the FIFO holds beats that its reader does not take.
+  /// The state of a stream's FIFO. kFull: the FIFO is full. kWaiting: the FIFO holds beats that its reader does not
+  /// take.
   enum class StreamState { kFlowing, kEmpty, kWaiting, kFull };
   StreamState state(std::size_t stream) const;
 

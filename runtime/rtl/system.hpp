@@ -43,13 +43,13 @@ struct Standstill {
   std::vector<std::string> streams;  // "<partition>.<stream>" whose beats nobody reads
 };
 
-/// The simulated machine. Used by one thread.
+/// The simulated partitions, cables and host. Only one thread may use a system.
 class System {
  public:
   explicit System(const SystemOptions& options);
   ~System();
 
-  /// Called before run(). Each add function returns an index that counts from 0 in the order of calls.
+  /// The add functions must be called before run(). Each returns an index that counts from 0 in the order of calls.
   std::size_t add_partition(std::string name, std::unique_ptr<Simulation> simulation, double clock_mhz);
   std::size_t add_cable(std::string name, double gigabits_per_second, double latency_ns);  // one direction
   struct End {
@@ -60,12 +60,12 @@ class System {
   };
   std::size_t add_channel(std::string name, End output, End input, std::size_t cable, PacketSize packets);
 
-  /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. May be called by `on_frame`.
+  /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. `on_frame` may call feed().
   void feed(End input, std::vector<std::byte> packed);
 
   /// Runs until every output of every partition has produced `frames` frames. `on_frame` receives each packed frame
-  /// when its last beat arrives. `progress`, if set, is called from time to time. kInternal: a SystemVerilog assertion
-  /// failed. If nothing advances any more, the status is ok and standstill() describes what waits.
+  /// when its last beat arrives. `progress`, if set, is called from time to time. Returns kInternal if a SystemVerilog
+  /// assertion failed. If nothing advances any more, the status is ok and standstill() describes what waits.
   using OnFrame = std::function<void(End output, std::uint64_t frame, const std::vector<std::byte>& packed)>;
   Status run(std::uint64_t frames, const OnFrame& on_frame, const std::function<void()>& progress = {});
 
@@ -77,7 +77,7 @@ class System {
   const Simulation& simulation(std::size_t partition) const { return *parts_[partition].simulation; }
   const std::string& name(std::size_t partition) const { return parts_[partition].name; }
   double clock_mhz(std::size_t partition) const { return parts_[partition].clock_mhz; }
-  /// One entry for each frame, in order.
+  /// The passages of all frames through one port, in frame order.
   using Passages = std::vector<FramePassage>;
   const Passages& input_passages(End end) const { return parts_[end.partition].inputs[end.port].passages; }
   const Passages& output_passages(End end) const { return parts_[end.partition].outputs[end.port].passages; }

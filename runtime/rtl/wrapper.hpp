@@ -1,5 +1,5 @@
-// Generates the code around a dataflow module that makes it a simulation: a module that exposes the FIFOs' registers
-// and counts the cycles in which each matrix-vector unit multiplies, and C++ with the functions of abi.hpp.
+// Generates the code that turns a dataflow module into a simulation: a SystemVerilog module that exposes the FIFOs'
+// registers and counts the cycles in which each matrix-vector unit multiplies, and C++ with the functions of abi.hpp.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ extern const std::string_view kWrapperTemplate;
 /// Returns the SystemVerilog of the module mr_simulation, which contains the dataflow module.
 std::string wrapper_module(const Design& design);
 
-/// Returns a C++ header that every file of a simulation includes. It redirects what Verilator prints.
+/// Returns a C++ header that every file of a simulation includes. It redirects everything that Verilator prints.
 std::string wrapper_header();
 
 /// Returns C++ with the functions of abi.hpp. `memories` are the paths, relative to the compiler's folder, of

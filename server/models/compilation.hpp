@@ -20,7 +20,7 @@ struct Compiler {
 };
 
 /// Reports progress on the thread that called compile_version(): first with an empty name when the compiler starts,
-/// then with the name of each compilation step once the step is done. Never called if the cache already holds the
+/// then with the name of each compilation step once it is done. Never called if the cache already holds the
 /// deployment.
 using CompileProgress = std::function<void(const std::string& step)>;
 

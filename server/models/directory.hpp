@@ -15,8 +15,7 @@ namespace millrace::server::models {
 struct VersionDirectory {
   std::filesystem::path path;
   enum class Kind { kDeployment, kSource, kNothing } kind = Kind::kNothing;
-  /// The fingerprint changes if the name, size or time of any file below the path changes. It is empty if the folder
-  /// cannot be read.
+  /// Changes if the name, size or time of any file below the path changes. Empty if the folder cannot be read.
   std::string fingerprint;
   bool operator==(const VersionDirectory&) const = default;
 };

@@ -33,8 +33,7 @@ enum class ModelState { kUnknown, kReady, kUnavailable, kLoading, kUnloading };
 /// Returns the state's name in the repository index, such as "READY".
 std::string_view to_string(ModelState state);
 
-/// Counts of requests and sums of their times since the model was loaded, as Triton's statistics extension defines
-/// them.
+/// Counts of requests and sums of their times since the model was loaded, as Triton's statistics extension has them.
 struct Statistics {
   std::uint64_t last_inference_unix_ms = 0;
   std::uint64_t successes = 0, failures = 0;
@@ -43,8 +42,7 @@ struct Statistics {
   std::chrono::nanoseconds failed{0};
 };
 
-/// Measures how busy each card is: the fraction of the last second or longer that the card spent computing. Any thread
-/// may call it.
+/// Measures how busy each card is: the fraction of the last second or longer that the card computed. Any thread.
 class BusyRatios {
  public:
   using Clock = std::chrono::steady_clock;

@@ -29,8 +29,8 @@ Status write_pin(const std::filesystem::path& model_folder, std::uint64_t versio
 /// Returns those errors of write_pin() that can be detected without writing.
 Status check_pin_place(const std::filesystem::path& model_folder);
 
-/// Removes PIN, whatever the file holds. Returns kNotFound if the model is not pinned, and otherwise the same errors
-/// as write_pin().
+/// Removes PIN, whatever the file holds. Returns kNotFound if the model is not pinned; otherwise fails like
+/// write_pin().
 Status remove_pin(const std::filesystem::path& model_folder);
 
 /// Returns instructions for an operator that start with "to unpin the model, ".

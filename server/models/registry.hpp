@@ -39,8 +39,8 @@ class Snapshot {
 /// One thread at a time may change the registry; any thread may read it.
 class Registry {
  public:
-  /// A snapshot cached by one thread. An idle thread must call refresh() now and then, because its View keeps old
-  /// models alive.
+  /// A snapshot cached by one thread. An idle thread must refresh() it now and then, because a View keeps models
+  /// alive.
   class View {
    private:
     friend class Registry;
@@ -48,8 +48,8 @@ class Registry {
     std::uint64_t generation_ = 0;
   };
 
-  /// Serves the model, in one step replacing the version that serves under its name. Returns kInvalidInput if the name
-  /// is empty.
+  /// Serves the model, replacing in one step the version that serves under its name. Returns kInvalidInput without a
+  /// name.
   Status publish(std::shared_ptr<Model> model);
 
   /// Stops serving the model if it is the version that serves. The model stays alive while requests hold it.
@@ -64,8 +64,7 @@ class Registry {
   /// Stops the pipelines of all models within `bound` in total. Afterwards no frame is in flight.
   void stop(std::chrono::milliseconds bound);
 
-  /// Reports metrics of the cards, links and queues of every model. Called when metrics are scraped; reads card
-  /// registers.
+  /// Reports metrics of the cards, links and queues of every model when metrics are scraped. Reads card registers.
   void sample(metrics::Samples& samples) const;
 
  private:

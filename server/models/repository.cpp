@@ -302,8 +302,7 @@ void Repository::compile_all(const std::stop_token& stop) {
   }
 }
 
-/// Compiles the version of the job and returns its deployment. Logs the start and the end, and every step at level
-/// debug.
+/// Compiles the version of the job and returns its deployment. Logs start and end, and every step at level debug.
 Result<std::filesystem::path> Repository::compile(const Job& job) {
   const std::string version = named(job.model, job.version) + ": ";
   std::optional<Clock::time_point> began;

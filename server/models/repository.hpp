@@ -76,7 +76,7 @@ class Repository {
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
 
-  /// Serves a deployment from outside the root, as version 1 of its model. Must be called before start(). Waits for
+  /// Serves a deployment from outside the root as version 1 of its model. To be called before start(). Waits for
   /// cards.
   Status serve_deployment(PipelineSource::Deployment deployment);
 
@@ -109,8 +109,7 @@ class Repository {
   /// Reads the root directory, so it must not run on an I/O thread.
   std::vector<IndexEntry> index() const;
 
-  /// Returns the progress of a waiting or running load of the model (and of this version, unless empty). Reads no
-  /// file.
+  /// Returns the progress of a waiting or running load of the model (and of the version, unless empty). Reads no file.
   std::optional<std::string> loading(std::string_view model, std::string_view version) const;
 
   /// Reports metrics when they are scraped: which model versions should be served, and how many models do not serve
@@ -120,14 +119,12 @@ class Repository {
 
   RepositoryMode mode() const { return options_.mode; }
 
-  /// Stops accepting jobs, and ends those that wait or compile with kUnavailable. Models keep serving. May be called
-  /// again.
+  /// Stops accepting jobs, and ends those that wait or compile with kUnavailable. Models keep serving. Idempotent.
   void begin_stop();
   /// Calls begin_stop(), then waits for the running job, which may have to wait for cards.
   void stop();
 
-  /// Returns true if no job or poll runs. If begin_stop() was called before, stop() then waits only for compilers to
-  /// be killed.
+  /// Returns true if no job or poll runs. After begin_stop(), stop() then only waits for compilers to be killed.
   bool idle() const;
 
   /// For a process that exits without calling stop(); must follow begin_stop(). Fails the clients of the running job,

@@ -60,8 +60,7 @@ struct SwapResult {
   std::optional<Error> missing;  // why the serving version lacks replicas
 };
 
-/// Swaps one version at a time and must be used by one thread. All functions except replica_count() and abandon() wait
-/// for cards.
+/// Swaps one version at a time, on one thread. All functions except replica_count() and abandon() wait for cards.
 class Swapper {
  public:
   /// The referenced objects must outlive the swapper.

@@ -19,8 +19,7 @@ class Answers {
  public:
   Answers(Sender& sender, Counters& counters) : sender_(sender), counters_(counters) {}
 
-  /// Sends the first fragments of a completed request's response, or the fragments that the NACK `wanted` names. Sends
-  /// at most wire::kBurst fragments.
+  /// Sends the first wire::kBurst fragments of a completed request's response, or those that the NACK `wanted` names.
   void response(const Request& request, const wire::Nack* wanted = nullptr);
 
   void ack(const Peer& peer, std::uint64_t id);

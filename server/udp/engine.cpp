@@ -35,8 +35,7 @@ Engine::~Engine() {
   assert(in_flight() == 0);
 }
 
-// The hot path begins here. It handles one datagram of an existing session without allocating, until the answer is
-// sent.
+// The hot path begins here: one datagram of an existing session. It allocates nothing until the answer is sent.
 
 void Engine::receive(std::span<const std::byte> bytes, const Address& from, Clock::time_point now) {
   counters_.count(Event::kDatagramsReceived);
@@ -180,9 +179,8 @@ Session* Engine::open(const Arrival& a, std::uint16_t fragment_bytes) {
   return opened;
 }
 
-/// Closes the session that has been idle longest, if it has been idle for longer than a cookie is valid. Closing it
-/// earlier would let a delayed HELLO open the session again with an empty window, and requests would be computed
-/// twice.
+/// Closes the session that has been idle longest, if it has been idle for longer than a cookie is valid. Otherwise, a
+/// delayed HELLO could open the session again with an empty window, and requests would be computed twice.
 bool Engine::make_place(Clock::time_point now) {
   Session* longest = nullptr;
   for (const auto& [key, session] : sessions_)

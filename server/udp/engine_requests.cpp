@@ -81,9 +81,8 @@ void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
   if (Request* r = start(a, session, slot, std::move(model), layout)) add_fragment(a, *r);
 }
 
-/// Returns the time until the pipeline will have computed the waiting frames, like Retry-After over HTTP. For
-/// kReceiving, returns the shortest delay, because half-received requests wait for their clients, not for the
-/// pipeline.
+/// Returns the time until the pipeline has computed the waiting frames, like Retry-After over HTTP. For kReceiving,
+/// returns the shortest delay, because half-received requests wait for their clients, not for the pipeline.
 std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason reason) const {
   const bool receiving = reason == wire::BusyReason::kReceiving;
   const std::chrono::microseconds wait(receiving ? std::chrono::milliseconds(0)
@@ -108,8 +107,7 @@ Request* Engine::take_request(const ServedModel& model) {
   }
 }
 
-/// Allocates a free request's buffers for the model. Returns false if the limit for the memory of all buffers forbids
-/// it.
+/// Allocates a free request's buffers for the model. Returns false if all buffers together would exceed the limit.
 bool Engine::reserve_buffers(Request& r, const ServedModel& model) {
   const std::size_t after = std::max<std::size_t>(r.input.size(), model.input_bytes) +
                             std::max<std::size_t>(r.output.size(), model.output_bytes);

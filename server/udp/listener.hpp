@@ -65,8 +65,7 @@ class Listener {
   bool idle() const { return engine_->in_flight() == 0 && !receiving_.load(std::memory_order_relaxed); }
 
   /// Answers accepted requests for at most `bound`, then cancels those that still wait for a frame slot (ERR
-  /// unavailable) and ends the thread. Returns true if all requests were answered in time. May be called again. Any
-  /// thread.
+  /// unavailable) and ends the thread. Returns true if all requests were answered in time. Idempotent. Any thread.
   bool stop(std::chrono::milliseconds bound);
 
  private:

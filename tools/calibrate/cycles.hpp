@@ -37,12 +37,10 @@ struct PredictedCycles {
   std::int64_t latency = 0, interval = 0;
 };
 
-/// Simulates the module alone, with the frames of its bench. Returns kUnsupported if the timing model does not cover
-/// the module.
+/// Simulates the module alone, with the frames of its bench. Returns kUnsupported if the module has no timing model.
 Result<PredictedCycles> predict_cycles(const CycleMeasurement& row);
 
-/// Returns the timing model's errors for each module, as fractions of the measured cycles. Fails like
-/// predict_cycles().
+/// Returns the timing model's errors per module, as fractions of measured cycles. Fails like predict_cycles().
 Result<std::map<std::string, compiler::generators::CycleErrors>> compare_cycles(
     const std::vector<CycleMeasurement>& rows);
 

@@ -12,8 +12,7 @@
 
 namespace millrace::tools::calibrate {
 
-/// Errors are relative to the measured count, or to this count if that is larger: two LUTs more in a skid do not
-/// matter.
+/// Errors are relative to the measured count, or to this if it is larger: two LUTs more in a skid do not matter.
 inline constexpr double kLeastCount = 100;
 
 /// A measurement whose exactly computed part of cost() is wrong.

@@ -23,8 +23,7 @@ inline constexpr const char* kWritten = "written";
 /// figures. For mr_unrolled, returns matrices drawn from a fixed seed.
 std::vector<Sample> sample_of(const std::string& module, const Measurements& rows);
 
-/// Draws matrices for mr_unrolled. Most weights are approximately normally distributed over their range, and some are
-/// zero.
+/// Draws matrices for mr_unrolled. Most weights are about normally distributed over their range; some are zero.
 std::vector<Sample> unrolled_sample();
 
 struct Memories {

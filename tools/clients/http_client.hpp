@@ -1,5 +1,4 @@
-// A blocking HTTP client for the commands that talk to a server. It keeps one connection open and limits the time of
-// every wait.
+// A blocking HTTP client for the commands that talk to a server. Keeps one connection open and limits every wait.
 #pragma once
 
 #include <chrono>
@@ -42,8 +41,7 @@ struct Access {
   std::string token = {};    // sent as "Authorization: Bearer" unless empty
 };
 
-/// Returns kInvalidInput if the token has characters that server/auth does not allow, because they could break the
-/// header.
+/// Returns kInvalidInput if the token has characters that server/auth does not allow, as they could break the header.
 Status check_token(std::string_view token);
 
 /// Percent-encodes a path segment for a request's target.
@@ -59,8 +57,8 @@ class HttpClient {
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
   /// Connects within `timeout`, which also limits every later exchange. Returns kUnavailable if no server answers,
-  /// kEnvironment if the server's certificate is rejected, and kInvalidInput or kNotFound if the token or the CA file
-  /// is not usable.
+  /// kEnvironment if the server's certificate is rejected, and kInvalidInput or kNotFound if token or CA file are
+  /// unusable.
   static Result<std::unique_ptr<HttpClient>> connect(const Url& url, std::chrono::milliseconds timeout,
                                                      const Access& access = {});
   virtual ~HttpClient() = default;

@@ -47,8 +47,7 @@ Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& sampl
 /// values come last.
 std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count);
 
-/// Returns NumPy's type string of an Open Inference Protocol datatype ("FP32" -> "<f4"), or an empty text if there is
-/// none.
+/// Returns NumPy's type string of an Open Inference Protocol datatype ("FP32" -> "<f4"); empty if there is none.
 std::string descr_of(const std::string& datatype);
 
 }  // namespace millrace::clients

@@ -40,8 +40,7 @@ class Channel {
 
   Outcome handshake();
 
-  /// Outcome kDone means that `count` bytes, at least one, were written or read. kClosed means that the connection
-  /// ended or broke.
+  /// kDone means that `count` bytes, at least one, were written or read. kClosed means that the connection ended.
   Outcome write(std::string_view bytes, std::size_t& count);
   Outcome read(std::span<char> room, std::size_t& count);
 

@@ -24,8 +24,7 @@ class PowerMeter {
   static std::unique_ptr<PowerMeter> open(const Address& address, const std::string& model);
   virtual ~PowerMeter() = default;
 
-  /// Returns the mean power since the last call or, at the first call, since the start. Returns nothing if no reading
-  /// succeeded.
+  /// Returns the mean power since the last call or, at the first call, since the start. Empty if no reading succeeded.
   virtual std::optional<double> mean_watts() = 0;
 };
 

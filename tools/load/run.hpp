@@ -67,8 +67,7 @@ Result<Tally> run_http(const Address& address, std::span<const std::string> requ
                        const Settings& settings);
 
 /// Runs a load over UDP. `frames` are sent in turn; each frame holds the model's inputs. Every connection has its own
-/// thread and client, with these options except that the timeout comes from `settings`. Fails if a client cannot
-/// connect.
+/// thread and client, with `options` except the timeout, which `settings` has. Fails if a client cannot connect.
 Result<Tally> run_udp(const std::string& url, client::Options options, const std::string& model,
                       std::span<const std::vector<std::vector<std::byte>>> frames, const Settings& settings);
 

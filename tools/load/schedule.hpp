@@ -1,9 +1,8 @@
 // Computes when each request of a run is to be sent. Uses no clock and no sockets.
 //
 // In a closed loop, a connection sends its next request as soon as it has received the previous answer. In an open
-// loop, request i is due at start + i / rate, whatever happened to earlier requests. The latency of request i counts
-// from that time. A server that stalls is therefore charged for every request that it delayed (no coordinated
-// omission).
+// loop, request i is due at start + i / rate, whatever happened to earlier requests, and its latency counts from that
+// time. A server that stalls is therefore charged for every request that it delayed (no coordinated omission).
 #pragma once
 
 #include <algorithm>
@@ -41,8 +40,7 @@ class Schedule {
   /// Whether the run sends no more requests.
   bool over(Clock::time_point now) const { return now >= end_ || (rate_ && due(next_) >= end_); }
 
-  /// Returns the number of requests that were due before the end but that no connection sent. Returns 0 in a closed
-  /// loop.
+  /// Returns the number of requests that were due before the end but that no connection sent; 0 in a closed loop.
   std::uint64_t untaken() const {
     if (!rate_) return 0;
     auto all = static_cast<std::uint64_t>(std::chrono::duration<double>(end_ - start_).count() * *rate_);

@@ -18,7 +18,7 @@ enum class UnitKind { kIngress, kEgress, kParameters, kSupervisor, kControl, kEm
 struct Unit {
   std::string name;  // "kernel:cu"
   UnitKind kind;
-  bool used = false;  // a port or partition uses it
+  bool used = false;  // whether a port or partition uses the unit
   CommandQueue queue;
 };
 
@@ -29,7 +29,7 @@ struct LoadedImage {
   Unit* supervisor = nullptr;
 };
 
-/// Builds the image. `data` is EMULATION_DATA and untrusted. Errors name the unit, port or field.
+/// Builds an image. `data` is the section EMULATION_DATA and is untrusted. Errors name the unit, port or field.
 Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std::span<const std::byte> data,
                                                  CardServices& services);
 

@@ -1,4 +1,4 @@
-// A row of the link table: one end of a channel, whose packets pass through a cable's ring in shared memory.
+// A row of the link table: one end of a channel, whose packets pass through a ring in the cable's shared memory.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class LinkPort {
   int write(std::uint32_t offset, std::uint32_t value);
   std::uint32_t read(std::uint32_t offset) const;
 
-  /// Disables the row, which the card at the other end notices.
+  /// Disables the row. The card at the other end notices that.
   void disable();
   /// Whether this row uses the same ring as `other`.
   bool collides(const LinkPort& other) const;
@@ -42,7 +42,7 @@ class LinkPort {
   /// length never exceeds its slot.
   bool peek(Packet& packet);
   void take();
-  /// Called once after one or several take(): rings the sender's doorbell if the sender waits for credit.
+  /// Rings the sender's doorbell if the sender waits for credit. Called once after one or several calls of take().
   void notify_sender();
 
   /// Records that the card at the other end violated the protocol, and disables this port.

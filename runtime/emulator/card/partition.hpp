@@ -1,5 +1,5 @@
-// A running partition: a dataflow that computes frames as they arrive at its input ports, by its program or
-// by the simulation of its SystemVerilog, and sends results from its output ports.
+// A running partition: a dataflow that computes frames when they arrive at its input ports, and sends results from its
+// output ports. It computes with kernels/fast or by simulating the partition's SystemVerilog.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// Access to the card's memory by device address, with bounds checks.
+/// The card's memory, accessed by device address and with bounds checks.
 class MemoryView {
  public:
   MemoryView(std::byte* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
@@ -55,14 +55,14 @@ class Partition {
     LinkPort* link = nullptr;
   };
 
-  /// Describes a partition whose image lacks some of its parameters.
+  /// Describes a partition some of whose parameters are not in the image.
   struct Parameters {
     std::string topology;          // digest of the program in the image
-    CommandQueue* unit = nullptr;  // its runs load parameters; null if the image has all
+    CommandQueue* unit = nullptr;  // its runs load parameters; null if the image contains all
   };
 
-  /// `inputs` has one channel for each program input; `outputs` has, for each program output, its channels.
-  /// `simulation` simulates the program's SystemVerilog instead of computing with kernels/fast; it may be null.
+  /// `inputs` has one channel for each program input; `outputs` has a list of channels for each program output. If
+  /// `simulation` is set, the partition simulates its SystemVerilog instead of computing with kernels/fast.
   Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
             std::vector<std::vector<Channel>> outputs, Parameters parameters,
             std::unique_ptr<rtl::Executor> simulation);

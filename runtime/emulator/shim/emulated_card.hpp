@@ -14,7 +14,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// Any thread may call any member. Functions that return int return 0 or a negative errno, as the HAL does.
+/// Any thread may call any function of a card. Functions that return int return 0 or a negative errno, like the HAL.
 class EmulatedCard {
  public:
   /// The object must never be destroyed, because the threads that watch the card's process use it.
@@ -28,8 +28,8 @@ class EmulatedCard {
   // Functions for the image. The card's process runs while any handle of the card is open.
   void opened();
   void closed();
-  /// Loads an image unless the card already runs it. Restarts a card that died. Throws std::system_error with
-  /// the reason: EBUSY while compute units of another image are in use.
+  /// Loads an image unless the card already runs it. Restarts a card that died. Throws std::system_error with the
+  /// reason of a failure, such as EBUSY while compute units of another image are in use.
   void load(const axlf* image);
   bool has_image(const Uuid& uuid) const;
   int open_context(const Uuid& uuid, std::uint32_t unit, bool shared);
@@ -46,8 +46,8 @@ class EmulatedCard {
   /// Returns 1 if a command may have completed since this thread's last call, or 0 after `milliseconds` without one.
   int wait(int milliseconds);
 
-  /// Sends a request to the card and waits for the answer (protocol.hpp). `value` is sent and received. A
-  /// card that does not answer in time is killed (EIO).
+  /// Sends a request to the card and waits for the answer (protocol.hpp). `value` is sent to the card and receives its
+  /// answer. A card that does not answer in time is killed, and the function returns EIO.
   int call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
            std::string* message = nullptr);
 
@@ -86,7 +86,7 @@ class EmulatedCard {
   mutable std::mutex image_mutex_;
   Uuid uuid_{};                    // uuid of the image to which the contexts belong
   bool loaded_ = false;            // whether a running card has that image
-  std::vector<Context> contexts_;  // one for each compute unit
+  std::vector<Context> contexts_;  // whether a running card has the image uuid_
 
   DeviceMemory memory_;
 

@@ -63,8 +63,8 @@ struct ImageLayout {
   std::span<const std::byte> emulation_data;  // points into the image; empty if the section is absent
 };
 
-/// Reads the layout. Assumes only that `image` is as long as its header says (libxrt has read it).
-/// kInvalidInput names the bad section. kDoesNotFit: the image needs more than `memory_bytes`.
+/// Reads the layout. Assumes only that `image` is as long as its header says (libxrt has read it). Returns
+/// kInvalidInput, naming the bad section, and kDoesNotFit if the image needs more than `memory_bytes`.
 Result<ImageLayout> read_layout(const axlf* image, std::uint64_t memory_bytes);
 
 }  // namespace millrace::runtime::emulator

@@ -19,11 +19,11 @@ std::shared_ptr<device> get_userpf_device(void* handle, unsigned index);
 
 namespace millrace::runtime::emulator {
 
-/// Puts the shim's system object in front of Debian's object for software emulation, so that
-/// enumerate_devices() and BDF strings work. Idempotent.
+/// Puts the shim's system object in front of Debian's object for software emulation, so that enumerate_devices() and
+/// BDF strings work. May be called again.
 void install_system();
 
-/// Lock this mutex while libxrt_coreutil opens a device, as it reads its device table without a lock.
+/// Returns the mutex to lock while libxrt_coreutil opens a device, because XRT reads its device table without a lock.
 std::recursive_mutex& open_mutex();
 
 }  // namespace millrace::runtime::emulator

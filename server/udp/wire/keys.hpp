@@ -1,5 +1,5 @@
-// The secrets that clients and the server share, and the tags made with them: the first 16 bytes of an HMAC-SHA256
-// (RFC 2104).
+// The secrets that clients and server share, and the tags made with them: the first 16 bytes of HMAC-SHA256 (RFC
+// 2104).
 #pragma once
 
 #include <cstddef>

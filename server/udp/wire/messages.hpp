@@ -123,8 +123,7 @@ struct Pong {
   bool draining = false;
 };
 bool decode(std::span<const std::byte> body, Pong& out);
-/// Encodes the answer to a PING. `out` must be as long as the PING; everything after the PING's first 16 bytes is
-/// copied.
+/// Encodes the answer to a PING. `out` is as long as the PING, whose bytes after the first 16 are copied to `out`.
 void encode(const Pong& pong, std::span<const std::byte> ping, std::span<std::byte> out);
 
 }  // namespace millrace::server::udp::wire

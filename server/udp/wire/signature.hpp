@@ -21,15 +21,13 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-/// Encodes the signature. Returns no bytes if it cannot be encoded: over 255 tensors or dimensions, or an unknown
-/// datatype.
+/// Encodes the signature. Returns nothing for over 255 tensors or dimensions, or an unknown datatype.
 std::vector<std::byte> encode(const Signature& signature);
 
 /// Decodes a signature. Returns false if the bytes contradict themselves.
 bool decode(std::span<const std::byte> bytes, Signature& out);
 
-/// Whether every tensor has elements and all tensors together have `bytes` bytes. If not, no tensor's size may be
-/// trusted.
+/// Whether every tensor has elements and all tensors have `bytes` bytes in total. If not, trust no tensor's size.
 bool sums_to(std::span<const TensorDescription> tensors, std::uint64_t bytes);
 
 /// Returns the bytes of one element, or 0 for BYTES and for an unknown datatype.

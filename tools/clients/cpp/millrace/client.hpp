@@ -97,8 +97,7 @@ class Client {
 };
 
 /// Connects to a server. `url` is "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or
-/// "udp://HOST:PORT"; IPv6 hosts are written in brackets. Contacts the server once and returns kUnavailable if it does
-/// not answer.
+/// "udp://HOST:PORT"; IPv6 hosts are in brackets. Returns kUnavailable if the server does not answer.
 Status connect(const std::string& url, const Options& options, std::unique_ptr<Client>& out);
 
 }  // namespace millrace::client
