@@ -12,8 +12,8 @@ namespace {
 
 using explore::operator+=;
 
-constexpr std::size_t kMostIdle = 3;   // numbers of cards in a row that bring nothing, then the search ends
-constexpr std::size_t kMostCards = 9;  // numbers of cards tried
+constexpr std::size_t kMostIdle = 3;   // the search ends after this many numbers of cards without improvement
+constexpr std::size_t kMostCards = 9;  // most numbers of cards that are tried
 constexpr std::size_t kMostEffort = 500;  // operations times cards; above this the searches take too long
 
 Alternative made(const explore::Problem& problem, const explore::Solution& solution) {
@@ -31,7 +31,8 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
   return out;
 }
 
-/// Adds the copies. If the list has one pipeline for throughput on as many cards, only the faster of the two stays.
+/// Adds the alternative `copies`. If `all` contains a single pipeline for throughput on the same number of cards, keeps
+/// only the faster of the two.
 void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   for (auto& way : all) {
     if (way.cards != copies.cards || way.objective != copies.objective) continue;
@@ -43,7 +44,7 @@ void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   all.push_back(copies);
 }
 
-/// The fastest copies of one pipeline on `cards` cards in all.
+/// Returns the copies of a pipeline that have the highest rate on `cards` cards together.
 std::optional<Alternative> replicated(const explore::Problem& problem, std::uint32_t cards) {
   std::optional<Alternative> best;
   for (std::uint32_t replicas = 2; replicas <= cards; ++replicas) {
@@ -78,9 +79,9 @@ Alternatives find_alternatives(const Predicted& plan) {
         "of its own; plan with --partitions N to see one";
     return out;
   }
-  problem.replicas.reset();  // one pipeline here; replicated() tries copies
+  problem.replicas.reset();  // this loop tries one pipeline; replicated() tries copies
   double interval = std::numeric_limits<double>::infinity(), latency = interval;
-  std::size_t idle = 0;  // how many numbers of cards in succession improved nothing
+  std::size_t idle = 0;  // how many successive numbers of cards improved nothing
   std::uint32_t n = 1;
   for (; n <= cards && (idle < kMostIdle || n <= plan.cards()); ++n) {
     ++idle;

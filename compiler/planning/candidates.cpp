@@ -15,16 +15,16 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
-constexpr std::uint64_t kFifoDepth = 32;  // beats; the assumed depth of a FIFO that was not sized yet
+constexpr std::uint64_t kFifoDepth = 32;  // in words; the assumed depth of a FIFO that was not sized yet
 
-/// The cost of the FIFO and the adapter between a block and the one before it, by lanes and bits of the block's input.
+/// The cost of the FIFO and the adapter before a block. The key is (lanes, bits) of the block's input.
 using Interconnect = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
 
 Result<gen::Cost> interconnect(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits,
                                Interconnect& known) {
   const auto at = known.find({lanes, bits});
   if (at != known.end()) return at->second;
-  // The lanes of the block before are not known yet. If they differ, half of this block's lanes are assumed.
+  // The number of lanes of the block before is not known yet. Assume half of this block's lanes.
   MILLRACE_ASSIGN(const gen::Cost cost,
                   gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kFifoDepth));
   known.emplace(std::pair(lanes, bits), cost);
@@ -60,8 +60,8 @@ auto sortable(const gen::Folding& f) {
                     f.weights, f.memory, f.variant);
 }
 
-/// The intervals that are at least kStep apart, the shortest and the longest included. Fewer candidates are quicker to
-/// choose from.
+/// Thins out the intervals to a ratio of at least kStep, but keeps the shortest and the longest. With fewer candidates,
+/// the search is faster.
 std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all) {
   constexpr double kStep = 1.02;
   std::vector<std::uint64_t> out;
@@ -75,7 +75,7 @@ std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all) {
   return out;
 }
 
-/// Adds the candidates of block i. `block` of `program` is that block, with its weights where they are to be.
+/// Adds the candidates of block i. `program` and `block` are a version of it with the weights in the wanted memory.
 Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kernels::Program& program,
                  const kernels::Block& block, const gen::Generator& generator) {
   auto& ways = lowered.problem.operations[i].implementations;
@@ -87,18 +87,18 @@ Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kern
   };
   for (const auto interval : spaced(generator.intervals()))
     for (const auto& folding : generator.foldings(interval)) {
-      // Weights that are only assumed cannot become a circuit made of constants.
+      // Assumed weights have no values, so they cannot become a circuit of constants.
       if (is_unrolled(folding) && !task.options.assume.empty()) continue;
       if (!seen.insert(sortable(folding)).second) continue;
       auto candidate = generator.candidate(task.catalog, folding);
-      // A folding can be quick enough and still impossible, because a unit takes fewer lanes.
+      // A folding can be fast enough but impossible, because a hardware unit supports fewer lanes.
       if (!candidate.ok() && candidate.error().code() == ErrorCode::kInvalidInput) continue;
       if (!candidate.ok()) return candidate.error();
       MILLRACE_ASSIGN(explore::Implementation way,
                       weigh(task.catalog, program, block, *candidate, lowered.candidates.ports, known));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(*candidate));
-      // A circuit made of constants never replaces another candidate, because it may be left out later.
+      // A circuit of constants never replaces another kind of candidate, because it may be dropped later.
       const auto comparable = [&](const explore::Implementation& other) {
         return is_unrolled(candidates[other.candidate].folding) == is_unrolled(folding);
       };
@@ -111,12 +111,12 @@ Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kern
   return {};
 }
 
-/// Adds ways to build the block with its weights in memory, if there is hardware that reads them.
+/// Adds implementations of the block with its weights in the card's memory, if hardware exists that reads them.
 Status add_streamed(const Task& task, Lowered& lowered, std::uint32_t i) {
   const auto& baked = lowered.program.blocks[i];
   if (baked.placement != kernels::Placement::kBaked || !gen::can_stream(baked)) return {};
   const auto placed = placed_alone(lowered.program, i, kernels::Placement::kStreamed);
-  if (!placed.ok() && placed.error().code() == ErrorCode::kUnsupported) return {};  // sums too wide
+  if (!placed.ok() && placed.error().code() == ErrorCode::kUnsupported) return {};  // the sums are too wide
   if (!placed.ok()) return placed.error();
   MILLRACE_ASSIGN(const auto generator, gen::Generator::make(*placed, 0));
   return add_block(task, lowered, i, *placed, placed->blocks[0], *generator);
@@ -134,7 +134,7 @@ void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& can
   operation.implementations.shrink_to_fit();
 }
 
-/// Fills the block's candidates. If no generator has any, gives the reason.
+/// Sets the block's candidates. If no generator has any, returns the reason; otherwise an empty text.
 Result<std::string> add_hardware(const Task& task, Lowered& lowered, std::uint32_t i) {
   const auto& block = lowered.program.blocks[i];
   const auto generator = gen::Generator::make(lowered.program, i, task.plugin.get());
@@ -148,7 +148,7 @@ Result<std::string> add_hardware(const Task& task, Lowered& lowered, std::uint32
   return lowered.candidates.of_block[i].empty() ? "block '" + block.name + "' has no folding" : std::string();
 }
 
-/// A block without hardware, on an emulated card.
+/// Returns the implementation of a block without hardware, which runs on an emulated card.
 explore::Implementation emulated(const Task& task, const Lowered& lowered, const kernels::Block& block) {
   double clock_hz = 0;
   for (const auto& card : lowered.problem.cards) clock_hz = std::max(clock_hz, card.clock_hz);
@@ -156,7 +156,7 @@ explore::Implementation emulated(const Task& task, const Lowered& lowered, const
   explore::Implementation way;
   way.name = "emulated";
   way.interval_cycles = 1 + static_cast<std::uint64_t>(cycles);
-  way.fill_cycles = way.interval_cycles;  // it begins once it has the whole input
+  way.fill_cycles = way.interval_cycles;  // an emulated block needs its whole input before it begins
   return way;
 }
 

@@ -16,18 +16,18 @@ namespace {
 using explore::Objective;
 using runtime::plan::Cluster;
 
-constexpr int kSplits = 4;               // layers that are split, at most
-constexpr std::uint32_t kMostParts = 4;  // of a layer that is split
+constexpr int kSplits = 4;               // most layers that are split
+constexpr std::uint32_t kMostParts = 4;  // most parts of a split layer
 constexpr double kNearlyOne = 1 - 1e-6;
-constexpr std::size_t kFew = 6;       // cards
-constexpr double kEndless = 1e6;      // gigabits a second
-constexpr std::uint32_t kNoPlug = 0;  // such a cable is never built
+constexpr std::size_t kFew = 6;       // up to this number of cards, cabled() adds all missing cables
+constexpr double kEndless = 1e6;      // gigabits a second; stands for unlimited bandwidth
+constexpr std::uint32_t kNoPlug = 0;  // plug of a cable that exists only in cabled()
 
-/// A lowered model, and the best plan of it.
+/// A lowered model and its best plan.
 struct Trial {
   LoweredPtr lowered;
   Result<Predicted> plan;
-  bool better = false;  // than the trial that it was made from
+  bool better = false;  // whether the plan is better than before the last split
 };
 
 bool does_not_fit(const Result<Predicted>& plan) {
@@ -39,7 +39,7 @@ double slowest_wanted(const Task& task) {
   return target ? 1 / *target : 1e6;
 }
 
-/// The block that limits the rate of a plan.
+/// Returns the block that limits the rate of a plan.
 std::optional<std::uint32_t> slowest_block(const Predicted& plan) {
   const explore::PlaceAnalysis* slowest = nullptr;
   for (const auto& place : plan.analysis.places)
@@ -47,8 +47,8 @@ std::optional<std::uint32_t> slowest_block(const Predicted& plan) {
   return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
 }
 
-/// A lower bound on the fraction of a region that a block fills, over all cards; infinite if the block is
-/// nowhere fast enough for `seconds` a frame.
+/// Returns a lower bound on the fraction of a region that a block fills, over all cards. Returns infinity if the block
+/// is on no card fast enough for an interval of `seconds`.
 double least_load(const explore::Problem& problem, std::uint32_t block, double seconds) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& card : problem.cards)
@@ -64,7 +64,7 @@ double least_load(const explore::Problem& problem, std::uint32_t block, double s
   return least;
 }
 
-/// Of the blocks that can be split, the one that fills most of a region if a frame may take it `seconds`.
+/// Returns the block that fills most of a region at an interval of `seconds`, among the blocks that can be split.
 std::optional<std::uint32_t> largest_block(const Lowered& lowered, double seconds) {
   std::optional<std::uint32_t> largest;
   double most = 0;
@@ -79,7 +79,7 @@ std::optional<std::uint32_t> largest_block(const Lowered& lowered, double second
   return largest;
 }
 
-/// Whether each of these blocks fits some region.
+/// Whether each of the `count` blocks from `first` on fits into some region.
 bool fit(const Task& task, const Lowered& lowered, std::uint32_t first, std::uint32_t count) {
   for (std::uint32_t block = first; block < first + count; ++block)
     if (least_load(lowered.problem, block, slowest_wanted(task)) > 1) return false;
@@ -91,10 +91,10 @@ bool is_bottleneck(const Predicted& plan, const std::string& prefix) {
   return block && plan.program().blocks[*block].name.starts_with(prefix);
 }
 
-/// Splits the bottleneck of `now` into the smallest number of parts that helps: the model then fits, or is faster than
-/// `rate` by a hundredth. If no number helps, takes the smallest number of parts after which this block is no longer the
-/// bottleneck: if several blocks are equally slow or large, only the last split makes the plan better. Nothing: neither
-/// exists.
+/// Splits the bottleneck of `now` into the smallest number of parts that helps: the model then fits, or is at least 1 %
+/// faster than `rate`. If no number helps, uses the smallest number of parts after which this block is no longer the
+/// bottleneck, because if several blocks are equally slow, only the last split makes the plan better. Returns nothing
+/// if no number of parts does either.
 Result<std::optional<Trial>> split_bottleneck(const Task& task, const Trial& now, double rate) {
   const bool fits = now.plan.ok();
   const Lowered& whole = *now.lowered;
@@ -121,7 +121,7 @@ Result<std::optional<Trial>> split_bottleneck(const Task& task, const Trial& now
   return relieved;
 }
 
-/// Splits one layer after another until the model fits or, for throughput, as long as that makes it faster.
+/// Splits one layer after another until the model fits or, if the objective is throughput, as long as splitting helps.
 Result<Predicted> split_layers(const Task& task, const LoweredPtr& lowered, Result<Predicted> unsplit) {
   Trial now{lowered, unsplit};
   Result<Predicted> best = std::move(unsplit);
@@ -136,14 +136,13 @@ Result<Predicted> split_layers(const Task& task, const LoweredPtr& lowered, Resu
   return best;
 }
 
-/// The best plan with these weights and host blocks. If a layer is too large or too slow for a card, several
-/// cards share it.
+/// Returns the best plan of a lowered model. If a layer is too large or too slow for one card, splits it over several.
 Result<Predicted> search_with_splits(const Task& task, const LoweredPtr& lowered, bool explain) {
   const bool one_card = task.cluster.cards.size() < 2;
   Result<Predicted> found = search(task, lowered, one_card && explain);
   if (one_card || (!found.ok() && !does_not_fit(found))) return found;
   if (found.ok()) {
-    // Splitting layers helps neither copies, which use all cards already, nor a plan whose rate the host limits.
+    // Splitting layers does not help copies, which already use all cards, or a plan whose rate the host limits.
     const double host = found->frames_per_second() * explore::host_seconds(lowered->problem);
     if (task.options.targets.objective != Objective::kThroughput || found->replicas() > 1 ||
         host > kNearlyOne)
@@ -155,9 +154,9 @@ Result<Predicted> search_with_splits(const Task& task, const LoweredPtr& lowered
   return does_not_fit(split) && explain ? search(task, lowered, true) : std::move(split);
 }
 
-/// A model with blocks that have no hardware. A partition that holds such a block is emulated as a whole, so
-/// the model is spread over as many cards as there are, for the other partitions to keep their hardware. If
-/// their hardware does not fit, everything is emulated.
+/// Returns a plan for a model that has blocks without hardware. A partition with such a block is emulated as a whole,
+/// so the model is distributed over as many cards as possible to keep hardware for the other partitions. If their
+/// hardware does not fit, the whole model is emulated.
 Result<Predicted> search_emulated(const Task& task, const LoweredPtr& lowered) {
   LoweredPtr now = lowered;
   while (true) {
@@ -192,8 +191,8 @@ bool is_clearly_better(const Task& task, const Predicted& a, const Predicted& b)
   return false;
 }
 
-/// `baked`, or the best plan with layers' weights in the cards' memory if that is better by a hundredth:
-/// weights on the chip need no bandwidth.
+/// Returns the best plan with layers' weights in the cards' memory if it is at least 1 % better, otherwise `baked`. The
+/// margin favours weights on the chip, because they need no memory bandwidth.
 Result<Predicted> with_streamed(const Task& task, const LoweredPtr& lowered, Result<Predicted> baked) {
   Changes changes = lowered->changes;
   changes.streamed = true;
@@ -204,7 +203,7 @@ Result<Predicted> with_streamed(const Task& task, const LoweredPtr& lowered, Res
   return baked;
 }
 
-/// kInvalidInput if --host leaves nothing to the cards.
+/// Checks that the cards have work. Returns kInvalidInput if --host puts all blocks on the host.
 Status check_cards_have_work(const PlanOptions& options, const explore::Problem& problem) {
   const auto& all = problem.operations;
   if (options.host_blocks.empty() ||
@@ -216,8 +215,8 @@ Status check_cards_have_work(const PlanOptions& options, const explore::Problem&
                    "of the --host out");
 }
 
-/// The model with the splits and host blocks that were asked for. Blocks without hardware go to the host, as
-/// a stage of its own, if the options need a prediction.
+/// Lowers the model with the splits and host blocks of the options. If the options need a prediction, blocks without
+/// hardware also run on the host, as a stage of their own.
 Result<LoweredPtr> lower_as_asked(const Task& task) {
   Changes changes{task.options.splits, task.options.host_blocks};
   MILLRACE_ASSIGN(LoweredPtr lowered, lower(task, changes));
@@ -238,7 +237,7 @@ Result<Predicted> choose_weights(const Task& task) {
   if (task.options.weights || !can_stream(*lowered)) return search_with_splits(task, lowered, task.explains);
   Result<Predicted> baked = search_with_splits(task, lowered, false);
   if (!baked.ok() && !does_not_fit(baked)) return baked;
-  // For the fewest cards at a rate, streamed layers may need fewer cards than split layers.
+  // If the objective is the fewest cards at a target rate, streamed weights may need fewer cards than split layers.
   const auto& targets = task.options.targets;
   const bool rate_is_enough = targets.objective == Objective::kCards && targets.frames_per_second;
   const bool split = baked.ok() && baked->lowered->changes.splits.size() > lowered->changes.splits.size();
@@ -246,8 +245,8 @@ Result<Predicted> choose_weights(const Task& task) {
   return with_streamed(task, lowered, std::move(baked));
 }
 
-/// The cluster of the problem with more cables, of unlimited bandwidth: between all cards that have none if the cards
-/// are few, otherwise from each group of joined cards to the next.
+/// Returns the cluster with additional cables of unlimited bandwidth. If it has few cards, they join all pairs of cards
+/// without a cable, otherwise each group of joined cards to the next group.
 Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   const auto join = [&](std::uint32_t a, std::uint32_t b) {
     const std::string &from = cluster.cards[a].name, &to = cluster.cards[b].name;
@@ -255,7 +254,7 @@ Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   };
   const auto group = explore::joined_groups(problem);
   for (std::uint32_t b = 1; b < group.size(); ++b) {
-    std::uint32_t last = 0;  // of the group before
+    std::uint32_t last = 0;  // the last card of the group before
     for (std::uint32_t a = 0; a < group.size(); ++a) {
       if (group[a] < b && std::pair(group[a], a) > std::pair(group[last], last)) last = a;
       const auto joins = [&](const auto& cable) {
@@ -269,7 +268,7 @@ Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   return cluster;
 }
 
-/// The error of a plan, with the remark that `cards` joined cards would do. A plan was found for cabled().
+/// Adds to the error of a plan that the model fits on `cards` cards if cables join them. A plan was found for cabled().
 Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t cards, const Error& error) {
   const std::string all = std::to_string(cluster.cards.size());
   const std::string what =
@@ -286,9 +285,9 @@ Result<Predicted> choose(const Task& task) {
   Result<Predicted> found = choose_weights(task);
   const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
   const std::size_t joined = explore::most_joined(problem);
-  const bool asked = task.options.partitions.value_or(0) > joined;  // the error then names the missing cables
+  const bool asked = task.options.partitions.value_or(0) > joined;  // then the error names missing cables
   if (joined == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
-  // Some cards are not joined to the others: find out whether more cables would help.
+  // Cables do not join all cards. Find out whether more cables would help.
   Task more = task;
   more.cluster = cabled(task.cluster, problem);
   more.explains = false;

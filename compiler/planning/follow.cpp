@@ -9,7 +9,7 @@
 namespace millrace::compiler {
 namespace {
 
-/// Refuses options that contradict the file.
+/// Checks that the options do not contradict the plan file.
 Status check_agreement(const PlanOptions& options, const Changes& file) {
   const auto refused = [&](const std::string& option, const char* key) {
     return Error(ErrorCode::kInvalidInput,
@@ -24,8 +24,8 @@ Status check_agreement(const PlanOptions& options, const Changes& file) {
   return {};
 }
 
-/// What a search finds without the file; nothing if it finds no plan. It finds none either if options name blocks that
-/// exist only once the file has split layers.
+/// Returns the figures that a search finds without the plan file, or nothing if it finds no plan. It also finds no plan
+/// if the options name blocks that exist only after the file's splits.
 Result<std::optional<Unedited>> search_without_file(const Task& task) {
   const auto found = choose(task);
   if (found.ok())
@@ -34,7 +34,7 @@ Result<std::optional<Unedited>> search_without_file(const Task& task) {
   return std::optional<Unedited>();
 }
 
-/// The model lowered with the file's splits and host blocks.
+/// Lowers the model with the plan file's splits and host blocks.
 Result<Lowered> lower_as_written(const Task& task, const Changes& changes) {
   MILLRACE_ASSIGN(const LoweredPtr made, lower(task, changes));
   Lowered lowered = *made;
@@ -46,7 +46,7 @@ Result<Lowered> lower_as_written(const Task& task, const Changes& changes) {
   return lowered;
 }
 
-/// Whether the file places the weights of any block outside the image.
+/// Whether the plan file stores the weights of some block outside the FPGA image.
 bool loads_constants(const Lowered& lowered, const explore::Choice& choice) {
   for (std::uint32_t i = 0; i < lowered.problem.operations.size(); ++i) {
     const auto& operation = lowered.problem.operations[i];
@@ -60,7 +60,7 @@ bool loads_constants(const Lowered& lowered, const explore::Choice& choice) {
 
 Result<explore::Solution> followed_solution(const PlanOptions& options, const explore::Problem& asked,
                                             const PlanFile& file) {
-  explore::Problem problem = asked;  // of one replica
+  explore::Problem problem = asked;  // for one replica
   if (auto& target = problem.targets.frames_per_second)
     *target /= static_cast<double>(1 + file.copies.size());
   MILLRACE_ASSIGN(explore::Solution solution, explore::solution_of(problem, file.choice));
@@ -85,7 +85,7 @@ Result<Predicted> follow(const Task& task) {
   MILLRACE_ASSIGN(const auto unedited, search_without_file(task));
   MILLRACE_ASSIGN(Lowered lowered, lower_as_written(task, changes));
   MILLRACE_ASSIGN(PlanFile file, read_plan_file(task, std::move(lowered)));
-  // Cards need room for the unit that loads constants only if the file has such constants.
+  // Cards need room for the unit that loads constants only if the plan file stores constants outside the FPGA images.
   file.lowered.loader = loads_constants(file.lowered, file.choice);
   MILLRACE_ASSIGN(file.lowered.problem.cards, cards_of(task, file.lowered.program, file.lowered.loader));
   MILLRACE_ASSIGN(explore::Solution solution, followed_solution(options, file.lowered.problem, file));

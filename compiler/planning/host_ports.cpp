@@ -54,7 +54,7 @@ Result<HostPorts> HostPorts::make(const gen::Catalog& catalog, const kernels::Pr
     Ends ends;
     for (std::size_t i = 0; i < block.inputs.size(); ++i) {
       const auto t = block.inputs[i];
-      // With several readers on cards, the port may belong to another card, or have another reader's lanes.
+      // If several blocks on cards read the tensor, its port may be on another card or as wide as another block needs.
       const auto cards = std::count_if(readers[t].begin(), readers[t].end(),
                                        [&](const auto reader) { return !on_host(reader); });
       if (!from_card[t] && cards == 1) ends.inputs.emplace_back(i, program.tensors[t].type);
@@ -75,7 +75,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
   explore::Amounts sum{};
   const auto found = ends_.find(block);
   if (found == ends_.end()) return sum;
-  // The ports of a card together exceed the room by at least as much as the sum of what each exceeds it by.
+  // The sum of what each port alone exceeds the room by is a lower bound on what all ports of a card exceed it by.
   const auto charge = [&](const gen::ShellPort& port) -> Status {
     MILLRACE_ASSIGN(const gen::Cost one, gen::host_port_cost(catalog, port));
     sum += explore::less(amounts_of(one), room_);
@@ -91,7 +91,8 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
 Result<gen::Cost> shell_of(const gen::Catalog& catalog, const std::vector<kernels::Program>& programs,
                            const explore::Solution& solution, std::size_t part, const gen::Design& design,
                            const runtime::plan::Device& device) {
-  // A tensor with several readers leaves through a port for each. A tensor that no part reads is the model's output.
+  // A tensor leaves through one port for each part that reads it. A tensor that no part reads is an output of the
+  // model.
   std::vector<gen::ShellPort> ports;
   const auto count = [&](const std::string& tensor, bool as_output, bool host) {
     std::ptrdiff_t parts = 0;

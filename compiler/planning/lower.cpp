@@ -24,7 +24,7 @@ Result<kernels::Program> with_splits(kernels::Program program, const std::vector
   return program;
 }
 
-/// The names of all blocks, or of the first twelve.
+/// Returns the names of all blocks, or of the first twelve if there are more.
 std::string block_names(const kernels::Program& program) {
   constexpr std::size_t kMost = 12;
   const auto& blocks = program.blocks;
@@ -33,8 +33,8 @@ std::string block_names(const kernels::Program& program) {
   return joined(names) + (blocks.size() > kMost ? " and others: see the plan without --host" : "");
 }
 
-/// The host's blocks and their times. Sets host_seconds of the problem's operations: between cards, the host's
-/// time is part of a frame's latency.
+/// Returns the host's blocks with their times. Also sets host_seconds of the problem's operations between cards, where
+/// the host's time is part of a frame's latency.
 std::vector<HostBlock> time_host(const PlanOptions& options, const gen::Catalog& catalog,
                                  const kernels::Program& program, explore::Problem& problem) {
   std::vector<HostBlock> host;
@@ -52,7 +52,8 @@ std::vector<HostBlock> time_host(const PlanOptions& options, const gen::Catalog&
   return host;
 }
 
-/// The placement of all weights, if the search has no choice of it. The plan is then the best with that placement.
+/// Returns the placement of all weights, or nothing if the search chooses for each layer or only one placement is
+/// possible. If a placement is returned, the plan is the best with that placement only.
 std::optional<kernels::Placement> given_weights(const PlanOptions& options, const Lowered& lowered) {
   const auto all = options.weights.value_or(kernels::Placement::kBaked);
   const bool several =
@@ -71,8 +72,8 @@ bool needs_prediction(const PlanOptions& options) {
 Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader) {
   auto cards = explore::make_problem(program, task.cluster, {}, task.options.shares).cards;
   if (!loader) return cards;
-  // The loader is beside the shell, in the first region. Few cards load nothing while another card does, so
-  // every card is charged.
+  // The unit that loads constants is in the first region, next to the shell. If one card needs this unit, most others
+  // do too, so its cost is subtracted on every card.
   MILLRACE_ASSIGN(const gen::Cost cost, gen::largest_loader_cost(task.catalog));
   explore::Amounts taken = explore::amounts(cost.resources());
   for (std::size_t k = 0; k < explore::kKinds; ++k)

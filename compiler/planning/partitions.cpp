@@ -29,7 +29,7 @@ std::vector<std::string> names(const Program& program, const std::vector<kernels
   return out;
 }
 
-/// Between the cards of all places.
+/// Returns the links between the cards of the solution's pipeline.
 generators::Links links(const Solution& solution, const runtime::plan::Cluster& cluster) {
   std::map<std::string, std::uint32_t> place;
   for (std::uint32_t p = 0; p < solution.card.size(); ++p) place[cluster.cards[solution.card[p]].name] = p;
@@ -44,7 +44,7 @@ generators::Links links(const Solution& solution, const runtime::plan::Cluster& 
   return out;
 }
 
-/// A block that passes a tensor on through a card. It reads `input` and makes `output`, both copies of the tensor.
+/// A block that forwards a tensor through the card at position `place`. `input` and `output` are copies of `tensor`.
 struct Relay {
   std::uint32_t tensor, place, input, output;
 };
@@ -61,7 +61,8 @@ std::string unique(std::string wanted, std::set<std::string>& taken) {
   return wanted;
 }
 
-/// Gives the parts their blocks' new indices and the relays, by stage and place.
+/// Renumbers the blocks in the solution's parts: moved[old index] is the new index. Adds the relays in `added`, whose
+/// key is (stage, position).
 void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
                  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>>& added) {
   for (auto& part : solution.parts) {
@@ -72,7 +73,7 @@ void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
       std::sort(part.operations.begin(), part.operations.end());
     }
   }
-  // Relays on a card without blocks of their stage are a part of their own.
+  // If a card has no other blocks of a relay's stage, its relays become a new part.
   for (auto& [at, relays] : added) {
     const auto behind =
         std::find_if(solution.parts.begin(), solution.parts.end(),
@@ -87,7 +88,7 @@ std::vector<Program> partition_programs(const Program& program, const Solution& 
   std::vector<Program> programs;
   for (std::size_t i = 0; i < solution.parts.size(); ++i) {
     programs.push_back(kernels::extract(program, solution.parts[i].operations, partition_name(solution, i)));
-    // The host computes with the weights that its program holds.
+    // Blocks on the host always use the weights that are stored in their program.
     if (!solution.parts[i].host) continue;
     for (auto& block : programs.back().blocks) block.placement = kernels::Placement::kBaked;
   }
@@ -124,14 +125,14 @@ Result<std::vector<generators::Passage>> passages(const std::vector<Program>& pr
 
 void insert_relays(Program& program, Solution& solution) {
   const std::vector<explore::Hop> hops = std::exchange(solution.hops, {});
-  std::vector<std::optional<std::uint32_t>> place(program.blocks.size());  // none: on the host
+  std::vector<std::optional<std::uint32_t>> place(program.blocks.size());  // empty for blocks on the host
   std::vector<std::uint32_t> stage(program.blocks.size(), 0);
   for (const auto& part : solution.parts)
     for (const auto block : part.operations) {
       if (!part.host) place[block] = part.place;
       stage[block] = part.stage;
     }
-  std::map<std::uint32_t, std::optional<std::uint32_t>> made_at;  // the place that makes a tensor
+  std::map<std::uint32_t, std::optional<std::uint32_t>> made_at;  // tensor -> position that makes it
   std::set<std::string> block_names, tensor_names;
   for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
     for (const auto t : program.blocks[b].outputs) made_at[t] = place[b];
@@ -140,13 +141,13 @@ void insert_relays(Program& program, Solution& solution) {
   for (const auto& tensor : program.tensors) tensor_names.insert(tensor.name);
 
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
-      copy;  // (tensor, place): what the place reads
+      copy;  // (tensor, position) -> the copy that blocks on this card read
   const auto read_at = [&](std::uint32_t tensor, std::uint32_t reader) {
     const auto found = copy.find({tensor, reader});
     return found == copy.end() ? tensor : found->second;
   };
-  // Each card that a tensor leaves without having been made there has a relay. Hops ascend, so the hops out of one relay
-  // are neighbours, and those into it come before.
+  // A card that sends a tensor which another card made gets a relay. Hops are in ascending order, so the hops out of a
+  // relay are neighbours, and the hops into it come before them.
   std::vector<Relay> relays;
   for (const auto& hop : hops) {
     if (made_at.at(hop.tensor) == hop.from) continue;
@@ -163,7 +164,7 @@ void insert_relays(Program& program, Solution& solution) {
 
   std::vector<Block> before = std::exchange(program.blocks, {});
   std::vector<std::uint32_t> moved(before.size());  // old index -> new index
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> added;  // by stage and place
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> added;  // (stage, position)
   const auto implementations = std::exchange(solution.implementation, {});
   const auto regions = std::exchange(solution.region, {});
   const auto add = [&](Block block, std::uint32_t implementation, std::uint32_t region) {

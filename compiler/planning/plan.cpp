@@ -15,7 +15,7 @@ namespace {
 
 namespace gen = generators;
 
-/// The model, the cluster and what else all alternatives share.
+/// Reads the model, the cluster and the other inputs that all alternatives share.
 Result<Task> read_task(const PlanOptions& options, Steps& steps) {
   MILLRACE_TRY(check_options(options));
   Task task{options, steps, {}, {}, {}, {}};
@@ -87,7 +87,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
 }
 
 Status verify(const Plan& plan) {
-  // One core of the host runs the blocks between cards, for all replicas.
+  // One core of the host runs the blocks between cards for all replicas.
   const double host = explore::host_seconds(plan.problem()) * static_cast<double>(plan.replicas());
   const double transfers = explore::transfer_seconds(plan.problem(), plan.solution);
   const double interval = std::max({slowest_part(plan), transfers, host});
@@ -124,7 +124,7 @@ std::vector<gen::Extrapolation> extrapolations(const gen::Catalog& catalog, cons
     }
     if (!netlist.loads.empty()) add("mr_parameters", gen::loader_parameters(netlist));
   }
-  // Ports to the host, with the lanes that their blocks were chosen with.
+  // Add the ports to the host, with as many lanes as the chosen implementations of their blocks.
   const auto& program = plan.program();
   const auto& operations = plan.problem().operations;
   std::set<std::uint32_t> made_on_card, read_on_host(program.outputs.begin(), program.outputs.end());

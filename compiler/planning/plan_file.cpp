@@ -17,11 +17,11 @@ namespace gen = generators;
 namespace yaml = runtime::plan::yaml;
 
 constexpr std::uint64_t kSchema = 1;
-constexpr std::uint64_t kMostParts = 64;  // of a layer that is split
+constexpr std::uint64_t kMostParts = 64;  // most parts of a split layer
 constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
 
-using Words =
-    std::array<std::string_view, 3>;  // what a file calls the values of an enumeration, in their order
+// The words in a plan file for the values of an enumeration, in the order of the enumeration.
+using Words = std::array<std::string_view, 3>;
 constexpr Words kWindows{"none", "folded", "parallel"};
 constexpr Words kGenerators{"folded", "unrolled", "plugin"};
 constexpr Words kMultipliers{"lut", "dsp", "dsp_pair"};
@@ -59,8 +59,8 @@ Result<yaml::Mapping> root_of(const yaml::Node& root, const std::string& file) {
   return map;
 }
 
-/// Adds one entry of 'splits' to `splits` and to the program. `done` has the names of the blocks that earlier
-/// entries split.
+/// Reads one entry of the key 'splits', appends it to `splits` and splits the block in `program`. `done` contains the
+/// names of the blocks that earlier entries split.
 Status add_split(const yaml::Node& node, const std::string& file, std::set<std::string>& done,
                  kernels::Program& program, std::vector<Split>& splits) {
   MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "split", {"block", "parts"}));
@@ -84,7 +84,7 @@ Status add_split(const yaml::Node& node, const std::string& file, std::set<std::
   return {};
 }
 
-/// The names under 'host'. The blocks of `program` are already split.
+/// Reads the block names under the key 'host'. The blocks of `program` must already be split.
 Result<std::vector<std::string>> read_host_blocks(const yaml::Mapping& map, const std::string& file,
                                                   const kernels::Program& program,
                                                   const std::vector<Split>& splits) {
@@ -217,7 +217,7 @@ class Reader {
     return choose(map, block, folding);
   }
 
-  /// Chooses the implementation with that folding. If the generator did not propose it, asks the generator for it.
+  /// Chooses the block's implementation with this folding. Asks the generator for the folding if it did not propose it.
   Status choose(const yaml::Mapping& map, std::uint32_t block, const gen::Folding& folding) {
     auto& ways = lowered_.problem.operations[block].implementations;
     auto& candidates = lowered_.candidates.of_block[block];

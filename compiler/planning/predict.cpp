@@ -16,13 +16,13 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
-constexpr double kMostPlayed = 1e6;  // cycles times blocks, of all parts; takes some 0.4 s
+constexpr double kMostPlayed = 1e6;  // cycles times blocks of all parts; simulating them takes about 0.4 s
 
 double clock_of(const Attempt& attempt, const explore::Part& part) {
   return attempt.problem().cards[attempt.solution.card[part.place]].clock_hz;
 }
 
-/// Whether playing all parts takes little time. Playing only some of them gives no figures.
+/// Whether simulating all parts takes little time. Simulating only some parts would give no figures for the plan.
 bool quickly_played(const Attempt& attempt, const explore::Solution& solution) {
   double work = 0;
   for (const auto& part : solution.parts)
@@ -32,9 +32,9 @@ bool quickly_played(const Attempt& attempt, const explore::Solution& solution) {
   return work <= kMostPlayed;
 }
 
-/// Returns the folding of a block of the placed program, or nothing if the block has no hardware. Blocks that were
-/// explored are found by name. The others are relays, which only pass a tensor on; they get the slowest folding
-/// that the plan allows.
+/// Returns the folding of a block of the placed program, or nothing if the block has no hardware. Finds the folding of
+/// an explored block by the block's name. All other blocks are relays, which only forward a tensor; they get the
+/// slowest folding that keeps the plan's interval.
 Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const kernels::Program& program,
                                                std::uint32_t block, double clock_hz) {
   const auto& explored = attempt.program();
@@ -49,7 +49,7 @@ Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const ker
   return std::optional(foldings.front());
 }
 
-/// Foldings of a part's blocks, in its order; none if a block has no hardware.
+/// Returns the foldings of a part's blocks, or an empty list if one of its blocks has no hardware.
 Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kernels::Program& program,
                                               const explore::Part& part) {
   std::vector<gen::Folding> foldings;
@@ -61,8 +61,8 @@ Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kern
   return foldings;
 }
 
-/// Replaces the sums over blocks with the figures of the designs. Gives the shortest interval that cards and cables
-/// allow.
+/// Replaces the sums over blocks in the plan's analysis with the figures of the designs. Returns the shortest interval
+/// that cards and cables allow.
 Result<double> take_figures(const Task& task, Predicted& plan) {
   const explore::Analysis sums = plan.analysis;
   auto& places = plan.analysis.places;
@@ -150,7 +150,7 @@ Result<Placed> place(const Task& task, const Attempt& attempt) {
 }
 
 Judgement judge(const Predicted& plan, double interval_seconds, double latency_seconds) {
-  constexpr double kProven = 1e-6;  // a gap below this is rounding
+  constexpr double kProven = 1e-6;  // smaller gaps are rounding errors and count as 0
   const auto objective = plan.problem().targets.objective;
   const bool by_latency = objective == explore::Objective::kLatency;
   const auto cards = static_cast<double>(plan.cards());
@@ -195,7 +195,7 @@ Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {
   if (plan.placed.played && plan.lowered->candidates.without.empty()) {
     MILLRACE_ASSIGN(plan.latency_seconds, played_latency(plan));
   }
-  // One core of the host works for all replicas.
+  // One core of the host works for all replicas, so it may limit the rate.
   const double host = explore::host_seconds(plan.problem()) * static_cast<double>(plan.replicas());
   if (host > plan.interval_seconds) change_interval(plan, host);
   return plan;

@@ -16,8 +16,8 @@
 namespace millrace::compiler {
 namespace {
 
-constexpr int kAttempts = 6;      // searches, each with a harder problem than the one before
-constexpr double kProven = 1e-6;  // a gap below this is rounding
+constexpr int kAttempts = 6;      // most searches; each has a harder problem than the search before
+constexpr double kProven = 1e-6;  // smaller gaps are rounding errors and count as 0
 
 bool by_latency(const Task& task) {
   return task.options.targets.objective == explore::Objective::kLatency;
@@ -37,7 +37,7 @@ Result<explore::Solution> solved(const Task& task, const explore::Problem& probl
   });
 }
 
-/// A bound on all plans, from the search's first answer.
+/// Computes a bound on all plans from the first solution of the search and its gap.
 Bound bound_by(const Task& task, const explore::Problem& problem, const explore::Solution& first) {
   const auto replicas = static_cast<double>(first.replicas());
   const double cards = static_cast<double>(first.card.size()) * replicas;
@@ -47,9 +47,9 @@ Bound bound_by(const Task& task, const explore::Problem& problem, const explore:
   return {seconds, std::ceil(cards / (1 + first.gap) - kProven), first.exact};
 }
 
-/// A prediction of the solution whose gap and `exact` are those of the predicted figures. The solution's own do not
-/// hold: it may be of a harder problem than was asked, and blocks that wait for each other may be slower than the
-/// slowest of them.
+/// Predicts the figures of a solution, and recomputes its gap and `exact` from them. The solution's own gap is not
+/// valid for the plan: the solution may belong to a harder problem, and blocks that wait for each other may be slower
+/// than the slowest block alone.
 Result<Predicted> judged(const Task& task, const LoweredPtr& lowered, explore::Solution solution,
                          const Bound& bound) {
   MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(solution)}));
@@ -60,7 +60,7 @@ Result<Predicted> judged(const Task& task, const LoweredPtr& lowered, explore::S
   return plan;
 }
 
-/// Whether a is better than b, by the objective and the figures as predicted.
+/// Whether plan a is better than plan b, by the objective and the predicted figures.
 bool is_better(const Task& task, const Predicted& a, const Predicted& b) {
   const auto key = [&](const Predicted& plan) {
     const double cards =
@@ -71,7 +71,8 @@ bool is_better(const Task& task, const Predicted& a, const Predicted& b) {
   return key(a) < key(b);
 }
 
-/// Makes regions smaller that are too full, and targets harder that the plan misses. False: there were none.
+/// Reduces the budgets of overfull regions, and makes the targets harder that the plan misses. Returns false if the
+/// plan fits and meets all targets.
 bool tighten(const Predicted& plan, explore::Problem& problem) {
   bool again = tighten_regions(plan, problem);
   if (auto& target = problem.targets.frames_per_second;
@@ -87,21 +88,22 @@ bool tighten(const Predicted& plan, explore::Problem& problem) {
   return again;
 }
 
-/// The largest factor by which a plan misses one of its targets. It is at most 1 if the plan meets them.
+/// Returns the largest factor by which a plan misses one of its targets. It is at most 1 if the plan meets all targets.
 double excess(const Predicted& plan) {
   const auto& targets = plan.problem().targets;
   return std::max(targets.frames_per_second ? *targets.frames_per_second / plan.frames_per_second() : 1,
                   targets.max_latency_seconds ? plan.latency_seconds / *targets.max_latency_seconds : 1);
 }
 
-/// The error of a search. `nearest`: what the plan that misses the targets by least gives; empty: none missed them.
-/// `tightened` is the problem of the last search; `explain` adds what limits it and which targets could be met.
+/// Returns the error of a search that found no plan. `nearest` describes the plan that misses the targets by least; it
+/// is empty if no plan missed them. `tightened` is the problem of the last search. `explain` adds what limits the plan
+/// and which targets could be met.
 Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
                     const explore::Problem& tightened, bool explain) {
   const std::string model = "model '" + asked.model + "': ";
   std::string reason;
   if (explain) {
-    // First with the original targets: what joins the blocks may already rule them out.
+    // First try the original targets, because the FIFOs and adapters between blocks may already rule them out.
     explore::Problem smaller = tightened;
     smaller.targets = asked.targets;
     auto found = explore::solve_replicated(smaller, true);
@@ -121,15 +123,15 @@ Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
                                            reason);
 }
 
-/// A search compares latencies that are sums over blocks; those that are played differ. Plays several plans
-/// with short latencies and gives the best that keeps the targets, `best` among them; nothing if none does.
+/// Simulates several plans with short latencies, because simulated latencies differ from the sums over blocks that the
+/// search compares. Returns the best of these plans and `best` that meets the targets, or nothing if none does.
 Result<std::optional<Predicted>> shortest_played(const Task& task, const LoweredPtr& lowered,
                                                  const Bound& bound, std::optional<Predicted> best) {
   explore::Problem tightened = lowered->problem;
   bool full = true;
   for (int attempt = 0; full && attempt < kAttempts / 2; ++attempt) {
     full = false;
-    explore::Problem untimed = tightened;  // solve_short_latencies() need not keep the latency
+    explore::Problem untimed = tightened;  // solve_short_latencies() ignores the latency target
     untimed.targets.max_latency_seconds.reset();
     for (auto& candidate :
          task.steps.run("partition", [&] { return explore::solve_short_latencies(tightened); })) {
@@ -167,7 +169,7 @@ bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
   };
   const explore::Analysis searched = explore::analyse(plan.problem(), plan.solution);
   for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {
-    std::vector<std::uint32_t> cards{plan.solution.card[place]};  // at this place, one in each replica
+    std::vector<std::uint32_t> cards{plan.solution.card[place]};  // of all replicas, at this position
     for (const auto& copy : plan.solution.copies) cards.push_back(copy[place]);
     for (std::size_t r = 0; r < plan.analysis.places[place].regions.size(); ++r)
       for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
@@ -175,8 +177,8 @@ bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
         if (region.used[k] <= region.available[k]) continue;
         const double factor =
             0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
-        // All cards of the kind get less by the same ratio. The plan's own cards also get less than the search
-        // counted: if FIFOs and adapters fill much of the region, the ratio alone would let it find the same plan again.
+        // Reduce the budget of all cards of this device by the same ratio. Also reduce the budget of the plan's own
+        // cards below what the search counted. Otherwise the search could find the same plan again.
         for (auto& card : problem.cards)
           if (card.device == problem.cards[cards.front()].device)
             card.regions[r].available[k] = scaled(card.regions[r].available[k], factor);
@@ -207,11 +209,11 @@ Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool expla
   explore::Problem problem = lowered->problem;
   const auto& most = lowered->problem.targets.max_latency_seconds;
   std::optional<Bound> bound;
-  std::string nearest;  // figures of the plan that misses the targets by the smallest factor
+  std::string nearest;  // the figures of the plan that misses the targets by the smallest factor
   double by = std::numeric_limits<double>::infinity();
-  bool late = false;  // a plan was found whose latency, as predicted, misses the target
+  bool late = false;  // whether some plan's predicted latency misses the target
   const bool copies = problem.replicas.value_or(1) > 1;
-  bool alone = false;  // the last plan is of one pipeline
+  bool alone = false;  // whether the last plan has only one pipeline
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto found = solved(task, problem, explain && !bound);
     if (!found.ok() && bound && found.error().code() == ErrorCode::kDoesNotFit) break;

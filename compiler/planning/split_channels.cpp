@@ -10,14 +10,15 @@ using kernels::Block;
 using kernels::Convolution;
 using kernels::Program;
 
-/// The entries of `count` channels. `all` has entries for each channel, one entry for all channels, or none.
+/// Returns the entries of `count` channels, beginning with channel `from`. `all` must have entries for each channel,
+/// one entry for all channels, or no entry.
 template <class T>
 std::vector<T> slice(const std::vector<T>& all, std::uint32_t channels, std::uint32_t from,
                      std::uint32_t count) {
   if (all.size() < channels || channels == 0 || all.size() % channels != 0 ||
       (all.size() == 1 && channels != 1))
     return all;
-  const auto each = static_cast<std::ptrdiff_t>(all.size() / channels);  // of a channel
+  const auto each = static_cast<std::ptrdiff_t>(all.size() / channels);  // entries per channel
   return {all.begin() + each * from, all.begin() + each * (from + count)};
 }
 
@@ -33,7 +34,7 @@ Convolution part_of(const Convolution& whole, std::uint32_t from, std::uint32_t 
     r.multiplier = slice(w.multiplier, channels, from, count);
     r.offset = slice(w.offset, channels, from, count);
     r.shift = slice(w.shift, channels, from, count);
-    // Thresholds that all channels share are no more than the steps of one channel.
+    // If all channels share their thresholds, there are at most as many as one channel has steps.
     const auto steps = static_cast<std::size_t>(std::int64_t{w.highest} - w.lowest);
     if (w.thresholds.size() > steps) r.thresholds = slice(w.thresholds, channels, from, count);
   }
@@ -90,7 +91,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
     pieces.push_back(part.outputs[0]);
     made.push_back(std::move(part));
   }
-  // The hardware's concatenation has two inputs.
+  // The hardware for concatenation has only two inputs, so make a chain of joins.
   std::uint32_t joined = pieces[0];
   for (std::uint32_t p = 1; p < parts; ++p) {
     const bool last = p + 1 == parts;

@@ -40,8 +40,9 @@ void one_a_channel(Requantise& step, std::uint32_t channels) {
     step.thresholds.insert(step.thresholds.end(), one.begin(), one.end());
 }
 
-/// Wide enough for the sums of any weights, and for a bias as large as these sums. A larger bias widens the
-/// accumulator in steps of four bits, so that models of one topology rarely differ in width.
+/// Returns the width of an accumulator for the sums of any weights of the layer's type, and for a bias as large as
+/// these sums. A larger bias widens the accumulator in steps of four bits, so models of one topology rarely differ in
+/// width.
 unsigned accumulator_bits(const Convolution& layer, ElementType input) {
   const auto taps = static_cast<std::int64_t>(layer.weights.size() / layer.out_channels);
   const std::int64_t reach = taps * magnitude(layer.weight_type) * magnitude(input);
@@ -51,7 +52,7 @@ unsigned accumulator_bits(const Convolution& layer, ElementType input) {
   return bits_below(reach + room) + 1;
 }
 
-/// Sets the type of a tensor that holds unscaled sums, and of the tensors that it is only reordered into.
+/// Sets the type of a tensor that contains unscaled sums, and of all tensors that are only permutations of it.
 void retype(kernels::Program& program, kernels::TensorIndex tensor, ElementType type) {
   program.tensors[tensor].type = type;
   for (const auto& block : program.blocks)
