@@ -1,4 +1,4 @@
-// Functions of one element, and Softmax.
+// The table entries of operators that compute a function of each element, and of Softmax.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,10 +14,10 @@ Trend rising(float, float, float, float) {
   return Trend::kRising;
 }
 
-/// A function that some ONNX operator computes in float32. To add one, add a row.
+/// A float32 function that an ONNX operator computes for each element. To support another one, add it to kActivations.
 struct Activation {
   graph::Function function;
-  // The operator's attributes that become the function's constants, with their defaults.
+  // The operator's attributes that become constants of the function, and their default values.
   const char* low_attribute = nullptr;
   const char* high_attribute = nullptr;
   float low = 0, high = 0;
@@ -84,7 +84,7 @@ std::string infer_clip(Inference& c) {
   return {};
 }
 
-/// A float bound: an input or, in older operator sets, an attribute.
+/// Returns a bound of Clip: an input or, in older operator sets, an attribute.
 std::optional<float> clip_bound(const Site& site, std::size_t input, const char* attribute, float otherwise) {
   if (!site.has(input)) return site.op.real(attribute, otherwise);
   const auto known = known_floats(site.graph, site.uses, site.node.inputs[input]);
@@ -107,10 +107,10 @@ Outcome lower_clip(Site& site) {
   return give_step(site, Step::clip(*low, *high));
 }
 
-/// Softmax is supported along the channels of a vector or of [1, C, H, W].
+/// Lowers Softmax along the channels of a vector or of a [1, C, H, W] value.
 Outcome lower_softmax(Site& site) {
   const Shape& x = site.in(0).shape;
-  const bool joins_axes = site.op.opset < 13;  // all axes from the operator's axis on count as one
+  const bool joins_axes = site.op.opset < 13;  // older versions flatten all axes from the given axis on
   const auto axis = axis_in(site.op.integer("axis", joins_axes ? 1 : -1), x.size());
   if (!axis) return "its axis is outside its input";
   std::int64_t extent = x[*axis];

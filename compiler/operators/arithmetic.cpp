@@ -1,4 +1,4 @@
-// Arithmetic on two operands, Cast and BatchNormalization.
+// The table entries of Add, Sub, Mul, Div, Cast and BatchNormalization.
 #include <cmath>
 #include <functional>
 
@@ -19,7 +19,7 @@ std::string infer_binary(Inference& c) {
   return {};
 }
 
-/// For each element of `shape`, in order: which element of `operand` it gets when `operand` is broadcast to `shape`.
+/// Returns for each element of `shape` the index of the element of `operand` that broadcasting puts there.
 std::vector<std::size_t> broadcast_indices(const Shape& operand, const Shape& shape) {
   const std::vector<std::int64_t> own = graph::strides_of(operand);
   std::vector<std::int64_t> strides(shape.size(), 0);
@@ -62,13 +62,13 @@ std::optional<Constant> fold_binary(const OnnxOperator& op, const Inputs& in, co
   return c;
 }
 
-/// The operand that is known at compile time, as elements along one axis of the other operand.
+/// The constant operand of a node, as elements along one axis of the other operand.
 struct KnownOperand {
-  std::size_t data = 0;  // the other operand
+  std::size_t data = 0;  // input index of the other operand
   AxisConstant constant;
 };
 
-/// Empty if neither operand is known, or `why` says what is wrong with the known one.
+/// Returns the constant operand. Returns nothing if there is none, or if `why` says what is wrong with it.
 std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
   for (const std::size_t side : {1U, 0U}) {
     Value known = site.in(side);
@@ -157,8 +157,8 @@ Outcome combine(Site& site, Combine::Kind kind) {
   return {};
 }
 
-/// QLinearAdd of a tensor and constants, element by element, from the tensor's integers to those of its quantiser. The
-/// kernel rounds once where this chain rounds product and sum. Unless scales are powers of two, a result between two
+/// Lowers QLinearAdd of a tensor and constants to an element-wise chain on integers. ONNX Runtime's kernel rounds once,
+/// but the chain rounds the product and the sum. Unless the scales are powers of two, a result that lies between two
 /// steps may therefore differ.
 Outcome add_constants(Site& site, std::size_t side, const Dequantised& known) {
   std::string why;
@@ -242,7 +242,7 @@ std::string infer_batch_normalisation(Inference& c) {
   return {};
 }
 
-/// BatchNormalization becomes a factor and an addend per channel, which requantisation absorbs.
+/// Lowers BatchNormalization to a factor and an addend per channel, which later become part of requantisation.
 Outcome lower_batch_normalisation(Site& site) {
   const Constant *scale = site.constant(1), *bias = site.constant(2), *mean = site.constant(3),
                  *variance = site.constant(4);

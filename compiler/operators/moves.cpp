@@ -1,4 +1,4 @@
-// Operators that move, select or join elements without changing them.
+// The table entries of operators that move, select or join elements without changing them.
 #include <algorithm>
 
 #include "compiler/operators/rules.hpp"
@@ -21,7 +21,7 @@ Constant take(const Constant& from, const std::vector<std::size_t>& indices) {
   return c;
 }
 
-/// How many indices the axes before `axis` have together.
+/// Returns the product of the lengths of all axes before `axis`.
 std::int64_t elements_before(const Shape& shape, std::size_t axis) {
   return elements({shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)});
 }
@@ -29,8 +29,6 @@ std::int64_t elements_before(const Shape& shape, std::size_t axis) {
 Outcome lower_reshape(Site& site) {
   return site.give(Move{}, {site.node.inputs[0]});
 }
-
-// Flatten, Reshape, Squeeze, Unsqueeze.
 
 std::string infer_flatten(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
@@ -114,9 +112,7 @@ std::string infer_unsqueeze(Inference& c) {
   return {};
 }
 
-// Transpose.
-
-/// The permutation of a Transpose. If its attribute perm is missing, all axes are reversed.
+/// Returns the permutation of a Transpose. If its attribute perm is missing, all axes are reversed.
 std::vector<std::int64_t> permutation(const OnnxOperator& op, std::size_t rank) {
   std::vector<std::int64_t> perm = op.integers("perm", {});
   if (perm.empty())
@@ -151,8 +147,6 @@ std::optional<Constant> fold_transpose(const OnnxOperator& op, const Inputs& in,
 Outcome lower_transpose(Site& site) {
   return site.give(Move{permutation(site.op, site.in(0).shape.size())}, {site.node.inputs[0]});
 }
-
-// Concat.
 
 std::string infer_concat(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
@@ -195,7 +189,7 @@ Outcome lower_concat(Site& site) {
   return site.give(graph::Concat{axis}, site.node.inputs);
 }
 
-// Shape, Gather and Slice: in graphs that compute shapes. They are only folded.
+// Shape, Gather and Slice are supported only in parts of a graph that compute shapes, which are folded.
 
 std::string infer_shape(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
@@ -265,7 +259,7 @@ std::string infer_slice(Inference& c) {
   return {};
 }
 
-/// Only a vector is sliced, which is enough for graphs that compute shapes.
+/// Folds Slice of a vector. Other operands are not supported, because only graphs that compute shapes use Slice.
 std::optional<Constant> fold_slice(const OnnxOperator&, const Inputs& in, const Value& output) {
   if (in.size() < 3 || in[1] == nullptr || in[2] == nullptr || in[0]->shape.size() != 1) return std::nullopt;
   if (in[1]->constant->integers.size() != 1) return std::nullopt;
@@ -279,7 +273,7 @@ std::optional<Constant> fold_slice(const OnnxOperator&, const Inputs& in, const 
 }
 
 constexpr Operator kMoves[] = {
-    {.type = "Identity", .infer = same, .fold = fold_same},  // remove_dead removes it, and Dropout
+    {.type = "Identity", .infer = same, .fold = fold_same},  // remove_dead removes Identity and Dropout
     {.type = "Dropout", .infer = same, .fold = fold_same},
     {.type = "Flatten", .infer = infer_flatten, .fold = fold_same, .lower_elementwise = lower_reshape},
     {.type = "Reshape", .infer = infer_reshape, .fold = fold_same, .lower_elementwise = lower_reshape},

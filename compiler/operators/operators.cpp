@@ -11,7 +11,7 @@
 namespace millrace::compiler::operators {
 namespace {
 
-/// The rows by domain and type.
+/// Returns the operator table. The key is (domain, type).
 const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& table() {
   static const auto kTable = [] {
     std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
@@ -22,13 +22,13 @@ const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& 
   return kTable;
 }
 
-/// The attributes of one type. An attribute's type is the same in every operator that has it.
+/// The names of all attributes of one type. An attribute has the same type in every operator.
 struct AttributeNames {
   const char* type;
   std::set<std::string> names;
 };
 
-/// In the order of graph::Attribute.
+/// Returns the known attributes, grouped by type in the order of graph::Attribute.
 const std::vector<AttributeNames>& known_attributes() {
   static const std::vector<AttributeNames> kNames = {
       {"an integer",
@@ -42,14 +42,15 @@ const std::vector<AttributeNames>& known_attributes() {
   return kNames;
 }
 
-/// No integer represents NaN or infinity. Only Clip may have an infinite bound, which bounds nothing.
+/// Whether a float attribute can be represented with integers. NaN and infinity cannot. Only Clip may have an infinite
+/// bound, because such a bound has no effect.
 bool is_sound(const OnnxOperator& op, const std::string& attribute, float number) {
   if (std::isfinite(number)) return true;
   if (op.type != "Clip" || std::isnan(number)) return false;
   return (attribute == "min" && number < 0) || (attribute == "max" && number > 0);
 }
 
-/// Why well-known operators are not supported.
+/// Returns why a well-known operator is not supported.
 const char* known_reason(const std::string& type) {
   constexpr const char* kDialect =
       "the QONNX and FINN dialects are not supported yet; export the model as QDQ";

@@ -1,4 +1,4 @@
-// Maxima and averages over windows.
+// The table entries of operators that compute maxima and averages over windows.
 #include <algorithm>
 #include <cmath>
 
@@ -36,7 +36,7 @@ std::string infer_global_pool(Inference& c) {
   return {};
 }
 
-/// The node's window over the input [1, C, H, W] or [1, C, W]: the whole input if `global`.
+/// Returns the node's window over the input [1, C, H, W] or [1, C, W]. If `global`, it is the whole input.
 std::optional<ResolvedWindow> window_of(const Site& site, bool global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (!global) return graph::resolve_window(site.op, x, site.op.integers("kernel_shape", {}), why);
@@ -72,7 +72,8 @@ Outcome lower_max(Site& site, bool global) {
   return {};
 }
 
-/// The window of an average. Sets `global` if it is the whole input, for which ONNX Runtime has another kernel.
+/// Returns the window of an average. Sets `global` if the window is the whole input, for which ONNX Runtime has
+/// another kernel.
 std::optional<Window> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (x.size() != 4 || x[0] != 1) {
@@ -94,8 +95,8 @@ float count_of(const Window& g) {
   return static_cast<float>(g.kernel_h * g.kernel_w);
 }
 
-/// Adds a note that the average may differ from the model's float32 sum. If `scale` is no power of two, that
-/// sum rounds in another order.
+/// Adds a note that the average may differ from ONNX Runtime's, unless `scale` is a power of two. With other scales,
+/// its float32 sum rounds differently.
 void note_inexact_average(Site& site, float scale) {
   int exponent = 0;
   if (std::frexp(scale, &exponent) == 0.5F) return;
@@ -105,9 +106,9 @@ void note_inexact_average(Site& site, float scale) {
        "result may differ by one step"});
 }
 
-/// From the sum of (x - zero) over the window to quantised integers, as QLinearAveragePool or (if `global`)
-/// QLinearGlobalAveragePool computes it. `made_unsigned`: int8 tensors that ONNX Runtime converts to uint8 by
-/// adding 128.
+/// Returns the chain from the sum of (x - zero) over the window to the quantised average, as QLinearAveragePool or (if
+/// `global`) QLinearGlobalAveragePool computes it. `made_unsigned` says that ONNX Runtime converts int8 tensors to
+/// uint8 by adding 128.
 Chain average_chain(Site& site, const Window& window, bool global, float scale, const Step& quantise,
                     bool made_unsigned) {
   const float count = count_of(window), result_scale = quantise.floats[0];

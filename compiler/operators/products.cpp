@@ -1,12 +1,10 @@
-// Convolutions and matrix products: in float32 between quantisers (QDQ), and on integers (ConvInteger,
-// MatMulInteger).
+// The table entries of convolutions and matrix products, in float32 between quantisers (QDQ form) and on integers
+// (ConvInteger and MatMulInteger).
 #include "compiler/graph/graph.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
-
-// Types and shapes.
 
 std::int64_t first_extent(const Shape& shape) {
   return shape.empty() ? 0 : shape[0];
@@ -69,7 +67,7 @@ std::string multiply_gemm(Inference& c, std::size_t a, std::size_t b) {
   return {};
 }
 
-/// For products in float32, whose inputs are (x, w).
+/// Infers type and shape of a float32 product, whose inputs are (x, w).
 std::string infer_float(Inference& c, ProductShape shape) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   c.type = c.in(0).type;
@@ -77,7 +75,7 @@ std::string infer_float(Inference& c, ProductShape shape) {
   return shape(c, 0, 1);
 }
 
-/// For products of integers, whose inputs are (x, w, zero point of x, zero points of w).
+/// Infers type and shape of an integer product, whose inputs are (x, w, zero point of x, zero points of w).
 std::string infer_integer(Inference& c, ProductShape shape, std::int64_t (*channels)(const Shape&)) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(1).type.is_integer()) return "takes integers";
@@ -106,14 +104,12 @@ std::string infer_gemm(Inference& c) {
   return broadcast(c.shape_of(2), c.shape) == c.shape ? "" : "has a C that does not broadcast to its result";
 }
 
-// Lowering.
-
-/// A sum of products of `x` and the constant `weights`, and the steps behind it.
+/// A sum of products of `x` and the constant `weights`, and the steps after it.
 struct Product {
   ValueId x = graph::kNoValue;
   ValueId weights = graph::kNoValue;
   graph::Accumulate sum{};  // without window, groups, output channels and weights
-  Chain chain{};            // on the accumulator, with constants along the output channels; may be empty
+  Chain chain{};            // steps on the accumulator, with constants per output channel; may be empty
 };
 
 std::string check(const Site& site, const Product& p) {
@@ -128,7 +124,7 @@ std::string check(const Site& site, const Product& p) {
   return {};
 }
 
-/// The sum of products, with its weights as they are in the file.
+/// Returns the sum of products with its weights in the order of the ONNX file.
 graph::Accumulate with_weights(const Site& site, const Product& p, std::int64_t channels) {
   graph::Accumulate a = p.sum;
   a.out_channels = channels;
@@ -137,7 +133,7 @@ graph::Accumulate with_weights(const Site& site, const Product& p, std::int64_t 
   return a;
 }
 
-/// Emits Accumulate, then Elementwise and Move if they are needed. `shape` is the accumulator's.
+/// Emits Accumulate, then Elementwise and Move if they are needed. `shape` is the shape of the accumulators.
 Outcome emit(Site& site, graph::Accumulate a, const Product& p, ValueId x, const Shape& shape,
              std::vector<std::int64_t> perm_back = {}) {
   const ValueId output = site.node.outputs[0];
@@ -206,13 +202,13 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
     const ValueId x = x_shape.size() == 2 ? p.x : site.move(p.x, {}, {1, k}, ".flat");
     return emit(site, std::move(a), p, x, {1, channels});
   }
-  // A product with several rows becomes a convolution with a 1 x 1 window over the rows.
+  // A product with several rows of x becomes a convolution with a 1 x 1 window over these rows.
   const ValueId flat = site.move(p.x, {}, {rows, k}, ".rows");
   const ValueId turned = site.move(flat, {1, 0}, {1, k, 1, rows}, ".turned");
   return emit(site, std::move(a), p, turned, {1, channels, 1, rows}, {0, 2, 3, 1});
 }
 
-/// Inputs 0 and 1 in QDQ form, without the bias. `alpha` times the product of their scales goes to `scale`.
+/// Reads inputs 0 and 1 in QDQ form, without the bias. Sets `scale` to `alpha` times the product of their scales.
 std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float alpha,
                                     std::vector<float>& scale, std::string& why) {
   const auto x = activation(site, 0, why);

@@ -7,7 +7,7 @@
 namespace millrace::compiler::operators {
 namespace {
 
-/// The only node that reads `v`; null if there are others or `v` is an output of the model.
+/// Returns the only node that reads `v`, or null if several nodes read `v` or `v` is an output of the model.
 const Node* only_reader(const Site& site, ValueId v) {
   const auto& readers = site.uses.readers[v];
   return readers.size() == 1 && !site.uses.is_output[v] ? &site.graph.nodes[readers[0]] : nullptr;
@@ -18,8 +18,8 @@ bool is_move_or_max(const Node* n) {
          (std::holds_alternative<Move>(n->operation) || std::holds_alternative<graph::MaxPool>(n->operation));
 }
 
-/// Whether a quantiser gives the integers `q` and one dequantiser, which has one reader, reads them. ONNX Runtime
-/// converts int8 tensors between such a pair to uint8, because its x86 kernels are made for uint8.
+/// Whether a quantiser produces the integers `q`, only one dequantiser reads them, and the dequantiser has one reader.
+/// ONNX Runtime converts int8 tensors between such a pair to uint8, because its x86 kernels are made for uint8.
 bool is_between_a_pair(const Site& site, ValueId q) {
   const auto producer = [&site](ValueId v) { return producer_of(site.graph, site.uses, v); };
   ValueId first = q;
@@ -106,8 +106,8 @@ std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const s
     why = "its bias of " + to_string(shape) + " does not run along the output channels";
     return std::nullopt;
   }
-  // Integers dequantised by the accumulator's own scale are used as they are, however float32 rounds their
-  // product with the scale.
+  // If a bias is dequantised by the accumulator's scale, use its integers directly, so that no float32 rounding
+  // changes them.
   const auto own = constant_operand(site, i);
   const bool zero_free =
       own && std::all_of(own->zero.begin(), own->zero.end(), [](std::int64_t z) { return z == 0; });
@@ -149,7 +149,7 @@ std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vecto
   }
   found.quantise = *quantise;
   if (site.op.qlinear) return found;
-  // ONNX Runtime removes clamps that change nothing after quantising, and so do we.
+  // Like ONNX Runtime, remove clamps that do not change the quantised result.
   for (const Step& clamp : clamps)
     if (!changes_nothing(clamp, *quantise)) return std::nullopt;
   const Type type = site.graph.value(found.result).type;

@@ -1,5 +1,5 @@
-// Operators in QOperator form, which take their scales as inputs. The importer replaces them by the float operators
-// between quantisers that they mean, so that all rules and passes see one form.
+// The table entries of operators in QOperator form, whose scales are inputs. The importer replaces them by the
+// equivalent float operators between dequantisers and quantisers, so that all passes see only the QDQ form.
 #include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
@@ -20,7 +20,7 @@ constexpr Operator kQOperators[] = {
     row("QLinearGlobalAveragePool", kMicrosoft, {.type = "GlobalAveragePool", .result = 3}),
     row("QLinearConcat", kMicrosoft, {.type = "Concat", .first = 2, .operands = 0, .result = 0})};
 
-/// Replaces one node in QOperator form.
+/// Replaces one node in QOperator form by nodes in QDQ form.
 class Expander {
  public:
   Expander(Graph& graph, const Node& node, graph::Names& names, std::vector<Node>& out)
@@ -68,7 +68,7 @@ class Expander {
 
   ValueId input(std::size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : graph::kNoValue; }
 
-  /// Requires input `i`, which must be one number if it is a scale or zero point other than of weights.
+  /// Checks that input `i` exists and, if `is_one_number`, that it is not a constant with several elements.
   void need(std::size_t i, bool is_one_number = false) {
     const Constant* c = constant_input(graph_, node_, i);
     if (!error_.empty()) return;
@@ -91,7 +91,7 @@ class Expander {
     return add("DequantizeLinear", {{"axis", axis}}, std::move(inputs), suffix);
   }
 
-  /// A bias counts steps of the accumulator: alpha * scale of the input * scale of the weights.
+  /// Adds the scale of the bias, which is the accumulator's: alpha * scale of the input * scale of the weights.
   ValueId bias_scale() {
     ValueId scale = add("Mul", {}, {input(1), input(4)}, ".bias_scale");
     if (const float alpha = op_.real("alpha", 1.0F); alpha != 1.0F) {

@@ -1,4 +1,4 @@
-// QuantizeLinear and DequantizeLinear.
+// The table entries of QuantizeLinear and DequantizeLinear.
 #include <cmath>
 
 #include "compiler/operators/rules.hpp"
@@ -6,7 +6,7 @@
 namespace millrace::compiler::operators {
 namespace {
 
-/// Checks scale and zero point (inputs 1 and 2): scalars, or one entry per index along the axis.
+/// Checks scale and zero point (inputs 1 and 2). They must be scalars, or have one entry per index along the axis.
 std::string check_quantiser(const Inference& c) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (!c.in(1).type.is_float()) return "has a scale that is not a float";
@@ -90,7 +90,8 @@ Outcome lower_quantise(Site& site) {
   return lower(site, false);
 }
 
-/// Dequantised constants stay until the product that reads them as weights or bias is lowered.
+/// Lowers a dequantiser. A dequantiser of constants stays until the product that reads them as weights or bias is
+/// lowered.
 Outcome lower_dequantise(Site& site) {
   return site.in(0).constant != nullptr ? Outcome::later() : lower(site, true);
 }

@@ -1,4 +1,5 @@
-// The block that adds or multiplies two operands of at most 8 bits: all pairs of operands are compared.
+// Makes the block that adds or multiplies two operands of at most 8 bits. Compares the results of all pairs of
+// operands.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -19,10 +20,10 @@ using kernels::ElementType;
 struct Pairs {
   ElementType a, b;
   std::vector<std::int16_t> table;
-  std::int64_t lowest = 0, highest = 0;  // of all results
+  std::int64_t lowest = 0, highest = 0;  // range of all results
 };
 
-/// The result for one pair of operands, in float32 as the model is written.
+/// Returns a function that computes the result for a pair of operands in float32, exactly as the ONNX model says.
 std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine& c, ElementType b) {
   std::vector<float> right;
   for (std::int64_t y = b.lowest(); y <= b.highest(); ++y)
@@ -35,9 +36,9 @@ std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine
   };
 }
 
-/// The result for one pair of operands, as ONNX Runtime 1.30 computes it on x86 processors with AVX2 and FMA (mlas,
-/// qladd_avx2.cpp and qlmul.cpp): the zero point is added before rounding. Kernels of other processors may round a
-/// tie the other way. Steps behind the quantiser work on its integers.
+/// Returns a function that computes the result for a pair of operands as ONNX Runtime 1.30 does on x86 processors with
+/// AVX2 and FMA (mlas, qladd_avx2.cpp and qlmul.cpp): it adds the zero point before rounding. Kernels for other
+/// processors may round a tie the other way. Steps after the quantiser process its integers.
 std::function<std::int64_t(std::int64_t, std::int64_t)> by_kernel(const Combine& c) {
   const Step &a = c.a.steps[0], &b = c.b.steps[0], &quantise = c.tail.steps[0];
   // ONNX Runtime converts signed tensors to unsigned ones by adding 128.
@@ -71,7 +72,7 @@ Pairs all_pairs(const Combine& c, ElementType a, ElementType b) {
   return p;
 }
 
-/// An offset with which the multipliers give the table's result for every pair. Empty if there is none.
+/// Returns an offset with which the multipliers give the table's result for every pair, or nothing if none exists.
 std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int64_t mb, int shift) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min() / 4, most = -least;
   std::size_t i = 0;
@@ -85,7 +86,8 @@ std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int6
   return least <= 0 && most >= 0 ? 0 : least + (most - least) / 2;
 }
 
-/// How many steps of the result one step of each operand makes. Empty if the chains are no plain scales.
+/// Returns by how many steps the result changes if each operand changes by one step. Returns nothing if a chain is not
+/// just a scale.
 std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
   if (c.kind != Combine::Kind::kAdd) return std::nullopt;
   const auto scale = [](const graph::Chain& chain) -> double {

@@ -1,5 +1,5 @@
-// Quantises a float model for planning only. Quantisers stand where a quantising tool puts them, with scales
-// taken from the weights alone. Shapes, bit widths, work and the form of the scales are those of the quantised
+// Quantises a float model for planning only. Adds quantisers where a quantising tool would add them, with scales that
+// depend only on the weights. The model then has the shapes, bit widths, work and form of scales of a quantised
 // model, but its results are meaningless.
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace millrace::compiler::passes {
 namespace {
 
-/// The axis of its weights along which a product's output channels run; 0 for other operators.
+/// Returns the axis of a product's weights that is the output channels; 0 for other operators.
 std::size_t channel_axis(const Node& node, const Shape& weights) {
   const OnnxOperator* op = onnx_of(node);
   if (op == nullptr || weights.size() < 2 || op->type == "Conv") return 0;
@@ -36,7 +36,7 @@ class Assumption {
   }
 
  private:
-  /// Appends the node with its inputs quantised, and a quantiser behind it if a tool would put one there.
+  /// Appends the node with quantised inputs, and a quantiser after it if a quantising tool would add one.
   void take(Node node, const std::vector<Node>& all) {
     const OnnxOperator* op = onnx_of(node);
     double largest = 0;
@@ -69,8 +69,8 @@ class Assumption {
     });
   }
 
-  /// The scale at which `largest` is the type's highest number, rounded up to a power of two if that is wanted.
-  /// 1 if `largest` is not positive.
+  /// Returns the scale with which `largest` becomes the type's highest integer, rounded up to a power of two if scales
+  /// must be powers of two. Returns 1 if `largest` is not positive.
   float scale_for(double largest, Type type) const {
     const double scale = largest / static_cast<double>(std::max<std::int64_t>(1, type.highest()));
     const auto exact = static_cast<float>(scale);
@@ -85,7 +85,7 @@ class Assumption {
     return graph_.add_constant(name + ".scale", Type::float32(), shape, {scales, {}});
   }
 
-  /// `scales`: one, or one for each index along `axis`.
+  /// Appends a dequantiser of `q`. `scales` has one entry, or one for each index along `axis`.
   ValueId dequantise(ValueId q, const std::vector<float>& scales, const std::string& name, Type type,
                      std::size_t axis = 0) {
     const Shape shape = scales.size() == 1 ? Shape{} : Shape{static_cast<std::int64_t>(scales.size())};
@@ -110,8 +110,8 @@ class Assumption {
     return dequantise(q, {scale}, name, type);
   }
 
-  /// Makes constant weights integers. Returns the factor by which sums may grow: the largest Euclidean norm of a
-  /// channel's weights.
+  /// Quantises constant weights. Returns the factor by which sums may exceed the inputs: the largest Euclidean norm of
+  /// a channel's weights.
   double quantise_weights(Node& node) {
     const Value weights = graph_.value(node.inputs[1]);
     if (weights.constant == nullptr || !weights.type.is_float()) return 1;
@@ -141,8 +141,8 @@ class Assumption {
     return std::sqrt(*std::max_element(squares.begin(), squares.end()));
   }
 
-  /// One scale per channel, or one power of two for all. A scale has a lower bound, because the channel's bias
-  /// in units of it must fit 32 bits.
+  /// Returns one scale per channel, or one power of two for all channels. A scale has a lower bound, because the
+  /// channel's bias in units of this scale must fit into 32 bits.
   std::vector<float> weight_scales(const std::vector<double>& largest, Type type) const {
     const double most = *std::max_element(largest.begin(), largest.end());
     if (types_.scales == AssumedScales::kPowerOfTwo) return {scale_for(most, type)};
@@ -151,7 +151,7 @@ class Assumption {
     return scales;
   }
 
-  /// The graph output keeps its name.
+  /// Replaces a graph output by the value `to`, which takes over the output's name.
   void rename(ValueId& output, ValueId to) {
     std::swap(graph_.value(output).name, graph_.value(to).name);
     output = to;
@@ -160,7 +160,7 @@ class Assumption {
   Graph graph_;
   AssumedTypes types_;
   graph::Uses uses_;
-  std::vector<double> largest_;  // rough bound on each value's elements
+  std::vector<double> largest_;  // [value]: rough upper bound on the size of its elements
   std::map<ValueId, ValueId> quantised_;
 };
 

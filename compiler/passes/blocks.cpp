@@ -18,14 +18,14 @@ using kernels::ElementType;
 using kernels::Requantise;
 
 constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
-// The most accumulators of a channel that are compared to prove a trend.
+// A trend is proved by comparing all accumulators of a channel only if there are at most this many.
 constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;
 
 Error unsupported(std::string message) {
   return Error(ErrorCode::kUnsupported, std::move(message));
 }
 
-/// Whether the chain only clamps. Such a chain needs no proof: its multiplier is 1 and its shift 0.
+/// Whether the chain only clamps integers. Such a chain needs no proof, because its multiplier is 1 and its shift 0.
 bool only_clamps(const Chain& chain) {
   return std::all_of(chain.steps.begin(), chain.steps.end(),
                      [](const Step& s) { return s.kind == Step::Kind::kClampInteger; });
@@ -58,8 +58,8 @@ bool is_sorted(const Chain& chain, Range range, std::size_t channel, Ordered ord
   return true;
 }
 
-/// Whether the step function rises or falls over the whole range. Solver and checker use bisection, which
-/// requires that. The trend of the chain's steps decides; if it is unproved, every accumulator is compared.
+/// Returns whether the step function rises or falls over the whole range. The solver and the checker use bisection, so
+/// the function must do one or the other. If the chain's steps do not prove a trend, compares every accumulator.
 Result<Trend> prove_trend(const Chain& chain, Range range, std::size_t channel) {
   const graph::ChainTrend found = chain.trend(range.lowest, range.highest, channel);
   if (found.trend != Trend::kUnproved) return found.trend;
@@ -81,10 +81,10 @@ Range hull(const std::vector<Range>& ranges) {
   return all;
 }
 
-/// How the results of each channel change as its sum grows.
+/// Whether the results of each channel rise or fall as its sum grows.
 struct Trends {
-  std::vector<bool> falling;  // per channel; false: rising
-  bool is_shared = false;     // all channels have one function, which rises over the hull of their ranges
+  std::vector<bool> falling;  // [channel]: true if the results fall
+  bool is_shared = false;     // all channels share a function that rises over the hull of their ranges
 };
 
 Result<Trends> prove_trends(const Chain& chain, const std::vector<Range>& ranges) {
@@ -101,7 +101,7 @@ Result<Trends> prove_trends(const Chain& chain, const std::vector<Range>& ranges
   return trends;
 }
 
-/// Solves the problem, then proves the solution with a checker that shares nothing with the solver.
+/// Finds a requantisation, then proves it with a checker that shares no code with the solver.
 Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accumulators, Type output) {
   const RequantiseProblem problem{std::move(reference), std::move(accumulators), output.lowest(),
                                   output.highest()};
@@ -115,7 +115,7 @@ Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accum
   return r;
 }
 
-/// The requantisation that equals the chain for all accumulators of the range.
+/// Returns a requantisation that equals the chain for all accumulators of the range.
 Result<Requantise> requantise(const Chain& chain, Range range, Type output) {
   const Reference reference = [&chain](std::int64_t acc, std::size_t channel) {
     return chain.evaluate(acc, channel);
@@ -130,11 +130,11 @@ Status prove_trends(const Chain& chain, Range range) {
   return {};
 }
 
-/// Weights and bias with zero points folded, one channel after another.
+/// Weights and bias of a layer after its zero points were folded into them.
 struct Folded {
-  std::vector<std::int64_t> weights;  // [O][taps]
-  std::vector<std::int64_t> bias;     // [O]
-  std::size_t taps = 0;               // weights per output channel
+  std::vector<std::int64_t> weights;  // [output channel][taps]
+  std::vector<std::int64_t> bias;     // [output channel]
+  std::size_t taps = 0;               // number of weights per output channel
 };
 
 Folded fold(const graph::Accumulate& a, const IndexMap& order) {
@@ -152,8 +152,8 @@ Folded fold(const graph::Accumulate& a, const IndexMap& order) {
   return f;
 }
 
-/// Negates the weights of channels whose result falls as the accumulator grows. Batch normalisation can have
-/// such negative factors.
+/// Negates weights and bias of channels whose result falls as the accumulator grows. Batch normalisation with a
+/// negative factor makes such channels.
 void negate_falling(Folded& f, const std::vector<bool>& falling) {
   for (std::size_t o = 0; o < falling.size(); ++o) {
     if (!falling[o]) continue;
@@ -162,17 +162,17 @@ void negate_falling(Folded& f, const std::vector<bool>& falling) {
   }
 }
 
-/// The ranges of the sums that inputs of one type can give.
+/// The ranges of a layer's sums over all inputs of one type.
 struct SumRanges {
-  std::vector<Range> results;  // of complete sums, one per channel
-  Range partial;               // of all partial sums, in any order
+  std::vector<Range> results;  // [channel]: range of the complete sums
+  Range partial;               // range of all partial sums, in any order of the products
 };
 
 SumRanges sum_ranges(const Folded& f, ElementType input) {
   const std::int64_t low = input.lowest(), high = input.highest();
   SumRanges r;
   for (std::size_t o = 0; o < f.bias.size(); ++o) {
-    // All weights of one sign reach their extreme products at the same input value.
+    // The products of all weights of one sign reach their extremes at the same input value.
     std::int64_t positive = 0, negative = 0;
     for (std::size_t i = 0; i < f.taps; ++i) {
       const std::int64_t w = f.weights[o * f.taps + i];
@@ -270,7 +270,7 @@ Result<kernels::Operation> make_rescale(const Chain& written, ElementType input,
   if (input.bits > 32) return unsupported("works on " + to_string(input));
   if (only_clamps(chain)) return kernels::Operation(kernels::Rescale{clamp_only(chain, output)});
   const Range range{input.lowest(), input.highest()};
-  // If the type has few values, all are compared. A table of them is right even if the trend is unproved.
+  // If the type has few values, compare all of them. A table of their results is right even without a proved trend.
   const bool small = input.bits <= 8 && chain.channels() == 1;
   if (!small) {
     MILLRACE_TRY(prove_trends(chain, range));

@@ -1,5 +1,5 @@
-// Makes the blocks of a program out of integer operations: channels innermost, no batch axis, requantisation
-// proved. A Move becomes a Permute only if a later operation needs its elements in another order.
+// Converts integer operations to the blocks of a program. Tensors have channels innermost and no batch axis, and
+// requantisation is proved. A Move becomes a Permute only if a later operation needs the elements in another order.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -18,12 +18,12 @@ using kernels::TensorIndex;
 constexpr TensorIndex kNoTensor = 0xFFFFFFFFU;
 constexpr std::size_t kLongestName = 100;
 
-/// The tensor that holds a value of the graph, and the order of its elements.
+/// The tensor that contains a value of the graph, and the order of its elements.
 struct Stored {
   TensorIndex tensor = kNoTensor;
-  /// For each position, the element (row-major in the ONNX shape) that is there. Null: the dataflow's order.
+  /// map[i] is the index of the element at position i, row-major in the ONNX shape. Null for the dataflow's order.
   std::shared_ptr<const IndexMap> map;
-  bool is_input = false;           // a model input, or computed from one element by element
+  bool is_input = false;           // a model input, or computed element by element from a model input
   std::vector<std::string> moves;  // the ONNX nodes that moved the elements since the tensor was written
 };
 
@@ -31,8 +31,8 @@ Error unsupported(std::string why) {
   return Error(ErrorCode::kUnsupported, std::move(why));
 }
 
-/// For each value: the fewest bits of its sums if its layer has no quantiser. A model output must have the bytes
-/// of its type, and all parts of a Concat must have one type. For other values, 0.
+/// Returns for each value the fewest bits of its sums if its layer has no quantiser; 0 if there is no minimum. A model
+/// output must have as many bytes as its type, and all parts of a Concat must have the same type.
 std::vector<int> fewest_sum_bits(const Graph& graph) {
   std::vector<int> bits(graph.values.size(), 0);
   for (const ValueId v : graph.outputs) {
@@ -48,7 +48,7 @@ std::vector<int> fewest_sum_bits(const Graph& graph) {
   return bits;
 }
 
-/// The block name for an ONNX node. Block names must be file names, but node names can be any text.
+/// Returns the block name for an ONNX node. A block name must be a valid file name, but a node name can be any text.
 std::string file_name(const std::string& text) {
   std::string name;
   for (const char c : text) {
@@ -64,8 +64,8 @@ std::string file_name(const std::string& text) {
   return name.empty() ? "block" : name;
 }
 
-/// The chain with constants along the last axis of the dataflow's shape: the channels of an image, or all
-/// elements of a flat value.
+/// Returns the chain with its constants along the last axis of the dataflow's shape. This axis is the channels of a
+/// [1, C, H, W] value, or all elements of a flat value.
 Result<Chain> spread(const Elementwise& e, const Shape& shape) {
   if (e.chain.channels() == 1) return e.chain;
   if (is_plane(shape) && e.axis != 1)
@@ -106,7 +106,7 @@ Result<kernels::Operation> make_dequantise(const Chain& chain) {
     d.scale = s[1].floats;
   else if (s.size() == 2 && dequantises && s[1].kind == K::kDivide && d.scale.size() == 1 &&
            s[1].floats.size() == 1)
-    d.scale[0] /= s[1].floats[0];  // a mean becomes sum * (scale / count)
+    d.scale[0] /= s[1].floats[0];  // (sum * scale) / count becomes sum * (scale / count)
   else
     plain = plain && s.size() == 1;
   if (!plain)
@@ -133,7 +133,7 @@ class ProgramBuilder {
       MILLRACE_TRY(add_input(graph_.inputs[i], graph_.input_signatures[i].name));
     }
     for (Node& n : graph_.nodes) {
-      // Skip nodes that depend on a refused node. Other nodes go on, so that all refusals are listed.
+      // Skip nodes that depend on a refused node. Lower all other nodes, so that the error lists all refusals.
       if (std::any_of(n.inputs.begin(), n.inputs.end(),
                       [this](ValueId v) { return stored_[v].tensor == kNoTensor; }))
         continue;
@@ -156,12 +156,12 @@ class ProgramBuilder {
   const Type& type_of(const Node& n) const { return graph_.value(n.outputs[0]).type; }
   kernels::ElementType stored_type(TensorIndex t) const { return program_.tensors[t].type; }
 
-  /// The order in which the elements of `v` are stored, as in Stored::map.
+  /// Returns the order in which the elements of `v` are stored, in the form of Stored::map.
   IndexMap order_of(ValueId v) const {
     return stored_[v].map != nullptr ? *stored_[v].map : dataflow_map(shape_of(v));
   }
 
-  /// Adds a tensor with the name and meaning of the value `like`.
+  /// Adds a tensor with the name, scale and zero point of the value `like`.
   TensorIndex add_tensor(const Value& like, kernels::ElementType type,
                          const std::vector<std::uint32_t>& shape) {
     const bool is_integer = type.is_integer();
@@ -172,7 +172,7 @@ class ProgramBuilder {
     return static_cast<TensorIndex>(program_.tensors.size() - 1);
   }
 
-  /// Gives a tensor the scale of the tensor whose elements it holds unchanged, unless it has one.
+  /// Copies scale and zero point of `from` to `to`, which contains the same elements, unless `to` already has a scale.
   void inherit_meaning(TensorIndex to, TensorIndex from) {
     if (!program_.tensors[to].scale.empty()) return;
     program_.tensors[to].scale = program_.tensors[from].scale;
@@ -187,12 +187,12 @@ class ProgramBuilder {
 
   static std::vector<std::uint32_t> narrow(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
-  /// The shape of a model input or output, in the model's own order: without the batch axis.
+  /// Returns the shape of a model input or output without the batch axis.
   static std::vector<std::uint32_t> without_batch(const Shape& shape) {
     return shape.size() == 1 ? std::vector<std::uint32_t>{1} : narrow({shape.begin() + 1, shape.end()});
   }
 
-  /// Model inputs keep the model's order of elements. If that equals the dataflow's order, they get its shape too.
+  /// Adds a model input, in the model's order of elements. If the dataflow's order is equal, also uses its shape.
   Status add_input(ValueId v, const std::string& name) {
     const Value& value = graph_.value(v);
     if (value.type.is_float() ? value.type.bits != 32 : !value.type.is_integer() || value.type.bits > 32)
@@ -227,7 +227,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Adds a Permute that gives `v` the order `wanted` and the shape.
+  /// Adds a Permute that stores `v` in the order `wanted`, with this shape.
   Status permute(ValueId v, const IndexMap& wanted, const std::vector<std::uint32_t>& shape) {
     const Value& value = graph_.value(v);
     Stored& s = stored_[v];
@@ -251,7 +251,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// The tensor that holds `v` in the dataflow's order and shape.
+  /// Returns a tensor with `v` in the dataflow's order and shape. Adds a Permute if necessary.
   Result<TensorIndex> in_dataflow(ValueId v) {
     const auto shape = narrow(dataflow_shape(shape_of(v)));
     if (stored_[v].map != nullptr || program_.tensors[stored_[v].tensor].shape != shape) {
@@ -270,8 +270,8 @@ class ProgramBuilder {
     return t;
   }
 
-  /// A fully connected layer becomes a window over its whole input, whatever the input's shape. Its weights get
-  /// the order in which the data are stored, so the data need not move.
+  /// Makes a convolution. A fully connected layer becomes a convolution with a window as large as its input. Its
+  /// weights get the order in which the input is stored, so the input needs no Permute.
   Status lower(const Node& n, const Accumulate& a) {
     const ValueId v = n.inputs[0];
     const bool whole = a.dense && !stored_[v].is_input;
@@ -339,7 +339,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Adds no block. Only the order of the elements changes.
+  /// Records the new order of the elements. A Move adds no block.
   Status lower(const Node& n, const graph::Move& m) {
     const ValueId from = n.inputs[0], to = n.outputs[0];
     const IndexMap becomes = inverse(move_map(m, shape_of(from)));
@@ -376,8 +376,8 @@ class ProgramBuilder {
   Graph graph_;
   kernels::Program program_;
   graph::Names tensor_names_, block_names_;
-  std::vector<Stored> stored_;  // by ValueId
-  std::vector<int> sum_bits_;   // by ValueId
+  std::vector<Stored> stored_;  // [ValueId]
+  std::vector<int> sum_bits_;   // [ValueId], from fewest_sum_bits()
 };
 
 }  // namespace

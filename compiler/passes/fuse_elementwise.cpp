@@ -1,4 +1,4 @@
-// Makes element-wise nodes part of each other and of sums.
+// Merges element-wise nodes with each other, and with the sums before them.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,7 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether more than one node reads `v`, counting readers behind element-wise float nodes.
+/// Whether `v` is a model output or has more than one reader. Counts nodes after an element-wise float reader too.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];
@@ -23,10 +23,10 @@ bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
 
 bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
-  // The quantiser of a model input runs on the host, so it stays a node of its own.
+  // The quantiser of a model input runs on the host, so it stays a separate node.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
-  // Floats are not stored in the dataflow, so they may be computed twice. Integers that others read, or that the host
-  // converts to float, must stay.
+  // Floats are not stored in the dataflow, so they may be computed twice. Integers must stay if other nodes read them
+  // or if the host converts them to float.
   const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);
@@ -59,7 +59,7 @@ bool is_identity(const Graph& graph, const Node& n) {
   return true;
 }
 
-/// Moves integer addends at the start of the chain to the bias.
+/// Moves integer addends from the start of the chain to the sum's bias.
 void take_integer_bias(Accumulate& a, Chain& chain) {
   while (!chain.steps.empty() && chain.steps[0].kind == Step::Kind::kAddInteger) {
     a.bias.resize(static_cast<std::size_t>(a.out_channels), 0);
@@ -68,8 +68,8 @@ void take_integer_bias(Accumulate& a, Chain& chain) {
   }
 }
 
-/// If the chain begins by multiplying the accumulator by one factor, stores the factors. Returns how many steps
-/// that takes, or 0.
+/// If the chain begins by multiplying the accumulator by a factor, sets `scale` to the factor of each channel. Returns
+/// the number of steps that do this, or 0.
 std::size_t leading_scale(const Chain& chain, std::vector<float>& scale) {
   using K = Step::Kind;
   if (chain.steps.empty()) return 0;
@@ -83,7 +83,7 @@ std::size_t leading_scale(const Chain& chain, std::vector<float>& scale) {
   return 2;
 }
 
-/// For a float output: adds a float bias to the integer bias, so that only the scale is left for the host.
+/// Adds the float bias of a sum with a float output to its integer bias, so that the host only multiplies by the scale.
 void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   std::vector<float> scale;
   const std::size_t at = leading_scale(chain, scale);
@@ -103,7 +103,7 @@ void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   note_rounded_bias(graph, n, worst);
 }
 
-/// For a float output: moves Relu to the integers. max(acc * scale, 0) = max(acc, 0) * scale.
+/// Applies the Relu of a sum with a float output to its integers, because max(acc * scale, 0) = max(acc, 0) * scale.
 void take_relu(Accumulate& a, Chain& chain) {
   std::vector<float> scale;
   const std::size_t at = leading_scale(chain, scale);
@@ -114,7 +114,7 @@ void take_relu(Accumulate& a, Chain& chain) {
   chain.steps.pop_back();
 }
 
-/// The only reader of `n`'s result if it is element-wise, otherwise null.
+/// Returns the only reader of `n`'s result if the reader is element-wise, otherwise null.
 Node* only_reader(Graph& graph, const graph::Uses& uses, const Node& n) {
   const ValueId v = n.outputs[0];
   if (uses.readers[v].size() != 1 || uses.is_output[v]) return nullptr;
@@ -126,7 +126,7 @@ bool along_channels(const Elementwise& e) {
   return e.chain.channels() == 1 || e.axis == 1;
 }
 
-/// Makes `n` produce the result of `reader`, because `n` now does the work of both. `reader` is left without outputs.
+/// Makes `n` produce the result of `reader`, because `n` now computes both. Removes the outputs of `reader`.
 void absorb(Node& n, Node& reader) {
   n.outputs = reader.outputs;
   n.sources = join_sources(n.sources, reader.sources);
@@ -159,11 +159,11 @@ void fuse(Graph& graph, Node& n, Node& reader) {
 
 }  // namespace
 
-/// Merges consecutive element-wise nodes, then removes those that leave integers unchanged. A dequantiser and a
-/// quantiser with the same parameters vanish that way; with other parameters they become one change of scale.
+/// Merges consecutive element-wise nodes, then removes nodes that leave integers unchanged. A dequantiser and a
+/// quantiser with equal parameters disappear; with different parameters they become one change of scale.
 Result<Graph> merge_elementwise(Graph graph) {
   const graph::Uses uses(graph);
-  // In order, so that a node's producer has already been merged with the producers before it.
+  // Visit the nodes in order, so that a node's producer has already been merged with the producers before it.
   for (Node& n : graph.nodes) {
     while (merge_with_producer(graph, uses, n)) {
     }
@@ -178,7 +178,7 @@ Result<Graph> merge_elementwise(Graph graph) {
   return remove_dead(std::move(graph));
 }
 
-/// Element-wise steps behind a sum become part of the sum: bias, factors, Relu, Clip, requantisation.
+/// Merges the element-wise steps after a sum into the sum: bias, factors, Relu, Clip and requantisation.
 Result<Graph> fuse_requantise(Graph graph) {
   const graph::Uses uses(graph);
   for (Node& n : graph.nodes) {
@@ -186,7 +186,7 @@ Result<Graph> fuse_requantise(Graph graph) {
     if (Node* reader = only_reader(graph, uses, n); reader != nullptr) fuse(graph, n, *reader);
   }
   std::erase_if(graph.nodes, [](const Node& n) { return n.outputs.empty(); });
-  // A node that absorbed its reader now produces the reader's value, which nodes between the two may read.
+  // A node that absorbed its reader now produces the reader's value. Nodes between the two may read this value.
   if (graph::sort_nodes(graph) != nullptr) return Error(ErrorCode::kInternal, "fuse_requantise made a cycle");
   return graph;
 }

@@ -51,7 +51,7 @@ std::optional<kernels::Permute> find_permutation(const IndexMap& source) {
   struct Axis {
     std::size_t extent, stride;
   };
-  std::vector<Axis> axes;  // innermost of the output first
+  std::vector<Axis> axes;  // the output's axes, the innermost first
   if (source.empty() || source[0] != 0) return std::nullopt;
   for (std::size_t block = 1; block < source.size();) {
     const std::size_t stride = source[block];
@@ -72,7 +72,7 @@ std::optional<kernels::Permute> find_permutation(const IndexMap& source) {
     p.dims.push_back(static_cast<std::uint32_t>(axes[order[i]].extent));
     p.perm[order[i]] = static_cast<std::uint32_t>(i);
   }
-  // The axes were found by looking at few elements. Check them against all elements.
+  // The loop above read only some elements. Check that the axes are right for all elements.
   const graph::Shape shape(p.dims.begin(), p.dims.end());
   const graph::Move move{{p.perm.begin(), p.perm.end()}};
   if (graph::elements(shape) != static_cast<std::int64_t>(source.size()) || move_map(move, shape) != source)

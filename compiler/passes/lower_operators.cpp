@@ -1,11 +1,11 @@
-// The passes that replace ONNX operators by integer arithmetic. compiler/operators knows the single operators.
+// The passes that replace ONNX operators by integer arithmetic, with the lowering functions of compiler/operators.
 #include "compiler/operators/rules.hpp"
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
 
-/// Replaces each ONNX node whose row in the operator table has this lowering.
+/// Lowers each ONNX node for which the operator table has this kind of lowering function.
 Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*lowering) {
   const graph::Uses uses(graph);
   std::vector<bool> absorbed(graph.nodes.size());
@@ -30,7 +30,8 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
   return graph;
 }
 
-/// Marks the nodes that depend on a refused node. Errors in them may be consequences, so they are not reported.
+/// Marks all nodes that depend on a refused node as refused. Their errors may be consequences, so they are not
+/// reported.
 void skip_dependents(Graph& graph) {
   std::vector<bool> marked(graph.values.size(), false);
   for (Node& n : graph.nodes) {
@@ -48,8 +49,8 @@ Result<Graph> lower_elementwise(Graph graph) {
   return lower_operators(std::move(graph), &operators::Operator::lower_elementwise);
 }
 
-/// The QDQ form: a float operator on dequantised integers becomes the same sum on the integers, followed by one
-/// dequantisation with the product of the scales. A float operator that remains is refused.
+/// Lowers operators in QDQ form: a float operator on dequantised integers becomes the same sum on the integers, then a
+/// dequantisation by the product of the scales. Refuses float operators that remain.
 Result<Graph> lower_qdq(Graph graph) {
   skip_dependents(graph);
   graph = lower_operators(std::move(graph), &operators::Operator::lower_qdq);
@@ -59,7 +60,7 @@ Result<Graph> lower_qdq(Graph graph) {
       refuse(graph, n,
              "computes with data of the frame; it is supported with constants only, as in computing a shape");
   if (!graph.refusals.empty()) return refusal_error(graph);
-  // Layers have looked up their weights and biases. The dequantisers of those are dead now.
+  // All layers have read their weights and biases, so nothing needs the dequantisers of weights and biases any more.
   MILLRACE_ASSIGN(graph, remove_dead(std::move(graph)));
   for (Node& n : graph.nodes)
     if (is_left(n)) refuse(graph, n, "dequantises a constant that no layer takes as weights or bias");

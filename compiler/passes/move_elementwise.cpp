@@ -1,5 +1,5 @@
-// Moves element-wise nodes past nodes that only move, join or compare elements: dequantisers down to the sums that
-// read their integers, quantisers up to the sums whose results they quantise.
+// Moves element-wise nodes past nodes that only move, join or compare elements. Dequantisers move down to the sums that
+// read their integers; quantisers move up to the sums whose results they quantise.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -15,7 +15,7 @@ using graph::Elementwise;
 using graph::MaxPool;
 using graph::Move;
 
-/// Whether the node `n` is a dequantiser that may go below a node that reads its result. `n` may be null.
+/// Whether the node `n` is a dequantiser that may move below a node that reads its result. `n` may be null.
 bool sinks(const Graph& graph, const Node* n, bool below_max) {
   const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
   return e != nullptr && graph.value(n->inputs[0]).type.is_integer() &&
@@ -23,7 +23,7 @@ bool sinks(const Graph& graph, const Node* n, bool below_max) {
          (!below_max || e->chain.is_increasing());
 }
 
-/// Whether the element-wise node `n`, which reads floats, may change places with the node that produces them.
+/// Whether the element-wise node `n`, which reads floats, may move above the node that produces them.
 bool rises(const Node& n, const graph::Operation& above) {
   const auto& e = std::get<Elementwise>(n.operation);
   const bool scalar = e.chain.channels() == 1;
@@ -31,7 +31,7 @@ bool rises(const Node& n, const graph::Operation& above) {
   return scalar && (std::holds_alternative<Move>(above) || std::holds_alternative<graph::Concat>(above));
 }
 
-/// An element-wise node on its way up, and where it stands if it rises no further.
+/// An element-wise node that moves up, and the position that it gets if it moves no further.
 struct Rising {
   Node node;
   std::size_t slot = 0;
@@ -54,8 +54,8 @@ std::vector<Rising> copy_chain(Graph& graph, const std::vector<Rising>& chain, V
 }  // namespace
 
 Result<Graph> sink_dequantise(Graph graph) {
-  // Visits the nodes in order, so that a dequantiser that sank below one node can sink below the next. A value with
-  // several readers is dequantised once per reader. Fusion makes these dequantisers free.
+  // Visit the nodes in order, so that a dequantiser that moved below one node can also move below the next. A value
+  // with several readers is dequantised once per reader; a later pass fuses these dequantisers with their readers.
   std::unordered_map<ValueId, Node> producers;
   std::vector<Node> out;
   const auto append = [&](Node n) {
@@ -85,10 +85,10 @@ Result<Graph> sink_dequantise(Graph graph) {
 
 Result<Graph> raise_quantise(Graph graph) {
   const graph::Uses uses(graph);
-  // Visits the nodes from the last to the first. An element-wise node waits if it is the only reader of its float
-  // input, until the node that produces this input is visited. The key is the input.
+  // Visit the nodes from the last to the first. An element-wise node that is the only reader of its float input waits
+  // until the node that produces this input is visited. The key is the input.
   std::map<ValueId, std::vector<Rising>> waiting;
-  std::vector<std::vector<Node>> slots;  // from the last to the first
+  std::vector<std::vector<Node>> slots;  // the nodes of the result, from the last to the first
   const auto settle = [&slots](Rising& r) { slots[r.slot].push_back(std::move(r.node)); };
   const auto wait = [&](std::vector<Rising> chain) {
     const ValueId from = chain.front().node.inputs[0];

@@ -9,7 +9,7 @@ namespace {
 
 using graph::Level;
 
-/// Passes name new nodes after old ones, and names in the file can collide with those.
+/// Makes node names unique. Passes derive names of new nodes from old ones, and such a name may also be in the file.
 void make_node_names_unique(Graph& graph) {
   graph::Names names;
   for (Node& n : graph.nodes) n.name = names.unique(n.name);

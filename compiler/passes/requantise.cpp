@@ -12,9 +12,9 @@ using Wide = __int128;
 
 constexpr int kLargestShift = 46;
 constexpr std::int64_t kLargestMultiplier = std::numeric_limits<std::int32_t>::max();
-// Products have at most 62 bits, so neither the sum nor its rounding overflows.
+// Products have at most 62 bits, so with this limit neither the sum nor its rounding overflows.
 constexpr std::int64_t kLargestOffset = std::int64_t{1} << 61;
-// The most multipliers tried per shift. If more fit the slopes, a slightly larger shift has a line.
+// For each shift, at most this many multipliers are tried. If more are possible, a slightly larger shift has a line.
 constexpr std::int64_t kMultipliersTried = 8;
 // The first stride of the search around the accumulator where a step is expected.
 constexpr std::int64_t kStride = 3;
@@ -23,7 +23,7 @@ constexpr std::int64_t kStride = 3;
 struct Steps {
   Range range;
   std::int64_t first = 0, last = 0;     // the results at both ends of the range
-  std::vector<std::int64_t> positions;  // smallest accumulator with result >= first + 1 + i
+  std::vector<std::int64_t> positions;  // [i]: smallest accumulator with a result of at least first + 1 + i
 };
 
 std::string number(std::int64_t x) {
@@ -40,15 +40,15 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
     return fail("the function decreases, from " + number(s.first) + " to " + number(s.last));
   if (s.first < lowest || s.last > highest)
     return fail("the function leaves " + number(lowest) + ".." + number(highest));
-  std::int64_t low = range.lowest;  // result below k
+  std::int64_t low = range.lowest;  // an accumulator with a result below k
   for (std::int64_t k = s.first + 1; k <= s.last; ++k) {
     if (!s.positions.empty() && reference(s.positions.back(), channel) >= k) {
       s.positions.push_back(s.positions.back());
       continue;
     }
-    std::int64_t high = range.highest;  // result at least k
-    // Expect the step as far from the last one as that is from the one before it. From there, search in strides
-    // that double until the step lies within a stride.
+    std::int64_t high = range.highest;  // an accumulator with a result of at least k
+    // Expect the same distance to the last step as between the last two steps. From there, search in strides that
+    // double until the step is within a stride.
     const std::size_t n = s.positions.size();
     std::int64_t ahead = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1, back = 0;
     bool first = true;
@@ -75,9 +75,9 @@ struct Rounding {
   std::int64_t zero_point = 0;
 };
 
-/// A bound on the line (acc * multiplier + offset) / 2^shift at one accumulator: the line must reach `twice` / 2,
-/// or stay below it. A closed bound includes `twice` / 2 itself. Rounded down, a value gives at least k if it
-/// reaches k. Rounded half to even, it does if it reaches k - 1/2, which itself counts if k is even.
+/// A bound on the line (acc * multiplier + offset) / 2^shift at the accumulator `at`: the line must be above, or below,
+/// `twice` / 2. A closed bound includes `twice` / 2 itself. With rounding down, the result is at least k if the line is
+/// at least k. With rounding half to even, it is if the line is above k - 1/2, or equal to k - 1/2 and k is even.
 struct Bound {
   std::int64_t at = 0;
   std::int64_t twice = 0;
@@ -89,7 +89,7 @@ struct Slope {
   Wide rise = 0, run = 1;  // run > 0
 };
 
-/// The lines whose rounded values equal a step function.
+/// The set of lines whose rounded values equal a step function.
 class LineProblem {
  public:
   LineProblem(const Steps& s, std::int64_t lowest, std::int64_t highest, Rounding rounding)
@@ -103,7 +103,8 @@ class LineProblem {
     if (s.last < highest) stay_at(s.range.highest, s.last + 1);
   }
 
-  /// The least and the greatest slope of a line within all bounds, as if all were closed. Empty if there is none.
+  /// Returns the least and the greatest slope of all lines within the bounds, or nothing if there is no such line.
+  /// Treats all bounds as closed.
   std::optional<std::pair<Slope, Slope>> slopes() const {
     Slope steepest{1, 1};  // steeper than any line within the bounds
     if (!reach_.empty() && !stay_.empty())
@@ -113,7 +114,7 @@ class LineProblem {
     return std::pair(*low, *high);
   }
 
-  /// An offset with which the line is within all bounds: zero if that works. Empty if there is none.
+  /// Returns an offset with which the line is within all bounds, zero if possible; nothing if no offset works.
   std::optional<std::int64_t> offset(std::int64_t multiplier, int shift) const {
     Wide least = -kLargestOffset, most = kLargestOffset;
     for (const Bound& d : reach_) {
@@ -139,9 +140,9 @@ class LineProblem {
   void reach_at(std::int64_t at, std::int64_t k) { reach_.push_back({at, twice(k), takes_half(k)}); }
   void stay_at(std::int64_t at, std::int64_t k) { stay_.push_back({at, twice(k), !takes_half(k)}); }
 
-  /// Moves `slope` to the nearest slope whose lines can be above all lower bounds and below all upper bounds, by
-  /// Newton's method: the conflict between the bounds is convex in the slope. Exact after a few rounds, each of
-  /// which gives a slope through one lower and one upper bound.
+  /// Returns the slope nearest to `slope` with which a line can be within all bounds. Uses Newton's method, because the
+  /// largest conflict between a lower and an upper bound is convex in the slope. Each round computes the slope of the
+  /// line through one lower and one upper bound. The result is exact after a few rounds.
   std::optional<Slope> tighten(Slope slope, bool from_below) const {
     if (reach_.empty() || stay_.empty()) return slope;
     for (;;) {
@@ -154,7 +155,7 @@ class LineProblem {
         if (const Wide a = above(d); a < least_above) least = &d, least_above = a;
       if (most_above <= least_above) return slope;
       const Wide run = Wide{most->at} - least->at, rise = Wide{most->twice} - least->twice;
-      if (from_below ? run <= 0 : run >= 0) return std::nullopt;  // the conflict only grows from here on
+      if (from_below ? run <= 0 : run >= 0) return std::nullopt;  // other slopes only enlarge the conflict
       slope = run > 0 ? Slope{rise, run} : Slope{-rise, -run};
       if (slope.rise < 0) return std::nullopt;
     }
@@ -169,7 +170,7 @@ struct Line {
   int shift = 0;
 };
 
-/// The line with the smallest shift, then the smallest multiplier.
+/// Returns the line with the smallest shift and, for this shift, the smallest multiplier.
 std::optional<Line> cheapest_line(const LineProblem& problem) {
   if (const auto offset = problem.offset(0, 0)) return Line{0, *offset, 0};
   const auto slopes = problem.slopes();
@@ -188,15 +189,15 @@ std::optional<Line> cheapest_line(const LineProblem& problem) {
   return std::nullopt;
 }
 
-/// Whether each channel may have a line. This test is quick and holds for every rounding. Few channels that pass it
-/// need thresholds after all.
+/// Returns false if some channel cannot have a line with any rounding. The test is quick. Few channels that pass it
+/// turn out to need thresholds.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
   return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
     return LineProblem(s, r.lowest, r.highest, {}).slopes().has_value();
   });
 }
 
-/// The cheapest line of every channel. Empty if a channel has none.
+/// Returns the cheapest line of every channel, or nothing if some channel has no line.
 std::optional<std::vector<Line>> cheapest_lines(const std::vector<Steps>& all, const Requantise& r,
                                                 Rounding rounding) {
   std::vector<Line> lines;
@@ -227,8 +228,8 @@ void use_lines(Requantise& r, const std::vector<Line>& lines, Rounding rounding)
   write_once_if_equal(r.shift);
 }
 
-/// All roundings, cheapest first. Of a zero point only the parity matters, because the offset covers the rest.
-/// With the result of a sum of 0 as the zero point, most offsets are 0.
+/// Returns all roundings, the cheapest first. Only the parity of a zero point matters, because the offset can replace
+/// the rest. If the zero point is the result of a sum of 0, most offsets are 0.
 std::vector<Rounding> roundings(const RequantiseProblem& problem) {
   const Range range = problem.accumulators[0];
   const std::int64_t zero =
@@ -255,7 +256,7 @@ void use_thresholds(Requantise& r, const std::vector<Steps>& all) {
   for (const auto& row : rows) r.thresholds.insert(r.thresholds.end(), row.begin(), row.end());
 }
 
-/// Checks a solution. Shares nothing with the solver but the problem.
+/// Checks a requantisation. Shares no code with the solver.
 class Prover {
  public:
   Prover(const Requantise& candidate, const RequantiseProblem& problem) : r_(candidate), p_(problem) {}
@@ -301,7 +302,7 @@ class Prover {
     return values.size() == 1 ? values[0] : values[c];
   }
 
-  /// The candidate's result. Empty if its arithmetic overflows 64 bits.
+  /// Returns the candidate's result, or nothing if its arithmetic overflows 64 bits.
   std::optional<std::int64_t> candidate(std::int64_t acc, std::size_t c) const {
     if (r_.form == Requantise::Form::kThresholds) {
       const auto steps = static_cast<std::size_t>(std::int64_t{r_.highest} - r_.lowest);
@@ -332,8 +333,8 @@ class Prover {
            number(wanted);
   }
 
-  /// Both functions are monotone, so they are equal if they agree at both ends of the range and on both sides of
-  /// every step of the reference.
+  /// Compares the candidate with the reference on one channel. Both are monotone, so they are equal if they agree at
+  /// both ends of the range and on both sides of every step of the reference.
   std::string check_channel(std::size_t c) const {
     const Range range = p_.accumulators[c];
     if (range.lowest > range.highest) return "the range is empty";

@@ -1,4 +1,4 @@
-// Removes nodes whose results are known, that nothing reads, or that do not change their input.
+// Removes nodes whose results are constant, that nothing reads, or that do not change their input.
 #include <algorithm>
 
 #include "compiler/passes/rewrite.hpp"
@@ -32,7 +32,8 @@ void remove_unread(Graph& graph) {
 
 }  // namespace
 
-/// Replaces operators whose inputs are all known by constants. Weights stay integers: DequantizeLinear is not folded.
+/// Replaces operators whose inputs are all constants by their results. Does not fold DequantizeLinear, so that weights
+/// stay integers.
 Result<Graph> fold_constants(Graph graph) {
   std::vector<Node> kept;
   for (Node& n : graph.nodes) {
