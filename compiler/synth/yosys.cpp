@@ -75,7 +75,7 @@ std::string actual_parameters(const SynthesisJob& job,
   return text;
 }
 
-/// An instance that stands for several equal jobs.
+/// The one job of several equal jobs that is synthesised, with its cost.
 struct Distinct {
   const SynthesisJob* job = nullptr;
   std::string key;

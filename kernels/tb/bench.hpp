@@ -1,10 +1,11 @@
 // A bench describes what a hardware module must do (frames of input beats and the expected frames of output beats) and
 // how fast the module must be.
 //
-// A Case tests one row of a module's table, which is one set of parameters. The runner (stream_bench.cpp) sends the
-// case's frames through the row's instance under every pattern of valid and ready, and compares every beat. It finds
-// streams by port name: `<stream>_valid`, `_ready`, `_data`. A vector of N valid signals is N streams `<stream>0`… with
-// their data next to each other. Streams whose names start with s or l are inputs; those that start with m are outputs.
+// A Case tests one row of a module's table (<module>.rows), which is one set of parameters. The runner
+// (stream_bench.cpp) sends the case's frames through the row's instance under every pattern of valid and ready, and
+// compares every beat. It finds streams by port name: `<stream>_valid`, `_ready`, `_data`. A vector of N valid signals
+// is N streams `<stream>0`… with their data next to each other. Streams whose names start with s or l are inputs; those
+// that start with m are outputs.
 #pragma once
 
 #include <functional>

@@ -25,7 +25,7 @@ struct Port {
   void write(unsigned low, const Beat& beat) const;
 };
 
-/// A row of the module's table, with the parameters as they are written in the table.
+/// A row of the module's table (<module>.rows): one set of parameters, as written in the table.
 class Parameters {
  public:
   Parameters(std::string row, std::map<std::string, std::string> values)
