@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks what CONTRIBUTING.md asks of the shape of the code and what no compiler sees. Prints each finding as file:line: what.
+"""Checks those rules of CONTRIBUTING.md about the form of the code that no compiler checks. Prints each violation as file:line: message.
 
-A function has at most 80 lines. A file has at most 500, or says at its top why it has more (a comment line with "500 lines"). No comment
-is a banner. A test's name is a statement in CamelCase. Tests wait for conditions: a sleep says in a comment on its line why it is one.
+A function has at most 80 lines. A file has at most 500 lines, or a comment with "500 lines" at its top that says why it has more. No comment is
+a banner. A test's name is a statement in CamelCase. Tests wait for conditions instead of sleeping, or say on the sleep's line why they sleep.
 """
 
 import re
@@ -15,7 +15,7 @@ TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+), *$|^(?:TYPED_)?TEST(?:_F|
 
 
 def functions(lines):
-    """(first line, lines) of each function that the formatter put at the left margin."""
+    """Yields (first line, number of lines) of each function that begins at the left margin."""
     start = None
     for number, line in enumerate(lines, 1):
         if start is None and re.match(r"[A-Za-z_~].*[^;]$", line) and not re.match(r"(namespace|class|struct|enum|union|extern|using|template|#)|.*= {$", line):

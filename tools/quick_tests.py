@@ -4,8 +4,8 @@
     quick_tests.py BUILD_FOLDER SINCE
 
 SINCE is a file; every file that is newer counts as changed. A test is changed if its own program is newer. A test that starts
-`millrace` or an emulated card is also changed if one of those is newer. Tests of the first kind come first, and within a kind the
-shortest, until they fill 90 seconds on two cores. Standard error tells how many tests are left out.
+`millrace` or an emulated card is also changed if one of those is newer. Tests whose own program is newer come first, and among
+equals the shortest, until the tests fill 90 seconds on two cores. Standard error says how many tests are left out.
 """
 
 import json
@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 
-BUDGET = 2 * 90.0  # seconds of all cores together
+BUDGET = 2 * 90.0  # seconds, summed over two cores
 
 
 def main():

@@ -9,7 +9,7 @@
 
 namespace millrace::tests {
 
-/// The prefix. The destructor removes it.
+/// Installs this build into a temporary folder. The destructor removes the folder.
 class InstalledPrefix {
  public:
   InstalledPrefix();  // throws std::runtime_error if `cmake --install` fails

@@ -1,4 +1,4 @@
-// The base of test_operators_day.cpp: an operator with an installed prefix, a repository and a server.
+// The base of the tests in test_operators_day.cpp: an installed prefix, a model repository and a server.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -81,8 +81,8 @@ class Bench : public testing::Test {
 
 TEST_F(Bench, CountsTheSameNumberOfRequestsAsTheServer) {
   std::int64_t before = inferences();
-  // In an open loop, a request that is due but not sent before the run ends counts as an error. At these
-  // rates and durations the last request is due long before the end.
+  // In an open loop, a request that is due but not sent before the run ends counts as an error. At the rates
+  // and durations below, the last request is due long before the end.
   const std::vector<std::string> open_loop{"--rate", "5", "--duration", "1.5"};
   for (const auto& [url, more] :
        std::vector<std::pair<std::string, std::vector<std::string>>>{{http_, {"--concurrency", "3"}},

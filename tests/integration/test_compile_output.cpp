@@ -60,7 +60,7 @@ TEST_F(CompileOutput, JsonHasTheKeysThatScriptsRelyOn) {
   EXPECT_GT(root.at("total_ms").to_number<double>(), 0);
   EXPECT_GT(root.at("steps").as_array().size(), 5U);
   const auto& partitions = root.at("partitions");
-  ASSERT_EQ(partitions.as_array().size(), 4U);  // input, two cards, output
+  ASSERT_EQ(partitions.as_array().size(), 4U);  // the input, two cards and the output
   EXPECT_EQ(sum(partitions, "layers"), 5);
   EXPECT_EQ(sum(partitions, "weight_bytes"), 61470);  // the number of LeNet-5's weights in the MANIFEST
   EXPECT_EQ(sum(partitions, "multiply_accumulates"), 416520);

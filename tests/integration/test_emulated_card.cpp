@@ -43,7 +43,7 @@ Frame expected(const kernels::Program& p, const Frame& frame) {
   return kernels::reference::run(p, {frame}).front();
 }
 
-/// The units that a test opens on a loaded card. They must be destroyed before the next load.
+/// The compute units that a test opens on a loaded card. They must be destroyed before the next image is loaded.
 struct Opened {
   explicit Opened(unsigned card, const xrt::uuid& image)
       : ingress(card, image, "p_in0", kElements),

@@ -81,7 +81,8 @@ class Install : public testing::Test {
   static fs::path elsewhere() { return installed_->elsewhere(); }
   static std::string program() { return installed_->program(); }
   static Words from_elsewhere(const Words& command) { return installed_->from_elsewhere(command); }
-  /// Runs `command` from elsewhere and traces every file that it or its children open.
+  /// Returns a command that runs `command` in elsewhere() under strace, which records every file that the
+  /// command or its children open.
   static Words traced_from_elsewhere(const Words& options, const Words& command) {
     return from_elsewhere(traced(options + Words{"--seccomp-bpf", "-e", "trace=%file"}, command));
   }

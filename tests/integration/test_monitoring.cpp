@@ -241,7 +241,7 @@ TEST_F(MonitoredServer, ExportsEverySeriesOfTheDashboardAndTheAlerts) {
       180s);
   for (const auto& expression : missing) ADD_FAILURE() << "no series: " << expression;
 
-  // The measured rate shows the load, and no alert fires.
+  // Prometheus measures the request rate of the load, and no alert fires.
   EXPECT_TRUE(wait_until([&] {
     const json::array rate = query("sum(rate(millrace_requests_total{outcome=\"success\"}[10s]))");
     return rate.size() == 1 && std::stod(std::string(rate[0].at("value").at(1).as_string())) > 1;

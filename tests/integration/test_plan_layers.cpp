@@ -51,7 +51,7 @@ std::map<std::string, std::string> cards_of(const json::value& plan) {
 
 TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
   const auto own = planned({"--split", "gemm_24=2", "--partitions", "3", "--save-plan", file("plan.yaml")});
-  // Move the second part from the first card to the second.
+  // Move the second part of the split layer from the first card to the second.
   std::string text = *read_text_file(file("plan.yaml"));
   const std::string second = "  - card: \"fpga1\"\n    blocks:\n", part = "      - {block: \"gemm_24_part1\"";
   ASSERT_EQ(cards_of(own)["gemm_24_part1"], "fpga0");

@@ -125,7 +125,7 @@ TEST_F(ReplicasOfLenet, TwoReplicasShareTheLoadAndReportItInStatusAndMetrics) {
   ASSERT_EQ(cards().size(), 4U);
   HttpConnection connection(port_);
   for (std::size_t f = 0; f < 40; ++f) ASSERT_EQ(ask(connection, f), 200) << f;
-  // A status request waits for the cards only for a bounded time and may return older counts.
+  // Repeat the status request, because it waits for the cards only for a bounded time and may return older counts.
   json::value status;
   static_cast<void>(wait_until([&] {
     status = model_status();

@@ -55,7 +55,7 @@ TEST(Repository, VersionThatFailsToLoadLeavesTheServingVersionUntouched) {
   EXPECT_EQ(ready.find("\"version\":\"2\""), std::string::npos);
 }
 
-/// Limits a running process to `bytes` more of address space than it has now.
+/// Limits the address space of a running process to its present size plus `bytes`.
 void leave_memory(pid_t pid, std::uint64_t bytes) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
   std::uint64_t pages = 0;
@@ -104,7 +104,7 @@ TEST(Repository, AVersionWithWrongOutputsIsRolledBackWithoutFailingARequest) {
   host.add("1", base());
   host.add_stored("1", base());
   host.add("2", changed);
-  host.add_stored("2", base());  // another's outputs
+  host.add_stored("2", base());  // another version's outputs
   host.start();
   ASSERT_EQ(host.load("1").status, 200);
   Clients clients(host, 3);
@@ -128,7 +128,7 @@ TEST(Repository, AServingVersionStaysReadyAfterItsDirectoryIsRemoved) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
-  host.add_stored("2", base());  // another's outputs
+  host.add_stored("2", base());  // another version's outputs
   host.add("3", base());
   fs::remove(host.root() / "m" / "3" / "deployment.json");
   host.start();

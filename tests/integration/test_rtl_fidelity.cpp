@@ -146,7 +146,7 @@ void replace_once(std::string& text, const std::string& from, const std::string&
   text.replace(at, from.size(), to);
 }
 
-/// Rewrites CHECKSUMS after a file of the deployment was changed.
+/// Rewrites the file CHECKSUMS after the test has changed a file of the deployment.
 void renew_checksums(const fs::path& deployment) {
   const std::string again =
       "cd '" + deployment.string() + "' && sha256sum $(cut -c67- CHECKSUMS) > new && mv new CHECKSUMS";

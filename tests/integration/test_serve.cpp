@@ -220,7 +220,8 @@ TEST_F(Serve, MetricsCountTheFramesAndBytesOfTheCards) {
     const auto at = page.find("\n" + start);
     return at == std::string::npos ? -1.0 : std::stod(page.substr(page.find("} ", at) + 2));
   };
-  // A request for /metrics waits for the cards only for a bounded time and may return older values.
+  // Repeat the request for /metrics, because it waits for the cards only for a bounded time and may return
+  // older values.
   static_cast<void>(wait_until([&] {
     page = "\n" + connection.request("GET", "/metrics")->body;
     return value("millrace_card_frames_total{" + model) == 10 && value("millrace_card_up{" + model) == 1 &&

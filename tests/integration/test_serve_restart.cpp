@@ -28,7 +28,7 @@ class ServeRestart : public testing::Test {
  protected:
   ServeRestart() { deploy(program_, emulated_ring(1), 1, deployment_); }
 
-  /// Starts a server on the kept socket, as a service manager does.
+  /// Starts a server on the listening socket that this test keeps open, as a service manager does.
   std::unique_ptr<BackgroundProgram> serve(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {millrace_binary(),    "serve",  "--deployment",
                                       deployment_.string(), "--http", "systemd:http"};

@@ -30,7 +30,7 @@ class SmallNets : public testing::Test {
   fs::path cluster(const std::string& device) const { return write_one_card(directory_.path(), device); }
   fs::path deployment() const { return directory_.path() / "deployment"; }
 
-  /// Compiles for one card of kind `device`, then verifies and serves the net on emulated cards.
+  /// Compiles the net for one card of kind `device`, then verifies and serves it on emulated cards.
   void expect_built_and_served(const SmallNet& net, const std::string& device) const {
     SCOPED_TRACE(net.name + " on " + device);
     const fs::path file = write(net);

@@ -1,4 +1,4 @@
-// Runs `millrace verify` and `millrace devices`.
+// Tests `millrace verify` and `millrace devices`.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Follows the recipes of CONTRIBUTING.md in a scratch copy of the checkout: adds a toy route, metric, operator and hardware module, builds them,
-sees each work, and fails if a recipe needs more files than CONTRIBUTING.md says.
+checks that each works, and fails if a recipe needs more files than CONTRIBUTING.md says.
 
-    tests/recipes/check.py [--keep]     --keep: leaves the scratch copy and names it
+    tests/recipes/check.py [--keep]     --keep: keeps the scratch copy and prints its path
 
-The copy's build takes what it can from ccache, so it is quick after a release build of the checkout.
+The copy is built with ccache, so the build is quick after a release build of the checkout.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 
 @dataclasses.dataclass
 class New:
-    """A new file."""
+    """A step of a recipe: adds a file."""
 
     path: str
     text: str
@@ -35,7 +35,7 @@ class New:
 
 @dataclasses.dataclass
 class After:
-    """Text behind the only line of a file that contains `anchor`."""
+    """A step of a recipe: inserts text after the only line of a file that contains `anchor`."""
 
     path: str
     anchor: str
@@ -176,7 +176,7 @@ def ctest(build, name):
 
 
 def serve(build, scratch):
-    """Both toys of the server, over HTTP."""
+    """Starts a server and checks the toy route and the toy metric over HTTP."""
     repository = scratch / "repository"
     repository.mkdir()
     server = subprocess.Popen(
@@ -201,7 +201,7 @@ def serve(build, scratch):
         server.wait(60)
 
 
-# What is added, the files that CONTRIBUTING.md allows, and the tests that the toy must pass.
+# For each recipe: its steps, the most files that CONTRIBUTING.md allows, and the tests that the toy must pass.
 RECIPES = {
     "route": (ROUTE, 3, ["test_http_access", "test_infer_protocol"]),
     "metric": (METRIC, 2, ["test_models_and_metrics"]),
@@ -214,7 +214,7 @@ def main():
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="millrace-recipes."))
     try:
         copy = scratch / "checkout"
-        build = copy / "build/release"  # where the checkout's own stands: ccache compares paths below the source folder
+        build = copy / "build/release"  # as in the checkout, because ccache compares paths below the source folder
         subprocess.run(["git", "checkout-index", "--all", f"--prefix={copy}/"], cwd=CHECKOUT, check=True)
         for name, (steps, most, _) in RECIPES.items():
             for step in steps:

@@ -1,4 +1,4 @@
-// Reads the credentials of the commands that talk to a server: bench, infer and reload.
+// Reads the credentials of the commands that send requests to a server: bench, infer and reload.
 #pragma once
 
 #include "runtime/base/result.hpp"

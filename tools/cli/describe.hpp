@@ -30,7 +30,7 @@ struct ProgramSummary {
   std::vector<Accumulator> accumulators;
 };
 
-/// A deployment and a summary of its programs. The programs of card partitions are read from the images.
+/// A deployment and a summary of its programs. The programs of card partitions come from the FPGA images.
 struct Description {
   runtime::plan::Deployment plan;
   std::vector<ProgramSummary> partitions;  // in the plan's order
@@ -40,14 +40,14 @@ struct Description {
 /// Reads and checks every FPGA image of the deployment. An error names the image's file.
 Result<Description> describe(const runtime::plan::LoadedDeployment& deployment);
 
-/// Prints a deployment as a table or as JSON. `extra` is appended to the JSON object's members:
-/// ",\"key\":value", or empty.
+/// Prints a deployment as a table or as JSON. `extra` is empty or has the form ",\"key\":value" and is
+/// appended to the JSON object's members.
 void print_table(const Description& description, std::ostream& out);
 void print_json(const Description& description, const std::string& extra, std::ostream& out);
 
 /// The content of one xclbin file.
 struct ImageDescription {
-  runtime::plan::XclbinView view;  // refers to the bytes given to describe_image()
+  runtime::plan::XclbinView view;  // refers to the bytes passed to describe_image()
   bool ours = false;  // the xclbin has a Millrace record; if not, only its sections are described
   runtime::plan::ImageRecord record;
   std::vector<ProgramSummary> partitions;  // empty if the xclbin has no EMULATION_DATA

@@ -1,4 +1,4 @@
-// `millrace devices`: lists the cards that XRT finds beside those of the cluster file. --check opens each card.
+// `millrace devices`: lists the cards of the cluster file and those that XRT finds. --check opens each card.
 //
 // JSON: schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image, state, problem),
 // cables[] (name, ends). States: ready, missing (XRT does not find the card), failed.

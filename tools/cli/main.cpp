@@ -63,8 +63,8 @@ millrace::Status find_cluster_of(Command& command) {
       command);
 }
 
-/// Whether standard output is a pipe or socket whose reader has closed its end, as `head` does in `millrace
-/// ... | head`. A pipe then reports POLLERR, and a socket POLLHUP.
+/// Whether standard output is a pipe or socket whose reader (for example `head`) has closed its end. A pipe
+/// then reports POLLERR, and a socket POLLHUP.
 bool reader_went() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
@@ -74,7 +74,7 @@ bool reader_went() {
 [[noreturn]] void end_by_sigpipe() {
   std::signal(SIGPIPE, SIG_DFL);
   std::raise(SIGPIPE);
-  std::_Exit(kExitBySignal + SIGPIPE);  // reached only if the parent process blocked the signal
+  std::_Exit(kExitBySignal + SIGPIPE);  // reached only if the parent process has blocked SIGPIPE
 }
 
 int run(Parsed& parsed) {

@@ -43,8 +43,8 @@ using server::config::Settings;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kIdlePoll{10};
-// A stopping server waits this long for a job of the repository. Every job that needs no card, such as a
-// poll, ends within this time.
+// A stopping server waits this long for a running job of the repository. A job that needs no card, such as a
+// poll, always ends within this time.
 constexpr std::chrono::milliseconds kShortJob{250};
 // If the process ends without waiting for its cards, clients have this long to receive their last answers.
 constexpr std::chrono::milliseconds kLastAnswers{3'000};
@@ -400,7 +400,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
       registry, *metrics,
       {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins, &repository});
 
-  // Bind before the cards are programmed, so that a port in use is reported at once.
+  // Bind the listeners before the cards are programmed, so that a port in use is reported at once.
   server::udp::RegistryDirectory directory(registry, [&](std::string_view model, std::string_view version) {
     return repository.loading(model, version).has_value();
   });

@@ -56,7 +56,7 @@ std::vector<std::string> doubts_about(const LiveSettings& live, const std::vecto
 Status check_reload(const LiveSettings& before, const LiveSettings& now,
                     const std::vector<std::string>& addresses);
 
-/// Checks everything that the settings refer to, for --check-config. Touches no card and binds no address. If
+/// Checks everything that the settings refer to, for --check-config. Uses no card and binds no address. If
 /// there is a repository, opens the cache of compiled models and creates it if necessary.
 Status check_inputs(const LiveSettings& live);
 

@@ -19,8 +19,7 @@ server::models::PipelineSource pipeline_source(const server::config::Settings& s
                                                const runtime::plan::Cluster& cluster,
                                                server::metrics::Metrics& metrics);
 
-/// Checks that the cluster, with all its cards free, has room for `copies` pipelines of the deployment.
-/// Touches no card.
+/// Checks that the cluster, with all its cards free, has room for `copies` pipelines of the deployment. Uses no card.
 Status check_cards(const server::config::Settings& settings, const runtime::plan::Cluster& cluster,
                    const runtime::plan::LoadedDeployment& deployment, std::uint32_t copies);
 

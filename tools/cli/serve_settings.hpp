@@ -21,13 +21,13 @@ namespace millrace::cli {
 /// The result of the last reload, which the metrics report. Any thread may read it.
 struct ReloadState {
   std::atomic<bool> successful{true};
-  /// When a reload last succeeded; before the first reload, the time of the start.
+  /// The time of the last successful reload. Before the first reload, it is the time of the server's start.
   std::atomic<std::chrono::system_clock::time_point> succeeded{std::chrono::system_clock::now()};
   /// The number of settings whose new value takes effect only at a restart.
   std::atomic<std::size_t> wait_for_restart{0};
 };
 
-/// The settings in force. Not thread-safe.
+/// The settings of a running server. Not thread-safe.
 class LiveSettings {
  public:
   /// Reads and checks all sources of settings, and configures the log. Must be called before other threads exist.

@@ -104,7 +104,7 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
 /// score by `scale`. If one score rises by a step and all other scores fall by a step, the logarithm of this
 /// class's odds grows by 2 * scale. No other change of at most one step per score changes the logarithm more.
 double steps_between_probabilities(double a, double b, double scale) {
-  constexpr double kRounding = 1e-6;                // relative rounding error of a float32 softmax
+  constexpr double kRounding = 1e-6;                // the relative rounding error of a float32 softmax
   constexpr double kLeast = 1e-37;                  // about the smallest normal float32
   constexpr double kLeastRest = 1.0 / (1U << 24U);  // float32 has no number between 1 - kLeastRest and 1
   if (std::isnan(a) || std::isnan(b)) return INFINITY;
