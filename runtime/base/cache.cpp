@@ -98,7 +98,7 @@ Result<Cache> Cache::open(const fs::path& given) {
   if (root == root.root_path())
     return Error(ErrorCode::kEnvironment, root.string() + " cannot be a cache; give a folder of its own");
   MILLRACE_TRY(make_folder(root.parent_path()));
-  // Mode 0700 from the start, whatever the umask, so that no other user gets in meanwhile.
+  // Create the folder with mode 0700, so that no other user can write to it even for a moment.
   if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) return failed(root, "make the folder", errno);
   struct stat info {};
   if (::stat(root.c_str(), &info) != 0) return failed(root, "look at the cache", errno);
@@ -132,7 +132,7 @@ Result<fs::path> Cache::get(const std::string& kind, const std::string& key, con
   MILLRACE_ASSIGN(const ClaimedDirectory scratch, folder("scratch"));
   MILLRACE_TRY(make_folder(scratch.path() / "work"));
   MILLRACE_TRY(make_folder(root_ / kind));
-  // Written in tmp/, so that a process that dies leaves nothing beside the entries.
+  // Make the entry in tmp/, so that a process that dies leaves nothing next to the finished entries.
   const fs::path fresh = scratch.path() / "entry", target = root_ / kind / key;
   const Status made = write_directory_atomically(fresh, [&](const fs::path& entry) -> Status {
     MILLRACE_TRY(make(entry, scratch.path() / "work"));

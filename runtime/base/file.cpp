@@ -94,7 +94,7 @@ void remove_unclaimed(const fs::path& parent, const std::string& prefix) {
 
 /// Opens a regular file into `fd` and sets `size` to its length.
 Status open_regular(const fs::path& path, Descriptor& fd, std::uint64_t& size) {
-  // Opening a FIFO without a writer would block, and so would reading it.
+  // O_NONBLOCK, because opening or reading a FIFO without a writer would block.
   fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error(path, "open", errno);
   struct stat info {};
@@ -167,7 +167,7 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return directory_error(path);
-    // Renaming a file over a device or pipe would replace it for everybody who uses it.
+    // Write directly: renaming a file over a device or pipe would replace the device for all its users.
     if (!S_ISREG(info.st_mode)) return write_bytes(path, path, bytes, 0);
     std::error_code code;
     target = fs::canonical(path, code);
@@ -290,7 +290,7 @@ Status write_directory_atomically(const fs::path& target,
   };
   const int code = unfinished->put_in_place(target, [&] {
     const int done = rename_with(RENAME_NOREPLACE);
-    return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // then `temporary` is the old directory
+    return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // `temporary` is then the old directory
   });
   if (code != 0) return os_error(target, "put the directory in place", code);
   sync_directory(folder);

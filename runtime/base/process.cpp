@@ -36,7 +36,7 @@ struct Pipe {
   }
 };
 
-/// Turns the forked child into the program. Before exec it calls only async-signal-safe functions.
+/// Runs in the forked child and executes the program. Before exec, calls only async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, const char* directory, int output, int failure, pid_t parent,
                          int niceness) {
   int code = 0;
@@ -53,7 +53,7 @@ struct Pipe {
       ::dup2(output, STDERR_FILENO) < 0 || (*directory != '\0' && ::chdir(directory) != 0)) {
     code = errno;
   } else {
-    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // CLOSE_RANGE_CLOEXEC: `failure` must stay open until exec
+    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // 4: CLOSE_RANGE_CLOEXEC; `failure` stays open until exec
     ::execv(arguments[0], arguments);
     code = errno;
   }

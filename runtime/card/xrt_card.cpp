@@ -81,7 +81,7 @@ struct Slot {
 static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
               +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
 
-/// The compute unit of an input port or an output port. Callers see it as an Ingress or as an Egress only.
+/// The compute unit of an input port or an output port. Callers use a unit only as an Ingress or only as an Egress.
 class Unit final : public Ingress, public Egress {
  public:
   Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, bool feeds,
@@ -297,7 +297,7 @@ class XrtCard final : public Card {
   }
 
   static constexpr std::uint64_t kLargestFrame = 1U << 31U;
-  /// A simulated card loads parameters word by word: some hundred kilobytes a second if nothing else runs.
+  /// Returns the time limit for loading parameters. A simulated card loads them slowly, word by word.
   static constexpr std::chrono::milliseconds parameter_timeout(std::uint64_t bytes) {
     return std::chrono::milliseconds(10'000 + bytes / 50);
   }
@@ -311,7 +311,7 @@ class XrtCard final : public Card {
   xrt::kernel supervisor_kernel_;
   xrt::bo report_;
   xrt::run supervisor_;
-  std::vector<xrt::bo> parameters_;  // kept, because the partitions may still read them
+  std::vector<xrt::bo> parameters_;  // kept while the partitions may read them
 
   std::mutex control_mutex_;
   // Protected by control_mutex_:

@@ -22,7 +22,7 @@ std::optional<std::string>& selected() {
   return text;
 }
 
-/// Returns the emulated machine in the text format that the shim reads.
+/// Returns the emulated cards and cables in the text format that the shim reads.
 Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity) {
   Topology topology;
   std::map<std::string, std::uint32_t> index;

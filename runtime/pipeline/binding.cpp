@@ -227,7 +227,7 @@ class Binder {
       best = index;
       best_forward = forward;
     }
-    assert(best != kNone);  // assign() made sure that there is room
+    assert(best != kNone);  // assign() has checked that a cable has room
     Load& load = loads_[{best, best_forward}];
     const plan::Cable& cable = cluster_.cables[best];
     card::LinkRow row{0, load.channels, channel.packet_bytes, channel.credits};

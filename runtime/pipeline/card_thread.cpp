@@ -10,7 +10,7 @@ namespace abi = plan::abi;
 
 namespace {
 
-// How long the thread waits in XRT before it checks its flags. A result of the card ends the wait early.
+// How long a card's thread waits in XRT before it checks its flags. A result of the card ends the wait early.
 constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::milliseconds kBetweenSessions{2};
 constexpr std::chrono::milliseconds kDrainAtEnd{500};

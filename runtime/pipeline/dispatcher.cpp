@@ -157,7 +157,7 @@ void Dispatcher::fail(const FrameQueue::Entry& entry, Status status) {
   if (frame.on_complete != nullptr) frame.on_complete(frame, frame.context);
 }
 
-/// Removes all frames before it fails them, so that frames that arrive meanwhile do not fail too.
+/// Fails all waiting frames. Removes them from the queue first, so that frames that arrive meanwhile do not fail.
 void Dispatcher::fail_all(Lock& lock, FrameQueue& in, const Error& error) {
   std::vector<FrameQueue::Entry> failed;
   while (!in.empty()) failed.push_back(in.pop());
@@ -262,7 +262,7 @@ void Dispatcher::finish(std::chrono::milliseconds bound) {
     stop_by_ = std::min(stop_by_, end);
     drained_.notify_all();
     const bool first = !std::exchange(finishing_, true);
-    if (!first && !stopping_replicas_) return;  // the first call waits until the earlier bound
+    if (!first && !stopping_replicas_) return;  // the first call of finish() waits until the earlier bound
     while (first && !queue_.empty() && Clock::now() < stop_by_) {
       const Clock::time_point earliest = stop_by_;
       drained_.wait_until(lock, earliest);

@@ -76,7 +76,7 @@ Status Engine::submit(Frame& frame) {
 std::uint32_t Engine::room() const {
   if (!ready()) return 0;
   const std::uint64_t next = next_sequence_.load(), done = done_.load();
-  if (next <= done) return options_.slots;  // a frame started and ended between the two reads
+  if (next <= done) return options_.slots;  // a frame began and ended between the two reads above
   return next - done < options_.slots ? options_.slots - static_cast<std::uint32_t>(next - done) : 0;
 }
 
@@ -155,7 +155,7 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   }
 }
 
-// Whether the next slot is free. Its ingress runs must have ended too, because they still read its buffers.
+// Whether the next slot is free. The slot's ingress runs must also have ended, because they read its buffers.
 bool Engine::has_free_slot() {
   if (phase_.load() != Phase::kRunning || next_sequence_ - done_.load() >= options_.slots) return false;
   const std::uint32_t slot = slot_index(next_sequence_);

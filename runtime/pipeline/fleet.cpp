@@ -97,7 +97,7 @@ Status Fleet::set_up(std::uint32_t position) {
       MILLRACE_ASSIGN(egresses_[index],
                       open_card.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
     }
-    // Even a card that had the image already gets parameters: it may hold those of another deployment.
+    // Write parameters even to a card that already had the image: it may hold those of another deployment.
     for (const plan::ImagePartition& partition :
          deployment_.records.at(endpoint(position).image).partitions) {
       if (partition.parameters_unit.empty()) continue;
@@ -230,10 +230,10 @@ Observer::~Observer() {
 
 Observer::Figures Observer::read(std::chrono::milliseconds bound) {
   std::unique_lock lock(mutex_);
-  // A reading that is under way began before this call, so its result does not count.
+  // A reading in progress began before this call, so wait for the next reading.
   const std::uint64_t mine = begun_ + 1;
   wanted_ = mine;
-  // If the reading under way has lasted longer than `bound`, a card hangs; the next reading would hang too.
+  // If the reading in progress has lasted longer than `bound`, a card hangs; the next reading would hang too.
   const bool hangs = begun_ != done_ && Clock::now() - began_ > bound;
   changed_.notify_all();
   if (!hangs)
@@ -275,7 +275,7 @@ void Observer::observe(const std::stop_token& stop) {
   for (std::uint32_t position = 0; position < fleet_.size() && !stop.stop_requested(); ++position) {
     {
       const std::lock_guard lock(mutex_);
-      last_.cards[position].answers = false;  // true again when the card has answered
+      last_.cards[position].answers = false;  // set again when the card answers
     }
     CardStatus card = fleet_.card_status(position);
     const std::lock_guard lock(mutex_);

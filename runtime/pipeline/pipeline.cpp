@@ -76,7 +76,7 @@ Status Pipeline::check(const plan::LoadedDeployment& deployment, const plan::Clu
 }
 
 Status Pipeline::infer(Frame& frame) {
-  // Belongs to the thread and not to this call, so that it still exists when the completion is notified.
+  // thread_local, so that the variable still exists when the completing thread calls notify.
   thread_local std::atomic<std::uint32_t> done;
   done.store(0);
   frame.context = &done;

@@ -11,11 +11,11 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// How long a living card may take to end its runs after the epoch was raised.
+// How long a working card may take to end its runs after the epoch was raised.
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
-constexpr std::chrono::milliseconds kStatusBound{250};  // how long status() waits for the cards
-constexpr std::chrono::seconds kRepeatAfter{30};        // before the same loss is logged again
+constexpr std::chrono::milliseconds kStatusBound{250};  // longest time that status() waits for the cards
+constexpr std::chrono::seconds kRepeatAfter{30};        // pause before the same loss is logged again
 constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
 
 }  // namespace
@@ -27,7 +27,7 @@ Engine::~Engine() {
 Status Engine::start(const CardSource& source) {
   source_ = source;
   MILLRACE_TRY(fleet_.open(source));
-  // Programming takes a real card seconds, so all cards are programmed at once.
+  // Program all cards at once, because programming a real card takes seconds.
   std::vector<Status> loaded(fleet_.size());
   at_all_cards([&](std::uint32_t position) { loaded[position] = fleet_.load(position); });
   for (const Status& status : loaded) MILLRACE_TRY(status);
@@ -94,7 +94,7 @@ void Engine::watch_oldest() {
   const std::uint64_t oldest = done_.load();
   if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;
   const Slot& slot = slot_of(oldest);
-  // Until the result of the frame before the oldest, the cards were busy with other frames.
+  // Until the result of the previous frame arrived, the cards were busy with other frames.
   const Clock::time_point before =
       slot_of(oldest + options_.slots - 1).computed.load(std::memory_order_relaxed);
   const Clock::time_point since = std::max(slot.started, before);
@@ -108,7 +108,7 @@ void Engine::watch_oldest() {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since);
   note_loss(std::nullopt, "frame " + std::to_string(oldest) + " did not come back from the cards within " +
                               std::to_string(waited.count()) + " ms");
-  // Since the last flush no frame came back either, and that flush found no card that hangs.
+  // No frame has come back since the last flush, although that flush found no card that hangs.
   if (std::exchange(stuck_before_, true) && oldest == session_first_) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position)
       note_loss(position, "it is loaded again, as no frame comes through after a flush");
@@ -140,7 +140,7 @@ void Engine::log_losses() {
   }
 }
 
-// Whether a failure was not logged recently: a card that never comes up must not repeat a line forever.
+// Whether a failure was not logged recently. Otherwise a card that never comes up would fill the log.
 bool Engine::is_new(const std::string& text) {
   const Clock::time_point now = Clock::now();
   std::erase_if(logged_, [&](const auto& entry) { return now - entry.second > kRepeatAfter; });
@@ -208,7 +208,7 @@ void Engine::flush() {
   const std::uint32_t epoch = epoch_.load() + 1;
   epoch_.store(epoch);
   at_all_cards([&](std::uint32_t position) {
-    // A card that reported a fault still works. It gets the epoch too, but does not have to answer.
+    // A card that reported a fault still works, so write the epoch to it too, but do not require an answer.
     const bool was_lost = card_threads_[position].lost.load();
     const Status written = fleet_.write_epoch(position, epoch);
     if (!written.ok() && !was_lost) report_loss(position, written.error().message());
@@ -237,7 +237,7 @@ void Engine::wait_until_quiet() {
   });
 }
 
-// Waits until a working card has ended all runs, because their slots are used again.
+// Waits until a working card has ended all runs, because new runs will reuse their slots.
 void Engine::wait_for_runs(std::uint32_t position) {
   const Clock::time_point until = Clock::now() + kFlushBound;
   for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
@@ -377,10 +377,10 @@ void Engine::stop(std::chrono::milliseconds bound) {
 
 void Engine::end_threads() {
   const Error stopped(ErrorCode::kUnavailable, "the pipeline was stopped");
-  fail_all(stopped);  // first, because the recovery thread may wait for a card that hangs
+  fail_all(stopped);  // before join(), because the recovery thread may wait for a hung card
   if (recovery_thread_.joinable()) recovery_thread_.join();
   fail_all(stopped);
-  // A run that never ends would keep the card open in XRT. After a time the driver gives up a hung card.
+  // A run that never ends would keep the card open in XRT. The driver gives up a hung card after some time.
   at_all_cards([&](std::uint32_t position) {
     if (card_threads_[position].lost.load()) return;
     const Status written = fleet_.write_epoch(position, epoch_.load() + 1);

@@ -77,7 +77,7 @@ std::optional<Status> ReplicaSet::offer(Frame& frame, Clock::time_point submitte
   }
   if (busy) return std::nullopt;
   if (replicas != replicas_.load())
-    return offer(frame, submitted);  // replicas of a replaced list may be stopping
+    return offer(frame, submitted);  // try the new list, because replicas of the old may be stopping
   return refusal;
 }
 

@@ -35,7 +35,7 @@ constexpr std::pair<std::string_view, std::uint64_t Resources::*> kKinds[] = {
     {"lut", &Resources::lut}, {"lutram", &Resources::lutram}, {"ff", &Resources::ff},
     {"dsp", &Resources::dsp}, {"bram36", &Resources::bram36}, {"uram", &Resources::uram}};
 
-/// Reads resources; returns zeros if the key is absent.
+/// Reads the resources under `key`. Returns zeros if the key is absent.
 Result<Resources> read_resources(const yaml::Mapping& parent, const std::string& file, std::string_view key) {
   Resources out;
   const yaml::Node* const node = parent.find(key);

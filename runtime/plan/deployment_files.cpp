@@ -69,7 +69,7 @@ Result<Files> read_files(const fs::path& directory, const Checksums& sums) {
   return files;
 }
 
-/// Returns the content of a file that the plan names, among the files that were read.
+/// Returns the content of a file that the plan names. `files` has all files that were read.
 Result<std::vector<std::byte>*> find(Files& files, const Checksums& sums, const std::string& file,
                                      const std::string& sha256, const std::string& owner) {
   const auto found = files.find(file);

@@ -9,7 +9,7 @@ namespace {
 
 using kernels::TensorIndex;
 
-/// Quantises `x` exactly as kernels::Quantise does.
+/// Returns `x` quantised exactly as kernels::Quantise does it.
 std::int32_t quantised(float x, const QuantisedInput& to) {
   const double q = static_cast<double>(std::nearbyint(x / to.scale)) + to.zero_point;
   return static_cast<std::int32_t>(std::clamp<double>(q, to.lowest, to.highest));

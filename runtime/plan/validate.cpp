@@ -162,7 +162,7 @@ Status check_partitions(const Deployment& d) {
 }
 
 struct End {
-  std::size_t position = 0;            // of the partition; 0: model inputs; past the last: outputs
+  std::size_t position = 0;            // partition's position; 0: model inputs; last + 1: outputs
   const Endpoint* endpoint = nullptr;  // null for the model's inputs and outputs
   const Port* port = nullptr;
   const TensorSignature* tensor = nullptr;

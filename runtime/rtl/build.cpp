@@ -62,7 +62,7 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Returns the few lines of a tool's output that explain an error.
+/// Returns those few lines of a tool's output that explain an error.
 std::string gist(const std::string& output) {
   constexpr std::size_t kLines = 8;
   std::string out, line, last;
@@ -72,7 +72,7 @@ std::string gist(const std::string& output) {
   return out.empty() && !last.empty() ? "\n  " + last : out;
 }
 
-/// Runs a tool. The error's code says whether the machine or Millrace caused the error.
+/// Runs a build tool. The code of an error says whether the machine or Millrace caused the error.
 Status run_tool(const Words& command, const fs::path& directory, const std::string& what) {
   MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, directory));
   if (outcome.ok()) return {};

@@ -151,7 +151,7 @@ void Executor::abandon() {
 Status Executor::begin_load(std::span<const std::byte> words, std::span<const std::byte> streamed) {
   state_ = State::kIdle;
   fault_.clear();
-  MILLRACE_TRY(simulation_->begin_load(words));  // does not change the tables yet: all or nothing
+  MILLRACE_TRY(simulation_->begin_load(words));  // does not change the tables yet
   return simulation_->hold_weights(streamed);
 }
 

@@ -147,7 +147,7 @@ void Simulation::reset() {
     tick();
   }
   reset_(model_, 0);
-  // Let the readers of weights read in advance, as hardware does long before a frame comes.
+  // Let the readers of weights read in advance, as hardware does long before a frame arrives.
   for (std::uint64_t i = 0; memory_ && *weights_.active != 0 && i < memory_->latency() + kReadAheadWords;
        ++i) {
     settle();

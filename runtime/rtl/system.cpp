@@ -41,8 +41,8 @@ struct Packets {
 
   const std::uint64_t frame_bits, packet_bits, packets_a_frame, credits;
   std::uint64_t accepted = 0, read = 0;               // bits
-  std::uint64_t sent = 0, arrived = 0, returned = 0;  // packets; sent: its last bit left
-  std::uint64_t freed = 0;                            // packets read completely
+  std::uint64_t sent = 0, arrived = 0, returned = 0;  // numbers of packets; sent: the last bit left
+  std::uint64_t freed = 0;                            // number of packets that were read completely
   std::uint64_t starved = 0;                          // cycles in which a whole packet waited for credit
   std::deque<double> arrivals, returns;               // ascending times at which packets and credits arrive
 };

@@ -191,7 +191,7 @@ bool Card::answer_call() {
   }
   call.value = value;
   call.message[why.copy(call.message, sizeof call.message - 1)] = '\0';
-  completions_.flush();  // report what the call completed before the call returns
+  completions_.flush();  // wake waiters for commands that this call completed
   answered_ = asked;
   call.answered.store(asked, std::memory_order_release);
   futex_wake(call.answered, 1);
@@ -313,7 +313,7 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
   const auto row = (offset - abi::kLinkTable) / abi::kLinkRowBytes;
   const auto in_row = (offset - abi::kLinkTable) % abi::kLinkRowBytes;
   if (in_row == abi::kLinkEnable && fault_.code == abi::FaultCode::kProtocol && fault_.link_index == row)
-    fault_ = {};  // drops an unreported fault from before the row was disabled
+    fault_ = {};  // drop a fault from before the row was disabled
   const int status = link->write(in_row, value);
   const bool taken = std::any_of(image_->links.begin(), image_->links.end(), [&](const auto& other) {
     return other != nullptr && link->collides(*other);
@@ -366,7 +366,7 @@ void end_with_the_host() {
   _exit(0);
 }
 
-/// Maps the memory that the host shares with this process. The error says why that failed.
+/// Maps the memory that the host shares with this process, and creates the card. The error says what failed.
 Result<std::unique_ptr<Card>> open_card() {
   MILLRACE_ASSIGN(auto control, SharedMemory::open(kControlFd));
   MILLRACE_ASSIGN(auto memory, SharedMemory::open(kMemoryFd));

@@ -24,7 +24,7 @@ Result<UnitKind> kind_of(const std::string& unit) {
       {abi::kParametersKernel, UnitKind::kParameters},
       {abi::kSupervisorKernel, UnitKind::kSupervisor},
       {abi::kControlKernel, UnitKind::kControl},
-      {"millrace_nop", UnitKind::kEmpty},  // does nothing, to measure the cost of a start and a wait
+      {"millrace_nop", UnitKind::kEmpty},  // does nothing; measures the cost of starting and waiting
   };
   const auto kind = kinds.find(unit.substr(0, unit.find(':')));
   if (kind == kinds.end())

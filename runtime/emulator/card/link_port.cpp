@@ -86,7 +86,7 @@ int LinkPort::enable() {
     s.in_service.store(1, std::memory_order_release);
   } else {
     auto& r = ring_->receiver;
-    generation_ = r.generation.load(std::memory_order_relaxed);  // a sender that continues is not interrupted
+    generation_ = r.generation.load(std::memory_order_relaxed);  // continue an existing sender
     position_ = r.tail.load(std::memory_order_relaxed);
     r.in_service.store(1, std::memory_order_release);
   }
@@ -165,7 +165,7 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
 bool LinkPort::acknowledge() {
   const auto& s = ring_->sender;
   if (s.in_service.load(std::memory_order_acquire) == 0)
-    return generation_ != 0;  // packets sent before are still valid
+    return generation_ != 0;  // packets that were sent before remain valid
   const auto generation = s.generation.load(std::memory_order_acquire);
   if (generation == generation_) return true;
   const auto packet_bytes = s.packet_bytes.load(std::memory_order_relaxed),

@@ -24,7 +24,7 @@ std::uint64_t now_nanoseconds() {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
-/// Allocates memory for a tensor's packed form; none if the packed form equals the storage form.
+/// Allocates memory for a tensor's packed form. Returns an empty vector if that equals the storage form.
 std::vector<std::byte> room_for_packed(const kernels::Tensor& tensor) {
   const std::uint64_t packed = kernels::packed_bytes(tensor.type, tensor.elements());
   const bool equal =
@@ -188,7 +188,7 @@ bool Partition::join(FrameKey& key) {
 }
 
 void Partition::run_program(const FrameKey& key) {
-  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // nanoseconds; wake waiters before a longer computation
+  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // nanoseconds of computing before which waiters are woken
   if (usual_nanoseconds_ > kWorthAWakeUp) services_.completions.flush();
   const auto begin = now_nanoseconds();
   executor_->run(input_frames_, output_frames_);
@@ -199,7 +199,7 @@ void Partition::run_program(const FrameKey& key) {
   fill_outputs(key, took);
 }
 
-/// Simulates for one slice of time. Then the card can handle commands and calls.
+/// Simulates for one time slice, so that the card can handle commands and calls between slices.
 void Partition::continue_simulation() {
   using State = rtl::Executor::State;
   const auto begin = now_nanoseconds();
@@ -299,13 +299,13 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
 }
 // hot path ends
 
-/// Loads parameters. The run stays first in its queue until they are loaded, so that an abort finds the run.
+/// Loads parameters. Their run stays first in its queue until they are loaded, so that an abort finds the run.
 bool Partition::take_parameters() {
   CommandQueue* const runs = parameters_.unit;
   if (runs == nullptr) return false;
   if (loading_ && (runs->empty() || runs->front().slot != loading_->slot ||
                    runs->front().generation != loading_->generation)) {
-    loading_.reset();  // partly loaded: the partition has no parameters now
+    loading_.reset();  // parameters are partly loaded, so the partition has none
     return true;
   }
   if (runs->empty()) return false;
@@ -345,7 +345,7 @@ Status Partition::use_parameters(const Command& run) {
   return {};
 }
 
-/// Loads for one slice of time. Then the card can handle commands and calls.
+/// Loads parameters for one time slice, so that the card can handle commands and calls between slices.
 Status Partition::continue_loading() {
   const auto begin = now_nanoseconds();
   while (now_nanoseconds() - begin < kSliceNanoseconds) {

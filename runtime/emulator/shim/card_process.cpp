@@ -34,7 +34,7 @@ int EmulatedCard::spawn(int liveness) {
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  // The card gets its own process group: on Ctrl-C the host first completes its work, which needs the card.
+  // The card gets its own process group, because after Ctrl-C the host still needs the card to complete its work.
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
@@ -99,7 +99,7 @@ Status EmulatedCard::start() {
   alive_.store(true, std::memory_order_release);
   if (process_ >= 0 && watch()) return {};
 
-  // A card whose process is not watched must not be used. Closing the host's end of the socket ends it.
+  // A card whose process is not watched must not be used. Closing the host's end of the socket ends that process.
   alive_.store(false);
   if (process_ >= 0) ::close(process_);
   ::close(liveness_);
@@ -126,7 +126,7 @@ void EmulatedCard::leave_service() {
 
 /// Starts a thread that notices immediately when the process ends. Returns false if no thread can be created.
 bool EmulatedCard::watch() {
-  // The program's signal handlers must run on its own threads, not on this watching thread.
+  // Block all signals, because the program's signal handlers must not run on this watching thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -178,7 +178,7 @@ void EmulatedCard::kill() {
   if (process_ >= 0) syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
 }
 
-/// Waits for the process. Returns false if it still exists after two seconds, because it hangs in the kernel.
+/// Waits until the process has ended. Returns false after two seconds: the process then hangs in the kernel.
 bool EmulatedCard::await_end() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   auto& answered = control().call.answered;

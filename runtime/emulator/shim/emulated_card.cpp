@@ -69,7 +69,7 @@ void EmulatedCard::closed() {
   uuid_ = {};
   loaded_ = false;
   contexts_.clear();
-  memory_.lay_out({}, {});  // without a handle there are no buffers; the next handle finds no image
+  memory_.lay_out({}, {});  // without handles there are no buffers and no image
 }
 
 bool EmulatedCard::has_image(const Uuid& uuid) const {
@@ -158,7 +158,7 @@ std::optional<std::uint32_t> EmulatedCard::allocate_packet() {
 
 void EmulatedCard::free_packet(std::uint32_t slot) {
   const std::lock_guard lock(submit_mutex_);
-  control().generation[slot].fetch_add(1);  // makes commands of this packet void that the card still holds
+  control().generation[slot].fetch_add(1);  // the card then ignores its commands of this packet
   submitted_[slot] = 0;
   free_packets_.push_back(slot);
 }

@@ -22,7 +22,7 @@ namespace {
 using namespace millrace;
 using namespace millrace::runtime::emulator;
 
-/// The emulated machine of this process: its cards and cables as MILLRACE_EMULATION describes them.
+/// The emulated cards and cables of this process, as MILLRACE_EMULATION describes them.
 struct Machine {
   Machine();
   Status build(const Topology& topology);
