@@ -26,17 +26,17 @@ kernels::Program lookup_program(std::uint32_t elements, std::uint32_t seed, kern
 /// Returns a program with inputs "a" and "b" and the output "out" = clamp(a + b), each of `elements` int8 values.
 kernels::Program add_program(std::uint32_t elements);
 
-/// A port of a partition in an image, as in runtime::plan::ImagePartition. A port to the host has the kind ingress or
-/// egress. A port to a cable uses the next row of the link table. An output with two PortSpecs is a fork.
+/// A port of a partition in an FPGA image, as in runtime::plan::ImagePartition. A port to the host has the kind ingress
+/// or egress. A port to a cable uses the next row of the link table. An output with two PortSpecs is a fork.
 struct PortSpec {
   std::string name;
   runtime::plan::PortKind kind;
 };
-/// Returns the content of an image that has one partition, "p".
+/// Returns the content of an FPGA image that has one partition, "p".
 runtime::plan::EmulationData image_data(const kernels::Program& program, const std::vector<PortSpec>& ports);
 Bytes container(const runtime::plan::EmulationData& data);
 
-/// Returns an image that has a single compute unit, millrace_nop:nop_1, and no program.
+/// Returns an FPGA image that has a single compute unit, millrace_nop:nop_1, and no program.
 Bytes empty_kernel_image();
 
 /// An xclbin container, split into its sections. A test can replace or remove sections and assemble the

@@ -53,7 +53,7 @@ class InstalledServer : public testing::Test {
 
   /// Puts a compiled version into the repository atomically, so that the server never sees a part of it.
   void copy_version(const std::string& version) const;
-  /// Truncates each image of the version to half, as an interrupted copy would.
+  /// Truncates each FPGA image of the version to half, as an interrupted copy would.
   void cut_short(const std::string& version) const;
 
   /// Runs `millrace reload` for the model.

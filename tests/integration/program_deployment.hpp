@@ -14,7 +14,7 @@
 namespace millrace::tests {
 
 /// Cuts the program into `partitions` partitions, one for each card, writes the deployment to `directory` and loads it.
-/// `description` is the model's description, which is part of the plan but of no image. Throws std::runtime_error.
+/// `description` is the model's description, which is part of the plan but of no FPGA image. Throws std::runtime_error.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy(const kernels::Program& program,
                                                               const runtime::plan::Cluster& cluster,
                                                               std::uint32_t partitions,

@@ -50,7 +50,7 @@ std::shared_ptr<const plan::LoadedDeployment> load_images(Plan made) {
     auto bytes = compiler::emit::write_container(data, device_of_tests());
     if (!bytes.ok()) throw std::runtime_error(bytes.error().message());
     image.content_digest = data.record.content_digest;
-    image.uuid = plan::uuid_from_digest(image.content_digest);  // a card reports its image by this UUID
+    image.uuid = plan::uuid_from_digest(image.content_digest);  // a card reports its FPGA image by this UUID
     loaded->images[image.name] = std::move(*bytes);
     loaded->records[image.name] = std::move(data.record);
   }

@@ -13,7 +13,7 @@ namespace millrace::tests {
 /// Returns chain_cluster() with a device description and an additional cable from the last card to the first.
 runtime::plan::Cluster emulated_ring(std::uint32_t cards);
 
-/// Adds the images to the plan and returns the deployment, as if it had been read from a directory.
+/// Adds the FPGA images to the plan and returns the deployment, as if it had been read from a directory.
 std::shared_ptr<const runtime::plan::LoadedDeployment> load_images(Plan plan);
 
 /// The numbers of this process's open file descriptors, threads and child processes, to find leaks.

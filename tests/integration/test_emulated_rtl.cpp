@@ -47,8 +47,8 @@ class EmulatedRtl : public testing::Test {
     ASSERT_TRUE(tools.ok()) << tools.error().message();
     tools_ = *tools;
   }
-  /// Returns an image whose partition has the SystemVerilog of `made`. Images with different `name`s have
-  /// different UUIDs.
+  /// Returns an FPGA image whose partition has the SystemVerilog of `made`. Images with different `name`s
+  /// have different UUIDs.
   Bytes image_of(HandMade made, const std::string& name, std::vector<PortSpec> ports, bool listed = true) {
     made.partition = "p";
     auto data = image_data(adding_program(made), ports);

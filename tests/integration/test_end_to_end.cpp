@@ -105,7 +105,7 @@ TEST_F(EndToEnd, ThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
     const auto best = std::max_element(scores, scores + 10) - scores;
     correct += best == std::to_integer<int>(labels->data[frame]) ? 1 : 0;
   }
-  EXPECT_GE(correct, 980U);  // the float model's accuracy on these images is 0.99
+  EXPECT_GE(correct, 980U);  // the float model's accuracy on these pictures is 0.99
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 

@@ -1,5 +1,5 @@
-// Tests layers that do not fit a card or that limit the frame rate. They are split over cards, or their
-// weights are streamed from memory. The tests compile and run the result.
+// Tests layers that do not fit a card or that limit the frame rate. Such layers are split over cards, or
+// their weights are streamed from memory. The tests compile and run the result.
 
 #include <algorithm>
 #include <map>
@@ -224,7 +224,7 @@ TEST_F(PlanCommand, StreamsOnlyTheWeightsThatDoNotFitOnTheChip) {
     ASSERT_EQ(verified.exit_code, 0) << verified.err;
     EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
   }
-  // Only the streamed weights are outside the image.
+  // Only the streamed weights are outside the FPGA image.
   EXPECT_TRUE(fs::exists(file("d/rtl/part0/gemm_30_weights.hex")));
   EXPECT_FALSE(fs::exists(file("d/rtl/part0/gemm_24_weights.hex")));
   EXPECT_FALSE(fs::is_empty(file("d/weights")));

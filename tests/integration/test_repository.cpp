@@ -229,7 +229,7 @@ TEST(Repository, PollingLoadsNewVersionsOnlyWhenComplete) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   EXPECT_EQ(host.state("1"), "READY");
   Clients clients(host, 2);
-  // Imitate a slow copy: copy CHECKSUMS first, and leave one image truncated until the end.
+  // Imitate a slow copy: copy CHECKSUMS first, and leave one FPGA image truncated until the end.
   const fs::path target = host.root() / "m" / "7";
   fs::create_directories(target / "images");
   fs::copy_file(ready / "CHECKSUMS", target / "CHECKSUMS");

@@ -239,7 +239,7 @@ TEST_F(ServeSettings, SighupRefusesTheSettingsThatServerStartRefuses) {
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
     ASSERT_TRUE(said(server, "is of no use without a listener that begins with tls:")) << server.err();
     EXPECT_EQ(count(server, "settings read again"), 0) << server.err();
-    // A reload also gives the warnings of a start, and names settings that need a restart.
+    // A reload logs the same warnings as a start, and names the settings that need a restart.
     ASSERT_EQ(::chmod((directory_.path() / "tokens").c_str(), 0644), 0);
     settings("0.0.0.0:0", tokens, udp);
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);

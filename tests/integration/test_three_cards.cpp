@@ -1,5 +1,5 @@
-// Tests one model on three cards. The partitioner cuts the model, XRT loads the images, and every output must
-// equal the reference's.
+// Tests one model on three cards. The partitioner cuts the model, XRT loads the FPGA images, and every output
+// must equal the reference's.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -25,7 +25,7 @@ using Tensors = std::vector<std::vector<std::byte>>;  // one frame: the model's 
 
 constexpr std::uint32_t kRandomFrames = 16;
 constexpr std::uint32_t kMaxConnections = 16'384;
-constexpr std::uint32_t kMaxUdpConnections = 512;  // each has its own thread
+constexpr std::uint32_t kMaxUdpConnections = 512;  // each connection has its own thread
 constexpr double kMaxRate = 1e7;
 constexpr double kMaxSeconds = 7 * 86'400.0;
 

@@ -121,8 +121,7 @@ int run(Parsed& parsed) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a file over the size limit becomes a write error instead of ending the process
+  std::signal(SIGXFSZ, SIG_IGN);  // makes a file over the size limit a write error, not the process's end
   Parsed parsed;
   try {
     parsed = parse(argc, argv);

@@ -1,4 +1,4 @@
-// `millrace pack`: replaces an image of a deployment by the xclbin that the vendor's tools built for it.
+// `millrace pack`: replaces an FPGA image of a deployment by the xclbin that the vendor's tools built for it.
 
 #include <algorithm>
 #include <ostream>

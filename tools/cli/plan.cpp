@@ -23,7 +23,8 @@ Status named(const char* option, const Status& status) {
                                           (missing ? "; name a file in an existing directory" : ""));
 }
 
-/// Checks before the search, which can take long, that the output file of `option` can be written and is no input file.
+/// Checks that the output file of `option` can be written and is no input file. Called before the search,
+/// which can take long.
 Status check_place(const char* option, const std::filesystem::path& path, const PlanWhat& what) {
   if (path.empty()) return {};
   std::error_code ignored;

@@ -179,8 +179,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
   } else {
     repository.stop();
   }
-  server.stop(std::chrono::milliseconds(
-      0));  // also stops the pipelines, so that the UDP listener's requests have ended
+  server.stop(std::chrono::milliseconds(0));  // also stops the pipelines, which ends UDP requests
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
   log::info("serve", "stopped");
   if (waits_for_cards) end_at_once(out);

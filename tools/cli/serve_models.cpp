@@ -19,7 +19,7 @@ using server::config::Settings;
 
 namespace {
 
-// The timeout for frames at rtl fidelity, where a simulation is a thousand to a million times slower than hardware.
+// The timeout for frames at rtl fidelity. A simulation is a thousand to a million times slower than hardware.
 constexpr std::chrono::minutes kRtlPatience{10};
 constexpr std::uint64_t kMostProgramBytes = std::uint64_t{4} << 30U;
 

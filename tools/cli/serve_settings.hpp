@@ -45,7 +45,7 @@ class LiveSettings {
   /// The content of a file that a reload has read and found valid, but not yet applied.
   struct Prepared {
     std::string_view key;         // the setting that names the file
-    std::string in_force;         // the content for the log, such as "2 tokens"; empty: there is no file
+    std::string in_force;         // the content for the log, such as "2 tokens"; empty if there is no file
     std::function<bool()> apply;  // puts the content in force; false if nothing changed
   };
   /// A reload calls each registered Prepare with the new, checked settings. If any returns an error, the

@@ -41,8 +41,8 @@ struct OutputStep {
 class ReferenceModel {
  public:
   /// Reads the programs of card partitions from the section EMULATION_DATA of the FPGA images. `deployment`
-  /// must outlive this object. Returns kCorrupt if an image is damaged, and kUnsupported if an image has no
-  /// EMULATION_DATA or a channel between partitions carries only a slice of a tensor.
+  /// must outlive this object. Returns kCorrupt if an FPGA image is damaged, and kUnsupported if an image has
+  /// no EMULATION_DATA or a channel between partitions carries only a slice of a tensor.
   static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment);
 
   /// Computes the model's outputs for one frame of the model's inputs.

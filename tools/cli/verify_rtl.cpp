@@ -327,14 +327,14 @@ class Run {
   RtlFindings& out_;
 
   rtl::System system_;
-  std::vector<const plan::Partition*> card_partitions_;  // indexed by the partition numbers of system_
-  std::vector<rtl::Design> designs_;                     // with the same index
+  std::vector<const plan::Partition*> card_partitions_;  // indexed by partition number
+  std::vector<rtl::Design> designs_;                     // indexed by partition number
   std::map<Key, End> ends_in_, ends_out_;
   std::map<Key, Key> sources_;                                         // consumer -> producer
   std::set<Key> linked_;                                               // inputs that a cable feeds
   std::vector<Key> fed_;                                               // inputs that the host feeds
   std::map<std::pair<std::string, std::string>, std::size_t> cables_;  // name, sending card
-  double slowest_channel_ = 0, hops_ = 0;                              // cycles
+  double slowest_channel_ = 0, hops_ = 0;                              // in clock cycles
 
   std::vector<std::map<Key, Buffer>> wanted_, values_;  // one element per frame
   std::set<std::pair<std::uint64_t, Key>> done_;        // (frame, input) pairs that were fed

@@ -50,7 +50,7 @@ struct RtlPartition {
   std::vector<RtlStream> streams;
   std::vector<RtlLayer> layers;
   DspUse dsp_use(const RtlLayer& layer) const;
-  DspUse dsp_use() const;  // over all `layers`
+  DspUse dsp_use() const;  // averaged over all `layers`
 };
 
 /// All results of the simulation except the output bytes.
