@@ -323,7 +323,7 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
   return rows;
 }
 
-/// Connects our units to memories as the vendor connected its one kernel. Argument n of that kernel is the buffer of
+/// Connects our compute units to memories as v++ connected its one kernel. Argument n of that kernel is the buffer of
 /// window n + 1. `memories` is the number of memories that the vendor's table lists.
 Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
                                   const std::vector<Kernel>& kernels) {

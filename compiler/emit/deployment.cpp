@@ -120,7 +120,7 @@ class DeploymentWriter {
     }
   }
 
-  /// Writes the file with the parameters that are not in the partition's image.
+  /// Writes the file with the parameters of a partition that its FPGA image does not contain.
   void add_parameters(const kernels::Program& program, const Rtl& rtl, Partition& partition) {
     std::vector<std::byte> bytes = encode_parameters(program, rtl.load, rtl.streamed);
     const std::string sha256 = sha256_hex(bytes);
@@ -144,7 +144,8 @@ class DeploymentWriter {
     return {};
   }
 
-  /// Adds an image port for each channel of a port. `links` counts the rows of the image's link table.
+  /// Adds to an FPGA image one port for each communication channel of a partition's port. `links` counts the rows of
+  /// the image's link table.
   void add_ports(const Partition& partition, const Port& port, bool input, std::uint32_t& links,
                  ImagePartition& out) {
     std::size_t copy = 0;
@@ -218,7 +219,7 @@ class DeploymentWriter {
     }
   }
 
-  /// Writes a partition's SystemVerilog and its entry in the image's record.
+  /// Writes a partition's SystemVerilog and the partition's entry in the record of its FPGA image.
   Result<Rtl> add_rtl(const generators::Design& design, const kernels::Program& program, std::size_t place,
                       ImagePartition& made) {
     const Device& device = this->device(place);
@@ -287,7 +288,7 @@ class DeploymentWriter {
     return {};
   }
 
-  /// Writes the Vitis folders of images on devices with a platform.
+  /// Writes the Vitis folders of the FPGA images for devices with a platform.
   Status add_vitis() {
     std::vector<VitisImage> images;
     for (std::size_t place = 0; place < solution_.card.size(); ++place) {

@@ -1,4 +1,4 @@
-// Runs steps one after another and times them.
+// Runs the steps of a command, such as `compile`, one after another and times each step.
 #pragma once
 
 #include <chrono>

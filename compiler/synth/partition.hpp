@@ -93,9 +93,10 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
                                                          const std::vector<EmittedPartition>& partitions,
                                                          const SynthesisOptions& options = {});
 
-/// Returns a sentence for each resource that is exceeded: by the dataflow next to the shell, by the partition with its
-/// shell in all its regions, or in one of several regions. Returns nothing if everything fits or no limit is known.
-/// Only the first comparison includes the platform that a device's file counts to its shell.
+/// Returns a sentence for each exceeded resource, or nothing if everything fits or no limit is known. Three uses are
+/// compared: the dataflow with what the shell leaves, the partition and its shell with all its regions, and the
+/// instances in a region with that region, if there are several. Only the first comparison includes the platform that a
+/// device's file counts to its shell.
 std::vector<std::string> exceeded(const PartitionCost& partition);
 
 }  // namespace millrace::compiler::synth

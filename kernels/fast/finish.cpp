@@ -147,7 +147,7 @@ std::vector<std::int64_t> as_thresholds(const Requantise& r, std::size_t channel
   return steps;
 }
 
-/// Makes the finish of some channels of a block.
+/// Makes the Finish (the constants of a requantisation) for some channels of a block.
 class Maker {
  public:
   Maker(Arena& arena, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,

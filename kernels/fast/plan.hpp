@@ -86,8 +86,8 @@ std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, A
 /// The fit's `add` is 0.
 std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds, AccumulatorRange range);
 
-/// Returns the finish of channels [first, first + ranges.size()) for accumulators within `ranges`, one range per
-/// channel.
+/// Returns the Finish (the constants of a requantisation) of channels [first, first + ranges.size()) for accumulators
+/// within `ranges`, one range per channel.
 Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first,
                    const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes);
 
@@ -111,7 +111,7 @@ struct Target {
   const Form* form = nullptr;  // null for plain storage
 };
 
-/// The kernels that compute a convolution or a sum over windows.
+/// How a convolution or a sum over windows is computed: by dense kernels, by depthwise kernels or by plain loops.
 enum class Method : std::uint8_t { kDense, kDepthwise, kPlain };
 Method method_of(const Planning& planning, const Block& block);
 

@@ -106,7 +106,7 @@ std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channe
   return static_cast<std::int32_t>(bias);
 }
 
-// Computes a convolution or a sum over windows. If the producer of the input did not write it in its form, the step
+// Computes a convolution or a sum over windows. If the producer of the input wrote it to plain storage, the step
 // first copies it into the form.
 struct WindowedStep {
   void operator()(const std::byte* const* values) {

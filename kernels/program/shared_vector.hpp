@@ -32,8 +32,8 @@ class SharedVector {
   auto begin() const { return get().begin(); }
   auto end() const { return get().end(); }
 
-  /// Returns the elements for editing. The reference is valid until this object is copied again. If other objects share
-  /// the elements, edit() copies them first.
+  /// Returns the elements for editing. If other objects share the elements, edit() copies them first. Do not use the
+  /// returned reference after this object is copied again.
   std::vector<T>& edit() {
     // If only this object holds the elements, no other object can begin to share them during the edit.
     if (!values_ || values_.use_count() > 1) values_ = std::make_shared<std::vector<T>>(get());

@@ -333,8 +333,7 @@ void LinkRow::check_data(const Packet& packet) {
   if (packet.field(1, 1) != tag_) fail("a packet with another tag");
   if (packet.bytes.size() != 32 + (length + bytes_ - 1) / bytes_ * bytes_) return fail("a wrong length");
   if (length == 0 || length > rounded(packet_bytes_)) fail("a packet too large");
-  // A flush cut off the frames before this packet's frame. The packets of the next frame begin at the frame's
-  // beginning.
+  // A flush cut off the frames before this packet's frame. The packet's frame starts at its first byte.
   while (!on_wire_.empty() && on_wire_.front().sequence != packet.field(8, 8)) {
     on_wire_.pop_front();
     wire_at_ = 0;

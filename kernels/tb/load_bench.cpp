@@ -118,7 +118,7 @@ class ParametersRow {
 
   void sample() {
     ++cycle_;
-    // The receivers of words keep counting across resets.
+    // The modules that receive words do not reset their word counters.
     const bool word = ports_.at("load_valid").get() != 0;
     if (word) place_ = (place_ + 1) % words_;
     if (reset_) return;

@@ -188,7 +188,7 @@ void ShellRow::begin_script() {
     must_arrive_[sequence] = !script_disturbed_;
   }
   if (rng_.chance(0.3) && to_fetch_.size() > 1) {  // ask for a frame again after the frame has left
-    // The port can tell that the frame will not come only when a later frame arrives.
+    // Only when a later frame arrives can the port tell that the requested frame will not come.
     to_fetch_.insert(to_fetch_.begin() + 1, Run{epoch_, to_fetch_.front().sequence, kSlots - 1});
     if (to_fetch_.back().slot == kSlots - 1 || to_fetch_[2].epoch != epoch_)
       to_fetch_.erase(to_fetch_.begin() + 1);

@@ -129,7 +129,7 @@ class ParameterLoader {
   std::size_t load_bytes_ = 0;
 };
 
-/// The units of which a card has only one.
+/// The parts that each simulated card has once: the bus, the loader of parameters and the incoming cable.
 struct Card {
   Card(Ports& all, const std::string& windows, Rng& rng, const Report& report)
       : bus(all, windows, rng, report),

@@ -16,7 +16,7 @@
 
 namespace millrace::compiler::emit {
 
-/// The credits and packet size of a link port's channel, as in the communication plan.
+/// The credits and packet size of the communication channel of a link port, as in the communication plan.
 struct LinkRoom {
   std::uint32_t packet_bytes = 1024, credits = 2;
 };
@@ -42,9 +42,9 @@ struct Rtl {
   std::vector<std::byte> streamed;
 };
 
-/// Writes the SystemVerilog of `design`, which was assembled from `program`. `ports` are the partition's ports in the
-/// image: one for each input, and one for each channel of an output. The top module contains a unit for each of them.
-/// Returns kInternal if the ports contradict the design.
+/// Writes the SystemVerilog of `design`, which was assembled from `program`. `ports` are the partition's ports in its
+/// FPGA image: one for each input, and one for each communication channel of an output. The top module contains a unit
+/// for each port. Returns kInternal if the ports contradict the design.
 Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& program,
                      const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options);
 

@@ -22,7 +22,7 @@ using generators::kTagBits;
 using generators::kTags;
 constexpr unsigned kPacket = generators::kLinkPacket;
 
-/// A port of the image, with the network's stream that it belongs to.
+/// A port of the FPGA image, with the network's stream that it belongs to.
 struct End {
   std::string name;  // unique among the ports: "out0", "out0_2"
   const PortDesign* port = nullptr;
@@ -243,8 +243,8 @@ class Top {
     return made;
   }
 
-  /// Adds the path of tags: all inputs must give a frame the same tag, which goes to every output. Also adds the forks
-  /// of outputs with several channels.
+  /// Adds the path of frame tags: all inputs must have the same tag for a frame, and the tag goes to every output. Also
+  /// adds a fork to each output with several communication channels.
   void add_tags(json::object& values) const {
     std::vector<std::string> differ;
     for (std::size_t i = 1; i < inputs_.size(); ++i)

@@ -21,14 +21,15 @@ constexpr std::size_t kMaxWindows = 16;  // of 4 KiB each; window i is at i * 0x
 // The Aurora core delivers 64-bit words at this clock. The clock of the receiving kernel must not be slower.
 constexpr double kAuroraMhz = 156.25;
 
-/// The names that a platform has for the ports of a cable's kernel (AMD XD099, "Using Aurora IP with Vitis").
+/// A platform's names for its transceivers and clock, which a cable's kernel needs (AMD XD099, "Using Aurora IP with
+/// Vitis").
 struct CablePins {
   const char* platform;            // the beginning of the platform's name
   std::vector<const char*> cages;  // the transceiver's name, by connector
   const char* free_clock;          // the name of the 100 MHz clock
 };
 
-/// Returns the names of a platform's ports, or null if they are unknown.
+/// Returns the names of a platform's transceivers and clock, or null if they are unknown.
 const CablePins* cable_pins(const std::string& platform) {
   static const CablePins known[] = {
       {"xilinx_u280_", {"qsfp0", "qsfp1"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
@@ -41,7 +42,7 @@ const CablePins* cable_pins(const std::string& platform) {
   return nullptr;
 }
 
-/// Returns the text of a module in kernels/rtl. The partition's own library does not contain the module.
+/// Returns the text of a module in kernels/rtl that a partition's own library does not contain.
 std::string library_text(std::string_view path) {
   for (const auto& file : kernels::rtl::library())
     if (file.path == path) return std::string(file.text);
@@ -69,7 +70,7 @@ struct Constant {
 constexpr Constant kAddressConstants[] = {
     {"size", 3, "3'd6"}, {"burst", 2, "2'b01"}, {"cache", 4, "4'b0011"}, {"prot", 3, "3'b000"}};
 
-/// Whether the splitter sends the same signal to all windows. Only valid and ready differ from window to window.
+/// Returns whether the splitter sends the same signal to all windows. Only valid and ready differ between windows.
 bool is_shared(const Signal& signal) {
   return signal.input && signal.width > 1;
 }
@@ -157,7 +158,7 @@ std::string top_connections(const TopInterface& top) {
   return joined(texts, ",\n    ");
 }
 
-/// Adds the values that the template of kernel.v needs besides the image's values.
+/// Adds the values that only the template of kernel.v needs.
 void add_kernel(const TopInterface& top, json::object& values) {
   const auto windows = window_names(top);
   std::vector<std::string> interrupts, split = {connection("clk", "ap_clk"), connection("rst", "rst")};
@@ -254,7 +255,7 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
   return values;
 }
 
-/// Returns the reason why an image gets no folder, or an empty text if it gets one.
+/// Returns the reason why an FPGA image gets no Vitis folder, or an empty text if it gets a folder.
 std::string obstacle(const VitisImage& image) {
   if (!image.top) return "no generated SystemVerilog of one partition";
   if (image.top->connectors == 0) return {};

@@ -1,5 +1,5 @@
-// Writes the files for building images with Vivado and Vitis: a folder vitis/<image>/ for each image on a device with a
-// platform, and a Makefile above them. README.md describes the files. The vendor's tools have never read them.
+// Writes the files for building FPGA images with Vivado and Vitis: a folder vitis/<image>/ for each image whose device
+// has a platform, and a Makefile above the folders. README.md describes the files. The vendor's tools never read them.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace millrace::compiler::emit {
 
-/// The instances of a dataflow module in one region.
+/// The instances of a partition's dataflow module that are in one region of the device.
 struct PlacedInstances {
   std::string region;  // of the device: "SLR1"
   std::vector<std::string> instances;
