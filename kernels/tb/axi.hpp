@@ -19,7 +19,7 @@ namespace millrace::kernels::tb {
 using Ports = std::map<std::string, Port>;
 using Report = std::function<void(const std::string&)>;
 
-/// Checks an AXI channel that the model drives: once valid is high, it must stay high with the same payload until ready.
+/// Checks an AXI channel that the model drives: valid, once high, must stay high with the same payload until ready.
 class StableUntilTaken {
  public:
   StableUntilTaken(Ports& ports, const std::string& channel, std::vector<std::string> payload);

@@ -38,7 +38,7 @@ struct Rtl {
   TopInterface top;    // the ports of module <partition>_top
   // The 64-bit words that the partition's loader receives, little-endian. Empty if nothing is loaded. Not in `files`.
   std::vector<std::byte> load;
-  // The streamed weights, which the hardware reads from memory at weights_addr. Empty if there are none. Not in `files`.
+  // The streamed weights, which hardware reads from memory at weights_addr. Empty if there are none. Not in `files`.
   std::vector<std::byte> streamed;
 };
 
