@@ -39,8 +39,7 @@ struct Workspace {
 /// Slow work, which reads card registers or files. It must not run on an I/O thread.
 struct ControlJob {
   std::function<Response()> run;
-  bool scrape =
-      false;  // a request for /metrics, which has a separate thread, because Prometheus soon gives up
+  bool scrape = false;  // the request is for /metrics, which has a separate thread
 };
 /// Asynchronous work. `start` does not block. It calls its argument exactly once with the answer, on any thread.
 struct DeferredJob {
