@@ -144,7 +144,7 @@ Result<fs::path> Cache::get(const std::string& kind, const std::string& key, con
   });
   if (made.ok()) {
     std::error_code ignored;
-    fs::remove_all(target, ignored);  // a damaged entry
+    fs::remove_all(target, ignored);  // removes a damaged entry
     if (::rename(fresh.c_str(), target.c_str()) != 0) return failed(target, "put the entry in place", errno);
     return target;
   }

@@ -14,8 +14,8 @@ namespace millrace {
 
 struct NpyArray {
   std::string descr;                 // NumPy's type string: "<f4", "|u1", "|i1", "<i8", …
-  std::vector<std::uint64_t> shape;  // empty for a scalar
-  std::vector<std::byte> data;       // C order
+  std::vector<std::uint64_t> shape;  // empty if the array is a scalar
+  std::vector<std::byte> data;       // elements in C order
 
   std::uint64_t elements() const;
   std::uint64_t element_bytes() const {

@@ -17,7 +17,7 @@ namespace millrace {
 enum class ErrorCode {
   kInvalidInput,       // malformed, wrong shape, unknown key: the caller must change the input
   kNotFound,           // no such file, model, tensor or card
-  kUnsupported,        // understood, but Millrace cannot do it (yet)
+  kUnsupported,        // valid, but Millrace does not support it (yet)
   kDoesNotFit,         // the request cannot be met: too few resources, missed targets, different bytes
   kResourceExhausted,  // a limit was reached (queue, slots, memory, disk); may succeed later
   kUnavailable,        // a card is lost, draining or loading; may succeed later
@@ -25,7 +25,7 @@ enum class ErrorCode {
   kCancelled,          // the caller went away or requested a stop
   kCorrupt,            // a checksum or a data structure of Millrace is wrong
   kEnvironment,        // the machine lacks something: library, device, permission, port
-  kInternal,           // a bug of Millrace
+  kInternal,           // Millrace has a bug
 };
 
 /// Returns the code's short name for logs and JSON, such as "invalid_input". The name never changes.

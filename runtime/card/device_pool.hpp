@@ -43,7 +43,7 @@ class DevicePool {
 
     xrt::device device;
     std::string bdf;      // empty if XRT does not report it
-    std::string problem;  // why XRT could not open it
+    std::string problem;  // why XRT could not open the device
     bool held = false;
   };
 

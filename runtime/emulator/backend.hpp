@@ -12,7 +12,7 @@ namespace millrace::runtime::emulator {
 /// How an emulated card computes.
 enum class Fidelity {
   kFunctional,  // runs the program with kernels/fast
-  kRtl,         // simulates its SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
+  kRtl,         // simulates the SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
 };
 
 /// Selects the backend. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2

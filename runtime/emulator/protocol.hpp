@@ -38,8 +38,8 @@ inline void futex_wake(const Word& word, int count) {
 inline constexpr std::uint32_t kProtocolMagic = 0x4d524331u;
 inline constexpr std::uint32_t kMaxCards = 64;
 inline constexpr std::uint32_t kMaxCables = 64;
-inline constexpr std::uint32_t kMaxConnectors = 64;           // of one card
-inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 38;  // of one card
+inline constexpr std::uint32_t kMaxConnectors = 64;           // most connectors of a card
+inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 38;  // most memory of a card
 
 /// The descriptors that a card process starts with.
 enum CardDescriptor : int { kControlFd = 3, kMemoryFd, kFabricFd, kImageFd, kLivenessFd, kFirstOtherFd };
@@ -54,26 +54,26 @@ enum class Request : std::uint32_t { kLoad, kReadRegister, kWriteRegister, kAbor
 /// `answered`, `status`, `message` and, for reads, `value`.
 struct alignas(64) Call {
   Word asked;     // number of the current call
-  Word answered;  // futex; number of the last call answered, or kCardGone once the card is dead
+  Word answered;  // futex; number of the last answered call, or kCardGone once the card is dead
   Request request;
   std::uint32_t unit;    // compute unit for register access, packet slot for an abort
   std::uint32_t offset;  // for register access
   std::uint32_t value;
   std::int32_t status;  // 0 or a negative errno
-  char message[512];    // for kLoad: why it failed
+  char message[512];    // for kLoad: why loading failed
 };
 inline constexpr std::uint32_t kCardGone = 0xffffffffu;
 
 struct ControlBlock {
   std::uint32_t magic;
   std::uint32_t card;              // the card's index; written by the host
-  alignas(64) LongWord submitted;  // packets submitted since load: host
-  alignas(64) LongWord taken;      // packets that the card has taken: card
-  alignas(64) Word completions;    // futex; completed packets, modulo 2^32: card (host once it is dead)
-  Word waiters;                    // threads of the host that sleep on `completions`: host
+  alignas(64) LongWord submitted;  // packets submitted since the image was loaded; written by the host
+  alignas(64) LongWord taken;      // packets that the card has read; written by the card
+  alignas(64) Word completions;    // futex; completed packets modulo 2^32; written by the card
+  Word waiters;                    // threads of the host that sleep on `completions`; written by the host
   Call call;
-  LongWord submissions[kPacketSlots];  // ring of generation << 32 | packet slot: host
-  Word generation[kPacketSlots];       // raised by submission and release; voids old commands: host
+  LongWord submissions[kPacketSlots];  // ring of generation << 32 | packet slot; written by the host
+  Word generation[kPacketSlots];       // incremented when a slot is submitted or freed; written by the host
 };
 
 inline constexpr std::uint64_t kPacketsOffset = (sizeof(ControlBlock) + 4095) / 4096 * 4096;
@@ -101,7 +101,7 @@ struct alignas(64) Doorbell {
   // and not on `rung`, because a late ringer may clear the word just before the card enters the kernel. The
   // futex then returns at once. A card that slept on `rung` instead would sleep on with nobody to wake it.
   Word sleeping;
-  Word alive;  // whether a process runs this card: host
+  Word alive;  // whether a process runs this card; written by the host
 };
 
 inline void ring(Doorbell& doorbell) {
@@ -120,12 +120,12 @@ struct Ring {
     Word generation;  // 0: never started
     Word packet_bytes, credits;
     LongWord head;  // packets sent in this generation
-    Word starved;   // 1: ring the doorbell when credit returns; receiver resets it
+    Word starved;   // 1: ring the doorbell when credit returns; the receiver resets it
   } sender;
   struct alignas(64) Receiver {
     Word in_service;
     Word generation;  // the last generation that was acknowledged
-    LongWord tail;    // packets taken in that generation
+    LongWord tail;    // packets read in that generation
   } receiver;
 };
 

@@ -15,7 +15,7 @@ namespace millrace::runtime::emulator {
 struct Topology {
   struct Card {
     std::string name, device;
-    std::uint64_t memory_bytes = 0;  // total of all banks
+    std::uint64_t memory_bytes = 0;  // total of all memory banks
     bool operator==(const Card&) const = default;
   };
   struct End {
@@ -30,7 +30,7 @@ struct Topology {
     std::chrono::milliseconds program_time{0};     // delay added to each load
     std::chrono::milliseconds call_timeout{5000};  // a card that takes longer to answer is killed
     std::chrono::microseconds spin{0};             // how long cards and waiters poll before they sleep
-    bool rtl = false;                              // cards simulate the generated SystemVerilog
+    bool rtl = false;                              // whether cards simulate the generated SystemVerilog
     bool operator==(const Options&) const = default;
   };
   std::vector<Card> cards;  // in the order of their XRT index

@@ -108,11 +108,11 @@ class Dispatcher final : public Pipeline, private Watcher {
   std::mutex mutex_;                  // must not be locked by a thread that holds a replica's mutex
   std::condition_variable_any wake_;  // notified when next_expiry_ becomes earlier
   std::condition_variable drained_;   // notified when queue_ is empty or stop_by_ is earlier
-  std::condition_variable handed_;    // notified when in_hand_ has changed
+  std::condition_variable handed_;    // notified when in_hand_ changes
   // Protected by mutex_:
-  FrameQueue queue_;                // frames that wait for a slot of this dispatcher
+  FrameQueue queue_;                // frames that wait for a slot of a replica
   FrameQueue held_;                 // frames that wait for the successor
-  const Frame* in_hand_ = nullptr;  // the held frame that is now being given to the successor
+  const Frame* in_hand_ = nullptr;  // the held frame that the successor is receiving now
   std::shared_ptr<Successor> successor_;
   Error refusal_{ErrorCode::kUnavailable, ""};  // the error for new frames in the state kRefusing
   Clock::time_point next_expiry_ = Clock::time_point::max();

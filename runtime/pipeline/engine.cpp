@@ -222,7 +222,7 @@ void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
 void Engine::finish(std::uint64_t sequence) {
   Slot& slot = slot_of(sequence);
   Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
-  if (frame == nullptr) return;  // the frame already failed: deadline or lost card
+  if (frame == nullptr) return;  // the frame has already failed (deadline or lost card)
   for (std::size_t i = 0; i < frame->outputs.size(); ++i) {
     std::memcpy(frame->outputs[i].data(), slot.values[schedule_.outputs[i]], frame->outputs[i].size());
   }

@@ -115,8 +115,8 @@ class Engine final : public Pipeline {
   struct Slot {
     std::atomic<Frame*> frame{nullptr};          // whoever completes the frame swaps in null
     std::atomic<std::uint64_t> staged{0};        // 1 + sequence, stored after the members below
-    std::atomic<std::uint32_t> threads_left{0};  // egress threads yet to start the slot's next runs
-    std::atomic<Clock::time_point> computed{};   // when the last result came
+    std::atomic<std::uint32_t> threads_left{0};  // egress threads that have yet to start the slot's next runs
+    std::atomic<Clock::time_point> computed{};   // when the last result arrived
     // Written by stage() under mutex_:
     std::uint32_t epoch = 0;
     Clock::time_point deadline, submitted, taken, started;
@@ -137,8 +137,8 @@ class Engine final : public Pipeline {
   struct CardThread {
     std::atomic<bool> lost{true};  // also true until the card is up for the first time
     // Protected by mutex_:
-    bool parked = false;      // the thread does not use the card
-    bool in_session = false;  // the thread waits for egress runs
+    bool parked = false;      // whether the thread does not use the card
+    bool in_session = false;  // whether the thread waits for egress runs
     std::uint64_t restarts = 0;
     std::thread thread;
   };
@@ -218,7 +218,7 @@ class Engine final : public Pipeline {
   std::atomic<Watcher*> watcher_{nullptr};
 
   mutable std::mutex mutex_;
-  std::condition_variable recovery_wake_;  // notified of loss, deadline, parking, the end
+  std::condition_variable recovery_wake_;  // notified of a loss, a deadline, a parked thread, or the end
   std::condition_variable card_wake_;      // notified when a card is back, a session begins, or at the end
   std::condition_variable drained_;        // notified when frames complete; stop() waits for it
   Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound passed to stop()

@@ -56,7 +56,7 @@ class FrameQueue {
   Entry pop() {
     Clients& clients = *std::find_if(waiting_.begin(), waiting_.end(), has_frames);
     const auto first = clients.begin();
-    clients.splice(clients.end(), clients, first);  // it is now the next client's turn
+    clients.splice(clients.end(), clients, first);  // the next client now comes first
     return take(clients, first, first->entries.begin());
   }
 
@@ -100,9 +100,9 @@ class FrameQueue {
  private:
   struct Client {
     std::uint64_t number = 0;
-    std::list<Entry> entries;  // never empty while the client waits
+    std::list<Entry> entries;  // never empty while the client is in the queue
   };
-  using Clients = std::list<Client>;  // the client whose turn it is comes first
+  using Clients = std::list<Client>;  // the client whose turn it is, is first
 
   static bool has_frames(const Clients& clients) { return !clients.empty(); }
 

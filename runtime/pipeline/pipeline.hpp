@@ -30,9 +30,9 @@ using Clock = std::chrono::steady_clock;
 /// How long each phase of a frame took; zero for a phase that the frame did not reach.
 struct FrameTimes {
   std::chrono::nanoseconds queue{0};    // waiting for a slot
-  std::chrono::nanoseconds input{0};    // host stages before the cards, copies to the cards
+  std::chrono::nanoseconds input{0};    // host stages before the cards, and copies to the cards
   std::chrono::nanoseconds compute{0};  // from the first ingress start to the last egress completion
-  std::chrono::nanoseconds output{0};   // copies from the cards, host stages after the cards
+  std::chrono::nanoseconds output{0};   // copies from the cards, and host stages after the cards
 };
 
 /// Priorities of frames: a waiting frame with a lower number goes first.
@@ -65,8 +65,8 @@ struct Frame {
 };
 
 struct PipelineOptions {
-  std::uint32_t slots = 8;            // the most frames on the cards at a time; >= 1
-  std::uint32_t queue_capacity = 64;  // the most frames that wait for a slot, in a Dispatcher
+  std::uint32_t slots = 8;            // most frames on the cards at a time; at least 1
+  std::uint32_t queue_capacity = 64;  // most frames that wait for a slot, in a Dispatcher
   std::chrono::milliseconds restart_backoff_initial{10};
   std::chrono::milliseconds restart_backoff_maximum{5000};
   // The longest time between two results, and between a frame's deadline and its result. After that time, frames fail
@@ -85,7 +85,7 @@ struct CardStatus {
   std::uint64_t restarts = 0;
   std::uint64_t programmed = 0;  // how often an image was programmed on the card
   std::uint64_t parameters = 0;  // how often parameters were written to its partitions
-  std::uint64_t frames = 0;      // computed since the image was loaded
+  std::uint64_t frames = 0;      // frames computed since the image was loaded
   double busy_seconds = 0;
   card::Sensors sensors{};
   bool answers = true;        // false: the card hangs, and its figures are from an earlier reading
@@ -102,7 +102,7 @@ struct LinkStatus {
 };
 
 struct PipelineStatus {
-  bool ready = false;  // all cards of some replica work: submit() can succeed
+  bool ready = false;  // all cards of at least one replica work, so submit() can succeed
   std::uint32_t in_flight = 0, queued = 0;
   std::uint32_t slots = 0, queue_capacity = 0;
   std::uint32_t epoch = 0;
@@ -133,7 +133,7 @@ class Watcher {
 
 /// The timeline of one frame that succeeded.
 struct FrameRecord {
-  std::uint64_t sequence = 0;  // counts the frames of its replica
+  std::uint64_t sequence = 0;  // number of the frame in its replica
   std::uint32_t slot = 0, epoch = 0;
   Clock::time_point submitted;  // when submit() accepted the frame
   Clock::time_point staged;     // when the frame was assigned its slot

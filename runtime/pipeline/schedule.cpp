@@ -45,7 +45,7 @@ class Deriver {
   }
 
  private:
-  using Key = std::pair<std::string, std::string>;  // partition, port
+  using Key = std::pair<std::string, std::string>;  // (partition, port)
 
   std::uint32_t add_value(const Key& key, std::uint64_t bytes, bool late) {
     const auto index = static_cast<std::uint32_t>(schedule_.value_bytes.size());

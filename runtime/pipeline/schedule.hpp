@@ -40,7 +40,7 @@ struct Schedule {
   struct Task {
     TaskKind kind = TaskKind::kFinish;
     std::uint32_t index = 0;  // index into stages or ingresses
-    std::uint32_t waits = 0;  // the number of late values it reads; 0 for early tasks
+    std::uint32_t waits = 0;  // number of late values that the task reads; 0 for early tasks
   };
 
   std::vector<std::uint64_t> value_bytes;  // indexed by value; the model's inputs come first, in order
@@ -48,8 +48,8 @@ struct Schedule {
   std::vector<Ingress> ingresses;
   std::vector<Egress> egresses;      // in topological order
   std::vector<Task> tasks;           // the last is kFinish: the model's outputs are complete
-  std::vector<std::uint32_t> early;  // tasks to do at submission: stages in order, then ingresses
-  std::vector<std::vector<std::uint32_t>> readers;  // indexed by value: the late tasks that read it
+  std::vector<std::uint32_t> early;  // tasks to do when a frame is submitted: stages in order, then ingresses
+  std::vector<std::vector<std::uint32_t>> readers;  // indexed by value: late tasks that read the value
   std::vector<std::uint32_t> outputs;               // the values that are the model's outputs, in order
   std::vector<std::uint32_t> kept_inputs;           // model inputs that a late task reads
 };

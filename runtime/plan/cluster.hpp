@@ -27,7 +27,7 @@ struct MemoryBank {
 /// A part of a device that a partition can occupy. A device without named regions has one region, "all".
 struct Region {
   std::string name;
-  Resources resources;              // of the region, before the shell is subtracted
+  Resources resources;              // resources of the region, before the shell's are subtracted
   std::vector<std::string> memory;  // names of the memory banks that the region can access
   std::string programming_unit;     // regions with the same unit are programmed together
   bool operator==(const Region&) const = default;
@@ -40,9 +40,9 @@ struct Device {
   std::string platform;   // Vitis platform; empty if the device can only be emulated
   std::string plan_only;  // why plans for the device cannot be compiled; empty if they can
   double clock_mhz = 0;
-  Resources shell;              // subtracted from the regions for the shell, first region first
-  Resources shell_of_platform;  // the part of `shell` that the vendor's platform takes
-  Resources link;               // subtracted from the first region for each cable in use
+  Resources shell;              // resources of the shell, subtracted from the regions, first region first
+  Resources shell_of_platform;  // the part of `shell` that belongs to the vendor's platform
+  Resources link;               // resources of a cable in use, subtracted from the first region
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;
   std::uint32_t connectors = 0;                // link connectors (QSFP or network ports)
@@ -51,7 +51,7 @@ struct Device {
 };
 
 struct ClusterCard {
-  std::string name;    // unique; "fpga0"
+  std::string name;    // unique: "fpga0"
   std::string device;  // name of a Device
   std::string bdf;     // PCIe address of a real card; empty for emulated ones
   bool operator==(const ClusterCard&) const = default;
@@ -66,7 +66,7 @@ struct CableEnd {
 
 /// A cable between two cards, full duplex.
 struct Cable {
-  std::string name;  // default: "fpga0-fpga1"
+  std::string name;  // if absent: "fpga0-fpga1"
   CableEnd a, b;
   double gigabits_per_second = 0;  // in each direction, > 0
   double latency_ns = 0;
@@ -75,7 +75,7 @@ struct Cable {
 
 struct Cluster {
   std::string name;
-  bool emulated = false;           // all cards are emulated, or none; a host rank cannot mix them
+  bool emulated = false;           // whether the cards are emulated: all are, or none
   std::vector<ClusterCard> cards;  // in file order; an emulated card's XRT index is its position
   std::vector<Cable> cables;
   std::map<std::string, Device> devices;  // the devices of the cluster's cards, by name

@@ -62,7 +62,7 @@ enum class PartitionKind { kHost, kDataflow, kAie };
 /// An input or output of a partition. An output port with several channels is a fork: the producer sends the
 /// tensor on each channel.
 struct Port {
-  std::string name;  // unique among the partition's ports; an identifier: "in0", "out0"
+  std::string name;  // unique identifier among the partition's ports: "in0", "out0"
   std::string tensor;
   kernels::ElementType type;
   std::vector<std::uint32_t> shape;
@@ -111,7 +111,7 @@ struct Image {
   std::string file_sha256;
   std::string content_digest;  // digest of what the image computes; `uuid` is made of its first 16 bytes
   std::string uuid;            // "xxxxxxxx-xxxx-8xxx-xxxx-xxxxxxxxxxxx"
-  std::string device;          // the kind of device for which it was built
+  std::string device;          // the kind of device for which the image was built
   std::vector<std::string> partitions;
   bool operator==(const Image&) const = default;
 };
@@ -146,12 +146,12 @@ struct Channel {
   std::uint32_t id = 0;  // unique in the plan; used as the tag on a link
   std::string name;
   PortRef producer, consumer;
-  Transport transport = Transport::kHost;  // kHost means through the host's memory
+  Transport transport = Transport::kHost;  // kHost: through the host's memory
   kernels::ElementType type;
   Slice slice;                     // the whole tensor unless the channel carries a part
-  std::uint64_t frame_bytes = 0;   // packed form on links, storage form for kHost
+  std::uint64_t frame_bytes = 0;   // in packed form on links, in storage form for kHost
   std::uint32_t packet_bytes = 0;  // payload bytes of a packet; 0 for kHost
-  std::uint32_t credits = 0;       // the most packets in flight; 0 for kHost
+  std::uint32_t credits = 0;       // most packets in flight; 0 for kHost
   bool operator==(const Channel&) const = default;
 };
 
@@ -173,7 +173,7 @@ struct PortPlan {
 
 struct Deployment {
   std::uint32_t schema_version = kSchemaVersion;
-  std::string generator;  // the program that wrote it: "millrace 0.1.0"
+  std::string generator;  // program that wrote the deployment: "millrace 0.1.0"
   ModelInfo model;
   std::vector<Endpoint> endpoints;
   std::vector<Image> images;

@@ -19,10 +19,10 @@ enum class PortKind : std::uint8_t { kIngress, kEgress, kLinkReceive, kLinkSend 
 
 /// A port of a partition in the hardware.
 struct ImagePort {
-  std::string name;  // equals plan::Port::name
+  std::string name;  // the same as plan::Port::name
   PortKind kind = PortKind::kIngress;
   std::string compute_unit;       // for host ports: "<kernel>:{<cu>}", as xrt::kernel expects it
-  std::uint32_t link_index = 0;   // of link ports: row of the link table (image_abi.hpp)
+  std::uint32_t link_index = 0;   // for link ports: row of the link table (image_abi.hpp)
   std::uint32_t memory_bank = 0;  // for host ports
   kernels::ElementType type;
   std::uint64_t elements = 0;
@@ -39,7 +39,7 @@ struct ImagePartition {
   std::uint64_t interval_cycles = 0;
   std::uint64_t latency_cycles = 0;
   std::string parameters_unit;  // unit that loads parameters: "<kernel>:{<cu>}"; may be empty
-  std::string rtl_digest;       // digest of its SystemVerilog; empty if it has none
+  std::string rtl_digest;       // digest of the partition's SystemVerilog; empty if it has none
   bool operator==(const ImagePartition&) const = default;
 };
 
@@ -85,8 +85,8 @@ struct XclbinSection {
 struct XclbinView {
   std::string uuid;
   std::string platform;
-  bool has_checksum = false;            // whether it has Millrace's checksum, which was right
-  std::vector<XclbinSection> sections;  // these point into the parsed bytes
+  bool has_checksum = false;  // whether the container has Millrace's checksum (parse_xclbin() checked it)
+  std::vector<XclbinSection> sections;  // point into the parsed bytes
   const XclbinSection* find(std::uint32_t kind) const;
 };
 /// Parses a container, and checks magic, length, section table and, if present, Millrace's checksum (README.md).

@@ -108,12 +108,12 @@ constexpr std::uint64_t egress_buffer_bytes(std::uint64_t payload_bytes) {
 }
 
 // Registers of millrace_control, 32 bits each. The constants are byte offsets. Comments: r means readable, w writable.
-inline constexpr std::uint32_t kRegAbiVersion = 0x10;  // r
-inline constexpr std::uint32_t kRegEpoch = 0x14;       // rw; a write drops all frames of other epochs
-inline constexpr std::uint32_t kRegLinkPorts = 0x18;   // r: number of rows of the link table
+inline constexpr std::uint32_t kRegAbiVersion = 0x10;  // r: kAbiVersion of the image
+inline constexpr std::uint32_t kRegEpoch = 0x14;       // rw: a write drops all frames of other epochs
+inline constexpr std::uint32_t kRegLinkPorts = 0x18;   // r: number of rows in the link table
 inline constexpr std::uint32_t kRegSupervisorStop =
     0x1c;                                             // w: any value ends the supervisor's run (kStopped)
-inline constexpr std::uint32_t kRegFramesLow = 0x20;  // r: frames computed since load (all partitions)
+inline constexpr std::uint32_t kRegFramesLow = 0x20;  // r: frames that all partitions computed since load
 inline constexpr std::uint32_t kRegFramesHigh = 0x24;
 inline constexpr std::uint32_t kRegBusyLow =
     0x28;  // r: microseconds some partition was computing, since load
@@ -124,19 +124,19 @@ inline constexpr std::uint32_t kRegBusyHigh = 0x2c;
 inline constexpr std::uint32_t kLinkTable = 0x100;
 inline constexpr std::uint32_t kLinkRowBytes = 0x40;
 inline constexpr std::uint32_t kMaxLinkPorts = 32;
-inline constexpr std::uint32_t kLinkEnable = 0x00;       // rw: 1 enables the link
-inline constexpr std::uint32_t kLinkConnector = 0x04;    // rw: the card's connector
-inline constexpr std::uint32_t kLinkTag = 0x08;          // rw: 0..kMaxTags-1, the channel on the cable
-inline constexpr std::uint32_t kLinkPacketBytes = 0x0c;  // rw
+inline constexpr std::uint32_t kLinkEnable = 0x00;     // rw: 1 enables the link
+inline constexpr std::uint32_t kLinkConnector = 0x04;  // rw: the card's connector
+inline constexpr std::uint32_t kLinkTag = 0x08;        // rw: the channel's number on the cable, 0..kMaxTags-1
+inline constexpr std::uint32_t kLinkPacketBytes = 0x0c;  // rw: payload bytes of a packet
 inline constexpr std::uint32_t kLinkCredits = 0x10;      // rw: most packets in flight
 inline constexpr std::uint32_t kLinkStatus = 0x14;       // r: bit 0 cable present, bit 1 peer enabled
-inline constexpr std::uint32_t kLinkPacketsLow = 0x18;   // r: since load
+inline constexpr std::uint32_t kLinkPacketsLow = 0x18;   // r: packets since the image was loaded
 inline constexpr std::uint32_t kLinkPacketsHigh = 0x1c;
-inline constexpr std::uint32_t kLinkBytesLow = 0x20;  // r: payload bytes since load
+inline constexpr std::uint32_t kLinkBytesLow = 0x20;  // r: payload bytes since the image was loaded
 inline constexpr std::uint32_t kLinkBytesHigh = 0x24;
 inline constexpr std::uint32_t kLinkStallsLow = 0x28;  // r: how often the sender had no credit
 inline constexpr std::uint32_t kLinkStallsHigh = 0x2c;
 
-inline constexpr std::uint32_t kMaxTags = 16;  // the most channels in each direction of a cable
+inline constexpr std::uint32_t kMaxTags = 16;  // most channels in each direction of a cable
 
 }  // namespace millrace::runtime::plan::abi

@@ -34,7 +34,7 @@ struct ParameterSection {
 struct ParameterHeader {
   std::string topology;       // program_digest() of the topology to which the numbers belong
   ParameterSection program;   // contains a ProgramFile
-  ParameterSection load;      // words for the loader, in their order; empty without hardware
+  ParameterSection load;      // words for the hardware's loader, in order; empty without hardware
   ParameterSection streamed;  // weights that are read for every frame, at fixed addresses; may be empty
 };
 

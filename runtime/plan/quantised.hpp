@@ -18,7 +18,7 @@ struct QuantisedInput {
   std::string datatype;  // "INT8", "UINT8", "INT16", "UINT16"
   float scale = 1;
   std::int32_t zero_point = 0;
-  std::int32_t lowest = 0, highest = 0;  // allowed integers; may be fewer than the datatype's
+  std::int32_t lowest = 0, highest = 0;  // range of allowed integers; may be narrower than the datatype's
 };
 
 /// Returns the integers that can be sent for each of model.inputs. An input accepts integers if it is

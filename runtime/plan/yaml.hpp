@@ -48,14 +48,14 @@ class Mapping {
 
   const Node* find(std::string_view key) const;  // null if the key is absent or its value is null
 
-  // In the functions below, a key without `otherwise` is required.
+  // text(), integer(), number() and boolean() require the key if `otherwise` is empty.
   Result<std::string> text(std::string_view key, std::optional<std::string> otherwise = {}) const;
   Result<std::uint64_t> integer(std::string_view key, std::optional<std::uint64_t> otherwise = {}) const;
-  Result<double> number(std::string_view key, std::optional<double> otherwise = {}) const;  // finite
+  Result<double> number(std::string_view key, std::optional<double> otherwise = {}) const;  // must be finite
   Result<bool> boolean(std::string_view key, std::optional<bool> otherwise = {}) const;
-  Result<std::vector<std::string>> texts(std::string_view key) const;  // absent: empty; a scalar: one text
-  Result<std::vector<double>> numbers(std::string_view key) const;     // absent: empty; a scalar: one number
-  Result<const std::vector<Node>*> sequence(std::string_view key) const;  // absent: empty; never null
+  Result<std::vector<std::string>> texts(std::string_view key) const;     // none if absent; one if a scalar
+  Result<std::vector<double>> numbers(std::string_view key) const;        // none if absent; one if a scalar
+  Result<const std::vector<Node>*> sequence(std::string_view key) const;  // empty if absent; never null
 
   int line() const { return node_->line; }
   Error error(const std::string& message) const { return error_at(file_, *node_, message); }

@@ -22,8 +22,8 @@ namespace millrace::runtime::rtl {
 /// The build tools that are installed on this machine.
 struct Toolchain {
   std::filesystem::path verilator, compiler;
-  std::string verilator_version, compiler_version;  // one line each
-  std::filesystem::path include;                    // Verilator's headers and runtime
+  std::string verilator_version, compiler_version;  // one line of text each
+  std::filesystem::path include;                    // folder of Verilator's headers and runtime
 
   /// Finds the tools. Returns kEnvironment if a tool is missing or too old; the message says how to install it.
   static Result<Toolchain> find();
@@ -41,7 +41,7 @@ Result<std::filesystem::path> build_simulation(const Cache& cache, const Toolcha
 struct BuiltPartition {
   std::string partition;
   std::filesystem::path entry;
-  Design design = {};  // of the deployment; the entry's predictions may differ
+  Design design = {};  // the deployment's design; the cache entry's predictions may differ
 };
 
 /// Builds the simulations of all card partitions of a deployment, in the deployment's order, and writes the lists by

@@ -31,30 +31,30 @@ struct Stream {
   std::string name;
   std::string fifo;              // the instance of mr_fifo in the dataflow module
   std::uint64_t depth = 0;       // parameter DEPTH of the FIFO, which holds one beat more
-  std::uint64_t high_water = 0;  // predicted: the most beats that the FIFO holds at once
+  std::uint64_t high_water = 0;  // predicted: most beats in the FIFO at once
 };
 
 /// A block that multiplies in DSP slices, and the number of multiplications for one frame.
 struct Layer {
   std::string name;                        // the block's name
-  std::uint64_t multiply_accumulates = 0;  // per frame, except those on padding and unused lanes
-  std::uint64_t busy_cycles = 0;           // predicted: cycles per frame in which its multipliers work
-  std::uint64_t dsp = 0;                   // predicted: DSP slices of the whole block
+  std::uint64_t multiply_accumulates = 0;  // per frame, without those on padding and unused lanes
+  std::uint64_t busy_cycles = 0;           // predicted cycles per frame in which the block's multipliers work
+  std::uint64_t dsp = 0;                   // predicted DSP slices of the whole block
   std::vector<std::string> units;          // names of its matrix-vector units (equal copies, usually one)
 };
 
 struct Cycles {
   std::uint64_t interval = 0;      // cycles between the last output beats of successive frames
-  std::uint64_t latency = 0;       // first input beat to last output beat, without other frames
-  std::uint64_t first_output = 0;  // first input beat to first output beat
-  std::uint64_t passage = 0;       // from the first beat into any card to the last output beat; 0 if unknown
+  std::uint64_t latency = 0;       // cycles from the first input beat to the last output beat of a lone frame
+  std::uint64_t first_output = 0;  // cycles from the first input beat to the first output beat
+  std::uint64_t passage = 0;       // cycles from the first beat into any card to the last output; 0: unknown
 };
 
 struct Design {
   std::string partition;
   std::string dataflow;  // name of the dataflow module
   double clock_mhz = 0;
-  std::string digest;  // sha256 of all other files of the folder
+  std::string digest;  // sha256 of all other files in the folder
   std::vector<Port> inputs, outputs;
   std::vector<Stream> streams;
   std::vector<Layer> layers;  // empty if design.json has no blocks

@@ -56,7 +56,7 @@ class Executor {
   std::unique_ptr<Simulation> simulation_;
   std::vector<Frame> inputs_, outputs_;
   State state_ = State::kIdle;
-  bool begun_ = false;  // whether the frame's first beat went in
+  bool begun_ = false;  // whether the frame's first beat was accepted
   std::uint64_t elapsed_ = 0, cycles_ = 0, quiet_ = 0;
   std::uint64_t patience_ = 0;
   std::string fault_;

@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kResetCycles = 8;
 constexpr std::size_t kLoadWordBytes = 8;       // bytes of a word in the stream of constants
-constexpr std::uint64_t kSettleCycles = 8;      // from the last hop until the last table is written
+constexpr std::uint64_t kSettleCycles = 8;      // cycles from the last hop until the last table is written
 constexpr std::uint64_t kReadAheadWords = 128;  // more than any reader of weights reads in advance
 
 constexpr std::uint64_t kWordBytes = 64;
-constexpr std::size_t kMostBursts = 8;  // the most read bursts of a port under way
+constexpr std::size_t kMostBursts = 8;  // most unfinished read bursts of a port
 constexpr std::uint8_t kOkay = 0, kDecodeError = 3;
 
 /// The latency of an Alveo U280's memories when a page must be opened first: 137.8 ns for HBM, 106.7 ns for

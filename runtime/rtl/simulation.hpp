@@ -53,8 +53,8 @@ class MemoryModel {
     explicit Port(const abi::ReadPort& wires) : signals(wires) {}
     abi::ReadPort signals;
     std::deque<Burst> bursts;
-    bool offered = false;                          // a word is offered until it is taken
-    bool hold_address = false, hold_word = false;  // delayed in this clock
+    bool offered = false;                          // whether a word is offered and not yet accepted
+    bool hold_address = false, hold_word = false;  // whether address or word is delayed in this clock
   };
 
   bool chance() { return threshold_ != 0 && random_() < threshold_; }
@@ -130,9 +130,9 @@ class Simulation {
   std::vector<abi::Port> inputs_, outputs_;
   std::optional<MemoryModel> memory_;  // memory of streamed weights
   abi::Weights weights_{};
-  abi::Port load_{};  // valid is null if nothing is loaded
+  abi::Port load_{};  // load_.valid is null if the design loads no constants
   std::span<const std::byte> loading_;
-  std::uint64_t load_cycle_ = 0;  // cycles of the load under way
+  std::uint64_t load_cycle_ = 0;  // cycles since the current load began
   std::vector<abi::Stream> streams_;
   std::vector<abi::Unit> units_;  // units of all layers, in the layers' order
   void* library_ = nullptr;

@@ -40,10 +40,10 @@ struct Packets {
   }
 
   const std::uint64_t frame_bits, packet_bits, packets_a_frame, credits;
-  std::uint64_t accepted = 0, read = 0;               // bits
+  std::uint64_t accepted = 0, read = 0;               // numbers of bits
   std::uint64_t sent = 0, arrived = 0, returned = 0;  // numbers of packets; sent: the last bit left
   std::uint64_t freed = 0;                            // number of packets that were read completely
-  std::uint64_t starved = 0;                          // cycles in which a whole packet waited for credit
+  std::uint64_t starved = 0;                          // cycles in which a complete packet waited for credit
   std::deque<double> arrivals, returns;               // ascending times at which packets and credits arrive
 };
 
@@ -64,11 +64,11 @@ struct System::Cable {
 
   std::string name;
   double gigabits_per_second, latency_ns;
-  double bits_per_cycle = 0, latency_cycles = 0;  // known when all clocks are known
+  double bits_per_cycle = 0, latency_cycles = 0;  // computed once all clocks are known
   std::vector<Packets*> channels;
   std::size_t next = 0;
   Packets* sending = nullptr;
-  double free_at = 0;  // when the latest packet's last bit leaves or left the sender
+  double free_at = 0;  // when the last bit of the latest packet leaves the sender
   double busy = 0;
 };
 

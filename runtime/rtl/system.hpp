@@ -33,13 +33,13 @@ struct FramePassage {
 };
 
 struct SystemOptions {
-  double stall = 0;  // probability, 0 <= stall < 1
+  double stall = 0;  // probability of a delay in a clock, 0 <= stall < 1
   std::uint64_t seed = 1;
 };
 
 struct Standstill {
   std::uint64_t cycle = 0;
-  std::string message;               // which ports and streams wait, one line per partition
+  std::string message;               // describes which ports and streams wait, one line per partition
   std::vector<std::string> streams;  // "<partition>.<stream>" whose beats nobody reads
 };
 
@@ -96,8 +96,8 @@ class System {
   using Frames = std::deque<std::vector<std::byte>>;
   struct Input {
     std::uint64_t beat_bits = 0, beats = 0, beat = 0;
-    Frames fed;                  // the host's frames for this input
-    Channel* channel = nullptr;  // or the channel from another partition
+    Frames fed;                  // frames that the host feeds to this input
+    Channel* channel = nullptr;  // set if another partition feeds this input
     bool offered = false;
     Passages passages;
   };

@@ -11,7 +11,7 @@
 namespace millrace::runtime::rtl {
 
 inline constexpr char kWrapperModule[] = "mr_simulation";
-inline constexpr char kModelClass[] = "Vmr_simulation";  // the name that Verilator is told to use
+inline constexpr char kModelClass[] = "Vmr_simulation";  // class name passed to Verilator
 
 /// The content of the file wrapper.cpp.in.
 extern const std::string_view kWrapperTemplate;

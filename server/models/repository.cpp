@@ -107,7 +107,7 @@ Status Repository::check_all_serve(const std::vector<std::string>& models) const
   const std::lock_guard lock(mutex_);
   for (const auto& model : models) {
     const auto wanted = wanted_.find(model);
-    if (wanted == wanted_.end()) continue;  // unloaded, or stopping
+    if (wanted == wanted_.end()) continue;  // unloaded, or the server stops
     if (wanted->second.passed_over != 0)
       add(wanted->second.why_passed_over->within(named(model, wanted->second.passed_over)));
     else if (wanted->second.failed)

@@ -46,12 +46,12 @@ struct RepositoryOptions {
   std::optional<Compiler> compiler;       // without one, a model without a deployment cannot be loaded
   std::optional<Cache> cache;             // set if `compiler` is set
   std::size_t compilations = 1;           // how many compilations may run at once
-  bool strict = false;                    // start() fails unless every model serves as it should
+  bool strict = false;                    // start() fails unless every model serves the right version
 };
 
 struct LoadOrder {
   std::string model;
-  std::string version;  // empty: the newest
+  std::string version;  // empty: the newest version
   std::optional<SwapPolicy> policy;
   bool pin = false;    // pin the model to `version`, which must be given, once it serves
   bool force = false;  // load the version even if its inputs or outputs differ from those that serve
@@ -173,7 +173,7 @@ class Repository {
   struct Polled {
     Versions versions;       // the versions that the last poll found
     Pin pin;                 // the last pin that was obeyed
-    std::string trouble;     // why no version can be loaded under the pin; already logged
+    std::string trouble;     // why the pin prevents any load; already logged
     std::uint64_t gone = 0;  // the serving version whose folder is gone; 0: none
   };
   struct Tried {
@@ -183,8 +183,8 @@ class Repository {
   /// Recovers a model that did not come up again after a swap, or that lacks replicas. The worker thread retries it
   /// after pauses that double each time.
   struct Recovery {
-    bool lost = false;         // no replica serves
-    std::optional<Error> why;  // the latest error
+    bool lost = false;         // no replica of the model serves
+    std::optional<Error> why;  // the latest error of a retry
     std::chrono::milliseconds pause{500};
     Clock::time_point next_try = Clock::now() + pause;
     void failed_again();
@@ -235,7 +235,7 @@ class Repository {
 
   // In repository_scan.cpp: states, and which versions should serve. Any thread may call these.
   std::shared_ptr<Model> serving(const std::string& model) const;
-  std::uint64_t serving_version(const std::string& model) const;  // 0: none
+  std::uint64_t serving_version(const std::string& model) const;  // 0: no version serves
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
   void set_progress(const Job& job, const std::string& text);
   void mark_wanted(const std::string& model, bool wanted = true);

@@ -146,7 +146,7 @@ Result<std::filesystem::path> Repository::folder_of(const std::string& model) co
 std::vector<IndexEntry> Repository::index() const {
   auto found = list();
   Directory all = found.ok() ? *std::move(found) : deployments_;
-  for (const auto& model : registry_.snapshot()->all())  // even if its folder is gone
+  for (const auto& model : registry_.snapshot()->all())  // list it even if its folder is gone
     all[model->name()].versions.try_emplace(parse_version(model->version()));
   std::vector<IndexEntry> out;
   const std::lock_guard lock(mutex_);

@@ -265,7 +265,7 @@ Status Swapper::complete(const std::shared_ptr<Model>& serving) {
 Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
   auto& before = old->pipeline();
   const std::size_t wanted = before.size();
-  Pipelines first;               // new replicas, while fewer than half of them are up
+  Pipelines first;               // replicas of the new version, while fewer than half of them are up
   std::shared_ptr<Model> after;  // the new version, once half of its replicas are up
   const auto open_one = [&]() -> Status {
     MILLRACE_ASSIGN(auto opened, open_verified(next, 1, result));
@@ -285,7 +285,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
     if (const auto retired = before.retire())
       retired->stop(options_.drain);
     else
-      before.finish(options_.drain);  // the last replica, after take_over()
+      before.finish(options_.drain);  // stops the last replica, after take_over()
     const Status opened = open_one();
     if (opened.ok()) continue;
     if (after == nullptr) {

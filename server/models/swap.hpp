@@ -37,7 +37,7 @@ struct PipelineSource {
 };
 
 struct SwapOptions {
-  std::uint32_t replicas = 0;               // 0: as many as the deployment was compiled for
+  std::uint32_t replicas = 0;               // 0: the number that the deployment was compiled for
   std::uint32_t waiting = 64;               // frames that may wait for a slot, or for the next version
   std::chrono::milliseconds drain{60'000};  // how long an old version may take to complete accepted frames
   VerifyOptions verify;

@@ -25,7 +25,7 @@ struct EngineOptions {
       wire::kDefaultFragmentBytes;  // longest payload of a response fragment, 256 to 65,000
   std::uint32_t max_sessions = 1024;
   std::uint32_t window = 64;         // request ids that a session keeps, 1 to 4,096
-  std::uint32_t max_receiving = 16;  // half-received requests of a session
+  std::uint32_t max_receiving = 16;  // most half-received requests of a session
   std::uint32_t max_requests = 4096;
   std::uint64_t max_buffer_bytes = 256U << 20U;
   std::chrono::microseconds gap{1000};             // silence before the server sends a NACK

@@ -21,7 +21,7 @@ namespace millrace::server::udp {
 
 struct ListenerOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;              // 0: the system chooses
+  std::uint16_t port = 0;              // 0: the system chooses a port
   bool allow_unauthenticated = false;  // allow addresses that other machines reach, without keys
   EngineOptions engine;
 };

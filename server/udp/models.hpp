@@ -116,7 +116,7 @@ class RegistryDirectory final : public ModelDirectory {
 
  private:
   struct Handle {
-    std::string name, version;  // empty version: the newest
+    std::string name, version;  // an empty version means the newest
     std::uint16_t generation = 0;
     std::shared_ptr<ServedModel> served;   // null: not served now, or UDP cannot serve it
     const models::Model* model = nullptr;  // the model behind `served`

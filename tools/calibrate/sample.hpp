@@ -28,7 +28,7 @@ std::vector<Sample> unrolled_sample();
 
 struct Memories {
   std::vector<std::pair<std::string, std::string>>
-      names;                                 // string parameter -> file name, or a prefix of file names
+      names;  // maps a string parameter to a file name or a prefix of file names
   std::map<std::string, std::string> files;  // file name -> content
 };
 

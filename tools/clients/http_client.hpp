@@ -36,7 +36,7 @@ std::string host_header(const Url& url);
 
 /// A client's credentials, and the certificates that it trusts.
 struct Access {
-  std::string ca_file = {};  // PEM, for https; empty: the system's certificates
+  std::string ca_file = {};  // PEM file, for https; empty: the system's certificates
   bool verify = true;        // false: accept any certificate
   std::string token = {};    // sent as "Authorization: Bearer" unless empty
 };

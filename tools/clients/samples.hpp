@@ -16,7 +16,7 @@ namespace millrace::clients {
 /// `mean` and `scale` are empty, or have one value, or one value per channel.
 struct InputDescription {
   std::string name, datatype;
-  std::vector<std::int64_t> shape;  // batch axis included
+  std::vector<std::int64_t> shape;  // shape with batch axis
   std::string layout;               // "NCHW", "NHWC", or "" if the input is not a picture
   std::vector<float> scale, mean;
 
@@ -24,7 +24,7 @@ struct InputDescription {
 };
 
 struct Samples {
-  std::vector<std::vector<std::byte>> frames;  // each exactly one input tensor
+  std::vector<std::vector<std::byte>> frames;  // each frame is exactly one input tensor
   std::string note;                            // one line on how a file was adapted; empty if none was
 };
 

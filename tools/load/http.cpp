@@ -40,7 +40,7 @@ struct Connection {
   const std::string* request = nullptr;
   std::size_t written = 0;
   ResponseReader reader;
-  Clock::time_point deadline{};  // of connecting or of the request; while down, the time to connect again
+  Clock::time_point deadline{};  // of connecting or of the request; in state kDown: when to reconnect
 };
 
 class HttpRun {

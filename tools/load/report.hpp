@@ -16,7 +16,7 @@
 
 namespace millrace::load {
 
-struct Latencies {  // µs
+struct Latencies {  // in microseconds
   double mean = 0, p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
 };
 

@@ -30,7 +30,7 @@ constexpr std::chrono::nanoseconds kLate = std::chrono::milliseconds(1);
 /// The results of a run. `latency` and `send_delay` cover only measured requests; `errors` also covers the warm-up.
 struct Tally {
   Histogram latency;     // of successful requests, counted from the intended time
-  Histogram send_delay;  // from the intended time to sending; open loop only
+  Histogram send_delay;  // delay from the intended time to sending; open loop only
   std::uint64_t late = 0;
   std::map<std::string, std::uint64_t> errors;  // "429", "timeout", "connection", "unsent", …
   Clock::time_point last{};                     // when the last measured request succeeded

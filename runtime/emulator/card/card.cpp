@@ -159,7 +159,7 @@ void Card::take_command(const Command& command) {
     case UnitKind::kEmpty:
       return completions_.finish(command, PacketState::kCompleted);
     case UnitKind::kControl:
-      return completions_.finish(command, PacketState::kError);  // the host accesses this unit itself
+      return completions_.finish(command, PacketState::kError);  // the host accesses these registers itself
     default:
       unit.queue.push_back(command);
   }

@@ -23,8 +23,8 @@ struct Unit {
 };
 
 struct LoadedImage {
-  std::vector<std::unique_ptr<Unit>> units;      // indexed by XRT's number
-  std::vector<std::unique_ptr<LinkPort>> links;  // indexed by row; null if the row is unused
+  std::vector<std::unique_ptr<Unit>> units;      // indexed by XRT's number of the unit
+  std::vector<std::unique_ptr<LinkPort>> links;  // indexed by row of the link table; null if unused
   std::vector<Partition> partitions;
   Unit* supervisor = nullptr;
 };

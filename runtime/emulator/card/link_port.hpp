@@ -36,7 +36,7 @@ class LinkPort {
 
   struct Packet {
     PacketHeader header;
-    const std::byte* payload;  // in the ring; valid until take()
+    const std::byte* payload;  // points into the ring; valid until take()
   };
   /// Called for a receiver: returns the oldest packet that arrived, or false if there is none. The packet's
   /// length never exceeds its slot.

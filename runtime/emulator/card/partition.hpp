@@ -78,8 +78,8 @@ class Partition {
  private:
   struct Input {
     kernels::ElementType type;
-    std::vector<std::byte> frame;  // storage form
-    std::vector<std::byte> wire;   // packed form; empty if it equals the storage form
+    std::vector<std::byte> frame;  // the frame in storage form
+    std::vector<std::byte> wire;   // the frame in packed form; empty if it equals the storage form
     Channel channel;
     FrameKey key;
     std::uint64_t received = 0;  // bytes of the packed form received so far
@@ -97,7 +97,7 @@ class Partition {
     std::vector<Exit> exits;
     FrameKey key;
     bool full = false;
-    std::uint64_t took = 0;  // compute time in nanoseconds; cycles if simulated
+    std::uint64_t took = 0;  // compute time in nanoseconds, or in cycles if simulated
     std::uint64_t ready_at = 0;
     std::span<const std::byte> wire_form() const { return wire.empty() ? std::span(frame) : std::span(wire); }
   };

@@ -14,7 +14,7 @@ namespace millrace::runtime::emulator {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::uint32_t kPacketHandles = 0x40000000u;  // handle of an execution buffer: this bit | its slot
+constexpr std::uint32_t kPacketHandles = 0x40000000u;  // handles of execution buffers are this bit | slot
 
 bool is_packet(std::uint32_t buffer) {
   return (buffer & kPacketHandles) != 0 && (buffer & ~kPacketHandles) < kPacketSlots;

@@ -85,8 +85,8 @@ class EmulatedCard {
 
   mutable std::mutex image_mutex_;
   Uuid uuid_{};                    // uuid of the image to which the contexts belong
-  bool loaded_ = false;            // whether a running card has that image
-  std::vector<Context> contexts_;  // whether a running card has the image uuid_
+  bool loaded_ = false;            // whether a running card has the image uuid_
+  std::vector<Context> contexts_;  // one for each compute unit
 
   DeviceMemory memory_;
 
@@ -96,7 +96,7 @@ class EmulatedCard {
   int process_ = -1;         // pidfd, for signals; -1: no process
   int liveness_ = -1;        // host's end of a socket; closing it ends the card
   std::vector<std::uint32_t> free_packets_;
-  std::vector<std::uint8_t> submitted_;  // indexed by slot: submitted at least once, may be pending
+  std::vector<std::uint8_t> submitted_;  // indexed by slot: whether its packet was ever submitted
 };
 
 }  // namespace millrace::runtime::emulator

@@ -74,7 +74,7 @@ Machine& machine() {
   return machine;
 }
 
-constexpr std::uint32_t kVirtualUnit = ~0u;  // stands for the whole image, not for a compute unit
+constexpr std::uint32_t kVirtualUnit = ~0u;  // means the whole image instead of a compute unit
 
 }  // namespace
 

@@ -37,12 +37,12 @@ struct Handle {
   std::optional<Buffer> find(std::uint32_t buffer) const;
 
   EmulatedCard& card;
-  std::shared_ptr<xrt_core::device> core;  // set once, by xclOpen
+  std::shared_ptr<xrt_core::device> core;  // xclOpen sets it once
 
   mutable std::mutex mutex;
   // Protected by `mutex`:
   std::unordered_map<std::uint32_t, Buffer> buffers;
-  std::vector<std::uint32_t> contexts;  // compute units; a unit appears once for each time it was opened
+  std::vector<std::uint32_t> contexts;  // compute units; a unit is listed once for each time it was opened
   std::uint32_t next_buffer = 1;
 };
 

@@ -19,14 +19,14 @@ inline constexpr std::size_t kMinHelloBytes = 64;
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxVersionBytes = 64;
 inline constexpr std::size_t kMaxHelloBytes = 24 + kMaxNameBytes + kMaxVersionBytes;
-inline constexpr std::size_t kCookieBytes = 48;  // without a signature
+inline constexpr std::size_t kCookieBytes = 48;  // bytes of a COOKIE without its signature
 inline constexpr std::size_t kMinPingBytes = 16;
 inline constexpr std::size_t kMaxNackBits = 1024;
 
 struct Hello {
   Cookie cookie{};  // all zero: the client has no cookie yet
   std::uint16_t fragment_bytes = kDefaultFragmentBytes;
-  std::string_view name, version;  // point into the datagram
+  std::string_view name, version;  // these point into the datagram
 };
 bool decode(std::span<const std::byte> body, Hello& out);
 std::size_t encode(const Hello& hello, std::span<std::byte> out);
