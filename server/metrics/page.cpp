@@ -43,7 +43,7 @@ std::optional<double> open_descriptors() {
   std::error_code code;
   const std::filesystem::directory_iterator listing("/proc/self/fd", code);
   if (code) return std::nullopt;
-  return static_cast<double>(std::distance(begin(listing), end(listing)) - 1);  // 1: the listing's own
+  return static_cast<double>(std::distance(begin(listing), end(listing)) - 1);  // without the listing's own
 }
 
 using prometheus::ClientMetric;

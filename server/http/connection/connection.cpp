@@ -499,7 +499,7 @@ Detached HttpConnection::run(Open open) {
       compress();
       hold_answer();
     } catch (const std::exception& error) {
-      if (!incoming_.done()) exchange_->keep_alive = false;  // the rest of this request is not the next one
+      if (!incoming_.done()) exchange_->keep_alive = false;  // or its rest would be parsed as a request
       exchange_->response = answer_to(error);
       exchange_->coding = Coding::kIdentity;
     }

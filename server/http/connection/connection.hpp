@@ -35,7 +35,7 @@ class Connection {
 struct CountDown {
   void operator()(std::atomic<std::size_t>* count) const { count->fetch_sub(1); }
 };
-/// Subtracts 1 from the counter when it is destroyed; count_in() added 1.
+/// A pointer to a counter that count_in() has increased by 1. The pointer's destructor subtracts 1 again.
 using Counted = std::unique_ptr<std::atomic<std::size_t>, CountDown>;
 inline Counted count_in(std::atomic<std::size_t>& count) {
   count.fetch_add(1);
@@ -83,8 +83,8 @@ struct Accepted {
   Access access;
   std::shared_ptr<boost::asio::ssl::context> tls;  // null: no TLS
   bool refuse = false;                             // the limit of connections is reached
-  Counted connection;                              // its counter is ServerState::connections
-  Counted to_hand_over;                            // null if the connection is not through a passed socket
+  Counted connection;                              // points to ServerState::connections
+  Counted to_hand_over;                            // null unless the connection came through a passed socket
 };
 
 /// Takes ownership of the socket and starts a coroutine that serves the connection until it closes. Called on the

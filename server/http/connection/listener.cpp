@@ -171,7 +171,7 @@ void Listener::accept() {
     if (error == net::error::operation_aborted) return;
     if (error) return retry(error);
     if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");
-    admit_(std::move(socket), thread, *this);  // also after close(): the connection is established
+    admit_(std::move(socket), thread, *this);  // also after close(), because the client is connected
     if (acceptor_.is_open()) accept();
   });
 }

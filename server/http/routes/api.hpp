@@ -49,9 +49,9 @@ using Outcome = std::variant<Response, ControlJob, DeferredJob, InferencePool::L
 
 /// The values of the placeholders of a route's pattern, percent-decoded. Empty if the pattern lacks the placeholder.
 struct RouteNames {
-  std::string_view model;    // {model}
-  std::string_view version;  // {version}; empty: the current version
-  std::string_view file;     // {file}
+  std::string_view model;    // the value of {model}
+  std::string_view version;  // the value of {version}; empty: the current version
+  std::string_view file;     // the value of {file}
 };
 
 /// The arguments of a route's handler. The request has passed the checks of the route: method, scope and so on.

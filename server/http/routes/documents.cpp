@@ -20,7 +20,7 @@ namespace pipeline = runtime::pipeline;
 namespace plan = runtime::plan;
 using plan::TensorSignature;
 
-constexpr std::chrono::seconds kLately{10};  // the status has latencies of frames that ended within this time
+constexpr std::chrono::seconds kLately{10};  // the status reports latencies of frames that ended in this time
 
 std::string_view to_string(pipeline::CardState state) {
   static constexpr std::string_view kNames[] = {"loading", "up", "lost"};
