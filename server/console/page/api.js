@@ -1,4 +1,4 @@
-// Requests to the server that this page came from.
+// Sends requests to the server that this page came from.
 
 const kToken = 'millrace-token';
 
@@ -14,10 +14,10 @@ export class Refused extends Error {
   }
 }
 
-/** Whether a token would help. It does not if only another listener answers the route, or if the server has no tokens. */
+/** Whether the error shows that the request needs a token, and not for example another listener. */
 export const wantsToken = ({status, message}) => (status === 401 || status === 403) && /\btoken\b/.test(message);
 
-/** Returns the JSON of an answer. Throws Refused, or another error if nobody answers within `wait` ms. */
+/** Sends a request and returns the JSON of the answer. Throws Refused, or another error if no answer arrives within `wait` ms. */
 export async function ask(method, target, body, headers = {}, wait = 30000) {
   if (token.get()) headers = {...headers, Authorization: `Bearer ${token.get()}`};
   const answer = await fetch(target, {method, body, headers, cache: 'no-store', signal: AbortSignal.timeout(wait)});

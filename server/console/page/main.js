@@ -1,22 +1,22 @@
-// The console: asks the server once a second and shows its answers.
+// The console's main module: asks the server for its status once a second and shows it.
 
 import {get, part, post, token, wantsToken} from './api.js';
 import {Pipeline} from './pipeline.js';
 import {Try} from './try.js';
 import {find, make, say} from './text.js';
 
-const kLook = 1000;   // ms between looks at the pipelines
-const kSlow = 5;      // looks between looks at versions and errors
-const kLoad = 1800e3; // ms a load may take: a compilation, verification, a swap
+const kLook = 1000;   // ms between two requests for the status
+const kSlow = 5;      // versions and errors are refreshed at every fifth request for the status
+const kLoad = 1800e3; // longest time in ms for a load with its compilation, verification and swap
 
 const pipeline = new Pipeline();
 const trial = new Try();
-let before = null;    // the last status, with its time
+let before = null;    // the previous status and when it was requested
 let partitions = null;
 
 const keyOf = (model) => `${model.name} version ${model.version}`;
 
-// The model that is shown.
+// Choosing the model that the page shows.
 
 function chosen(models) {
   const select = find('model');
@@ -56,7 +56,7 @@ async function look() {
   await trial.show(model.name, model.version);
 }
 
-// Versions.
+// Listing, loading and unloading versions.
 
 function action(text, label, run) {
   const button = make('button', {type: 'button', 'aria-label': label}, text);
@@ -111,7 +111,7 @@ async function showVersions() {
   if (index.length && !find('load-name').value) find('load-name').value = index[0].name;
 }
 
-// Errors.
+// Listing recent errors.
 
 let shownErrors = '';
 async function showErrors() {
@@ -128,7 +128,7 @@ async function showErrors() {
   }));
 }
 
-// A plain link could not send the token, so the page fetches the document and offers it as a file.
+// A plain link cannot send the token, so the page fetches the document itself and offers it as a download.
 
 async function follow(event) {
   if (!token.get()) return;
@@ -140,7 +140,7 @@ async function follow(event) {
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
-// Refreshing.
+// Refreshing the page.
 
 async function round(count) {
   try {

@@ -1,16 +1,16 @@
-// The figures and the row of cards of one model version, from two readings of its status.
+// Shows the figures and the row of cards of a model version, computed from two readings of its status.
 
 import {bytesPerSecond, count, find, make, microseconds, say} from './text.js';
 
 const kHistory = 120;
 
-/** How much a counter rose per second. If it fell, it was reset and started from 0. */
+/** Returns the increase of a counter per second. A counter that decreased was reset, so it is counted from 0. */
 function rate(now, before, seconds) {
   if (before === undefined || seconds <= 0) return null;
   return Math.max(0, now >= before ? now - before : now) / seconds;
 }
 
-/** Identifies a link. Replicas have the same channels, each between its own cards. */
+/** Returns a key that identifies a link. The channel does not suffice, because all replicas have the same channels. */
 function keyOf(link) {
   return `${link.channel} ${link.producer}`;
 }
@@ -27,7 +27,7 @@ export class Pipeline {
     this.shape = '';
   }
 
-  /** `model` is from /v2/millrace/status; `before` is the same a moment ago, or null. */
+  /** Shows a model as /v2/millrace/status describes it. `before` is its previous description, or null. */
   show(model, before, seconds, partitions) {
     const framesPerSecond = rate(model.completed, before?.completed, seconds);
     say(find('rate'), count(framesPerSecond));
@@ -43,7 +43,7 @@ export class Pipeline {
     model.links.forEach((link) => this.showLink(link, before?.links.find((l) => sameLink(l, link)), seconds));
   }
 
-  /** For when no model is served. */
+  /** Empties the figures and cards, because no model is served. */
   clear() {
     for (const id of ['rate', 'p50', 'p99', 'occupancy', 'queue', 'failed', 'refused']) say(find(id), '–');
     find('pipeline').replaceChildren();
@@ -66,7 +66,7 @@ export class Pipeline {
     say(find('history-top'), count(top));
   }
 
-  /** Creates elements again only if the cards or links have changed. */
+  /** Creates the page elements of the cards and links, unless these are the same as before. */
   arrange(model, partitions) {
     const shape = JSON.stringify([model.name, model.version, model.cards.map((c) => [c.endpoint, c.card]), model.links.map(keyOf), partitions.map((p) => p.name)]);
     if (shape === this.shape) return;

@@ -7,7 +7,7 @@ export const kTypes = {
 
 export const elements = (shape) => shape.reduce((a, b) => a * b, 1);
 
-/** {channels, height, width} if the input takes pictures, otherwise null. */
+/** Returns {channels, height, width} if the input is a picture, otherwise null. */
 export function picture(input, layout) {
   if (!(input.datatype in kTypes) || (layout !== 'NCHW' && layout !== 'NHWC')) return null;
   const [batch, a, b, c] = input.shape.length === 4 ? input.shape : [1, ...input.shape];
@@ -16,7 +16,7 @@ export function picture(input, layout) {
   return channels === 1 || channels === 3 ? {channels, height, width} : null;
 }
 
-/** Converts samples 0..255, [height][width][channels], to the input: x = (sample - mean[c]) * scale[c]. */
+/** Converts samples 0..255, in the order [height][width][channels], to the input: x = (sample - mean[c]) * scale[c]. */
 export function preprocess(samples, {channels, height, width}, input, {layout, scale, mean}) {
   const of = (values, channel, none) => values.length === 0 ? none : values[values.length === 1 ? 0 : channel];
   const out = new kTypes[input.datatype](elements(input.shape));
@@ -30,7 +30,7 @@ export function preprocess(samples, {channels, height, width}, input, {layout, s
   return out;
 }
 
-/** Converts the RGBA of a canvas to samples; grey as in ITU-R BT.601. */
+/** Converts the RGBA pixels of a canvas to samples. For one channel, the sample is the grey value of ITU-R BT.601. */
 export function samplesOf(rgba, channels) {
   const pixels = rgba.length / 4;
   const out = new Float64Array(pixels * channels);
@@ -43,8 +43,8 @@ export function samplesOf(rgba, channels) {
 }
 
 /**
- * Where the ink of a drawing is, to be put in the middle as the digits of MNIST are: its box and centre of mass, in
- * pixels. Null for an empty drawing.
+ * Returns the centre of mass of a drawing and the larger side of its bounding box, in pixels, so that the drawing can
+ * be centred like the digits of MNIST. Returns null for an empty drawing.
  */
 export function ink(samples, width, height) {
   let mass = 0, cx = 0, cy = 0, left = width, right = -1, top = height, bottom = -1;
@@ -63,7 +63,7 @@ export function ink(samples, width, height) {
   return mass === 0 ? null : {x: cx / mass, y: cy / mass, size: Math.max(right - left, bottom - top) + 1};
 }
 
-/** Reads numbers as a person writes them, separated by commas, blanks or line ends. Throws if one is not a number. */
+/** Parses numbers that a person typed, separated by commas, blanks or line ends. Throws if a word is not a number. */
 export function numbers(text, input) {
   const words = text.split(/[\s,;[\]]+/).filter((word) => word !== '');
   const wanted = elements(input.shape);

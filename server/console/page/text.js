@@ -1,6 +1,6 @@
-// Makes page elements and formats numbers for people.
+// Creates page elements, and formats numbers for people.
 
-/** Makes an element: make('p', {class: 'x'}, 'text', child…). Texts are never read as HTML. */
+/** Creates an element: make('p', {class: 'x'}, 'text', child…). Texts are never parsed as HTML. */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes))
@@ -11,7 +11,7 @@ export function make(tag, attributes = {}, ...children) {
 
 export const find = (id) => document.getElementById(id);
 
-/** Sets a text only if it changed, so that a screen reader announces real changes only. */
+/** Sets the text of an element, but only if it differs, so that a screen reader announces real changes only. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

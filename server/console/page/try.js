@@ -1,23 +1,23 @@
-// The form for an input to try: a drawing or a picture if the model's input is an image, otherwise numbers.
+// The form in which people try an input: a drawing or a picture if the model's input is a picture, otherwise numbers.
 
 import {get, part, post} from './api.js';
 import {find, make, say} from './text.js';
 import {elements, ink, kTypes, numbers, picture, preprocess, samplesOf} from './tensor.js';
 
-const kPad = 280;    // pixels of the drawing
+const kPad = 280;    // width of the drawing in pixels
 const kPen = 20;
-const kStep = 14;    // of the keyboard's pen
-const kDigit = 20 / 28;  // share of the picture that a centred digit takes, as in MNIST
+const kStep = 14;    // pixels by which an arrow key moves the pen
+const kDigit = 20 / 28;  // size of a centred digit as a fraction of the picture, as in MNIST
 
 export class Try {
   constructor() {
     this.shown = '';
     this.running = false;
     this.again = false;
-    this.cleared = 0;  // times: an answer to what is no longer there is not shown
+    this.cleared = 0;  // how often the drawing was cleared, so that an answer to an old drawing is not shown
   }
 
-  /** Asks the server for the model's inputs, and makes a new form if they differ from those of the old one. */
+  /** Creates the form for a model version, whose inputs it requests from the server, unless it is shown already. */
   async show(name, version) {
     const key = `${name}\n${version}`;
     if (key === this.shown) return;
@@ -42,13 +42,13 @@ export class Try {
     else find('try').replaceChildren(make('p', {}, `This page feeds models of one numeric input; ${name} has ${this.model.inputs.map((i) => `${i.name} (${i.datatype})`).join(', ')}.`));
   }
 
-  /** For when no model is served. */
+  /** Removes the form, because no model is served. */
   hide() {
     this.shown = '';
     find('try').replaceChildren(make('p', {}, 'Nothing is served.'));
   }
 
-  // A drawing.
+  // The form for a drawing.
 
   makePad() {
     const {width, height, channels} = this.image;
@@ -163,7 +163,7 @@ export class Try {
     }
   }
 
-  /** The drawing in the size of the input. */
+  /** Returns the samples of the drawing, scaled to the size of the input. */
   samples() {
     const {width, height, channels} = this.image;
     const small = new OffscreenCanvas(width, height).getContext('2d', {willReadFrequently: true});
@@ -181,7 +181,7 @@ export class Try {
     return samplesOf(small.getImageData(0, 0, width, height).data, channels);
   }
 
-  // Numbers.
+  // The form for numbers.
 
   makeNumbers(input) {
     const wanted = elements(input.shape);
@@ -201,11 +201,11 @@ export class Try {
       make('div', {class: 'buttons'}, run, random));
   }
 
-  // Sending.
+  // Sending the input and showing the answer.
 
   say(text) { say(this.verdict, text); }
 
-  /** Sends one request at a time. If the input changes meanwhile, sends it afterwards. */
+  /** Sends the input. If a request is running already, sends the input again after its answer. */
   async send() {
     if (this.running) {
       this.again = true;
@@ -238,7 +238,7 @@ export class Try {
     if (cleared === this.cleared) this.showAnswer(answer.outputs[0].data, performance.now() - begin);
   }
 
-  /** `classes` are as the classification extension writes them: value:index:label. */
+  /** Shows classes, which the classification extension writes as value:index:label. */
   showAnswer(classes, ms) {
     const rows = classes.map((text) => {
       const [value, index, ...label] = text.split(':');
