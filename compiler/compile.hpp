@@ -37,8 +37,7 @@ struct Built {
 /// empty, because the plan is in the artifacts.
 Result<Built> build(Plan plan, const CompileOptions& options);
 
-/// Compiles a model and writes its deployment directory, but only if all steps succeed. Times each step and logs
-/// progress at info level to stderr.
+/// Compiles a model. Writes its deployment directory only if all steps succeed. Times each step and logs progress.
 Result<CompileReport> compile(const CompileOptions& options);
 
 }  // namespace millrace::compiler

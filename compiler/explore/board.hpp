@@ -64,8 +64,8 @@ struct Wire {
   bool operator==(const Wire&) const = default;
 };
 
-/// Distributes tensors over the cables between two cards as the pipeline does: each tensor goes to the cable
-/// that carries the fewest bytes so far.
+/// Distributes tensors over the cables between two cards. Like the pipeline, uses the cable with the fewest bytes so
+/// far.
 class Loads {
  public:
   explicit Loads(std::uint32_t cables) : bytes_(cables, 0) {}
@@ -124,8 +124,7 @@ struct Passage {
   double first = 0, last = 0;
 };
 
-/// Returns when an operation's output leaves. The first words of its inputs have arrived at `start`, the last words
-/// at `arrive`.
+/// Returns when an operation's output leaves, if its inputs' first words arrive at `start` and their last at `arrive`.
 Passage pass(const Implementation& way, double clock_hz, double start, double arrive);
 
 /// Returns when a tensor that left an operation at `from` has crossed a wire, in packets.

@@ -333,8 +333,7 @@ class Diagnosis {
     return std::min(lowest_latency_ ? kMostInACopy : kMostCards, layers);
   }
 
-  /// Returns the smallest number of cards on which one pipeline meets the targets, and a phrase about it. Returns 0 if
-  /// there is none.
+  /// Returns the smallest number of cards on which one pipeline meets the targets (0 if none), and a phrase about it.
   std::pair<std::uint32_t, std::string> fewest_in_a_row(const Card& card, const Cable& cable) const {
     for (std::uint32_t n = 1; n <= most_cards(); n = n < 16 ? n + 1 : n + n / 4) {
       const Problem row = in_a_row(card, n, cable);

@@ -157,8 +157,7 @@ class Explainer {
       out_.lifts.push_back("the cable " + name_of(*most) + " is at " + percent(most->share));
   }
 
-  /// The limit of the rate after the limiting cards become faster: another card, a memory, a cable, or a block that
-  /// has no faster implementation.
+  /// What limits the rate next: another card, a memory, a cable, or a block that has no faster implementation.
   struct NextLimit {
     double seconds = 0;
     std::string name;
@@ -276,8 +275,7 @@ class Explainer {
     return out;
   }
 
-  /// Returns the shortest interval between `least` and `longest` for which the resources `needed` suffice. They must
-  /// suffice for `longest`.
+  /// Returns the shortest interval from `least` on for which the resources `needed` suffice, as they do for `longest`.
   double shortest(const Needs& needed, double least, double longest) const {
     std::set<double> possible = intervals();
     possible.insert({least, longest});

@@ -1,5 +1,4 @@
-// Exchanges implementations in a solution, with the resources that are left in its regions: for a shorter latency, and
-// to read fewer weights from memory.
+// Improves a solution with the resources left in its regions: shortens the latency and reads fewer weights from memory.
 #include <algorithm>
 #include <set>
 
@@ -26,8 +25,7 @@ void for_each_on_card(const Board& board, const Assignment& assignment, const Vi
   }
 }
 
-/// Returns the exchange that lowers the latency most relative to the resources it uses. `now` is the assignment's
-/// solution.
+/// Returns the exchange that lowers the latency most for its resources. `now` is the assignment's current solution.
 std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignment, const Solution& now,
                                          double limit) {
   std::optional<Exchange> found;

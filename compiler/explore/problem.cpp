@@ -43,8 +43,7 @@ Graph graph_of(const Problem& problem) {
   return graph;
 }
 
-/// Moves permutes to the host if they read only inputs of the model or results of the host, or if only the host reads
-/// their results.
+/// Moves permutes to the host if they read only model inputs or the host's results, or if only the host reads theirs.
 void extend_host(const k::Program& program, Problem& problem) {
   const Graph graph = graph_of(problem);
   auto& operations = problem.operations;
@@ -63,9 +62,8 @@ void extend_host(const k::Program& program, Problem& problem) {
   for (std::size_t i = operations.size(); i-- > 0;) move(i, operations[i].outputs, to_host);
 }
 
-/// Returns the bandwidth at which a card reads its weights. All weights are in one buffer, in the memory bank to which
-/// the FPGA image's ports are connected (emit/vitis). This is the first bank that the first region reaches, or one
-/// channel of it if the bank is HBM.
+/// Returns the bandwidth at which a card reads its weights. All weights are in one buffer, in the memory bank that
+/// emit/vitis connects: the first bank that the first region reaches, or one channel of it if the bank is HBM.
 std::uint64_t bandwidth(const runtime::plan::Device& device) {
   if (device.memory.empty()) return 0;
   std::string name = device.memory.front().name;

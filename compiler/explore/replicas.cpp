@@ -45,8 +45,7 @@ class Replicator {
                               plural(largest.size(), "card"));
   }
 
-  /// Returns the copies with the highest rate, or one pipeline if that is faster. Returns nothing if copies do not
-  /// reach the target rate.
+  /// Returns the fastest copies, or one pipeline if it is faster. Returns nothing if copies miss the target rate.
   std::optional<Solution> most_frames() {
     std::optional<Solution> best;
     double rate = target();
@@ -217,8 +216,7 @@ class Replicator {
       if (allow_unless_impossible(search_, cards, 1, limit_of(1))) proven_ = false;
   }
 
-  /// Adds copies on at most `most` cards together to the solutions that were not ruled out, whatever groups of cards
-  /// exist.
+  /// Adds copies on at most `most` cards together to the solutions that were not ruled out. Ignores which groups exist.
   void allow_copies(std::size_t most) {
     for (const auto cards : sizes(most / 2))
       for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies)
@@ -247,8 +245,8 @@ class Replicator {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
   }
 
-  /// Adds copies of a pipeline on `cards` cards to the solutions that were not ruled out, unless `search` rules them
-  /// out. Returns whether it added them.
+  /// Adds copies on `cards` cards each to the solutions that were not ruled out. Returns false if `search` rules them
+  /// out.
   bool allow_unless_impossible(Search& search, std::uint32_t cards, std::size_t copies, double limit) {
     limit = std::min(limit, kAnyInterval);
     if (!search.possible(cards, limit)) return false;

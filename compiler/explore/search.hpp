@@ -1,10 +1,9 @@
 // Searches the best solution of a predictable problem. Private to this folder.
 //
-// At a given interval, every operation uses its cheapest implementations that are quick enough. A dynamic
-// program over (sequence of cards, layers) then decides whether the model fits, and bisection over all
-// possible intervals finds the shortest. The same search gives a lower bound if every packing that is neither
-// found nor ruled out counts as a fit. Branch and bound handles small problems, latencies, and cards whose
-// cables form no simple chain.
+// At a given interval, every operation uses its cheapest implementations that are quick enough. A dynamic program over
+// (sequence of cards, layers) then decides whether the model fits, and bisection over all possible intervals finds the
+// shortest. The same search gives a lower bound if every packing that is neither found nor ruled out counts as a fit.
+// Branch and bound handles small problems, latencies, and cards whose cables form no simple chain.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Checks that a solution is valid and that its figures are right. Recomputes all figures from the problem, without the
-// search's code.
+// Checks a solution and its figures. Recomputes all figures from the problem, without the search's code.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -72,8 +71,7 @@ std::string check_cards(const Claim& claim) {
   return {};
 }
 
-/// Sets the part of each operation. Checks that each operation is in exactly one part, and on the host or on a card as
-/// the problem says.
+/// Sets `part_of`. Checks that each operation is in exactly one part, and that only host operations are on the host.
 std::string place_operations(Claim& claim) {
   auto& [problem, solution, cables, part_of] = claim;
   for (std::size_t p = 0; p < solution.parts.size(); ++p) {
@@ -186,8 +184,7 @@ std::string check_choices(const Claim& claim) {
   return {};
 }
 
-/// Computes budgets, interval and latency of the claim's cards with these implementations. Keeps references to both
-/// arguments.
+/// Computes budgets, interval and latency of a claim with other implementations. Keeps references to its arguments.
 class Figures {
  public:
   Figures(const Claim& claim, const Implementations& implementation)

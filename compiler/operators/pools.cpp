@@ -72,8 +72,8 @@ Outcome lower_max(Site& site, bool global) {
   return {};
 }
 
-/// Returns the window of an average. Sets `global` if the window is the whole input, for which ONNX Runtime has
-/// another kernel.
+/// Returns the window of an average. Sets `global` if it is the whole input; ONNX Runtime has a special kernel for
+/// that.
 std::optional<Window> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (x.size() != 4 || x[0] != 1) {
@@ -95,8 +95,7 @@ float count_of(const Window& g) {
   return static_cast<float>(g.kernel_h * g.kernel_w);
 }
 
-/// Adds a note that the average may differ from ONNX Runtime's, unless `scale` is a power of two. With other scales,
-/// its float32 sum rounds differently.
+/// Adds a note that ONNX Runtime's float32 average may round differently, unless `scale` is a power of two.
 void note_inexact_average(Site& site, float scale) {
   int exponent = 0;
   if (std::frexp(scale, &exponent) == 0.5F) return;

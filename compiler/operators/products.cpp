@@ -1,5 +1,4 @@
-// The table entries of convolutions and matrix products, in float32 between quantisers (QDQ form) and on integers
-// (ConvInteger and MatMulInteger).
+// The table entries of convolutions and matrix products, both of floats in QDQ form and of integers (ConvInteger).
 #include "compiler/graph/graph.hpp"
 #include "compiler/operators/qdq.hpp"
 

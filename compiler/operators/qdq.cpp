@@ -106,8 +106,7 @@ std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const s
     why = "its bias of " + to_string(shape) + " does not run along the output channels";
     return std::nullopt;
   }
-  // If a bias is dequantised by the accumulator's scale, use its integers directly, so that no float32 rounding
-  // changes them.
+  // If a bias is dequantised by the accumulator's scale, use its integers directly, to avoid float32 rounding.
   const auto own = constant_operand(site, i);
   const bool zero_free =
       own && std::all_of(own->zero.begin(), own->zero.end(), [](std::int64_t z) { return z == 0; });

@@ -90,8 +90,7 @@ Outcome lower_quantise(Site& site) {
   return lower(site, false);
 }
 
-/// Lowers a dequantiser. A dequantiser of constants stays until the product that reads them as weights or bias is
-/// lowered.
+/// Lowers a dequantiser. A dequantiser of weights or bias stays until the product that reads it is lowered.
 Outcome lower_dequantise(Site& site) {
   return site.in(0).constant != nullptr ? Outcome::later() : lower(site, true);
 }

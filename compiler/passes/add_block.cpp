@@ -1,5 +1,4 @@
-// Makes the block that adds or multiplies two operands of at most 8 bits. Compares the results of all pairs of
-// operands.
+// Makes the block that adds or multiplies two operands of at most 8 bits. Compares all pairs of operands.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -86,8 +85,7 @@ std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int6
   return least <= 0 && most >= 0 ? 0 : least + (most - least) / 2;
 }
 
-/// Returns by how many steps the result changes if each operand changes by one step. Returns nothing if a chain is not
-/// just a scale.
+/// Returns how many steps of the result one step of each operand makes, or nothing if a chain is more than a scale.
 std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
   if (c.kind != Combine::Kind::kAdd) return std::nullopt;
   const auto scale = [](const graph::Chain& chain) -> double {

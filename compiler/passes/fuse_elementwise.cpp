@@ -25,8 +25,7 @@ bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, c
   const ValueId between = first.outputs[0];
   // The quantiser of a model input runs on the host, so it stays a separate node.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
-  // Floats are not stored in the dataflow, so they may be computed twice. Integers must stay if other nodes read them
-  // or if the host converts them to float.
+  // Floats are not stored, so they may be computed twice. Integers stay if others read them or the host converts them.
   const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);
@@ -68,8 +67,7 @@ void take_integer_bias(Accumulate& a, Chain& chain) {
   }
 }
 
-/// If the chain begins by multiplying the accumulator by a factor, sets `scale` to the factor of each channel. Returns
-/// the number of steps that do this, or 0.
+/// If the chain begins by multiplying the accumulator, sets `scale` to the factors. Returns the number of these steps.
 std::size_t leading_scale(const Chain& chain, std::vector<float>& scale) {
   using K = Step::Kind;
   if (chain.steps.empty()) return 0;

@@ -30,8 +30,7 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
   return graph;
 }
 
-/// Marks all nodes that depend on a refused node as refused. Their errors may be consequences, so they are not
-/// reported.
+/// Marks all nodes that depend on a refused node as refused. Errors in them may be consequences and are not reported.
 void skip_dependents(Graph& graph) {
   std::vector<bool> marked(graph.values.size(), false);
   for (Node& n : graph.nodes) {

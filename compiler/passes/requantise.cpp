@@ -103,8 +103,8 @@ class LineProblem {
     if (s.last < highest) stay_at(s.range.highest, s.last + 1);
   }
 
-  /// Returns the least and the greatest slope of all lines within the bounds, or nothing if there is no such line.
-  /// Treats all bounds as closed.
+  /// Returns the least and the greatest slope of all lines within the bounds, treated as closed; nothing if none
+  /// exists.
   std::optional<std::pair<Slope, Slope>> slopes() const {
     Slope steepest{1, 1};  // steeper than any line within the bounds
     if (!reach_.empty() && !stay_.empty())
@@ -189,8 +189,7 @@ std::optional<Line> cheapest_line(const LineProblem& problem) {
   return std::nullopt;
 }
 
-/// Returns false if some channel cannot have a line with any rounding. The test is quick. Few channels that pass it
-/// turn out to need thresholds.
+/// Whether each channel may have a line. The test is quick and valid for every rounding. Few channels wrongly pass it.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
   return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
     return LineProblem(s, r.lowest, r.highest, {}).slopes().has_value();

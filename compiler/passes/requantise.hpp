@@ -6,8 +6,7 @@
 // bisection of the reference. A multiplier, offset and shift equal the reference exactly if each step is at the
 // same accumulator. So each step k bounds the line (acc * multiplier + offset) / 2^shift twice: the line must be at
 // least k at the step's accumulator, and below k at the accumulator before. The bounds determine the possible slopes
-// exactly. All arithmetic uses integers, of 128 bits if needed. "Proved" therefore means: for every reachable
-// accumulator, not only for a sample.
+// exactly. Arithmetic is on integers (128 bits if needed), so "proved" means for every reachable accumulator.
 #pragma once
 
 #include <cstddef>

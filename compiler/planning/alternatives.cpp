@@ -31,8 +31,8 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
   return out;
 }
 
-/// Adds the alternative `copies`. If `all` contains a single pipeline for throughput on the same number of cards, keeps
-/// only the faster of the two.
+/// Adds an alternative with copies. If `all` has one pipeline on as many cards for this objective, keeps the faster
+/// one.
 void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   for (auto& way : all) {
     if (way.cards != copies.cards || way.objective != copies.objective) continue;

@@ -60,8 +60,7 @@ auto sortable(const gen::Folding& f) {
                     f.weights, f.memory, f.variant);
 }
 
-/// Thins out the intervals to a ratio of at least kStep, but keeps the shortest and the longest. With fewer candidates,
-/// the search is faster.
+/// Drops intervals that differ by less than kStep, to speed up the search. Keeps the shortest and the longest.
 std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all) {
   constexpr double kStep = 1.02;
   std::vector<std::uint64_t> out;

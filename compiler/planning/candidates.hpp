@@ -31,8 +31,7 @@ struct Candidates {
   std::shared_ptr<const generators::Plugin> plugin;  // null if there is none
 };
 
-/// Returns a program with this block alone and its weights at `placement`. kUnsupported if the weights cannot be
-/// there (see weights.hpp).
+/// Returns a program with only this block, with its weights at `placement`. Errors are those of place_parameters().
 Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
                                       kernels::Placement placement);
 

@@ -91,8 +91,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
 Result<gen::Cost> shell_of(const gen::Catalog& catalog, const std::vector<kernels::Program>& programs,
                            const explore::Solution& solution, std::size_t part, const gen::Design& design,
                            const runtime::plan::Device& device) {
-  // A tensor leaves through one port for each part that reads it. A tensor that no part reads is an output of the
-  // model.
+  // A tensor leaves through one port for each part that reads it. A tensor without readers is an output of the model.
   std::vector<gen::ShellPort> ports;
   const auto count = [&](const std::string& tensor, bool as_output, bool host) {
     std::ptrdiff_t parts = 0;

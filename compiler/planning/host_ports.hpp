@@ -21,8 +21,7 @@ explore::Amounts amounts_of(const generators::Cost& cost);
 /// Returns the resources that a device's file reserves for Millrace's part of the shell, without the platform's part.
 explore::Amounts own_shell(const runtime::plan::Device& device);
 
-/// Computes lower bounds on the cost of ports to the host before it is known which blocks share a card. Objects are
-/// immutable, so any thread may use them.
+/// Lower bounds on the cost of ports to the host, valid for all assignments of blocks to cards. Immutable, thread-safe.
 class HostPorts {
  public:
   HostPorts() = default;  // all bounds are 0

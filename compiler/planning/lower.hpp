@@ -1,5 +1,4 @@
-// The options of a plan, and the model stated as a problem for compiler/explore: with blocks split, host blocks
-// chosen and candidates generated.
+// The options of a plan, and the step that states the model as a problem for compiler/explore.
 #pragma once
 
 #include <chrono>
@@ -102,8 +101,8 @@ struct Lowered {
 
 using LoweredPtr = std::shared_ptr<const Lowered>;
 
-/// States the model with `changes` as a problem for explore. kInvalidInput: a split is impossible. Other errors are
-/// those of the generators and the plugin.
+/// States the model with `changes` as a problem for explore. kInvalidInput: a split is impossible. Other errors come
+/// from the generators and the plugin.
 Result<LoweredPtr> lower(const Task& task, Changes changes);
 
 /// Sets the candidates of a lowered program and the implementations of its problem. Operation i of the problem is
@@ -114,8 +113,7 @@ Result<LoweredPtr> lower(const Task& task, Changes changes);
 /// the time that kernels/fast takes on the host, because an emulated card computes with kernels/fast.
 Status add_candidates(const Task& task, Lowered& lowered);
 
-/// Returns the problem's cards with the resources that partitions may use. If `loader`, room for the unit that loads
-/// constants is subtracted on every card.
+/// Returns the problem's cards. If `loader`, subtracts room for the unit that loads constants from every card's budget.
 Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader);
 
 /// Whether some card has memory to stream weights from, and some layer has hardware that streams its weights.

@@ -15,8 +15,7 @@
 
 namespace millrace::compiler {
 
-/// The hardware of each partition; the key is the partition's name. Without hardware, a partition can run only at
-/// fidelity `functional`.
+/// The hardware of each partition, by name. A partition without hardware can run only at fidelity `functional`.
 using Designs = std::map<std::string, generators::Design>;
 
 /// Returns the programs of the solution's parts, in their order. Each has its partition's name. On cards this is
@@ -37,9 +36,8 @@ Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Pro
                                                   const std::vector<double>& host_seconds = {});
 
 /// Adds relays: blocks that forward a tensor. A card that sends a tensor which it received from another card gets a
-/// block "relay_<tensor>_<place>", and the blocks on later cards read the relay's output. Renumbers the solution's
-/// parts, implementations and regions to match. Clears its hops, because each tensor now goes from its card directly
-/// to its readers.
+/// block "relay_<tensor>_<place>", and blocks on later cards read the relay's output. Renumbers the solution's parts,
+/// implementations and regions. Clears its hops, because each tensor now goes from its card directly to its readers.
 void insert_relays(kernels::Program& program, explore::Solution& solution);
 
 }  // namespace millrace::compiler

@@ -34,8 +34,7 @@ struct Plan : Predicted {
   std::string unpredicted() const;
 };
 
-/// Makes a plan. Errors are those of reading, importing, lowering and explore::solve(); also kInvalidInput if the
-/// options contradict each other.
+/// Makes a plan. kInvalidInput: options contradict each other. Other errors come from the steps that make the plan.
 Result<Plan> make_plan(const PlanOptions& options);
 
 /// Recomputes interval, latency, gap and exactness of a predicted plan from its designs, solution, problem and bound,

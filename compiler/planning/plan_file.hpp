@@ -20,13 +20,12 @@ struct PlanFile {
   std::vector<std::vector<std::uint32_t>> copies;  // the cards of each replica after the first
 };
 
-/// Reads the splits and host blocks from a plan file for `program`, whose blocks are not split. kInvalidInput names
-/// the file, the line and what is wrong.
+/// Reads the splits and host blocks from a plan file. The blocks of `program` are not split. kInvalidInput names the
+/// file, the line and what is wrong.
 Result<Changes> read_changes(const std::filesystem::path& file, const kernels::Program& program);
 
-/// Reads the choices in the file task.options.plan for a model that was lowered with the changes of read_changes().
-/// Asks the generators for foldings of the file that they did not propose. kInvalidInput names the file, the line and
-/// what is wrong.
+/// Reads the choices in the file task.options.plan for a model that was lowered with read_changes(). Asks the
+/// generators for foldings that they did not propose. kInvalidInput names the file, the line and what is wrong.
 Result<PlanFile> read_plan_file(const Task& task, Lowered lowered);
 
 }  // namespace millrace::compiler

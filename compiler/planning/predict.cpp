@@ -61,8 +61,7 @@ Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kern
   return foldings;
 }
 
-/// Replaces the sums over blocks in the plan's analysis with the figures of the designs. Returns the shortest interval
-/// that cards and cables allow.
+/// Replaces sums over blocks in the plan's analysis by the designs' figures. Returns the interval of cards and cables.
 Result<double> take_figures(const Task& task, Predicted& plan) {
   const explore::Analysis sums = plan.analysis;
   auto& places = plan.analysis.places;

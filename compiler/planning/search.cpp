@@ -47,9 +47,8 @@ Bound bound_by(const Task& task, const explore::Problem& problem, const explore:
   return {seconds, std::ceil(cards / (1 + first.gap) - kProven), first.exact};
 }
 
-/// Predicts the figures of a solution, and recomputes its gap and `exact` from them. The solution's own gap is not
-/// valid for the plan: the solution may belong to a harder problem, and blocks that wait for each other may be slower
-/// than the slowest block alone.
+/// Predicts the figures of a solution, and recomputes its gap and `exact` from them. The search's gap is not valid: the
+/// solution may belong to a harder problem, and blocks that wait for each other may be slower than the slowest alone.
 Result<Predicted> judged(const Task& task, const LoweredPtr& lowered, explore::Solution solution,
                          const Bound& bound) {
   MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(solution)}));
@@ -71,8 +70,8 @@ bool is_better(const Task& task, const Predicted& a, const Predicted& b) {
   return key(a) < key(b);
 }
 
-/// Reduces the budgets of overfull regions, and makes the targets harder that the plan misses. Returns false if the
-/// plan fits and meets all targets.
+/// Reduces budgets of overfull regions, and makes missed targets harder. Returns false if the plan fits and misses
+/// none.
 bool tighten(const Predicted& plan, explore::Problem& problem) {
   bool again = tighten_regions(plan, problem);
   if (auto& target = problem.targets.frames_per_second;
@@ -95,9 +94,8 @@ double excess(const Predicted& plan) {
                   targets.max_latency_seconds ? plan.latency_seconds / *targets.max_latency_seconds : 1);
 }
 
-/// Returns the error of a search that found no plan. `nearest` describes the plan that misses the targets by least; it
-/// is empty if no plan missed them. `tightened` is the problem of the last search. `explain` adds what limits the plan
-/// and which targets could be met.
+/// Returns the error of a search without a result. `nearest` describes the plan that misses the targets by least, if
+/// any. `tightened` is the last problem. `explain` adds what limits the plan and which targets could be met.
 Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
                     const explore::Problem& tightened, bool explain) {
   const std::string model = "model '" + asked.model + "': ";

@@ -1,5 +1,4 @@
-// Finds a plan: by a search over all variants of a lowered model, or from a plan file. Both compare the result with
-// the figures of the finished designs.
+// Finds a plan, by a search or from a plan file, and checks it against the figures of the finished designs.
 #pragma once
 
 #include <string>
@@ -12,9 +11,9 @@
 
 namespace millrace::compiler {
 
-/// Returns the best plan over several variants of the model: with layers split, blocks on the host, or weights in
-/// memory. kDoesNotFit: no plan fits the cluster; the message says whether more cables would help. kInvalidInput:
-/// the options contradict the model.
+/// Returns the best plan over variants of the model: with layers split, blocks on the host, or weights in memory.
+/// kDoesNotFit: no plan fits the cluster; the message says whether more cables would help. kInvalidInput: the options
+/// contradict the model.
 Result<Predicted> choose(const Task& task);
 
 /// Returns the plan that the file task.options.plan describes, without a search. kInvalidInput: the file contradicts
@@ -23,14 +22,13 @@ Result<Predicted> follow(const Task& task);
 
 /// Returns the best plan of a lowered model. Solves the problem and predicts the answer's figures. If the predicted
 /// plan needs more of a card than the search counted, or misses a target, makes the problem harder by the difference
-/// and solves again. The solution's gap and `exact` compare the predicted figures with the best answer to the
-/// original problem.
+/// and solves again. Gap and `exact` compare the predicted figures with the best answer to the original problem.
 ///
 /// kDoesNotFit: no plan keeps budgets and targets. `explain` adds the reason, which takes longer than the search.
 Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool explain);
 
-/// Whether the model fits if its target for latency is dropped. If so, splitting layers does not help, because it
-/// does not shorten the latency.
+/// Whether the model fits without the latency target. If so, splitting layers is useless: it does not lower the
+/// latency.
 bool only_latency_is_missed(const Task& task, const Lowered& lowered);
 
 /// Predicts the figures of a solution, and records the time that this takes as one step of the planning.
@@ -39,8 +37,7 @@ Result<Predicted> predicted(const Task& task, Attempt attempt);
 /// Names the targets that a plan misses. Returns an empty text if it misses none.
 std::string missed(const Predicted& plan);
 
-/// Names the resources of which a plan's designs need more than a region of a card has. Returns an empty text if all
-/// fit.
+/// Names the resources that regions lack for the plan's designs. Returns an empty text if no resource is short.
 std::string overfull(const Predicted& plan);
 
 /// Reduces the budgets in `problem` of regions that the plan's designs overfill. Returns whether there were any.

@@ -13,8 +13,7 @@ namespace millrace::compiler {
 /// Returns the index of the block with this name, or the number of blocks if there is none.
 std::uint32_t find_block(const kernels::Program& program, const std::string& name);
 
-/// Whether the block can be split: it is a convolution without groups, and `parts` divides the number of its output
-/// channels.
+/// Whether the block is a convolution without groups, and `parts` divides the number of its output channels.
 bool can_split(const kernels::Program& program, std::uint32_t block, std::uint32_t parts);
 
 /// Returns the program with the block replaced by "<block>_part0", "<block>_part1", …. Blocks "<block>_join…" join

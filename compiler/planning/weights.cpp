@@ -40,9 +40,8 @@ void one_a_channel(Requantise& step, std::uint32_t channels) {
     step.thresholds.insert(step.thresholds.end(), one.begin(), one.end());
 }
 
-/// Returns the width of an accumulator for the sums of any weights of the layer's type, and for a bias as large as
-/// these sums. A larger bias widens the accumulator in steps of four bits, so models of one topology rarely differ in
-/// width.
+/// Returns the width of an accumulator for the sums of any weights of the layer's type and a bias as large as these
+/// sums. A larger bias adds steps of four bits, so that models of one topology rarely differ in width.
 unsigned accumulator_bits(const Convolution& layer, ElementType input) {
   const auto taps = static_cast<std::int64_t>(layer.weights.size() / layer.out_channels);
   const std::int64_t reach = taps * magnitude(layer.weight_type) * magnitude(input);

@@ -1,5 +1,4 @@
-// Stores a model's parameters inside or outside of the FPGA images. If they are outside, a retrained model needs no
-// new hardware.
+// Puts parameters inside or outside the FPGA images. If they are outside, a retrained model needs no new hardware.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +9,13 @@
 namespace millrace::compiler {
 
 /// Sets the placement of every block that has parameters. Also prepares each block for other parameters of the same
-/// types: it gets a bias and a requantisation for each output channel, and accumulators that are wide enough for all
-/// weights of this type. The program computes the same results as before. kUnsupported names a block whose sums would
-/// not fit in 32 bits.
+/// types: it gets a bias and a requantisation for each output channel, and accumulators wide enough for all weights of
+/// this type. The program's results stay the same. kUnsupported names a block whose sums would not fit in 32 bits.
 Status place_parameters(kernels::Program& program, kernels::Placement placement);
 
-/// Sets the placement of one block and prepares it in the same way; changes no other block and no tensor. Returns
-/// kUnsupported also if the block has no parameters, or does not requantise its sums: wider sums would change the
-/// blocks that read them.
+/// Sets the placement of one block and prepares it for other parameters; changes no other block and no tensor. Also
+/// kUnsupported: the block has no parameters, or its sums are not requantised, so wider sums would change their
+/// readers.
 Status place_parameters(kernels::Program& program, std::uint32_t block, kernels::Placement placement);
 
 }  // namespace millrace::compiler
