@@ -62,7 +62,7 @@ class Dispatcher final : public Pipeline, private Watcher {
   /// Holds new frames from this call on, until hand_over(), refuse() or their deadlines.
   void hold();
 
-  /// Gives held frames to the successor, the most urgent first, and then all new frames. The successor
+  /// Passes held frames to the successor, the most urgent first, and then all new frames. The successor
   /// accepts held frames even if its queue is full. `successor` must not pass frames back to this dispatcher.
   void hand_over(std::shared_ptr<Successor> successor);
 

@@ -84,7 +84,7 @@ struct Cluster {
   const Device& device_of(const ClusterCard& card) const { return devices.at(card.device); }
 };
 
-// On a cable, frames are cut into packets (kernels/rtl/README.md, "A packet").
+// On a cable, frames are divided into packets (kernels/rtl/README.md, "A packet").
 
 /// The number of payload bytes in a packet. The last packet of a frame may have fewer.
 inline constexpr std::uint32_t kPacketBytes = 1024;

@@ -196,7 +196,7 @@ struct LoadedDeployment {
   Deployment plan;
   std::map<std::string, std::vector<std::byte>> images;  // xclbin files, by the image's name
   std::map<std::string, ImageRecord> records;            // by the image's name
-  // By the partition's name: parameter files (parameters.hpp) of partitions that have one.
+  // The parameter files (parameters.hpp) of those partitions that have one, by the partition's name.
   std::map<std::string, std::vector<std::byte>> parameters;
 };
 
@@ -212,7 +212,7 @@ Status validate(const Deployment& deployment);
 Result<Deployment> parse_deployment(const std::string& json);
 std::string to_json(const Deployment& deployment);
 
-/// Returns the plan's digest.
+/// Computes the digest that identifies a plan.
 std::string compute_digest(const Deployment& deployment);
 
 /// The index file of a directory that several deployments of one model share (compiler/variants).

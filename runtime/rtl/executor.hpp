@@ -28,7 +28,7 @@ class Executor {
 
   /// Begins a frame. Allowed in the states kIdle and kDone. Inputs are in storage form, in the program's order.
   void start(std::span<const std::byte* const> inputs);
-  /// Simulates at most `cycles` more cycles.
+  /// Continues the simulation for at most `cycles` cycles.
   State advance(std::uint64_t cycles);
   /// Writes the frame's results in storage form. Allowed in the state kDone.
   void read(std::span<std::byte* const> outputs) const;

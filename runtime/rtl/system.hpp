@@ -92,7 +92,7 @@ class System {
  private:
   struct Cable;
   struct Channel;
-  /// Frames that wait to be read. A part of the first frame may have been read.
+  /// Frames that wait for their reader, which may already have read a part of the first frame.
   using Frames = std::deque<std::vector<std::byte>>;
   struct Input {
     std::uint64_t beat_bits = 0, beats = 0, beat = 0;

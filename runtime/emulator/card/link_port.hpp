@@ -30,7 +30,7 @@ class LinkPort {
   /// Whether this row uses the same ring as `other`.
   bool collides(const LinkPort& other) const;
 
-  // Called for a sender: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances
+  // For senders: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances
   // `sent`. Returns whether any packet was sent.
   bool send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent);
 
@@ -38,7 +38,7 @@ class LinkPort {
     PacketHeader header;
     const std::byte* payload;  // points into the ring; valid until take()
   };
-  /// Called for a receiver: returns the oldest packet that arrived, or false if there is none. The packet's
+  /// For receivers: returns the oldest packet that arrived, or false if there is none. The packet's
   /// length never exceeds its slot.
   bool peek(Packet& packet);
   void take();

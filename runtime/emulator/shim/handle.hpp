@@ -21,9 +21,9 @@ struct Buffer {
   std::size_t bytes = 0;
   std::uint32_t flags = 0;
   std::uint64_t address = 0;  // the buffer's address on the card
-  // The host's copy. A host-only buffer has only this copy; a device-only buffer has no host copy.
+  // The buffer's copy in host memory. A host-only buffer has only this copy; a device-only buffer has no such copy.
   std::byte* host = nullptr;
-  std::byte* device = nullptr;  // the card's copy
+  std::byte* device = nullptr;  // the copy in the card's memory
   bool owned = false;           // whether the shim must free `host`
 };
 
