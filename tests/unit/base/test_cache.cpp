@@ -135,7 +135,7 @@ TEST_F(CacheTest, NewScratchFolderReplacesThatOfAKilledProcess) {
   EXPECT_EQ(left_in_tmp(), 2U);
   ASSERT_TRUE(cache().folder("other").ok());
   EXPECT_EQ(left_in_tmp(), 1U);
-  fs::create_directory(directory_.path() / "cache/tmp/run.1.0");  // left by a killed process
+  fs::create_directory(directory_.path() / "cache/tmp/run.1.0");  // as if a killed process had left it
   ASSERT_TRUE(cache().folder("run").ok());
   EXPECT_EQ(left_in_tmp(), 1U);
   for (const char* use : {"", "a/b", "a.b"})
@@ -204,7 +204,7 @@ TEST_F(CacheTest, AFullDiskIsReportedAndLeavesNoFiles) {
   cache();
   const pid_t maker = ::fork();
   if (maker == 0) {
-    // A limit on file sizes makes writes fail as on a full disk.
+    // Limit the size of files, so that writes fail as on a full disk.
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{100, 100};
     ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -243,7 +243,7 @@ TEST_F(CacheTest, RefusesADirectoryWithForeignFilesAndLeavesItUnchanged) {
   }
   const fs::path home = directory_.path() / "home";
   fs::create_directories(home / "letters");
-  fs::permissions(home, fs::perms::owner_all);  // whatever the umask
+  fs::permissions(home, fs::perms::owner_all);  // independent of the umask
   const auto opened = Cache::open(home);
   ASSERT_FALSE(opened.ok());
   EXPECT_NE(opened.error().message().find("is no cache of Millrace's"), std::string::npos)

@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-// FIPS 180-2, appendix B.1.
+// The example is from FIPS 180-2, appendix B.1.
 TEST(Digest, Sha256OfAbcEqualsTheExampleOfTheStandard) {
   EXPECT_EQ(sha256_hex(std::string_view("abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

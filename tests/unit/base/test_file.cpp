@@ -21,8 +21,7 @@ std::size_t entries(const fs::path& directory) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
 }
 
-/// While this object lives, files of this process can grow to at most `bytes`; further writes fail as on a
-/// full disk.
+/// While a FullDisk exists, files of this process can grow to at most `bytes`. Larger writes fail as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -69,7 +68,7 @@ TEST(File, ReadRefusesATooLargeFileBeforeAllocatingMemory) {
 TEST(File, ReadRefusesPipesAndDevicesWithoutBlocking) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_EQ(::mkfifo((dir.path() / "fifo").c_str(), 0600), 0);
-  ::alarm(20);  // read_file() blocked: the test dies instead of hanging
+  ::alarm(20);  // ends the test if read_file() hangs
   for (const fs::path& path : {dir.path() / "fifo", fs::path("/dev/zero")}) {
     const auto read = read_file(path, std::uint64_t{1} << 20U);
     ASSERT_FALSE(read.ok()) << path;

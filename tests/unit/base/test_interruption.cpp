@@ -1,5 +1,5 @@
-// What SIGINT, SIGTERM and SIGHUP leave of a directory that is being written. The writer is a child process,
-// because the signal ends it.
+// Tests what SIGINT, SIGTERM and SIGHUP leave behind of a directory that is being written. A child process writes the
+// directory, because the signal ends the process.
 #include "runtime/base/interruption.hpp"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 class Interruption : public testing::Test {
  protected:
-  /// Runs `command` in a child with an InterruptionHandler. Once `command` has called the function that it is
-  /// given, sends `signal` and returns the child's wait status. said() returns what the handler recorded.
+  /// Runs `command` in a child process with an InterruptionHandler. Sends `signal` once `command` has called `ready`,
+  /// and returns the child's wait status. Afterwards said() returns what the handler recorded.
   int interrupt(int signal, const std::function<void(const std::function<void()>& ready)>& command) {
     std::array<int, 2> pipe{};
     EXPECT_EQ(::pipe(pipe.data()), 0);
@@ -56,7 +56,7 @@ class Interruption : public testing::Test {
   TemporaryDirectory dir_{"millrace-interruption"};
 };
 
-/// Writes one directory after the other until the process ends.
+/// Writes one directory after another until the process ends.
 Status write_for_ever(const fs::path& temporary, const std::function<void()>& ready) {
   for (int n = 0;; ++n) {
     const fs::path folder = temporary / std::to_string(n);

@@ -1,4 +1,4 @@
-// Log lines in both formats: text for people and JSON for programs.
+// Tests log lines in both formats, text and JSON.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -15,7 +15,7 @@ class Log : public testing::Test {
  protected:
   void TearDown() override { log::configure(log::Level::kOff, false); }
 
-  /// What a log line with these fields writes to standard error.
+  /// Logs a line with these fields and returns what is written to standard error.
   static std::string written(bool as_json, std::initializer_list<log::Field> fields) {
     log::configure(log::Level::kInfo, as_json);
     testing::internal::CaptureStderr();

@@ -31,7 +31,7 @@ TEST(Process, RunChildUsesTheGivenDirectoryAndPassesNoDescriptors) {
   EXPECT_EQ(where->output, std::filesystem::canonical(directory.path()).string() + "\n");
   const auto open = run_child({"/bin/ls", "/proc/self/fd"});
   ASSERT_TRUE(open.ok());
-  EXPECT_EQ(open->output, "0\n1\n2\n3\n");  // 3 is ls's own descriptor of the directory
+  EXPECT_EQ(open->output, "0\n1\n2\n3\n");  // descriptor 3 is the one with which ls reads the directory
 }
 
 TEST(Process, AMissingProgramOrDirectoryIsAnEnvironmentError) {

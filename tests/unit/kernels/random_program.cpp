@@ -1,5 +1,5 @@
-// Random programs for property tests. The file is above 500 lines because every kind of block has a generator and
-// all of them share the draws of types, shapes and requantisations.
+// Makes random programs for property tests. This source has more than 500 lines because every kind of block has a
+// generator, and all generators share the functions that choose types, shapes and requantisations.
 #include "random_program.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class Builder {
 
   std::uint32_t one_or(std::uint32_t count) {
     return chance_.one_in(2) ? 1 : count;
-  }  // per tensor, or per channel
+  }  // the number of constants: one for the tensor, or one for each channel
 
   ElementType any_type(std::int64_t widest) {
     const auto bits =
@@ -80,7 +80,7 @@ class Builder {
     return out;
   }
 
-  // The narrowest signed type that holds both bounds; 33 bits if 32 are not enough.
+  // Returns the number of bits of the narrowest signed type for both bounds, or 33 if 32 bits are not enough.
   static std::uint8_t signed_bits(Bounds b) {
     std::uint8_t bits = 1;
     while (bits < 33 &&
@@ -89,7 +89,7 @@ class Builder {
     return bits;
   }
 
-  // The thresholds of clamp(round_half_even(float32(acc) * scale) + zero point), as in quantised nets.
+  // Returns the thresholds of clamp(round_half_even(float32(acc) * scale) + zero point), as in quantised nets.
   std::vector<std::int64_t> scaled_ladder(Bounds b, std::int32_t lowest, std::int64_t steps) {
     const std::int64_t zero_point =
         lowest + chance_.of<std::int64_t>({0, 0, steps / 2, chance_.between(-3, steps)});
@@ -104,7 +104,7 @@ class Builder {
     std::vector<std::int64_t> ladder;
     for (std::int64_t i = 0; i < steps; ++i) {
       std::int64_t low = b.lowest - 1,
-                   high = b.highest + 1;  // the first accumulator that passes is in low + 1 .. high
+                   high = b.highest + 1;  // the threshold is in low + 1 .. high
       while (high - low > 1)
         (passes(low + (high - low) / 2, lowest + i + 1) ? high : low) = low + (high - low) / 2;
       ladder.push_back(high);
@@ -112,7 +112,8 @@ class Builder {
     return ladder;
   }
 
-  // Random sums rarely lie halfway between two results. So steps are often powers of two, as in quantised nets.
+  // Makes a requantisation that rounds half to even. Multipliers are often powers of two, because otherwise random sums
+  // would rarely lie halfway between two results.
   void round_half_even(Requantise& r, ElementType out) {
     r.form = Requantise::Form::kMultiplyShiftHalfEven;
     r.zero_point = static_cast<std::int32_t>(chance_.between(out.lowest(), out.highest()));
@@ -123,12 +124,12 @@ class Builder {
     for (std::int64_t& o : r.offset) o = chance_.one_in(2) ? 0 : chance_.between(-40, 40) << bits;
   }
 
-  // A step function that maps the accumulators in `b` to the whole range of the output and clamps some of them.
+  // Returns a random requantisation. It maps accumulators in `b` to the whole range of `out` and clamps some of them.
   Requantise requantise(Bounds b, ElementType out, std::uint32_t count) {
     Requantise r;
     r.lowest = static_cast<std::int32_t>(out.lowest());
     r.highest = static_cast<std::int32_t>(std::min<std::int64_t>(out.highest(), INT32_MAX));
-    if (chance_.one_in(4) && out.kind != Kind::kBipolar) {  // a Relu or a Clip inside
+    if (chance_.one_in(4) && out.kind != Kind::kBipolar) {  // include a Relu or a Clip
       r.lowest = static_cast<std::int32_t>(chance_.between(r.lowest, r.highest));
       r.highest = static_cast<std::int32_t>(chance_.between(r.lowest, r.highest));
     }
@@ -141,7 +142,7 @@ class Builder {
         std::vector<std::int64_t> ladder;
         const int kind = static_cast<int>(chance_.between(1, 3));
         if (kind != 1) ladder = scaled_ladder(b, r.lowest, steps);
-        if (kind == 3) {  // nearly the thresholds of a scale
+        if (kind == 3) {  // move each threshold by at most one
           for (std::int64_t& t : ladder) t += chance_.between(-1, 1);
         }
         for (auto i = static_cast<std::int64_t>(ladder.size()); i < steps; ++i) {
@@ -154,13 +155,12 @@ class Builder {
       }
       return r;
     }
-    // The multiplier has few bits (32-bit arithmetic is exact), or up to all bits (64-bit arithmetic is
-    // needed).
+    // The width of the multiplier decides whether 32-bit arithmetic is exact or 64-bit arithmetic is needed.
     const std::int64_t wide = chance_.between(1, 30);
     for (std::uint32_t c = one_or(count); c > 0; --c)
       r.multiplier.push_back(static_cast<std::int32_t>(chance_.between(0, std::int64_t{1} << wide)));
     const auto most = *std::max_element(r.multiplier.begin(), r.multiplier.end());
-    std::int64_t fitting = 0;  // the shift that makes the results about as many as the output's values
+    std::int64_t fitting = 0;  // the shift with which results cover about the range of the output
     while (fitting < 62 && (span * most >> fitting) > 2 * std::max<std::int64_t>(steps, 1)) ++fitting;
     for (std::uint32_t c = one_or(count); c > 0; --c) {
       const std::int64_t shift = chance_.one_in(12)
@@ -212,7 +212,7 @@ class Builder {
     const Tensor in = tensor(at);
     Convolution c;
     c.window = window(in, true, 5);
-    if (chance_.one_in(4)) {  // fully connected
+    if (chance_.one_in(4)) {  // a fully connected layer
       c.window = {};
       c.window.kernel_h = in.shape[0];
       c.window.kernel_w = in.shape[1];
@@ -228,7 +228,7 @@ class Builder {
     c.out_channels = c.groups == 1 ? channels() : c.groups * (chance_.one_in(2) ? 1 : extent(3));
     c.weight_type = any_type(chance_.one_in(3) ? 16 : 8);
     if (c.weight_type.kind == Kind::kUnsigned && c.weight_type.bits == 16)
-      c.weight_type.bits = 15;  // the most unsigned bits that int16 stores
+      c.weight_type.bits = 15;  // int16 stores at most 15 unsigned bits
     const std::size_t taps = std::size_t{c.window.kernel_h} * c.window.kernel_w * (in.shape[2] / c.groups);
     for (std::size_t i = 0; i < taps * c.out_channels; ++i) {
       const auto low = c.weight_type.lowest(), high = c.weight_type.highest();
@@ -241,7 +241,7 @@ class Builder {
       for (std::uint32_t o = 0; o < c.out_channels; ++o)
         c.bias.push_back(static_cast<std::int32_t>(chance_.between(-3000, 3000)));
     }
-    const auto extremes = [&] {  // of partial sums, over all channels
+    const auto extremes = [&] {  // the range of partial sums over all channels
       Bounds all;
       for (std::uint32_t o = 0; o < c.out_channels; ++o) {
         Bounds b;

@@ -17,7 +17,7 @@ using reference::Buffer;
 
 constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni};
 
-/// The levels that this CPU has. FastLevel reports those that are missing.
+/// Returns the SIMD levels that this CPU has. The tests FastLevel report the levels that this CPU lacks.
 std::vector<SimdLevel> available_levels() {
   std::vector<SimdLevel> available;
   for (const SimdLevel level : kLevels) {
@@ -28,8 +28,8 @@ std::vector<SimdLevel> available_levels() {
 
 struct Frame {
   explicit Frame(const Program& program, const std::vector<Buffer>& frame) {
-    for (const Buffer& buffer :
-         frame) {  // at an odd address and without slack, so that sanitizers see every access outside
+    // Copy each input to an odd address at the end of its allocation, so that sanitizers detect every overread.
+    for (const Buffer& buffer : frame) {
       input_bytes.emplace_back(buffer.size() + 1);
       std::memcpy(input_bytes.back().data() + 1, buffer.data(), buffer.size());
     }
@@ -43,7 +43,8 @@ struct Frame {
   std::vector<std::byte*> outputs;
 };
 
-/// A test of a level that this CPU lacks is skipped, so that the test run reports the level.
+/// A test for each SIMD level. If this CPU lacks the level, the test is skipped, so that the test run reports the
+/// level.
 class FastLevel : public testing::TestWithParam<SimdLevel> {};
 
 TEST_P(FastLevel, EverySimdLevelEqualsTheReferenceOnRandomPrograms) {
@@ -55,8 +56,7 @@ TEST_P(FastLevel, EverySimdLevelEqualsTheReferenceOnRandomPrograms) {
     const Program program = random_program(chance, static_cast<int>(chance.between(1, 6)));
     ASSERT_EQ(validate(program), "") << "seed " << seed;
     Executor executor(program, level);
-    for (int repeat = 0; repeat < 2;
-         ++repeat) {  // the second frame would show state that the first one left behind
+    for (int repeat = 0; repeat < 2; ++repeat) {  // a second frame reveals state that the first left behind
       const std::vector<Buffer> inputs = random_inputs(chance, program);
       std::vector<Buffer> tensors(program.tensors.size());
       const std::vector<Buffer> expected =
@@ -152,7 +152,7 @@ TEST(Fast, ExecutorOutlivesItsProgramAndCanBeMoved) {
 }
 
 TEST(Fast, DoesNotAllocateThePaddingOfAHugeWindow) {
-  // One element with 65,535 rows of padding on each side. The window reads it at both ends.
+  // The input is one element with 65,535 rows of padding on each side. The window reaches it from both ends.
   Program program;
   program.name = "padding";
   program.tensors = {{"in", {ElementType::Kind::kSigned, 8}, {1, 1, 1}, {}, 0},
@@ -202,18 +202,18 @@ TEST(Fast, ComputesTheLowestAndHighest32BitSums) {
           r.offset = {12345};
           r.shift = {55};
           break;
-        case 1:  // every accumulator reaches all thresholds but the last, which only the extreme one reaches
+        case 1:  // only the extreme accumulator reaches the last threshold; every accumulator reaches the others
           r.thresholds.assign(255, INT64_MIN);
           r.thresholds.back() = up ? end : end + 1;
           break;
-        case 2:  // the extreme accumulator reaches all thresholds but one, which none reaches
+        case 2:  // no accumulator reaches the last threshold; the extreme one reaches all others
           r.thresholds.assign(255, end);
           r.thresholds.back() = INT64_MAX;
           break;
         case 3:
           r.thresholds.assign(255, end);
           break;
-        case 5:  // the quotient is exactly a half, above an odd number (5) or an even number (6)
+        case 5:  // the quotient ends in exactly .5, after an odd number (case 5) or an even number (case 6)
         case 6:
           r.multiplier = {1};
           r.offset = {-end + (form == 5 ? 4 : 12)};
@@ -243,8 +243,8 @@ TEST(Fast, ComputesTheLowestAndHighest32BitSums) {
   }
 }
 
-// With one input word and one output element, every accumulator of a wide range passes through every mode
-// that rounds half to even.
+// The program has one input word and one output element. In every arithmetic width that rounds half to even, it
+// requantises every accumulator of a wide range.
 TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   struct Case {
     const char* what;
@@ -302,7 +302,7 @@ TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
 }
 
 TEST(Fast, ThresholdSearchStaysInsideTheTableAtTheHighestSum) {
-  // The steps lie near a straight line and end far below the highest sum, which is the largest 32-bit number.
+  // The thresholds lie near a straight line and end far below the highest sum, which is the largest 32-bit number.
   Program program;
   program.name = "beyond";
   program.tensors = {{"in", {ElementType::Kind::kUnsigned, 16}, {1, 4, 1}, {}, 0},

@@ -20,8 +20,8 @@ struct Case {
   }
 };
 
-// The thresholds of clamp(round_half_even(float32(acc) * scale) + zero_point), found by trying every
-// accumulator.
+// Returns the thresholds of clamp(round_half_even(float32(acc) * scale) + zero_point), found by trying every value of
+// the accumulator.
 Case scaled(AccumulatorRange range, float scale, std::int32_t zero_point, std::int32_t lowest,
             std::int32_t highest) {
   Case c{lowest, range, {}};

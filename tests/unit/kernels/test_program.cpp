@@ -1,4 +1,4 @@
-// Tests validate() and extract(). The file is above 500 lines because every rule of validate() has a case here.
+// Tests validate() and extract(). This source has more than 500 lines because every rule of validate() has a test.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -13,7 +13,7 @@ namespace {
 using namespace kernels;
 using Kind = ElementType::Kind;
 
-// A valid program. Each test below breaks one property of it.
+// The following functions make a valid program. Each test below breaks one property of the program.
 Convolution good_convolution() {
   Convolution c;
   c.window.kernel_h = c.window.kernel_w = 3;
@@ -205,8 +205,8 @@ TEST(Validate, RefusesBadConvolutions) {
 }
 
 TEST(Validate, RefusesAnAccumulatorThatIsTooNarrow) {
-  // Partial sums of 36 elements in -128 .. 127 with a bias of 5 or -5 stay within -4613 .. 4577, which needs
-  // 14 bits.
+  // Partial sums of 36 elements in -128 .. 127 and a bias of 5 or -5 lie within -4613 .. 4577. That range needs 14
+  // bits.
   EXPECT_EQ(broken([](Program&, Convolution& c) { c.accumulator.bits = 14; }), "");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.accumulator.bits = 13; }),
                  "accumulator int13 is too narrow for output channel 0");
@@ -222,7 +222,7 @@ TEST(Validate, RefusesAnAccumulatorThatIsTooNarrow) {
 }
 
 TEST(Validate, AccumulatorWidthCoversPartialSumsInAnyOrder) {
-  // The full sum is x * 100 - x * 100 = 0, but a partial sum reaches 100 * 127.
+  // The whole sum is x * 100 - x * 100 = 0, but a partial sum can reach 100 * 127.
   Program program = good();
   auto& c = std::get<Convolution>(program.blocks[0].operation);
   c.bias.clear();
@@ -455,7 +455,8 @@ TEST(Validate, DoesNotCrashOnRandomlyDamagedPrograms) {
 }
 
 TEST(Extract, KeepsTheTensorsThatTheExtractedBlocksNeed) {
-  // 0 -> a -> 1 -> b -> 2 -> c -> 4;  1 and 2 -> d (concat) -> 3, an output; 4 an output
+  // Tensors have numbers, blocks have letters: 0 -> a -> 1 -> b -> 2 -> c -> 4, and 1, 2 -> d -> 3. Outputs are 3 and
+  // 4.
   Program program;
   program.name = "whole";
   for (const char* name : {"x", "a", "b", "d", "c"})

@@ -30,9 +30,7 @@ TEST(Reference, ConvolvesWithPaddingBiasAndStride) {
   c.weights = {1, 2, 3, 4};
   c.bias = {100};
   c.accumulator = kInt32;
-  // 10 | 1 2 3
-  // 10 | 4 5 6
-  // 10 |10 10 10
+  // The padded input, with 10 as the padding value: 10 | 1 2 3 10 | 4 5 6 10 |10 10 10
   const std::vector<std::int32_t> expected = {100 + 10 + 2 + 30 + 16, 100 + 2 + 6 + 15 + 24,
                                               100 + 10 + 8 + 30 + 40, 100 + 5 + 12 + 30 + 40};
   EXPECT_EQ((result<std::int32_t, std::int8_t>(one_block(c, {{kInt8, {2, 3, 1}}}, {kInt32, {2, 2, 1}}),
@@ -45,7 +43,7 @@ TEST(Reference, ConvolvesInGroupsWithDilation) {
   c.window.kernel_w = 2;
   c.window.dilation_w = 2;
   c.groups = 2;
-  c.out_channels = 4;  // two for each input channel
+  c.out_channels = 4;  // two output channels for each input channel
   c.weight_type = kInt8;
   c.weights = {1, 0, 0, 1, 1, 1, 2, -1};
   c.accumulator = kInt32;
@@ -65,7 +63,7 @@ TEST(Reference, ComputesAFullyConnectedLayer) {
   c.accumulator = {Kind::kSigned, 12};
   c.requantise = shift_right(1);
   const Program program = one_block(c, {{kInt8, {2, 1, 2}}}, {kInt8, {1, 1, 2}});
-  // 30 / 2 and -23 / 2, the half upwards
+  // The results are 30 / 2 and -23 / 2; a half is rounded up.
   EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {1, 2, 3, 4})), (std::vector<std::int8_t>{15, -11}));
 }
 
@@ -117,7 +115,7 @@ TEST(Reference, RequantisesByMultiplyAndShiftWithHalfToEven) {
   EXPECT_EQ(quotients({3, 4, 5, 11, 12, 13, 20, 28}), (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 2, 4}));
   EXPECT_EQ(quotients({-3, -4, -5, -11, -12, -13, -20, -28}),
             (std::vector<std::int64_t>{0, 0, -1, -1, -2, -2, -2, -4}));
-  r.zero_point = 5;  // added after rounding: 4 / 8 stays even
+  r.zero_point = 5;  // is added after rounding, so 4 / 8 still rounds to the even number 0
   EXPECT_EQ(quotients({4, 12, 20, 100000, -100000}), (std::vector<std::int64_t>{5, 7, 7, 127, -128}));
   r.shift = {0};
   EXPECT_EQ(quotients({4, -4}), (std::vector<std::int64_t>{9, 1}));
@@ -231,7 +229,7 @@ TEST(Reference, SoftmaxSumsToOneAndDoesNotOverflow) {
   EXPECT_FLOAT_EQ(y[3], 0.75F);
 }
 
-// Computes the convolution differently: adds each input element to all results that it contributes to.
+// The independent implementation takes each input element and adds its products to all sums that use the element.
 TEST(Reference, ConvolutionEqualsAnIndependentImplementation) {
   for (const std::uint64_t seed : seeds(300)) {
     Chance chance(seed);

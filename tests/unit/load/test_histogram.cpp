@@ -26,7 +26,7 @@ TEST(Histogram, StoresEveryValueWithinOnePercent) {
   std::int64_t worst_at = 0;
   double worst = 0;
   for (std::int64_t v = 1; v < Histogram::kLongest.count(); v += 1 + v / 97) {
-    // Record the value between two others, so that neither the exact minimum nor the exact maximum helps.
+    // Record a smaller and a larger value too, because the histogram stores the minimum and the maximum exactly.
     Histogram h;
     h.record(nanoseconds(0));
     h.record(nanoseconds(v));

@@ -1,4 +1,4 @@
-// The HTTP load generator against a tiny server whose misbehaviour each test chooses.
+// Tests the HTTP load generator with a small server. Each test chooses how the server misbehaves.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A server with one thread per connection. `answer` receives the number of the request; an empty answer
-/// closes the connection.
+/// A server with one thread per connection. It sends what `answer` returns for the number of the request, or closes the
+/// connection if that is empty.
 class TinyServer {
  public:
   explicit TinyServer(std::function<std::string(std::uint64_t)> answer)
@@ -76,7 +76,7 @@ class TinyServer {
   int listener_;
   std::string port_;
   std::atomic<std::uint64_t> requests_{0};
-  std::vector<std::jthread> sessions_;  // used by the acceptor's thread until that ends
+  std::vector<std::jthread> sessions_;  // used only by the acceptor's thread while that thread runs
   std::jthread acceptor_;
 };
 
@@ -91,14 +91,14 @@ Settings settings_of(std::uint32_t connections, std::optional<double> rate = std
   return settings;
 }
 
-/// A run that leaves time to reconnect even on a busy machine, with few requests.
+/// Returns the settings of a run with few requests that is long enough to reconnect even on a busy machine.
 Settings long_run_of(std::uint32_t connections) {
   Settings settings = settings_of(connections);
   settings.duration = 1500ms;
   return settings;
 }
 std::string unhurried(std::string answer = kGood) {
-  std::this_thread::sleep_for(5ms);  // the server takes its time
+  std::this_thread::sleep_for(5ms);  // make the server slow
   return answer;
 }
 

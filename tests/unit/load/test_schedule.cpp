@@ -1,4 +1,4 @@
-// The schedule has no clock; the tests pass it the time.
+// Tests the schedule of requests. The schedule has no clock; the tests pass the time to it.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -54,7 +54,7 @@ TEST(OpenLoop, CountsRequestsExactlyForAnyRate) {
   }
 }
 
-/// Simulates `connections` connections to a server that answers in 1 ms but stalls from second 2 to second 3.
+/// Simulates `connections` connections to a server that answers within 1 ms, except that it stalls from second 2 to 3.
 Tally play(Schedule schedule, std::size_t connections) {
   Tally tally;
   std::deque<Clock::time_point> free(connections, kStart);
@@ -78,7 +78,7 @@ TEST(OpenLoop, StallAddsToTheLatencyOfEveryDelayedRequest) {
   const Tally tally = play(Schedule(kStart, 0s, 10s, 100.0), 4);
   EXPECT_EQ(tally.latency.count(), 1000U);
   EXPECT_TRUE(tally.errors.empty());
-  // 100 of the 1,000 requests were due during the stall. Half of those waited longer than half a second.
+  // Of the 1,000 requests, 100 were due during the stall. Half of the 100 waited longer than half a second.
   EXPECT_NEAR(static_cast<double>(tally.latency.percentile(95).count()), 5e8, 3e7);
   EXPECT_GE(tally.latency.percentile(99), 850ms);
   EXPECT_GT(tally.late, 80U);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const fs::path kConfigs = fs::path(tests::source_dir()) / "configs";
 
-/// A directory with devices/small.yaml and clusters/, into which tests write further files.
+/// A test with a temporary directory that has devices/small.yaml and clusters/. Tests write further files to it.
 class ClusterFile : public testing::Test {
  protected:
   ClusterFile() {
@@ -33,8 +33,7 @@ class ClusterFile : public testing::Test {
     write("clusters/c.yaml", text);
     return load_cluster(directory_.path() / "clusters" / "c.yaml");
   }
-  /// Loads a cluster or device that must be refused and returns the message, which must name the file and
-  /// `line`.
+  /// Loads a cluster file that must be refused and returns the error message, which must name the file and `line`.
   std::string refusal(const std::string& text, int line) {
     return checked(load(text), "c.yaml:" + std::to_string(line) + ":");
   }

@@ -15,7 +15,8 @@ namespace {
 
 using kernels::Program;
 
-/// An image of one partition that computes `program`; the host writes its input and reads its output.
+/// Returns the data of an FPGA image with one partition that computes `program`. The host writes the input and reads
+/// the output.
 EmulationData sample(const Program& program) {
   EmulationData data;
   data.record.abi_version = abi::kAbiVersion;
@@ -81,7 +82,7 @@ TEST(Program, StoresWeightsSharedByTwoLayersOnce) {
 TEST(Program, WithAnAlteredWeightIsRefusedByItsDigest) {
   const Program program = tests::chain_program(1);
   auto bytes = encode_program(program);
-  bytes.back() ^= std::byte{1};  // the last blob ends the file
+  bytes.back() ^= std::byte{1};  // the last blob is at the end of the file
   const auto decoded = decode_program(bytes);
   ASSERT_FALSE(decoded.ok());
   EXPECT_EQ(decoded.error().code(), ErrorCode::kCorrupt);
@@ -89,7 +90,7 @@ TEST(Program, WithAnAlteredWeightIsRefusedByItsDigest) {
 }
 
 TEST(Program, OfANewerSchemaIsRefusedWithTheSchemaNumber) {
-  std::vector<std::byte> bytes = {std::byte{0x08}, std::byte{0x07}};  // field 1, schema_version: 7
+  std::vector<std::byte> bytes = {std::byte{0x08}, std::byte{0x07}};  // field 1, schema_version, is 7
   const auto decoded = decode_program(bytes);
   ASSERT_FALSE(decoded.ok());
   EXPECT_EQ(decoded.error().code(), ErrorCode::kUnsupported);
@@ -148,7 +149,7 @@ TEST(EmulationData, MutatedDataNeverParseToAnInvalidProgram) {
     if (!decoded.ok()) continue;
     ASSERT_EQ(decoded->programs.size(), decoded->record.partitions.size()) << "MILLRACE_SEED=" << seed;
   }
-  // Mutate the program without its digests, so that the program's own checks are reached.
+  // Mutate the encoded program alone, without digests, so that mutants reach the checks of the decoder.
   const auto program = encode_program(tests::every_operation_program());
   for (int round = 0; round < 3000; ++round) {
     auto bytes = program;
@@ -189,7 +190,7 @@ TEST(Uuid, IsAVersion8UuidOfTheDigestsFirstBytes) {
   EXPECT_EQ(uuid_from_digest(std::string(64, 'f')), "ffffffff-ffff-8fff-bfff-ffffffffffff");
 }
 
-/// A hand-made container: a header, a table of one section, and the section's bytes.
+/// Returns an xclbin file made by hand: a header, a table with one section, and the section's bytes.
 std::vector<std::byte> container() {
   std::vector<std::byte> bytes(512 + 16);
   std::memcpy(bytes.data(), "xclbin2", 8);
@@ -272,7 +273,7 @@ TEST(Xclbin, MutatedHeaderNeverGivesSectionsBeyondTheEndOfFile) {
   }
 }
 
-/// One memory bank of a MEM_TOPOLOGY section.
+/// A memory bank of a MEM_TOPOLOGY section.
 struct Bank {
   std::uint8_t type = 1, used = 1;
   std::uint64_t kibibytes = 0;

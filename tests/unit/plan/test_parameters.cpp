@@ -1,5 +1,4 @@
-// Parameters that are not part of an image: their topology, their file format, and the reading of damaged
-// files.
+// Tests parameters that are not part of an FPGA image: their topology, their file format, and damaged files.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -113,7 +112,7 @@ TEST(Parameters, OfAnotherTopologyAreRefused) {
   const Bytes bytes = encode_parameters(placed(tests::chain_program(2)));
   EXPECT_NE(message_of(bytes, topology_digest(placed(tests::chain_program(3)))).find("are for topology"),
             std::string::npos);
-  // The program decides, even if the header names another topology.
+  // The topology of the encoded program counts, even if the header names another topology.
   const Program other = placed(tests::chain_program(3));
   Bytes forged = bytes;
   std::memcpy(forged.data() + 16, topology_digest(other).data(), 64);
@@ -155,7 +154,7 @@ TEST(Parameters, MutatedFilesNeverParseToAnInvalidProgram) {
   std::mt19937 random(kSeed);
   for (int round = 0; round < 300; ++round) {
     Bytes bytes = whole;
-    // Half of the mutations hit the header, where a few bytes decide much.
+    // Half of the mutations change the header, because its few bytes have the most effects.
     const std::size_t room = round % 2 == 0 ? 128 : bytes.size();
     for (int i = 0; i < 3; ++i) bytes[random() % room] = static_cast<std::byte>(random());
     const auto decoded = decode_parameters(bytes, topology);

@@ -1,4 +1,4 @@
-// How clients reach a server: over TLS, with tokens, through Unix sockets; and their errors if they cannot.
+// Tests how clients reach a server over TLS, with tokens and through Unix sockets, and their errors if they cannot.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
@@ -29,13 +29,13 @@ using client::Code;
 constexpr long kDay = 86'400;
 constexpr char kTokens[] = "reader read 0123456789abcdef\nasker infer fedcba9876543210\n";
 
-/// A server that completes TLS handshakes with any certificate and closes. A Millrace server does not start with
-/// such certificates.
+/// A server that completes TLS handshakes with any certificate, even one with which a Millrace server refuses to start,
+/// and then closes the connection.
 class Handshaker {
  public:
   Handshaker(const std::string& certificate, const std::string& key)
       : context_(SSL_CTX_new(TLS_server_method()), SSL_CTX_free) {
-    ::signal(SIGPIPE, SIG_IGN);  // of a client that went
+    ::signal(SIGPIPE, SIG_IGN);  // a client may have closed the connection
     EXPECT_EQ(SSL_CTX_use_certificate_chain_file(context_.get(), certificate.c_str()), 1);
     EXPECT_EQ(SSL_CTX_use_PrivateKey_file(context_.get(), key.c_str(), SSL_FILETYPE_PEM), 1);
     socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -75,7 +75,7 @@ class ClientAccess : public HttpServer {
     std::ofstream(certificate_) << made.certificate;
     std::ofstream(key_) << made.key;
   }
-  /// `listen` as in settings; the URL a client is given.
+  /// Starts a server. `listen` is an address as in the settings; url_ becomes the URL that clients use.
   void serve(const std::string& listen) {
     ServerOptions options;
     auto address = parse_listen_address(listen, "--http");
@@ -115,7 +115,7 @@ class ClientAccess : public HttpServer {
     }
     return s.code;
   }
-  /// The Python client as a program.
+  /// Runs the Python client as a program.
   tests::Outcome python(std::vector<std::string> more, const std::vector<std::string>& environment = {}) {
     const std::string file = directory_.path() / "x.npy";
     EXPECT_TRUE(write_npy(file, {"<f4", {1, 2, 2}, input_}).ok());
@@ -288,7 +288,7 @@ TEST_F(ClientAccess, ReconnectsOverTlsAfterARestart) {
       << "an answer, by an Api that drains for good: " << message_;
 }
 
-/// A run of the load of `millrace bench`.
+/// Tests the access of `millrace bench`: run() sends its load to the server.
 class LoadAccess : public ClientAccess {
  protected:
   load::Tally run(const clients::Access& access) {

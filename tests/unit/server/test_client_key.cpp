@@ -1,4 +1,4 @@
-// Which connections belong to one client: clients that wait for a slot take turns.
+// Tests which connections count as one client. The server serves waiting clients in turn.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

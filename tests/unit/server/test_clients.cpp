@@ -1,4 +1,4 @@
-// What `millrace infer` makes of the files it is given, and how it speaks to a server.
+// Tests how `millrace infer` reads input files and how it talks to a server.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class SampleFiles : public testing::Test {
   InputDescription vector{"v", "FP32", {1, 2}, "", {0.5F}, {}};
 };
 
-/// 2x1 pixels: (11, 22, 33) and (44, 55, 66).
+/// A picture of 2x1 pixels with the hexadecimal colours (11, 16, 21) and (2c, 37, 42).
 constexpr std::string_view kPpm = "P6 2 1 255\n\x0b\x16\x21\x2c\x37\x42";
 
 TEST_F(SampleFiles, PictureBecomesChannelPlanesWithMeanAndScaleApplied) {

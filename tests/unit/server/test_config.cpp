@@ -1,4 +1,4 @@
-// The server's settings from file, environment and flags.
+// Tests the server's settings from file, environment and flags.
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ TEST(Config, FindsAClusterBesideTheFileOrAmongTheInstalledOnes) {
   std::filesystem::current_path(current.path());
   for (const char* name : {"three-ku060", "three-ku060.yaml"}) {
     SCOPED_TRACE(name);
-    write(current.path() / name);  // the settings file is not there, so that this file is not meant
+    write(current.path() / name);  // not beside the settings file, so it must be ignored
     EXPECT_EQ(cluster(name), installed / "three-ku060.yaml");
     std::filesystem::create_directory(directory.path() / name);
     EXPECT_EQ(cluster(name), installed / "three-ku060.yaml");
@@ -115,7 +115,7 @@ TEST(Config, RefusesAWrongFileAndNamesTheLine) {
   expect_refused(from_file("slots: {\n"), "not YAML");
   expect_refused(from_file(""), "is empty");
   expect_refused(from_file("slots: 1\n---\nslots: 2\n"), "several documents");
-  expect_refused(from_file(", b:x] [*a, *a]\n"), "text outside of one");  // this once never ended
+  expect_refused(from_file(", b:x] [*a, *a]\n"), "text outside of one");  // once an endless loop
   std::string repeated = "a: &a " + std::string(100'000, 'x') + "\nb: [";
   for (int i = 0; i < 1000; ++i) repeated += "*a, ";
   expect_refused(from_file(repeated + "*a]\n"), "too large");

@@ -1,4 +1,4 @@
-// Who may reach the server, and how: tokens, origins, listeners.
+// Tests who may reach the server: tokens, origins of web pages, and listeners.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -22,8 +22,6 @@ const std::string kLoad = "/v2/repository/models/small/load";
 std::string bearer(std::string_view token) {
   return "Authorization: Bearer " + std::string(token) + "\r\n";
 }
-
-// Tokens.
 
 class GuardedHttpServer : public HttpServer {
  protected:
@@ -193,7 +191,7 @@ TEST(Tokens, CompareEveryByteOfTheDigest) {
   }
 }
 
-// Admin routes and pages of other origins.
+// The following tests are about admin routes and web pages of other origins.
 
 TEST_F(HttpServer, AnswersAdminRoutesOnlyOnTheAdminListenerIfThereIsOne) {
   ServerOptions options;
@@ -280,8 +278,6 @@ TEST_F(HttpServer, OnlyPagesOfConfiguredOriginsMayReadAnswers) {
   outcome = open.handle(request, workspace, {});
   EXPECT_EQ(std::get<Response>(outcome).status, 405U);
 }
-
-// Listeners.
 
 TEST_F(HttpServer, ServesOnAUnixSocketAndRemovesItsFile) {
   const TemporaryDirectory directory("millrace-unix");

@@ -1,6 +1,6 @@
-// Once the server is warm, a request costs no allocations but those of Beast's parser for the same bytes. If memory is
-// short, the request that needs it is answered 503, and the server goes on.
-// tests/integration/test_request_allocations.cpp checks the same over cards.
+// Tests that a warm server makes no allocations for a request except those of Beast's parser. If memory is short, the
+// server answers the request that needs memory with 503 and continues. tests/integration/test_request_allocations.cpp
+// tests allocations with cards.
 #include <gtest/gtest.h>
 
 #include "fake_pipeline.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kBytes = 3136;
 
-/// Completes every frame at once.
+/// A pipeline that completes every frame immediately.
 class NullPipeline final : public runtime::pipeline::Pipeline {
  public:
   NullPipeline() {
@@ -70,7 +70,7 @@ class ServerWithoutMemory : public testing::Test {
 TEST_F(ServerWithoutMemory, Answers503IfARequestBufferCannotBeAllocated) {
   auto to = client();
   {
-    const tests::FailAbove limit(60'000);  // less than the buffer of a request that needs a second read
+    const tests::FailAbove limit(60'000);  // a request that needs a second read needs a larger buffer
     to.send(request_.substr(0, request_.size() - 1));
     EXPECT_EQ(to.receive().body, R"({"error":"out of memory for this request"})");
     EXPECT_GT(limit.failures(), 0U);

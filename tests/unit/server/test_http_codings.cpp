@@ -1,4 +1,4 @@
-// Content codings of requests and answers.
+// Tests the content codings of requests and answers.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST_F(HttpServer, AcceptsBodiesInGzipAndDeflate) {
     EXPECT_EQ(answer.status, 200) << name << answer.body;
     EXPECT_EQ(answer.headers.count("content-encoding"), 0U);
   }
-  // Inference-Header-Content-Length counts decoded bytes, as Triton's client sends it.
+  // As in Triton's client, Inference-Header-Content-Length counts decoded bytes.
   const std::string json =
       R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","parameters":{"binary_data_size":16}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});

@@ -1,4 +1,4 @@
-// Connections of the server: the order of answers, limits, start and stop.
+// Tests the server's connections: the order of answers, limits, start and stop.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,6 @@ namespace millrace::server::http {
 namespace {
 
 using namespace std::string_literals;
-
-// Connections.
 
 TEST_F(HttpServer, AnswersPipelinedRequestsInOrder) {
   start();
@@ -106,13 +104,11 @@ TEST_F(HttpServer, KeepsAQueuedRequestWhenItsClientSendsTheNext) {
   to.send(post(kInferTarget, kJsonInput));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
   to.send(get("/v2/health/live"));
-  std::this_thread::sleep_for(20ms);  // time in which the server could take the second request for the end
+  std::this_thread::sleep_for(20ms);  // a faulty server would now treat the second request as the end
   pipeline->release();
   EXPECT_EQ(to.receive().status, 200);
   EXPECT_EQ(to.receive().body, R"({"live":true})");
 }
-
-// Limits.
 
 TEST_F(HttpServer, ClosesAnIdleConnection) {
   ServerOptions options;
@@ -180,8 +176,8 @@ TEST_F(HttpServer, MetricsScrapesDoNotWaitForTheBoundedStatusQueue) {
   RawClient first = client(), probe = client();
   ASSERT_TRUE(first.send(get("/v2/millrace/status")));
   while (asked == 0) std::this_thread::yield();
-  std::jthread in_the_end([&](const std::stop_token& stop) {  // a scrape that waits must not wait for ever
-    for (int i = 0; i < 1000 && !stop.stop_requested(); ++i) std::this_thread::sleep_for(10ms);  // a bound
+  std::jthread in_the_end([&](const std::stop_token& stop) {  // lets a scrape that waits end
+    for (int i = 0; i < 1000 && !stop.stop_requested(); ++i) std::this_thread::sleep_for(10ms);  // <= 10 s
     hanging = false;
     hanging.notify_all();
   });
@@ -251,8 +247,6 @@ TEST_F(HttpServer, ErrorsAboutInvalidUtf8AreValidJson) {
       << testing::PrintToString(answer.body);
 }
 
-// Start and stop.
-
 TEST_F(HttpServer, ErrorSaysThatThePortIsInUse) {
   start();
   ServerOptions options;
@@ -270,7 +264,7 @@ TEST_F(HttpServer, ReservesItsPortFromBindAndServesFromStart) {
   EXPECT_FALSE(RawClient(bound.value()->address()).connected());
   ASSERT_TRUE(bound.value()->start().ok());
   EXPECT_EQ(RawClient(bound.value()->address()).exchange(get("/v2/health/live")).status, 200);
-  const auto unused = Server::bind({}, api, registry, *metrics);  // ends without having started
+  const auto unused = Server::bind({}, api, registry, *metrics);  // is destroyed without having been started
   EXPECT_TRUE(unused.ok());
 }
 

@@ -1,4 +1,4 @@
-// What the server refuses: requests over a limit, malformed requests, and more bytes than it may hold.
+// Tests what the server refuses: requests over a limit, malformed requests, and more bytes than it may keep.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -18,7 +18,7 @@ using namespace std::string_literals;
 TEST_F(HttpServer, RefusesABodyOverTheLimitBeforeAndWhileItArrives) {
   ServerOptions options;
   options.max_body_bytes = 1000;
-  options.linger = 60s;  // for as long as this machine takes to send a body nobody wants
+  options.linger = 60s;  // enough to send an unwanted body on a slow machine
   start(options);
   RawClient announced = client();
   const Answer early =
@@ -56,8 +56,7 @@ TEST_F(HttpServer, RefusesAHeaderOverTheLimitAndMalformedHttp) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
-/// If a proxy and the server find different ends of a request, a second request can hide in it (request
-/// smuggling).
+/// If a proxy and the server disagree where a request ends, a second request can hide in its body (request smuggling).
 TEST_F(HttpServer, RefusesARequestWhoseBodyLengthIsAmbiguous) {
   start();
   const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\n";
@@ -145,7 +144,7 @@ TEST_F(HttpServer, RefusesChunkExtensionsAndTrailersOverTheLimit) {
   for (const std::string& begin : {std::string("2;"), std::string("2\r\n{}\r\n0\r\n"),
                                    std::string("2\r\n{}\r\n0\r\nX: y\r\nX: "), std::string("2 ")}) {
     RawClient to = client();
-    to.send(head + begin + much);  // and no end of it
+    to.send(head + begin + much);  // the line never ends
     const Answer answer = to.receive();
     EXPECT_TRUE(answer.status == 431 || answer.status == 400) << begin << answer.status;
     EXPECT_TRUE(to.closed_by_server()) << begin;
@@ -187,14 +186,14 @@ TEST_F(HttpServer, BoundsTheTotalSizeOfTheBodiesOfAllConnections) {
   Answer answer;
   ASSERT_TRUE(tests::wait_until([&] {
     announced = client();
-    announced.send(head);  // refused before its body is sent
+    announced.send(head);  // the server refuses the request before the body is sent
     announced.shutdown_send();
     answer = announced.receive();
     return answer.status == 503;
   })) << "the first body is read and counted";
   EXPECT_EQ(answer.headers.at("retry-after"), "1");
   EXPECT_TRUE(announced.closed_by_server());
-  RawClient chunked = client();  // says nothing of its length
+  RawClient chunked = client();  // a chunked request does not announce its length
   EXPECT_EQ(chunked
                 .exchange("POST " + kInferTarget +
                           " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nEA60\r\n" +
@@ -238,7 +237,7 @@ TEST_F(HttpServer, CountsTheBodyOfAHeadRequest) {
   EXPECT_EQ(client().exchange(other + std::string(60'000, ' ')).status, 400) << "it is given back";
 }
 
-/// Enough frames for a trace of more than `bytes`.
+/// Returns enough frame records for a trace of more than `bytes` bytes.
 std::vector<runtime::pipeline::FrameRecord> frames_for(std::size_t bytes) {
   const auto at = [](int microseconds) {
     return runtime::pipeline::Clock::time_point(std::chrono::microseconds(microseconds));

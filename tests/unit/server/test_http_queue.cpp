@@ -1,4 +1,4 @@
-// Requests that wait for a slot in the dispatcher, over a pipeline that has no queue of its own.
+// Tests requests that wait for a free slot of the pipeline. The pipeline itself has no queue.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,8 @@ namespace {
 
 namespace pipeline = runtime::pipeline;
 
-/// Has one slot. The frame in it completes when the test says so; until then no other is taken.
+/// A pipeline with one slot. The frame in the slot completes when the test asks for it. Until then the pipeline accepts
+/// no other frame.
 class OneSlotPipeline final : public pipeline::Pipeline {
  public:
   OneSlotPipeline() { deployment_.model = test::small_model(); }
@@ -73,16 +74,15 @@ class OneSlotPipeline final : public pipeline::Pipeline {
 class HttpQueue : public HttpServer {
  protected:
   void SetUp() override {
-    model_ =
-        std::make_shared<models::Model>("small", "1", slot_, metrics->model("small", "1"), 1);  // one waits
+    model_ = std::make_shared<models::Model>("small", "1", slot_, metrics->model("small", "1"), 1);
     ASSERT_TRUE(registry.publish(model_).ok());
     ServerOptions options;
-    options.linger = 20ms;  // so that the server often looks whether a client went away
+    options.linger = 20ms;  // the server often checks whether a client is gone
     auto opened = Server::open(options, api, registry, *metrics);
     ASSERT_TRUE(opened.ok()) << opened.error().message();
     server = std::move(opened).value();
   }
-  /// A client whose request is in the slot.
+  /// Returns a client whose request is in the slot.
   RawClient running() {
     RawClient out = client();
     out.send(post(kInferTarget, kJsonInput));

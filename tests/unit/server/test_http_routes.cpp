@@ -1,4 +1,4 @@
-// Targets and the routes they match, JSON of text that is not UTF-8, and limits.
+// Tests which routes match a request's target, how text that is not UTF-8 becomes JSON, and limits.
 
 #include <gtest/gtest.h>
 
@@ -125,12 +125,12 @@ TEST(JsonText, ReplacesInvalidUtf8) {
       {"\xC3\xA9 \xE2\x82\xAC \xF0\x9D\x84\x9E", "\xC3\xA9 \xE2\x82\xAC \xF0\x9D\x84\x9E"},
       {"\xFF\xFE", bad + bad},
       {"a\x80z", "a" + bad + "z"},
-      {"\xC0\xAF", bad + bad},                      // overlong
-      {"\xE0\x80\xAF", bad + bad + bad},            // overlong
+      {"\xC0\xAF", bad + bad},                      // an overlong encoding
+      {"\xE0\x80\xAF", bad + bad + bad},            // an overlong encoding
       {"\xED\xA0\x80", bad + bad + bad},            // a surrogate
-      {"\xF4\x90\x80\x80", bad + bad + bad + bad},  // above U+10FFFF
+      {"\xF4\x90\x80\x80", bad + bad + bad + bad},  // a code point above U+10FFFF
       {"\xF5\x80", bad + bad},
-      {"\xE2\x82", bad},  // ends early
+      {"\xE2\x82", bad},  // an incomplete sequence
       {"\xE2\x82(", bad + "("},
       {"\xF0\x9D\x84", bad},
       {"\x01\"\\\n", R"(\u0001\"\\\n)"},

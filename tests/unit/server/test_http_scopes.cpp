@@ -1,5 +1,5 @@
-// Every route of the server with every scope. This file states the scopes a second time, written by hand, so that a
-// mistake in the server's table is found.
+// Tests every route of the server with every scope. The scopes are written here a second time by hand, so that the test
+// finds a mistake in the server's table.
 
 #include <array>
 #include <set>

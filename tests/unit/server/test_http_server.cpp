@@ -1,4 +1,4 @@
-// The server's answers over real sockets, with a pipeline that has no cards.
+// Tests the server's answers over real sockets, with a pipeline without cards.
 
 #include <gtest/gtest.h>
 
@@ -17,9 +17,7 @@
 namespace millrace::server::http {
 namespace {
 
-// Transcripts.
-
-/// The head of an answer without its Date, which differs from run to run.
+/// Returns the head of an answer without the header Date, which differs in every run.
 std::string without_date(const Answer& answer) {
   std::string head = answer.head;
   const auto begin = head.find("Date: ");
@@ -28,7 +26,7 @@ std::string without_date(const Answer& answer) {
 }
 
 TEST(DateHeader, HasTheFormatOfRfc9110) {
-  EXPECT_EQ(imf_fixdate(784'111'777), "Sun, 06 Nov 1994 08:49:37 GMT");  // the example of RFC 9110, 5.6.7
+  EXPECT_EQ(imf_fixdate(784'111'777), "Sun, 06 Nov 1994 08:49:37 GMT");  // from RFC 9110, 5.6.7
   EXPECT_EQ(imf_fixdate(0), "Thu, 01 Jan 1970 00:00:00 GMT");
   EXPECT_EQ(imf_fixdate(951'782'399), "Mon, 28 Feb 2000 23:59:59 GMT");
   EXPECT_EQ(imf_fixdate(951'782'400), "Tue, 29 Feb 2000 00:00:00 GMT");
@@ -232,8 +230,6 @@ TEST_F(HttpServer, ReportsRecentFailuresAndLogWarnings) {
       << body;
 }
 
-// Status codes.
-
 TEST_F(HttpServer, AnswersTheDocumentedStatusAndKeepsTheConnection) {
   start();
   RawClient to = client();
@@ -429,7 +425,7 @@ TEST_F(HttpServer, HeartbeatFailsWhileAnIoThreadHangs) {
   asking.send(post(kInferTarget, kJsonInput));
   hangs.get_future().wait();
   EXPECT_TRUE(beats()) << "of the time before";
-  std::this_thread::sleep_for(50ms);  // time in which the threads that do not hang answer
+  std::this_thread::sleep_for(50ms);  // meanwhile the threads that do not hang answer
   EXPECT_FALSE(server->beat());
   EXPECT_FALSE(server->beat()) << "the hanging thread has not answered the first call yet";
   go.set_value();

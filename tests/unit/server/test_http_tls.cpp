@@ -1,4 +1,4 @@
-// The server over TLS, and its certificate.
+// Tests the server over TLS, and changes of its certificate.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class Tls : public HttpServer {
     start(options);
   }
 
-  /// A connection that trusts any certificate.
+  /// A TLS connection that trusts any certificate.
   struct Client {
     boost::asio::io_context context;
     boost::asio::ssl::context tls{boost::asio::ssl::context::tls_client};
@@ -48,8 +48,8 @@ class Tls : public HttpServer {
       return receive();
     }
     void send(const std::string& bytes) { boost::asio::write(stream, boost::asio::buffer(bytes)); }
-    /// The status line and all up to the end of the body; empty where the connection ended, or nothing came
-    /// for too long.
+    /// Waits for an answer and returns its head and body. Returns an empty string if the connection ends, or if nothing
+    /// arrives for 20 s.
     std::string receive() {
       while (true) {
         const auto end = buffered.find("\r\n\r\n");
@@ -71,7 +71,7 @@ class Tls : public HttpServer {
                                  got = read;
                                });
         context.restart();
-        if (context.run_for(20s) == 0) stream.next_layer().close();  // and the read comes back
+        if (context.run_for(20s) == 0) stream.next_layer().close();  // makes the read end
         context.run();
         if (failed) return {};
         buffered.append(bytes, got);
@@ -120,15 +120,15 @@ TEST_F(Tls, KeepsARequestThatArrivesDuringAnother) {
   Client to(server->address());
   boost::asio::write(to.stream, boost::asio::buffer(post(kInferTarget, kJsonInput)));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  std::this_thread::sleep_for(1100ms);  // deadlines were looked at, and the connection watched, meanwhile
+  std::this_thread::sleep_for(1100ms);  // meanwhile the server checks deadlines and watches the connection
   boost::asio::write(to.stream, boost::asio::buffer(get("/v2/health/live")));
-  std::this_thread::sleep_for(20ms);  // the server reads it meanwhile
+  std::this_thread::sleep_for(20ms);  // meanwhile the server reads the request
   pipeline->release();
   EXPECT_TRUE(to.receive().starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(to.receive().ends_with(R"({"live":true})"));
 }
 
-/// Each of these requests has an answer of its own, and all have the same length.
+/// Returns a request whose answer depends on `number`. All these requests have the same length.
 std::string raw_request(int number) {
   return post(kInferTarget, test::bytes_of_values<std::int32_t>({number, -number, number, number}),
               "Inference-Header-Content-Length: 0\r\n");
@@ -140,7 +140,7 @@ std::string raw_answer(int number) {
 TEST_F(Tls, AnswersRequestsBehindASlowOneInOrder) {
   start_tls();
   Client to(server->address());
-  to.send(get("/metrics") + raw_request(1));  // the connection is watched while metrics are read
+  to.send(get("/metrics") + raw_request(1));  // the server watches the connection during /metrics
   EXPECT_NE(to.receive().find("millrace_build_info"), std::string::npos);
   EXPECT_TRUE(to.receive().ends_with(raw_answer(1)));
   EXPECT_TRUE(to.exchange(raw_request(2)).ends_with(raw_answer(2)));
@@ -153,7 +153,7 @@ TEST_F(Tls, AnswersRequestsBehindASlowOneInOrder) {
 
 TEST_F(Tls, AnswersPipelinedRequestsInOrder) {
   start_tls();
-  // For any number of requests behind a slow one, and wherever their bytes are cut.
+  // Send different numbers of requests after a slow one, and cut the bytes at different positions.
   for (int behind = 1; behind <= 12; ++behind) {
     Client to(server->address());
     std::string all = get("/metrics");
@@ -174,16 +174,16 @@ TEST_F(Tls, AnswersPipelinedRequestsInOrder) {
 
 TEST_F(Tls, KeepsPipelinedRequestsApartBehindALongInference) {
   ServerOptions options;
-  options.linger = 20ms;  // deadlines are looked at often, and connections watched
+  options.linger = 20ms;  // the server often checks deadlines and watches connections
   start_tls(options);
   pipeline->hold();
   Client to(server->address());
   const std::string next = raw_request(2);
   to.send(raw_request(1) + next.substr(0, 50));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  std::this_thread::sleep_for(100ms);  // the server reads the part of the next request meanwhile
+  std::this_thread::sleep_for(100ms);  // meanwhile the server reads a part of the next request
   to.send(next.substr(50) + raw_request(3));
-  std::this_thread::sleep_for(100ms);  // and the rest
+  std::this_thread::sleep_for(100ms);  // meanwhile the server reads the rest
   pipeline->release();
   for (int number = 1; number <= 3; ++number)
     EXPECT_TRUE(to.receive().ends_with(raw_answer(number))) << number;
@@ -198,7 +198,7 @@ TEST_F(Tls, BoundsTheBytesThatAWaitingClientMaySend) {
   Client to(server->address());
   to.send(raw_request(1));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  // More than the sockets buffer: the rest stays with the client, although the server watches the connection.
+  // Send more than the sockets buffer. The client must keep the rest, although the server watches the connection.
   to.stream.next_layer().set_option(boost::asio::socket_base::send_buffer_size(65'536));
   const std::string much(1U << 20U, 'x');
   bool sent = false;

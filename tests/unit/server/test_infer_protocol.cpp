@@ -1,4 +1,4 @@
-// Infer requests, read by a pure function: good ones, and every kind of malformed one.
+// Tests the function that parses infer requests, with good requests and every kind of malformed request.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ Result<InferRequest> parse(const ModelInfo& model, const std::string& body,
   return request;
 }
 
-/// A request for one_input() whose only input has a name and these keys.
+/// Returns a request for one_input(). Its only input has the name "x" and the JSON text `keys`.
 std::string input_with(const std::string& keys) {
   return R"({"inputs":[{"name":"x")" + keys + "}]}";
 }
@@ -53,8 +53,6 @@ std::vector<T> values(std::span<const std::byte> data) {
   std::memcpy(out.data(), data.data(), out.size() * sizeof(T));
   return out;
 }
-
-// Good requests.
 
 TEST(InferRequest, AcceptsInputsInAnyOrderWithJsonAndBinaryMixed) {
   const std::string json =
@@ -139,8 +137,6 @@ TEST(InferRequest, AcceptsARawBodyForAModelWithOneInput) {
   EXPECT_EQ(request->inputs[0].data(), bytes(body).data());
   EXPECT_TRUE(request->outputs[0].binary);
 }
-
-// Bad requests.
 
 struct BadCase {
   const char* name;
@@ -373,8 +369,6 @@ TEST(BinaryInferRequest, ErrorNamesTheMissingHeader) {
   }
 }
 
-// Numbers.
-
 template <class T>
 void check_integer(const std::string& datatype) {
   const std::string lowest = std::to_string(std::numeric_limits<T>::lowest()),
@@ -387,7 +381,7 @@ void check_integer(const std::string& datatype) {
   ASSERT_TRUE(good.ok()) << datatype << ": " << good.error().message();
   EXPECT_EQ(values<T>(good->inputs[0]),
             (std::vector<T>{std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()}));
-  std::string above = highest;  // the next number: both kinds of highest end in 5 or 7
+  std::string above = highest;  // highest + 1, because the last digit of `highest` is 5 or 7
   ++above.back();
   for (const std::string& bad : {above, lowest == "0" ? std::string("-1") : lowest + "0", std::string("1.5"),
                                  std::string("1.0"), std::string("true")}) {

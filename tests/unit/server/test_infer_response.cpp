@@ -1,4 +1,4 @@
-// Answers to infer requests, written by a pure function.
+// Tests the function that writes answers to infer requests.
 
 #include <gtest/gtest.h>
 

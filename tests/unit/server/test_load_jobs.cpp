@@ -1,5 +1,5 @@
-// Loads of a repository over pipelines without cards: which loads join one that compiles, and which are
-// refused because of the version that serves.
+// Tests loads of a repository, with pipelines without cards: which loads join a load that is compiling, and which are
+// refused because of the version in service.
 
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// Version 1 of "m" is a deployment with an output "y". Version 2 is a model that compiles to one with an
-/// output "z". The compiler waits until end_compiler().
+/// A test with a repository. Version 1 of "m" is a deployment with an output "y". Version 2 is a model that compiles to
+/// a deployment with an output "z". The compiler waits until end_compiler().
 class LoadJobs : public testing::Test {
  protected:
   explicit LoadJobs(RepositoryMode mode = RepositoryMode::kExplicit) {
@@ -37,7 +37,7 @@ class LoadJobs : public testing::Test {
     tests::write_host_deployment(scratch_.path() / "compiled", 2, "z");
     fs::create_directories(root_ / "m" / "2");
     write(root_ / "m" / "2" / "model.onnx", "a model");
-    // The last argument of `compile` is the folder to write.
+    // The script writes to the folder that is the last argument of `compile`.
     write(scratch_.path() / "compiler.sh", "cat '" + hold_.string() + "' > '" + scratch_.path().string() +
                                                "/read' && for out; do :; done && cp -r '" +
                                                scratch_.path().string() + "/compiled' \"$out\"\n");
@@ -76,7 +76,7 @@ class LoadJobs : public testing::Test {
     return future;
   }
   Status load(const LoadOrder& order) { return begin_load(order).get(); }
-  /// False if no compiler began to wait.
+  /// Waits until a compiler waits. Returns false if none does so in time.
   bool wait_for_compiler() {
     return tests::wait_until([&] {
       writer_ = ::open(hold_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -103,7 +103,7 @@ class LoadJobs : public testing::Test {
   int writer_ = -1;
 };
 
-/// How many warnings contain the text.
+/// Returns how many warnings contain the text.
 int warnings(const std::string& text) {
   int count = 0;
   for (const auto& entry : log::recent())
@@ -218,7 +218,8 @@ TEST_F(LoadJobs, TheLogSaysOnceWhyAVersionDoesNotLoad) {
 struct PollingLoadJobs : LoadJobs {
   PollingLoadJobs() : LoadJobs(RepositoryMode::kPoll) {}
   void pin(const std::string& model, const std::string& content) { write(root_ / model / "PIN", content); }
-  /// Returns after a poll that began after this call. By then every job that needs no compiler has ended.
+  /// Waits until the repository has polled once more from beginning to end. Then every job that needs no compiler has
+  /// ended.
   void wait_for_poll() {
     fs::create_directories(root_ / "broken");
     for (int poll = 0; poll < 2; ++poll) {

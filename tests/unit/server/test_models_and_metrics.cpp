@@ -1,4 +1,4 @@
-// The registry of served models, and the metrics.
+// Tests the registry of served models, and the metrics.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class RegistryAndMetrics : public testing::Test {
     fake = std::make_shared<FakePipeline>();
     return std::make_shared<Model>(name, version, fake, metrics->model(name, version));
   }
-  std::shared_ptr<FakePipeline> fake;  // of the last made
+  std::shared_ptr<FakePipeline> fake;  // the pipeline of the model that make() made last
   std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("1.2.3");
   Registry registry;
 };
@@ -222,7 +222,7 @@ TEST_F(RegistryAndMetrics, HistogramBoundsGoFrom20MicrosecondsInStepsOf12357) {
         bounds.push_back(std::stod(line.substr(line.find("le=\"") + 4)));  // "+Inf" last
     EXPECT_EQ(bounds, kBounds) << series;
   }
-  // As people write them: 7e-5 and 0.07 with 16 digits are 6.999999999999999e-05 and 0.07000000000000001.
+  // Bounds must be printed with few digits. With 16 digits, 7e-5 would be 6.999999999999999e-05.
   const std::string page = metrics->serialise();
   for (const char* bound : {"7e-05", "0.0001", "0.07", "10"})
     EXPECT_NE(page.find(std::string(",le=\"") + bound + "\"} "), std::string::npos) << bound;
@@ -249,7 +249,8 @@ TEST_F(RegistryAndMetrics, OnlyACardWithSensorsHasSensorSeries) {
   EXPECT_EQ(page.find("millrace_card_power"), std::string::npos);
 }
 
-/// Emulated cards have no sensors, so test_monitoring cannot check these series with a live server.
+/// This test needs a fake card, because emulated cards have no sensors and test_monitoring therefore cannot check the
+/// sensors' series.
 TEST_F(RegistryAndMetrics, ACardWithSensorsHasEverySeriesOfTheHardwareAlerts) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -401,7 +402,7 @@ TEST_F(RegistryAndMetrics, DropsSeriesWhileOtherThreadsCount) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 3; ++t)
       threads.emplace_back([&, t] {
-        const std::string version = std::to_string(t % 2);  // two of them count for the same
+        const std::string version = std::to_string(t % 2);  // two of the threads use one series
         for (int i = 0; i < 200; ++i) {
           const auto series = metrics->model("m", version);
           series->begun();

@@ -1,5 +1,4 @@
-// The file PIN of a model: what it may hold, how it is written and removed, and which version serves under
-// it.
+// Tests the file PIN of a model: its valid contents, how it is written and removed, and which version it selects.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +27,7 @@ class PinFile : public testing::Test {
     ASSERT_TRUE(write_file_atomically(folder / path, "x").ok());
   }
   ModelDirectory directory() const { return scan(root.path())->at("m"); }
-  /// The error names the file, the fault and both remedies.
+  /// Expects that the PIN file cannot be read, and that the error names the file, the fault and both remedies.
   void expect_unreadable(const std::string& why) const {
     const Pin read = read_pin(folder);
     EXPECT_TRUE(read.is_set());

@@ -1,4 +1,4 @@
-// Integers that clients send instead of a float32 input, if the model quantises that input first.
+// Tests clients that send integers instead of a float32 input, which is allowed if the model first quantises the input.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,8 @@ namespace {
 using namespace runtime::plan;
 using kernels::ElementType;
 
-/// A host deployment: x (float32) -> [permuted] -> quantised with these parameters -> y.
+/// Returns a deployment for the host that quantises the float32 input x to the output y, with the given parameters. If
+/// `permuted` is true, x is permuted first.
 Deployment quantising(ElementType type, std::vector<float> scale, std::int32_t zero_point,
                       bool permuted = false) {
   Deployment out;
@@ -98,7 +99,7 @@ class QuantisedInputServer : public HttpServer {
 TEST_F(QuantisedInputServer, AcceptsIntegersInJsonBinaryAndRawMode) {
   serve(quantising(kInt8, {0.5F}, 1));
   RawClient to = client();
-  const std::string reals = R"("data":[-64.5,0,0.5,63]}]})";  // of -128, 1, 2, 127
+  const std::string reals = R"("data":[-64.5,0,0.5,63]}]})";  // stands for -128, 1, 2, 127
   const Answer json = to.exchange(post(
       kInferTarget, R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"INT8","data":[-128,1,2,127]}]})"));
   EXPECT_EQ(json.status, 200);

@@ -1,4 +1,4 @@
-// The text that says how the inputs and outputs of two versions differ.
+// Tests the text that says how the inputs and outputs of two versions differ.
 
 #include <gtest/gtest.h>
 

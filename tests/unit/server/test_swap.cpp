@@ -1,4 +1,5 @@
-// Swaps by the policies overlap and drain, and rollbacks, over fake pipelines that fail on command.
+// Tests swaps with the policies overlap and drain, and rollbacks. The pipelines are fakes that fail when a test asks
+// for it.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ TEST_F(SwapTest, UnloadedModelIsDestroyedOnAnotherThreadAfterItsLastRequest) {
     const auto found = pool.ended.find("1");
     return found == pool.ended.end() ? std::thread::id() : found->second;
   };
-  // Every job releases the models that no request holds.
+  // Run a further job, because each job releases the models that no request uses.
   EXPECT_EQ(unload().error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(ended(), std::thread::id()) << "a request still holds the model";
   request.reset();
@@ -46,7 +47,7 @@ TEST_F(SwapTest, UnloadedModelIsDestroyedOnAnotherThreadAfterItsLastRequest) {
 }
 
 TEST_F(SwapTest, ComputesWarmUpFramesBeforeAVersionServes) {
-  std::vector<std::string> computed;  // who served at each frame
+  std::vector<std::string> computed;  // for each frame: the version in service
   bool zeros = true;
   pool.compute = [&](Frame& frame) {
     computed.push_back(serving_version());

@@ -1,4 +1,4 @@
-// What happens to frames while another version of their model comes up.
+// Tests what happens to frames while another version of their model starts.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using test::FakePipeline;
 using namespace std::chrono_literals;
 constexpr auto kHttp = metrics::Transport::kHttp;
 
-/// A frame for small_model() that records its completion.
+/// A request with one frame for small_model(). It counts how often the frame is completed.
 class Request {
  public:
   explicit Request(std::shared_ptr<Model> model, bool any_version = true)
@@ -34,7 +34,7 @@ class Request {
       self->completions.notify_all();
     };
   }
-  /// As an Inference does.
+  /// Submits the frame with the same calls as the class Inference.
   Status submit() {
     const auto model = passage.model;
     model->begun();
@@ -54,7 +54,7 @@ class Request {
   std::array<std::byte, 16> in_{}, out_{};
 };
 
-/// As Swapper does.
+/// Hands waiting frames over to the version `to`, with the same call as the class Swapper.
 void hand_over(const std::shared_ptr<Model>& from, const std::shared_ptr<Model>& to) {
   from->pipeline().hand_over(std::make_shared<SwapGate>(*from, to));
 }
@@ -107,7 +107,7 @@ TEST_F(SwapGateTest, HandsHeldFramesToTheNextVersionInOrder) {
   }
   ASSERT_EQ(order.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(order[i], &requests[i]->frame);
-  Request late(one.model);  // found the old version before the new one was published
+  Request late(one.model);  // this request got the old version before the new one was published
   ASSERT_TRUE(late.submit().ok());
   EXPECT_TRUE(late.wait().ok());
   EXPECT_EQ(late.passage.model, two.model);
@@ -173,7 +173,7 @@ TEST_F(SwapGateTest, OneClientCannotFillTheQueueOfHeldFrames) {
 TEST_F(SwapGateTest, FrameWaitingForAFullNextVersionExpiresAndCanBeCancelled) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 1);
   two.pipeline->lets_wait = true;
-  two.pipeline->hold();  // it takes 4 frames
+  two.pipeline->hold();  // its queue has room for 4 frames
   one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> first;
   for (int i = 0; i < 4; ++i) {
@@ -183,7 +183,7 @@ TEST_F(SwapGateTest, FrameWaitingForAFullNextVersionExpiresAndCanBeCancelled) {
   Request gone(one.model), hurried(one.model), last(one.model);
   ASSERT_TRUE(gone.submit().ok());
   hurried.frame.deadline = Clock::now() + 200ms;
-  const Status in_time = hurried.submit();  // unless we were kept waiting
+  const Status in_time = hurried.submit();  // fails if this thread was delayed for 200 ms
   ASSERT_TRUE(last.submit().ok());
   hand_over(one.model, two.model);
   one.model->pipeline().cancel(gone.frame);
@@ -220,7 +220,7 @@ TEST_F(SwapGateTest, WaitingFramesAreBoundedInNumberAndTime) {
   EXPECT_EQ(second.wait().error().code(), ErrorCode::kCancelled);
   Request hurried(one.model);
   Status taken = Error(ErrorCode::kDeadlineExceeded, "not submitted yet");
-  for (auto within = 20ms; !taken.ok() && within < 1min; within *= 2) {  // however long we are kept waiting
+  for (auto within = 20ms; !taken.ok() && within < 1min; within *= 2) {  // more time for a busy machine
     EXPECT_EQ(taken.error().code(), ErrorCode::kDeadlineExceeded);
     hurried.frame.deadline = Clock::now() + within;
     taken = hurried.submit();
@@ -248,7 +248,7 @@ TEST_F(SwapGateTest, AWaitingFrameCanBeCancelled) {
   EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
   two.pipeline->hold();
   hand_over(one.model, two.model);
-  one.model->pipeline().cancel(stays.frame);  // it waits with the next version by now
+  one.model->pipeline().cancel(stays.frame);  // by now the frame waits in the next version
   EXPECT_EQ(stays.wait().error().code(), ErrorCode::kCancelled);
 }
 
@@ -303,7 +303,7 @@ TEST_F(SwapGateTest, HandsOverMoreFramesThanTheNextVersionsQueueHolds) {
   two.pipeline->lets_wait = true;
   one.model->pipeline().hold();
   std::vector<std::unique_ptr<Request>> requests;
-  for (int i = 0; i < 40; ++i) {  // the next version's queue takes 4, as many as its fake cards
+  for (int i = 0; i < 40; ++i) {  // the next version has room for only 4
     requests.push_back(std::make_unique<Request>(one.model));
     ASSERT_TRUE(requests.back()->submit().ok());
   }
@@ -314,7 +314,7 @@ TEST_F(SwapGateTest, HandsOverMoreFramesThanTheNextVersionsQueueHolds) {
 TEST_F(SwapGateTest, LosesAndRepeatsNoFrameDuringSwapsUnderLoad) {
   auto current = make("0", test::small_model(), 1000);
   std::mutex mutex;
-  std::vector<Version> all{current};  // as requests would keep them
+  std::vector<Version> all{current};  // keeps all versions alive, as requests would
   std::atomic<bool> stop{false};
   std::atomic<int> good{0}, bad{0}, twice{0};
   std::vector<std::jthread> clients;

@@ -1,4 +1,4 @@
-// Swaps of models with several replicas: the policy rolling, and replicas that do not come up.
+// Tests swaps of models with several replicas: the policy rolling, and replicas that cannot be opened.
 
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST_F(SwapTest, CountsAReplicaThatDoesNotRestartAsMissing) {
   pool.fail["1"] = 1;
   EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kRolling).rolled_back);
   expect("3", "2");
-  // Now all replicas were stopped: one comes up, the second does not.
+  // The next swap stops all replicas. After the rollback one replica opens again, the second one fails.
   pool.fail["2"] = 100;
   std::atomic<int> opened{0};
   pool.before_open = [&](const std::string& name) {
@@ -88,7 +88,7 @@ TEST_F(SwapTest, CountsAReplicaThatDoesNotRestartAsMissing) {
   EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).rolled_back);
   expect("3", "1");
   EXPECT_TRUE(answers());
-  // The next try brings up one more replica, the try after it the last one. A further try does nothing.
+  // The first complete() opens one more replica, the second one opens the last. A third complete() does nothing.
   opened = 0;
   EXPECT_FALSE(swap.complete(serving()).ok());
   expect("3", "2");
@@ -109,7 +109,7 @@ TEST_F(SwapTest, AReplicaWithWrongOutputsIsRefusedAtEveryRetry) {
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   NextVersion next = version("2");
   next.stored = {1, {std::vector<std::byte>(16, std::byte{1})}, {std::vector<std::byte>(16, std::byte{1})}};
-  // Pipelines echo their input, except those that are opened after the first one of version 2.
+  // Pipelines echo their input. From the second pipeline of version 2 on, the output is wrong.
   int opened = 0;
   pool.before_open = [&](const std::string& name) {
     if (name == "2" && ++opened == 2)
@@ -150,7 +150,7 @@ TEST_F(SwapTest, RollingIsRefusedWhileAReplicaIsMissing) {
   ASSERT_TRUE(swap.complete(serving()).ok());
   EXPECT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kRolling).status.ok());
   EXPECT_EQ(serving_version(), "3");
-  // A refusal that no recovered replica can change is final.
+  // The following swaps are refused finally, because another replica would not help.
   const auto never = [&](std::uint32_t replicas, const std::string& says) {
     const Status status = swapper(replicas).swap(serving(), version("4"), SwapPolicy::kRolling).status;
     EXPECT_EQ(status.error().code(), ErrorCode::kInvalidInput);
@@ -161,7 +161,7 @@ TEST_F(SwapTest, RollingIsRefusedWhileAReplicaIsMissing) {
   never(1, "needs a model with several replicas");
 }
 
-/// Version 2 serves with one replica of two. The other one failed its verification.
+/// A test that starts with version 2 in service with one of two replicas. The other replica failed its verification.
 struct UnverifiedReplica : SwapTest {
   void SetUp() override {
     pool.capacity = 2;
@@ -197,9 +197,9 @@ struct UnverifiedReplica : SwapTest {
   }
 
   Swapper swap = swapper(2);
-  std::set<int> wrong{2};  // which of version 2 that are opened from here on compute something else
+  std::set<int> wrong{2};  // which of the next pipelines of version 2 have wrong outputs
   int opened = 0;
-  std::size_t taken = 0;  // pipelines that had cards when the last one was opened
+  std::size_t taken = 0;  // how many pipelines had cards when the last one was opened
 };
 
 TEST_F(UnverifiedReplica, IsRefusedAfterAFailedLoad) {
@@ -212,7 +212,7 @@ TEST_F(UnverifiedReplica, IsRefusedAfterAFailedLoad) {
     ASSERT_TRUE(result.missing);
     expect(1, result.missing->message());
   }
-  // Verification stays pending after a failed load and for every retried replica.
+  // A failed load does not cancel the verification: every replica that is opened again must pass it.
   wrong = {3};
   EXPECT_FALSE(swap.complete(serving()).ok());
   expect(1, "verification: frame 0");

@@ -1,6 +1,6 @@
-// The requests of Triton's Python client (tritonclient.http over geventhttpclient), byte for byte, and what it reads
-// of the answers. They were recorded from tritonclient's repository at 58a44ca over geventhttpclient 2.3.8. No Debian
-// or npm package holds the client; tools/triton-client runs it from its source.
+// Tests the server with the requests of Triton's Python client (tritonclient.http over geventhttpclient), byte for
+// byte, and reads the answers like that client. The requests were recorded from tritonclient's repository at 58a44ca
+// over geventhttpclient 2.3.8. No Debian or npm package has the client; tools/triton-client runs it from source.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class TritonClient : public HttpServer {
  protected:
   void SetUp() override { start(); }
 
-  /// What the caller asks for stands before the host.
+  /// Returns the head of a request. Triton's client writes `headers` before the Host header.
   std::string head(const std::string& line, const std::string& headers = {}) const {
     return line + " HTTP/1.1\r\nUser-Agent: python/gevent-http-client-2.3.8\r\n" + headers +
            "Host: " + server->address() + "\r\n";
@@ -34,7 +34,7 @@ class TritonClient : public HttpServer {
     return connection().exchange(head("POST " + path, headers) +
                                  "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
-  /// The client keeps one connection for all its calls.
+  /// Returns the connection for all calls, because Triton's client keeps one connection.
   RawClient& connection() {
     if (!connection_) connection_.emplace(server->address());
     return *connection_;
@@ -45,7 +45,8 @@ class TritonClient : public HttpServer {
     return encoded(coding, std::span(&part, 1));
   }
 
-  /// InferResult: where the header length says the JSON ends, and each output's bytes behind it.
+  /// The two parts of an answer, as the client's class InferResult divides them: the JSON, whose length is in a header,
+  /// and the bytes of the outputs.
   struct Result {
     json::value document;
     std::string tensors;
@@ -217,7 +218,7 @@ TEST_F(TritonClient, InfersWithEveryOption) {
   EXPECT_EQ(read(answer).document.at("id").as_string(), "r1");
 }
 
-/// As tritonclient.http.aio sends it over aiohttp.
+/// The request has the bytes that tritonclient.http.aio sends over aiohttp.
 TEST_F(TritonClient, InfersWithTheAsynchronousClient) {
   const std::string header =
       R"({"inputs":[)" + kInput + R"(],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";

@@ -1,4 +1,4 @@
-// The files of a repository: which versions it has, and the stored frames of a version.
+// Tests the files of a repository: which versions it has, and the stored frames of a version.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using test::FakePipeline;
 TEST(ParseVersion, AcceptsPositiveNumbersOfAtMostEighteenDigits) {
   EXPECT_EQ(parse_version("1"), 1U);
   EXPECT_EQ(parse_version("999999999999999999"), 999'999'999'999'999'999U);
-  // 2^64 + 1 has 20 digits and would wrap around to 1.
+  // The number 2^64 + 1 has 20 digits and would overflow to 1.
   for (const char* none : {"", "0", "01", "+1", "-1", "1 ", "1a", "1.0", "1000000000000000000",
                            "18446744073709551617", "99999999999999999999"})
     EXPECT_EQ(parse_version(none), 0U) << "'" << none << "'";

@@ -70,7 +70,7 @@ class Channel final : public LossyChannel {
 
   bool happens(double chance) { return std::uniform_real_distribution<>(0, 1)(random_) < chance; }
 
-  /// Whether this datagram to the server is lost by lose_from and lose_count, and not by chance.
+  /// Counts a datagram to the server. Returns whether lose_from and lose_count require that the datagram is lost.
   bool in_the_gap() {
     const std::uint64_t index = to_server_seen_++;
     return index >= badness_.lose_from && index - badness_.lose_from < badness_.lose_count;

@@ -1,4 +1,4 @@
-// The client libraries' HTTP side against the real HTTP server.
+// Tests the client libraries over HTTP with the real HTTP server.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Once warm, a request costs no allocation: neither one fragment nor many, with tags or without.
+// Tests that a request allocates nothing once the engine is warm, with one or many fragments, with and without tags.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -46,7 +46,7 @@ class OneModel final : public ModelDirectory {
   std::shared_ptr<ServedModel> model_;
 };
 
-/// Remembers only the newest cookie.
+/// A sender that stores only the newest cookie and drops all other messages.
 class CookieSender final : public Sender {
  public:
   void send(const Address&, std::span<const Piece> pieces) override {

@@ -1,5 +1,5 @@
-// How long the UDP clients, in C++ and in Python, repeat their questions to a silent server, and what they
-// forget when the server restarts.
+// Tests how long the UDP clients in C++ and Python repeat messages to a silent server, and what they forget when the
+// server restarts.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
@@ -45,7 +45,8 @@ std::unique_ptr<Listener> listen_to(ModelDirectory& directory, std::uint16_t por
   return std::move(started).value();
 }
 
-/// A Python program in which `m` is the client, `url` the server and `data` the input pattern(kBytes, 1).
+/// Runs the Python program `text`, where `m` is the client library, `url` the server's URL and `data` the input
+/// pattern(kBytes, 1).
 tests::Outcome run_python(const std::string& to, const std::string& text,
                           const std::vector<std::string>& arguments = {}) {
   std::string data;
@@ -88,7 +89,7 @@ class SilentServer {
 
   std::uint16_t port() const { return port_; }
 
-  /// How many datagrams came since the last call.
+  /// Returns how many datagrams have arrived since the last call.
   int received() {
     std::array<char, 2048> room;
     int count = 0;
@@ -101,8 +102,8 @@ class SilentServer {
   std::uint16_t port_ = 0;
 };
 
-// Four tries with doubling waits last 150 ms. A server that is paused for longer loses more than four
-// datagrams.
+// A client's first four tries take 150 ms, because the waits double. If the server is paused for longer, it misses more
+// than four datagrams.
 constexpr std::uint32_t kMoreThanFourTries = 7;
 
 TEST(UdpClientRetries, ConnectsToAServerThatMissedTheFirstSevenDatagrams) {
@@ -128,7 +129,7 @@ TEST(UdpClientRetries, AnswersARequestWhoseFirstSevenDatagramsTheServerMissed) {
   FakeDirectory directory(pipeline);
   const auto listener = listen_to(directory);
   tests::Badness deaf;
-  deaf.lose_from = 3;  // two HELLOs that open the session, and the one that looks the model up
+  deaf.lose_from = 3;  // two HELLOs open the session, a third one looks up the model
   deaf.lose_count = kMoreThanFourTries;
   client::Options options;
   options.timeout = 60s;
@@ -153,8 +154,8 @@ TEST(UdpClientRetries, AnswersARequestWhoseFirstSevenDatagramsTheServerMissed) {
 
 TEST(UdpClientRetries, ErrorMentionsAWrongKeyOnlyIfTheClientHasAKey) {
   SilentServer server;
-  constexpr auto kTimeout = 2s;  // 26 tries where no two are more than 80 ms apart
-  constexpr int kAtLeast = 13;   // on a machine with other work
+  constexpr auto kTimeout = 2s;  // long enough for 26 tries that are at most 80 ms apart
+  constexpr int kAtLeast = 13;   // the fewest tries on a busy machine
   client::Options options;
   options.timeout = kTimeout;
   std::unique_ptr<Client> none;
@@ -194,7 +195,7 @@ TEST(UdpClientRetries, ErrorOfALateRequestDoesNotMentionKeys) {
   deaf.lose_from = 3;
   deaf.lose_count = 1000;
   client::Options patient;
-  patient.retry = 5s;  // a HELLO sent twice would be lost
+  patient.retry = 5s;  // no HELLO is repeated, because the channel would lose a fourth HELLO
   std::unique_ptr<Client> one;
   const auto first = tests::LossyChannel::open(listener->port(), deaf, 1);
   ASSERT_TRUE(client::connect(url(first->port()), patient, one).ok());
@@ -211,7 +212,7 @@ TEST(UdpClientRetries, ErrorOfALateRequestDoesNotMentionKeys) {
   EXPECT_EQ(run.out.find("key"), std::string::npos) << run.out;
 }
 
-/// Two models of equal sizes under given handles.
+/// A directory with the models "first" and "second", which have equal sizes. The test chooses the handles.
 class TwoModels final : public ModelDirectory {
  public:
   TwoModels(FakePipeline& first, std::uint32_t first_handle, FakePipeline& second,
@@ -236,8 +237,8 @@ class TwoModels final : public ModelDirectory {
   const std::map<std::string, std::shared_ptr<ServedModel>, std::less<>> models_;
 };
 
-// The HELLO for one model opens a session with the new server, so no failing request reveals that the old
-// handles are invalid there.
+// A HELLO for one model opens a session with the restarted server. The client must then forget the handles of all
+// models, although no request has failed.
 TEST(UdpClientRetries, ForgetsAllModelHandlesWhenTheServerRestarted) {
   FakePipeline first(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakePipeline second(FakePipeline::Mode::kInline, {kBytes}, {kBytes});

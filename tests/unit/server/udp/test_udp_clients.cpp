@@ -1,4 +1,4 @@
-// The real clients against the real listener over loopback, with a bad network between them.
+// Tests the real clients with the real listener over loopback, often with a bad network between them.
 #include <gtest/gtest.h>
 
 #include "runtime/base/digest.hpp"
@@ -19,7 +19,7 @@ TEST_F(UdpClients, MessagesOfOneAndOfManyFragmentsAreCorrect) {
       listener.reset();
       serve(mode, {size}, {size + 7});
       client::Options with = patient();
-      with.retry = 100ms;  // the largest overflows a socket's memory, and what is lost is asked for again
+      with.retry = 100ms;  // the largest message overflows a socket, so fragments are sent again
       const auto one = connected(url(listener->port()), with);
       ASSERT_NE(one, nullptr);
       ASSERT_TRUE(one->ready().ok());
@@ -86,8 +86,8 @@ TEST_P(UdpClientsOnABadChannel, EveryRequestEndsByItsDeadlineAndRunsAtMostOnce) 
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, UdpClientsOnABadChannel, ::testing::Values(100U, 5000U, 120000U));
 
-// Several NACKs in a row are lost, and the missing fragments are after the first burst, which alone is
-// repeated without a NACK.
+// The network loses several NACKs in a row. The missing fragments come after the first burst; without a NACK, the
+// server repeats only the first burst.
 TEST_F(UdpClients, AsksForMissingFragmentsWhileTheServerAnswers) {
   const std::uint64_t seed = tests::chosen_seed() & 0xFFFFFFU;
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
@@ -175,7 +175,8 @@ TEST_F(UdpClients, ErrorCodesDistinguishWrongModelVersionInputAndDeadline) {
   EXPECT_EQ(one->infer("fake", "2", {{right}}, 60s, outputs).code, Code::kNotFound);
   EXPECT_EQ(one->infer("fake", "", {{wrong}}, 60s, outputs).code, Code::kInvalid);
   EXPECT_EQ(one->infer("fake", "", {{right}, {right}}, 60s, outputs).code, Code::kInvalid);
-  // The pipeline never answers. On a busy machine the deadline may pass before the request is sent.
+  // The pipeline never answers. Retry with more time, because on a busy machine the deadline may pass before the
+  // request is sent.
   for (auto within = 60ms; pipeline->submitted() == 0 && within < 60s; within *= 2)
     EXPECT_EQ(one->infer("fake", "", {{right}}, within, outputs).code, Code::kDeadline);
   EXPECT_TRUE(pipeline->complete_one());
@@ -219,7 +220,7 @@ TEST_F(UdpClients, ContinuesAfterAModelIsReplacedAndTheServerRestarts) {
 TEST_F(UdpClients, AWrongKeyIsNotAnswered) {
   serve(FakePipeline::Mode::kInline, {100}, {100}, true);
   client::Options with;
-  with.timeout = 1s;  // time for a dozen tries, or for four on a machine with other work
+  with.timeout = 1s;  // enough for twelve tries, or for four on a busy machine
   std::unique_ptr<Client> none;
   EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kUnavailable);
   with.key_id = 3;

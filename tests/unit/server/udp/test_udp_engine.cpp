@@ -1,4 +1,4 @@
-// Requests through the engine: fragments in, one execution, one answer, within bounds.
+// Tests requests in the UDP engine: however fragments arrive, a request is executed once and answered, within bounds.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -31,7 +31,7 @@ TEST_F(UdpEngine, DuplicateRequestGetsAckWhileComputingAndTheSameResponseLater) 
   request(10, message);
   EXPECT_TRUE(answers().empty());
   request(10, message);
-  const Answer ack = answer();  // fragment 0's; the others are dropped
+  const Answer ack = answer();  // only fragment 0 is answered; the others are dropped
   EXPECT_EQ(ack.header.type, Type::kAck);
   EXPECT_EQ(ack.header.request_id, 10U);
   pipeline.complete_one();
@@ -342,8 +342,8 @@ TEST_F(UdpEngine, ResendsTheResponseFragmentsThatANackNames) {
   EXPECT_TRUE(answers().empty()) << "no such fragment";
 }
 
-/// Random but valid-looking traffic of a hostile client in a session: nothing may crash, leak a bound or run
-/// twice.
+/// Sends random datagrams of a hostile client in a session. The engine must not crash, exceed a limit, or execute a
+/// request twice.
 TEST_F(UdpEngine, RandomTrafficOfAHostileClientExceedsNoLimit) {
   const unsigned seed = tests::chosen_seed();
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
@@ -357,7 +357,7 @@ TEST_F(UdpEngine, RandomTrafficOfAHostileClientExceedsNoLimit) {
   std::uint64_t base = 10;
   for (int i = 0; i < 60000; ++i) {
     const std::uint64_t id = base + random() % 12 - 2;
-    Bytes message = pattern(kIn, id);  // one id, one message, so that executions can be counted by content
+    Bytes message = pattern(kIn, id);  // an id always has the same message
     switch (random() % 16) {
       case 0:
         send(static_cast<Type>(2 + random() % 9), id, pattern(random() % 100, random()));

@@ -1,4 +1,5 @@
-// The listener and clients of it: keys, addresses, hostile datagrams, a server that lies, and stopping.
+// Tests the UDP listener with clients: keys, addresses, hostile datagrams and stopping. Also tests clients with a
+// server that lies.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
@@ -44,7 +45,7 @@ TEST_F(UdpClients, KeysAreReplacedWhileTheListenerRuns) {
   client::Options now = patient();
   now.key_id = 4;
   now.key = fresh;
-  now.retry = 20ms;  // until the thread has taken them
+  now.retry = 20ms;  // retry until the listener's thread uses the new keys
   const auto after = connected(url(listener->port()), now);
   ASSERT_TRUE(after);
   former.timeout = 1s;
@@ -104,9 +105,9 @@ TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerKeepsRunning) {
       wire::store<std::uint32_t>(bytes, 4, 40U << 16U);
     }
     send(bytes);
-    if (i % 100 == 99) std::this_thread::sleep_for(1ms);  // pacing, so that the kernel drops few of them
+    if (i % 100 == 99) std::this_thread::sleep_for(1ms);  // a pause, so that the kernel drops few datagrams
   }
-  // The kernel reports dropped datagrams with the next one that it delivers, so send more.
+  // The kernel reports the number of dropped datagrams with the next datagram that it delivers, so send more.
   for (int i = 0; i < 1000 && !eventually([&] { return dropped(listener->counters()) >= sent; }, 50ms); ++i)
     send(pattern(100, seed));
   ::close(fd);
@@ -117,7 +118,8 @@ TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerKeepsRunning) {
   EXPECT_TRUE(one->infer("fake", "", {{pattern(100, 1)}}, 60s, outputs).ok());
 }
 
-/// Describes every model by the given COOKIE and answers requests with as many bytes as it names.
+/// A server that describes every model with the COOKIE `says`, and answers requests with the number of bytes that the
+/// COOKIE states.
 class LyingServer {
  public:
   explicit LyingServer(wire::CookieReply says) : says_(std::move(says)) {
@@ -206,7 +208,7 @@ TEST_F(UdpClients, RefusesAServerThatContradictsItself) {
   };
   const wire::TensorDescription in{"x", "UINT8", {4}}, out{"y", "UINT8", {4}};
   ask({{in}, {out}}, 4, Code::kOk, "ok");
-  // 2^64 - 2 bytes. With the four bytes of the first output the sum wraps to two.
+  // The second output has 2^64 - 2 bytes. With the first output's four bytes, the sum overflows to two.
   ask({{in}, {out, {"z", "UINT8", {306184046, 92737, 649657}}}}, 6, Code::kProtocol, "protocol");
   ask({{in}, {{"z", "UINT8", {65536, 65536, 65536, 65536, 4}}}}, 4, Code::kProtocol, "protocol");
   ask({{in}, {out, {"z", "UINT8", {0}}}}, 4, Code::kProtocol, "protocol");
@@ -215,7 +217,7 @@ TEST_F(UdpClients, RefusesAServerThatContradictsItself) {
   ask({{in}, {{"z", "UINT8", {0xFFFFFFFF}}}}, 0xFFFFFFFF, Code::kInvalid, "invalid");
 }
 
-/// Whether the listener at this port says in a PONG that it is draining.
+/// Sends a PING. Returns whether the listener's PONG says that the listener is draining.
 bool is_draining(std::uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
   const timeval patience{1, 0};

@@ -1,4 +1,4 @@
-// HELLO and COOKIE, sessions and their bounds, keys, and unproved addresses.
+// Tests HELLO and COOKIE messages, sessions and their limits, keys, and clients with an unproved address.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -41,7 +41,7 @@ TEST_F(UdpEngine, HelloForALoadingModelGetsUnavailable) {
 }
 
 TEST_F(UdpEngine, AllClientIdsOfOneMachineShareOneTurnInTheQueue) {
-  std::uint64_t next = 10;  // an id asked for before is answered from memory
+  std::uint64_t next = 10;  // a new id each time, because a repeated id gets the stored answer
   const auto share = [&](const char* ip, std::uint64_t id) {
     come_from(ip, 5000);
     client = id;
@@ -96,7 +96,7 @@ TEST_F(UdpEngine, UnverifiedAddressNeverReceivesMoreBytesThanItSent) {
   for (int i = 0; i < 20000; ++i) {
     const Type type = static_cast<Type>(1 + random() % 10);
     Bytes payload = pattern(random() % 200, random());
-    if (type == Type::kHello && payload.size() >= 24) {  // well-formed ones too
+    if (type == Type::kHello && payload.size() >= 24) {  // make some messages well-formed
       wire::store<std::uint16_t>(payload, 16, 1200);
       for (const std::size_t at : {18U, 20U, 22U}) wire::store<std::uint16_t>(payload, at, 0);
     }
@@ -219,7 +219,7 @@ TEST_F(UdpEngine, WithKeysOnlyDatagramsWithCorrectTagsAreAccepted) {
   h.request_id = 21;
   h.total_len = 16;
   Bytes bytes(56 + 16);
-  for (const std::uint8_t id : {std::uint8_t{1}, std::uint8_t{3}}) {  // a wrong tag; an unknown key
+  for (const std::uint8_t id : {std::uint8_t{1}, std::uint8_t{3}}) {  // a wrong tag, then an unknown key
     h.key_id = id;
     wire::write_header(h, std::span(bytes).first<40>());
     engine->receive(bytes, address, now);
@@ -227,7 +227,7 @@ TEST_F(UdpEngine, WithKeysOnlyDatagramsWithCorrectTagsAreAccepted) {
   EXPECT_TRUE(answers().empty());
   EXPECT_EQ(counters.get(Drop::kTag), 4U);
 
-  // A server's own datagram comes back: its tag is right and its direction wrong.
+  // Send the server its own datagrams. Their tags are right, but their direction is wrong.
   key = 1;
   fragment(10, 0, message);
   for (const auto& sent : sender.take()) engine->receive(sent.bytes, address, now);
@@ -253,13 +253,13 @@ TEST_F(UdpEngine, NewKeysApplyToLaterRequestsOnly) {
   EXPECT_TRUE(answers().empty());
   EXPECT_EQ(counters.get(Drop::kTag), 3U) << "the former secret";
 
-  // The same id has a new secret. The session continues, and repeated answers are signed with it.
+  // Key 1 now has a new secret. The session continues, and repeated answers are signed with the new secret.
   keys = std::move(*ring_of(1, 2));
   fragment(10, 0, message);
   EXPECT_EQ(response(), expected(message));
   EXPECT_EQ(counters.get(Event::kRepeated), 1U);
 
-  // Half of the request is signed with one secret, half with the next.
+  // Sign a part of the request with one secret and the rest with the next secret.
   fragment(12, 0, message);
   engine->use_keys(ring_of(1, 3));
   keys = std::move(*ring_of(1, 3));
@@ -267,7 +267,7 @@ TEST_F(UdpEngine, NewKeysApplyToLaterRequestsOnly) {
   pipeline.complete_one();
   EXPECT_EQ(response(), expected(message));
 
-  // A key that was removed.
+  // Sign with a key that was removed.
   engine->use_keys(ring_of(2, 4));
   fragment(13, 0, message);
   EXPECT_TRUE(answers().empty());

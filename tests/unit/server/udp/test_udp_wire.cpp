@@ -75,7 +75,7 @@ TEST(UdpHeader, EveryTruncationIsRefused) {
   const Bytes whole = datagram(h, pattern(30, 1));
   for (std::size_t n = 0; n < whole.size(); ++n) {
     const Bytes cut(whole.begin(),
-                    whole.begin() + static_cast<std::ptrdiff_t>(n));  // its own block: reading beyond shows
+                    whole.begin() + static_cast<std::ptrdiff_t>(n));  // a copy reveals overreads
     Datagram read;
     EXPECT_NE(parse(cut, read), Refusal::kNone) << n << " bytes";
   }
@@ -113,8 +113,8 @@ TEST(UdpHeader, MessageTypesOfOneFragmentRefuseSeveralFragments) {
 }
 
 TEST(UdpHeader, FragmentNumbersAreAcceptedExactlyWhenAValidLayoutExists) {
-  // Compare with brute force: a layout exists if some size satisfies the README's inequality and this
-  // fragment's length.
+  // Compare with a brute-force search: a layout exists if some fragment size fits the README's inequality and the
+  // length of this fragment.
   for (std::uint32_t total = 1; total <= 40; ++total)
     for (std::uint16_t count = 1; count <= 8; ++count)
       for (std::uint16_t index = 0; index < count; ++index)
@@ -155,7 +155,7 @@ TEST(UdpHeader, RandomBytesNeverParseToAnInconsistentHeader) {
   for (int i = 0; i < 200000; ++i) {
     Bytes bytes(random() % 120);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-    // Most datagrams have the right constants, so that later checks run too.
+    // Give most datagrams the right constants, so that they reach the later checks.
     if (bytes.size() > 7 && i % 4 != 0) {
       const bool tagged = random() % 2 == 0;
       store<std::uint16_t>(bytes, 0, kMagic);
@@ -280,7 +280,7 @@ TEST(UdpMessages, DecodedNackHasItsBitsAndExtraBitsAreRefused) {
   ASSERT_TRUE(decode(std::span(out).first(n), read));
   for (unsigned bit = 0; bit < 11; ++bit) EXPECT_EQ(read.wants(bit), bit == 0 || bit == 10);
   EXPECT_FALSE(decode(std::span(out).first(n - 1), read));
-  out[5] |= std::byte{8};  // bit 11
+  out[5] |= std::byte{8};  // sets bit 11, which stands for no fragment
   EXPECT_FALSE(decode(std::span(out).first(n), read)) << "a bit beyond the map";
   store<std::uint16_t>(out, 2, 0);
   EXPECT_FALSE(decode(std::span(out).first(4), read));
@@ -307,7 +307,8 @@ TEST(UdpMessages, ErrMessageIsTruncatedToTheDatagram) {
 }
 
 TEST(UdpKeys, TagsMatchRfc4231) {
-  // Test case 3: key 20 × 0xaa, data 50 × 0xdd. The 50 bytes are split between header and payload.
+  // This is test case 3 of RFC 4231: the key is 20 times 0xaa, the data are 50 times 0xdd. Here, header and payload
+  // share the data.
   KeyRing ring;
   ASSERT_TRUE(ring.add(5, Bytes(20, std::byte{0xaa})).ok());
   const Bytes data(50, std::byte{0xdd});
