@@ -50,7 +50,7 @@ class Enumeration {
 
   struct Wires {
     int count = 0;
-    double width = 0, delay = 0;  // of one of them
+    double width = 0, delay = 0;  // the smallest width and the delay of a single cable
   };
   Wires wires(std::uint32_t p, std::uint32_t q) const {
     Wires out;
@@ -63,8 +63,8 @@ class Enumeration {
     return out;
   }
 
-  /// Returns the shortest route from card p to card q along which the positions of the cards ascend, or an empty
-  /// one. Of equally short routes it takes the one with the earliest positions.
+  /// Returns the shortest route from card p to card q on which the positions of the cards ascend, or an empty route if
+  /// there is none. Of equally short routes, the one with the earliest positions is returned.
   std::vector<std::uint32_t> path(std::uint32_t p, std::uint32_t q) const {
     if (p == q) return {p};
     std::vector<std::uint32_t> best;
@@ -207,7 +207,7 @@ Problem random_problem(std::mt19937& random) {
   for (std::uint32_t i = 0; i < count; ++i) {
     problem.tensors.push_back({"t" + std::to_string(i + 1), 64 + up_to(4000)});
     Operation operation{"op" + std::to_string(i), 1 + up_to(9), false, true, {i}, {i + 1}};
-    if (i > 1 && up_to(3) == 0) operation.inputs.push_back(1 + up_to(i - 1));  // a skip
+    if (i > 1 && up_to(3) == 0) operation.inputs.push_back(1 + up_to(i - 1));  // a skip connection
     if (i > 1 && up_to(5) == 0) operation.inputs.front() = 1 + up_to(i - 1);   // a branch
     for (std::uint32_t w = 0; w < 1 + up_to(3); ++w) {
       Implementation way;
@@ -218,7 +218,7 @@ Problem random_problem(std::mt19937& random) {
       way.amounts[kDsp] = up_to(8);
       way.amounts[kBram18] = up_to(4);
       if (up_to(4) == 0) way.amounts[kMemoryBytes] = up_to(1000);
-      if (w > 0 && up_to(3) == 0) {  // the implementation before, with its weights in memory
+      if (w > 0 && up_to(3) == 0) {  // repeat the last implementation, with weights in memory
         way = operation.implementations.back();
         way.amounts[kBram18] = 0;
         way.amounts[kMemoryBytes] = 1 + up_to(1000);

@@ -69,7 +69,7 @@ class Interpreter {
     return std::min(std::max(q, static_cast<double>(type().lowest())), static_cast<double>(type().highest()));
   }
 
-  /// `f(element, channel)` with channels along the operator's axis where there are several.
+  /// Applies `f(element, channel)` to every element. If there are several channels, they are along the operator's axis.
   Array per_channel(const Array& x, std::size_t channels,
                     const std::function<double(double, std::size_t)>& f) const {
     std::int64_t axis = op_->integer("axis", 1);
@@ -104,7 +104,7 @@ class Interpreter {
     return y;
   }
 
-  /// Sum over the window of (x - zx) * (w - zw), or what `pool` makes of the elements inside.
+  /// Returns, for each position of the window, the sum of (x - zx) * (w - zw). `bias` is added if it is not null.
   Array convolve(const Array& x, const Array& w, double zx, std::size_t zw_input, const Array* bias) const {
     std::string why;
     const bool line = x.shape.size() == 3;
@@ -138,7 +138,7 @@ class Interpreter {
                  const Array* c) const {
     const std::int64_t k = a.shape.back(), rows = static_cast<std::int64_t>(a.data.size()) / k;
     const std::int64_t columns = static_cast<std::int64_t>(b.data.size()) / k;
-    const auto alpha = static_cast<double>(op_->real("alpha", 1.0F));  // of Gemm
+    const auto alpha = static_cast<double>(op_->real("alpha", 1.0F));  // an attribute of Gemm
     Array y;
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t o = 0; o < columns; ++o) {

@@ -1,5 +1,5 @@
-// tools/calibrate: reading and writing of measurements, and the fit. The committed catalogue is compared with the
-// committed measurements.
+// Tests how tools/calibrate reads and writes measurements and fits the cost model. Also compares the committed
+// catalogue with the committed measurements.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,7 +77,8 @@ TEST(Calibration, CatalogueIsWithinTenPercentOfTheMeasuredWeightLoaders) {
   EXPECT_GE(rows, 10);
 }
 
-/// Whole words of the memory, or of a cable, a beat: their units are wires or shift registers.
+/// Tests ports whose stream words are whole words of the memory or of a cable. Their adapters are only wires or shift
+/// registers.
 TEST(Calibration, CatalogueIsWithinTwelvePercentOfTheResourcesMeasuredForWidePorts) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
@@ -150,7 +151,7 @@ TEST(Calibration, TimingModelEqualsTheMeasuredCyclesOfEveryModule) {
 
 const std::filesystem::path kKernels = std::filesystem::path(tests::source_dir()) / "kernels";
 
-/// The library, and the modules that the benches put together from it.
+/// Returns the sources of the library, and of the modules that the test benches assemble from it.
 const compiler::synth::Sources& modules() {
   static const compiler::synth::Sources all = [] {
     auto sources = library();
@@ -161,7 +162,7 @@ const compiler::synth::Sources& modules() {
   return all;
 }
 
-/// Digest of a module as it is; empty if there is none of that name.
+/// Returns the digest of a module's current source, or an empty string if there is no such module.
 std::string digest_now(const std::string& module) {
   const auto digest = digest_of(module, modules());
   return digest.ok() ? *digest : "";
@@ -198,7 +199,7 @@ TEST(Calibration, PrintedCatalogueParsesToTheSameCatalogue) {
 TEST(Calibration, MeasurementsWereTakenOnTheCurrentSystemVerilog) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
-  std::map<std::string, std::string> unrolled;  // parameters -> digest
+  std::map<std::string, std::string> unrolled;  // digests by parameters
   for (const Sample& sample : unrolled_sample())
     unrolled[print_parameters(sample.parameters)] = digest_of(sample.source);
   std::set<std::string> stale, rows;
@@ -214,7 +215,7 @@ TEST(Calibration, MeasurementsWereTakenOnTheCurrentSystemVerilog) {
       << listed(stale) << " && millrace-calibrate fit";
 }
 
-/// name -> parameters, of kernels/rtl/*/<module>.rows.
+/// Reads the table kernels/rtl/*/<module>.rows: returns the parameters of each row by the row's name.
 std::map<std::string, std::string> table_of(const std::string& module) {
   std::map<std::string, std::string> rows;
   for (const char* folder : {"stream/", "nn/", "shell/"}) {
@@ -259,7 +260,8 @@ TEST(Calibration, CycleCountsWereTakenOnTheCurrentSystemVerilogAndTables) {
       << listed(stale) << " && millrace-calibrate fit";
 }
 
-/// "FOLDER/MODULE: ok, N rows; …; sources DIGEST" of every table.
+/// full_sweep.txt must have a line "FOLDER/MODULE: ok, N rows; …; sources DIGEST" for every table, with the current
+/// digest.
 TEST(Calibration, FullSweepWasRunOnTheCurrentSystemVerilog) {
   namespace fs = std::filesystem;
   const auto said = read_text_file(std::string(tests::source_dir()) + "/kernels/tb/full_sweep.txt");

@@ -10,7 +10,7 @@ namespace {
 
 using namespace runtime::plan;
 
-/// A cluster with a cable between every two cards.
+/// Returns a cluster with a cable between every two cards.
 Cluster meshed(std::uint32_t cards, double gigabits_per_second = 10) {
   Cluster cluster;
   cluster.name = "mesh";
@@ -66,7 +66,7 @@ TEST(Communication, EveryReaderOfATensorHasItsOwnChannel) {
   EXPECT_EQ(near.transport, Transport::kAurora);
   EXPECT_EQ(far.frame_bytes, 64U);
   EXPECT_GT(far.credits * std::uint64_t{far.packet_bytes},
-            far.frame_bytes);  // the channel holds a frame while part1 computes
+            far.frame_bytes);  // the channel has room for a frame while part1 computes
   for (const auto& port : plan.communication) {
     if (port.partition != "part0" || port.port != "out0") continue;
     EXPECT_EQ(port.steps,
@@ -114,7 +114,7 @@ TEST(Communication, DetectsADeadlockWhenAForkFillsOneBranchFirst) {
   for (auto& c : plan.channels) {
     if (c.transport == Transport::kHost) continue;
     c.packet_bytes = 16;
-    c.credits = 4;  // 64 bytes: a whole frame
+    c.credits = 4;  // 4 packets of 16 bytes are a whole frame
   }
   for (auto& port : plan.communication)
     if (port.partition == "part0" && port.port == "out0") std::swap(port.steps[0], port.steps[1]);
@@ -134,7 +134,8 @@ TEST(Communication, RefusesMoreBytesPerSecondThanTheCableCarries) {
   const Cluster cluster = meshed(2, 0.001);  // 1 Mbit/s
   const auto made = build(tests::chain_program(2), 2, cluster);
   ASSERT_TRUE(made.ok()) << made.error().message();
-  // 64 bytes a frame, 104 with the packet's header and CRC: 0.832 Mbit/s.
+  // A frame has 64 bytes, or 104 with the packet's header and CRC. At 1,000 frames/s, the cable transports 0.832
+  // Mbit/s.
   EXPECT_TRUE(check_communication(made->plan, cluster, made->binding, 1000).ok());
   const auto status = check_communication(made->plan, cluster, made->binding, 2000);
   ASSERT_FALSE(status.ok());

@@ -1,4 +1,5 @@
-// Reads our containers back with xrt::xclbin of the real libxrt_coreutil. No card and no shim take part.
+// Reads Millrace's xclbin files with the class xrt::xclbin of the real libxrt_coreutil. The tests need no card and no
+// XRT shim.
 #include <experimental/xrt_xclbin.h>
 #include <gtest/gtest.h>
 #include <xrt/xclbin.h>
@@ -27,7 +28,8 @@ plan::Device device() {
   return made;
 }
 
-/// Two partitions; the second reads and writes bank 1 and has an output with two channels to the host.
+/// Returns the data of an FPGA image with two partitions. The second one uses memory bank 1 and has an output with two
+/// channels to the host.
 plan::EmulationData image() {
   plan::EmulationData data;
   data.record.abi_version = abi::kAbiVersion;
@@ -179,7 +181,7 @@ TEST(ComputeUnit, LongNamesAreShortenedAndStayDistinct) {
   const std::string a = compute_unit("millrace_ingress", std::string(60, 'p'), "in0");
   const std::string b = compute_unit("millrace_ingress", std::string(60, 'p'), "in1");
   EXPECT_NE(a, b);
-  EXPECT_EQ(a.size() - 2, 63U);  // braces are not in IP_LAYOUT
+  EXPECT_EQ(a.size() - 2, 63U);  // IP_LAYOUT omits the two braces
   EXPECT_EQ(a, compute_unit("millrace_ingress", std::string(60, 'p'), "in0"));
 }
 
@@ -196,9 +198,7 @@ TEST(ContainerLimits, RefusesMoreThan128ComputeUnits) {
   EXPECT_NE(bytes.error().message().find("128"), std::string::npos);
 }
 
-// pack_container(), which takes an xclbin that the vendor's tools built.
-
-/// One partition with an ingress and an egress, as images for the vendor's tools have it.
+/// Returns the data of an FPGA image for the vendor's tools, which has one partition with an ingress and an egress.
 plan::EmulationData single() {
   plan::EmulationData data = image();
   data.record.partitions.resize(1);
@@ -282,7 +282,7 @@ TEST(Pack, RefusesAnXclbinOfAnotherKernel) {
   std::vector<std::byte> cut = Vendor().bytes();
   for (std::size_t size = 0; size < cut.size(); size += 97) {
     (void)pack_container(std::span(cut).first(size),
-                         single());  // sanitizers would report a read beyond the end
+                         single());  // sanitizers would report an overread
   }
 }
 

@@ -29,7 +29,7 @@ Catalog embedded() {
   return std::move(load_catalog()).value();
 }
 
-/// `module`'s rows as its table has them.
+/// Reads the rows of the table <module>.rows.
 std::vector<Parameters> rows_of(std::string_view module) {
   std::vector<Parameters> rows;
   std::ifstream file(source_of(module, ".rows"));
@@ -92,9 +92,9 @@ TEST(Cost, AutoTableGoesIntoLogicOrBlockRamAsYosysDecides) {
     return constant_table(width, depth, MemoryStyle::kAuto) == Cost{};
   };
   struct Edge {
-    std::int64_t width, in_logic, in_block;  // depths
+    std::int64_t width, in_logic, in_block;  // the largest depth in logic, the smallest in block RAM
   };
-  // Each of Yosys 0.23, mr_table with STYLE 0.
+  // The depths were measured with Yosys 0.23 on mr_table with STYLE 0.
   for (const Edge& edge : {Edge{2, 4223, 4224},
                            {4, 2111, 2112},
                            {5, 1689, 1690},
@@ -150,7 +150,7 @@ TEST(Cost, DspSlicesOfAMatrixUnitAreExact) {
   };
   EXPECT_EQ(slices(6, 8, 1), 48U);
   EXPECT_EQ(slices(6, 8, 2), 24U);
-  EXPECT_EQ(slices(3, 8, 2), 16U);  // a pair and one alone
+  EXPECT_EQ(slices(3, 8, 2), 16U);  // two outputs share slices, the third does not
   EXPECT_EQ(slices(6, 8, 0), 0U);
 }
 
@@ -172,7 +172,7 @@ TEST(Catalog, RefusesAMalformedCatalogByFileLineAndKey) {
 
 TEST(Cost, AnUnmeasuredTermTakesTheHighestCoefficientOfAnyModule) {
   Catalog catalog = embedded();
-  const Parameters narrowing = {{"LANES", 32}};  // half a word of the memory a beat
+  const Parameters narrowing = {{"LANES", 32}};  // a stream word is half a memory word
   auto& ingress = catalog.modules.at("mr_ingress").lut.coefficients;
   ingress.erase("shift");
   catalog.modules.at("mr_egress").lut.coefficients["shift"] = 5000;

@@ -19,7 +19,7 @@
 
 namespace {
 
-// The number of the process's write or sync that fails, as on a full disk; 0: none fails.
+// The number of the write or sync operation that fails as on a full disk; 0 means that none fails.
 std::atomic<int> fail_at{0};
 std::atomic<int> calls{0};
 
@@ -179,7 +179,7 @@ TEST_F(DeploymentTest, FolderIsCompleteOrAbsentIfAnyWriteFails) {
     fail_at = n;
     const auto status = write(second, target_);
     fail_at = 0;
-    if (status.ok()) {  // only the sync of a directory failed, and all files are complete
+    if (status.ok()) {  // a failed sync of a directory leaves all files complete
       ASSERT_TRUE(load_deployment(target_).ok()) << "operation " << n;
       fs::remove_all(target_);
       continue;
@@ -190,9 +190,9 @@ TEST_F(DeploymentTest, FolderIsCompleteOrAbsentIfAnyWriteFails) {
     EXPECT_TRUE(names(directory_.path()).empty())
         << "operation " << n << " left " << names(directory_.path())[0];
   }
-  EXPECT_GE(failures, 5);  // the writes of deployment.json, two images and CHECKSUMS, and a sync
+  EXPECT_GE(failures, 5);  // deployment.json, two FPGA images, CHECKSUMS, and a sync
 
-  for (int n = 1; n <= operations; ++n) {  // with an older deployment in place, which must stay
+  for (int n = 1; n <= operations; ++n) {  // now an older deployment exists, which must stay
     ASSERT_TRUE(write(first, target_).ok());
     calls = 0;
     fail_at = n;
@@ -213,7 +213,8 @@ class DamagedDeployment : public DeploymentTest {
   void put(const std::string& file, const std::string& content) {
     std::ofstream(target_ / file, std::ios::binary) << content;
   }
-  /// Changes the plan and then corrects its digest and CHECKSUMS, so that only validate() can refuse it.
+  /// Changes the plan, corrects its digest and CHECKSUMS, and returns the error. Only validate() can refuse such a
+  /// plan.
   template <class Change>
   std::string refusal(Change change) {
     Deployment plan = load_deployment(target_)->plan;

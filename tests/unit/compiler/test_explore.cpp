@@ -1,7 +1,7 @@
-// The search for foldings and placements: its solutions, its refusals, and what it says about a plan.
+// Tests the search for foldings and for the cards of layers: its solutions, its refusals, and its analysis of a plan.
 //
-// The file is above 500 lines because each test is one small problem for the same search, and all share
-// the builders of these problems.
+// This source has more than 500 lines because each test is a small problem for the same search, and the tests share the
+// functions that make problems.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNot
   return tests::refusal_of(solve(problem), code);
 }
 
-/// The name of an operation that reads weights from memory although another implementation, which reads none, would
-/// give a solution that is as good. Empty: there is none.
+/// Returns the name of an operation that reads weights from memory although an implementation without memory reads
+/// would give an equally good solution. Returns an empty string if there is no such operation.
 std::string needless_reader(const Problem& problem, const Solution& solution) {
   Choice choice;
   choice.card = solution.card;
@@ -109,7 +109,7 @@ TEST(Explore, MatchesBruteForceOnSmallRandomProblems) {
   EXPECT_GT(reading, 100);
 }
 
-/// Whether some choice of options fits the budget. Tries all of them.
+/// Whether one option for each operation can be chosen so that all fit the budget. Tries all combinations.
 bool some_choice_fits(const std::vector<std::vector<Option>>& operations, const Amounts& budget,
                       std::size_t next = 0, const Amounts& used = {}) {
   if (next == operations.size()) return within(used, budget);
@@ -122,7 +122,7 @@ TEST(ExplorePacking, FindsAPackingOrProvesThatNoneExists) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   int fitting = 0, priced = 0;
-  Figures weights = even_weights();  // kept from problem to problem, as IntervalFit does
+  Figures weights = even_weights();  // reused for the next problem, as in IntervalFit
   for (int round = 0; round < 2000; ++round) {
     std::vector<std::vector<Option>> operations(1 + random() % 5);
     Amounts budget{};
@@ -172,7 +172,7 @@ TEST(Explore, TakesTheFewestCardsThatReachTheTarget) {
   const Solution two = solved(problem);
   EXPECT_EQ(two.card.size(), 1U);
   EXPECT_DOUBLE_EQ(two.interval_seconds,
-                   256e-8);  // 16 of 20 DSP slices: the 4 that are left cannot make all four layers faster
+                   256e-8);  // 16 of 20 DSP slices; 4 more cannot speed up all four layers
   problem.targets.frames_per_second = 1e8 / 128;
   EXPECT_EQ(solved(problem).card.size(), 2U);
   problem.targets.frames_per_second.reset();
@@ -193,7 +193,7 @@ TEST(Explore, TheLatencyObjectiveGivesTheLowestLatency) {
   EXPECT_LE(solved(problem).latency_seconds, quick.latency_seconds * (1 + 1e-9));
 }
 
-/// These problems are too large for branch and bound to finish, so this tests the search itself.
+/// The problems are too large for branch and bound to finish, so the result comes from the search before it.
 TEST(Explore, LatencyTargetThatIsAlreadyMetDoesNotReduceTheRate) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
@@ -238,7 +238,7 @@ TEST(Explore, AssignsLayersToRegionsInOrder) {
   EXPECT_EQ(solution.region.front(), 0U);
   EXPECT_EQ(solution.region.back(), 1U);
   EXPECT_DOUBLE_EQ(solution.interval_seconds,
-                   16e-8);  // 4 + 4 DSP slices in one region, at least 4 in the other
+                   16e-8);  // two layers with 4 slices each share a region
 }
 
 TEST(Explore, RelaysATensorThroughIntermediateCards) {
@@ -251,8 +251,7 @@ TEST(Explore, RelaysATensorThroughIntermediateCards) {
   EXPECT_EQ(
       std::count_if(solution.hops.begin(), solution.hops.end(), [](const Hop& h) { return h.tensor == 4; }),
       2);
-  problem.cables.push_back(
-      {0, 2, 1.25e9, 0});  // the row is now a ring, and the tensor takes the direct cable
+  problem.cables.push_back({0, 2, 1.25e9, 0});  // the chain is now a ring with a direct cable
   const Solution ring = solved(problem);
   EXPECT_EQ(std::count_if(ring.hops.begin(), ring.hops.end(), [](const Hop& h) { return h.tensor == 4; }), 1);
 }
@@ -260,7 +259,7 @@ TEST(Explore, RelaysATensorThroughIntermediateCards) {
 TEST(Explore, PutsThreeOutputBranchesOnTheOuterCardsOfAStar) {
   Problem problem = row({64, 64, 64, 64}, 4, 4);
   for (const std::size_t head : {1U, 2U, 3U})
-    problem.operations[head].inputs = {1};  // all read the first layer's output
+    problem.operations[head].inputs = {1};  // all branches read the first layer's output
   problem.cables = {{2, 0, 1.25e9, 0}, {2, 1, 1.25e9, 0}, {2, 3, 1.25e9, 0}};
   problem.partitions = 4;
   const Solution solution = solved(problem);
@@ -283,15 +282,16 @@ TEST(Explore, TheMemoryBandwidthLimitsStreamedWeights) {
   streamed.fill_cycles = 0;
   streamed.amounts = {1, 0, 0, 0, 0, 0, 100};
   problem.operations[0].implementations = {streamed};
-  EXPECT_NEAR(solved(problem).interval_seconds, 1e-7, 1e-13);  // 100 bytes of 1 GB/s
+  EXPECT_NEAR(solved(problem).interval_seconds, 1e-7, 1e-13);  // 100 bytes at 1 GB/s
 }
 
-/// Two layers that take 80 of 100 BRAM18 each, or read 1,000 bytes a frame at 1 GB/s.
+/// Returns a problem with two layers. A layer either uses 80 of the card's 100 BRAM18, or reads 1,000 bytes a frame at
+/// 1 GB/s.
 Problem two_placements() {
   Problem problem = row({64, 64}, 1, 64);
   for (auto& operation : problem.operations) {
     for (auto& way : operation.implementations) way.amounts[kBram18] = 80;
-    Implementation streamed = operation.implementations[4];  // 4 cycles
+    Implementation streamed = operation.implementations[4];  // needs 4 cycles
     streamed.amounts[kBram18] = 0;
     streamed.amounts[kMemoryBytes] = 1000;
     operation.implementations.push_back(streamed);
@@ -321,7 +321,7 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
   Problem problem = two_placements();
   auto& regions = problem.cards[0].regions;
   regions[0].available[kBram18] = 20;
-  regions[0].available[kLut] = 120;  // for one of them
+  regions[0].available[kLut] = 120;  // enough for one layer
   regions.push_back(regions[0]);
   const Solution solution = solved(problem);
   EXPECT_EQ(solution.region, (std::vector<std::uint32_t>{0, 1}));
@@ -333,7 +333,8 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
 }
 
 TEST(Explore, RefusesAClusterWhoseCablesCannotFormTheChain) {
-  // Twelve cards are all joined to each other, and one card to none. There are more rows of twelve than can be tried.
+  // Every two of twelve cards have a cable, and the thirteenth card has no cable. There are too many chains of twelve
+  // cards to try all.
   Problem problem = row(std::vector<std::uint64_t>(16, 4), 13, 64);
   problem.cables.clear();
   for (std::uint32_t a = 0; a < 12; ++a)
@@ -347,7 +348,7 @@ TEST(Explore, ASecondCableDoesNotSpeedUpOneTensor) {
   Problem problem = row({64, 64}, 2, 64);
   problem.partitions = 2;
   problem.targets.objective = Objective::kThroughput;
-  for (auto& tensor : problem.tensors) tensor.bytes = 12'500'000;  // 10 ms of a cable
+  for (auto& tensor : problem.tensors) tensor.bytes = 12'500'000;  // 10 ms on a cable
   for (int cables = 1; cables <= 2; ++cables) {
     EXPECT_NEAR(solved(problem).interval_seconds, 10e-3, 1e-9) << cables << " cables";
     problem.cables.push_back(problem.cables.front());
@@ -355,8 +356,8 @@ TEST(Explore, ASecondCableDoesNotSpeedUpOneTensor) {
 }
 
 TEST(Explore, BranchAndBoundReportsAGapForAnUnprovenSolution) {
-  // The cards are a hub and three leaves, so no four cards form a row. Three branches follow the first layer, and each
-  // fills a card.
+  // The cards are a hub and three leaves, so there is no chain of four cards. After the first layer there are three
+  // branches, and each branch fills a card.
   Problem problem = row({64, 512, 640, 512, 640, 512, 640}, 4, 2000);
   for (const std::uint32_t first : {1U, 3U, 5U}) problem.operations[first].inputs = {1};
   for (std::size_t i = 0; i < problem.operations.size(); ++i)
@@ -374,7 +375,8 @@ TEST(Explore, BranchAndBoundReportsAGapForAnUnprovenSolution) {
 }
 
 TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
-  // There are too many layers to try everything. Few layers have room on the chip, and both regions read one memory.
+  // There are too many layers to try everything. Block RAM has room for the weights of few layers, and both regions
+  // read the same memory.
   Problem problem = row(std::vector<std::uint64_t>(60, 100), 1, 1000);
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     auto& ways = problem.operations[i].implementations;
@@ -397,8 +399,9 @@ TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
 
 using runtime::plan::MemoryBank;
 
-/// Three layers for a card with two regions and these memory banks. The second region reaches only the bank `second`. A
-/// layer reads 8,000 bytes a frame, or takes the block RAM of a whole region.
+/// Returns a problem with three layers on a card with two regions and these memory banks. The second region is
+/// connected only to the bank `second`. A layer either reads 8,000 bytes a frame or uses the block RAM of a whole
+/// region.
 Problem on_banks(const std::vector<MemoryBank>& banks, const std::string& second) {
   runtime::plan::Device device;
   device.name = "card";
@@ -434,13 +437,13 @@ TEST(Explore, StreamsWeightsAtTheBandwidthOfASingleBank) {
   const MemoryBank first{"DDR[0]", kGiga, kGiga};
   const Problem one = on_banks({first}, "");
   const Solution solution = solved(one);
-  // The weights of two layers have room on the chip, one in each region.
+  // Block RAM has room for the weights of two layers, one layer in each region.
   EXPECT_NEAR(solution.interval_seconds, 8e-6, 1e-12);
   for (const auto& [banks, second] :
        {std::pair<std::vector<MemoryBank>, std::string>{{first, {"DDR[1]", kGiga, kGiga}}, ""},
         {{first, {"DDR[1]", kGiga, kGiga}}, "DDR[1]"},
         {{first, {"DDR[1]", kGiga, 9 * kGiga}, {"DDR[2]", kGiga, kGiga}, {"HBM", kGiga, 99 * kGiga}}, "HBM"},
-        // The bandwidth of HBM in a device file is that of 32 channels.
+        // The bandwidth of HBM in a device file is the sum of 32 channels.
         {{{"HBM", kGiga, 32 * kGiga}}, ""},
         {{{"HBM", kGiga, 32 * kGiga}, {"DDR[0]", kGiga, 9 * kGiga}}, "DDR[0]"}}) {
     SCOPED_TRACE(std::to_string(banks.size()) + " banks, the second region on '" + second + "'");
@@ -457,7 +460,7 @@ TEST(Explore, StreamsWeightsAtTheBandwidthOfASingleBank) {
   const Problem half = on_banks({{"DDR[0]", kGiga, kGiga / 2}, {"DDR[1]", kGiga, kGiga}}, "");
   EXPECT_NEAR(solved(half).interval_seconds, 16e-6, 1e-12);
   EXPECT_NEAR(solved(on_banks({{"HBM", kGiga, 16 * kGiga}}, "")).interval_seconds, 16e-6, 1e-12);
-  // A solution for the whole bandwidth does not hold with half of it.
+  // A solution for the whole bandwidth must be refused if there is only half of it.
   expect(verify(half, solution), "interval_seconds is wrong");
 }
 
@@ -471,7 +474,7 @@ TEST(Explore, NamesTheMemoryIfItsBandwidthIsTheBottleneck) {
   expect(text,
          "what it has too little of is memory bandwidth, with 25 % more (1000 bytes a frame instead of");
   expect(text, "this cluster reaches 1000000 frames/s");
-  // The weights have no room on the chip, and the memory is too slow.
+  // Without the implementations in block RAM, weights must be read from memory, which is too slow.
   for (auto& operation : problem.operations)
     operation.implementations.erase(operation.implementations.begin(), operation.implementations.end() - 1);
   expect(refusal(problem),
@@ -514,7 +517,7 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   expect(refusal(cable), "the cable between 'fpga0' and 'fpga1' would have to carry 100 bytes a frame");
   cable.cables.clear();
   expect(refusal(cable), "no two cards are joined by a cable, and each of the 2 partitions stands on a card");
-  // With the one DSP slice of a card, each layer takes 64 cycles.
+  // A card has one DSP slice, so each layer needs 64 cycles.
   expect(refusal(cable), "without --partitions it does not fit either");
   for (auto& card : cable.cards) card.regions[0].available[kDsp] = 2;
   expect(refusal(cable), "without --partitions this cluster reaches 1562500 frames/s on 1 card");
@@ -531,7 +534,8 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   expect(refusal(late), "the least latency found is");
 }
 
-/// Layers in a row on one card with 100 LUT and 10 DSP. `ways`: the LUT and DSP of each implementation of a layer.
+/// Returns a problem with a chain of layers on one card with 100 LUT and 10 DSP. `ways` has the LUT and DSP of each
+/// implementation of a layer.
 Problem two_kinds(std::size_t layers, const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ways) {
   Problem problem = row(std::vector<std::uint64_t>(layers, 4), 1, 10);
   problem.cards[0].regions[0].available[kLut] = 100;
@@ -548,7 +552,7 @@ Problem two_kinds(std::size_t layers, const std::vector<std::pair<std::uint64_t,
 }
 
 TEST(Explore, ARefusalNamesTheResourceWithTheSmallestShortage) {
-  // One layer is built of LUT and one of DSP. The third has no room; 120 LUT, or 16 DSP, would be enough.
+  // One layer uses LUTs and one uses DSP slices. There is no room for a third layer, except with 120 LUT or 16 DSP.
   const auto one = refusal(two_kinds(3, {{60, 0}, {0, 8}}));
   expect(one,
          "the cards are full before layer 'conv2': what it has too little of is LUT, with 20 % more "
@@ -557,7 +561,7 @@ TEST(Explore, ARefusalNamesTheResourceWithTheSmallestShortage) {
   const auto other = refusal(two_kinds(3, {{90, 0}, {0, 6}}));
   expect(other, "what it has too little of is DSP, with 20 % more (12 instead of the 10 left to 'fpga0')");
 
-  // More of one kind alone never helps, because the other kind is short too.
+  // More LUTs alone or more DSP slices alone never help, because both are short.
   const auto both = refusal(two_kinds(2, {{2000, 3}, {30, 900}, {60, 6}}));
   expect(both, "full before layer 'conv1'");
   expect(both, "what it has too little of is LUT and DSP, with 20 % more of each all layers fit");
@@ -613,8 +617,8 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldRaiseTheRate) {
   EXPECT_DOUBLE_EQ(tight.places[0].roofline.attained, 1e8 / 64);
   EXPECT_TRUE(std::isinf(tight.places[0].roofline.memory));
 
-  // Multiplications in LUTs do not count against the DSP slices. An operation with few slices counts with no more than
-  // these slices can do.
+  // Multiplications in LUTs do not count against the DSP slices. An operation with few slices counts for at most the
+  // work that these slices can do.
   Problem logic = row({1024, 64}, 1, 20);
   logic.operations[0].implementations = {{"of LUTs"}};
   logic.operations[1].implementations = {{"of both", 16}};
@@ -636,8 +640,8 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldRaiseTheRate) {
 }
 
 TEST(ExploreAnalysis, SuggestsTheSmallestImprovementUpToTheNextBottleneck) {
-  // Two implementations take half the cycles. The one with few slices and many LUTs has the lower sum over all
-  // resources, but the other one needs the smaller increase of DSP.
+  // Two implementations need half the cycles. The analysis must suggest the one that needs the smaller increase of DSP
+  // slices, although it needs many LUTs.
   Problem one = row({64}, 1, 100);
   for (auto& region : one.cards[0].regions) region.available[kLut] = 1000;
   one.operations[0].implementations = {{"now", 64}, {"many slices", 32}, {"many LUTs", 32}};
@@ -652,10 +656,10 @@ TEST(ExploreAnalysis, SuggestsTheSmallestImprovementUpToTheNextBottleneck) {
   Problem two = row({1024, 1024}, 2, 20);
   two.partitions = 2;
   two.targets.objective = Objective::kThroughput;
-  // Both cards limit the rate equally, so both need more.
+  // Both cards limit the rate equally, so the analysis must suggest more DSP slices for both.
   EXPECT_NE(explained(two).lifts.at(0).find(" more DSP on fpga0 and "), std::string::npos)
       << explained(two).lifts.at(0);
-  // The second card is a little faster, so it is the next limit.
+  // The second card is now a little faster, so it is the next bottleneck.
   two.operations[1].implementations = {{"little quicker", 60}};
   const Analysis capped = explained(two);
   EXPECT_EQ(capped.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");
@@ -664,7 +668,7 @@ TEST(ExploreAnalysis, SuggestsTheSmallestImprovementUpToTheNextBottleneck) {
 }
 
 TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
-  // The slowest layer could be twice as fast. The other layer on the card takes at least 50 cycles.
+  // The slowest layer could be twice as fast, but the other layer on the card needs at least 50 cycles.
   Problem beside = row({1024, 64}, 1, 20);
   beside.targets.objective = Objective::kThroughput;
   beside.operations[1].implementations = {{"at its best", 50}};
@@ -677,7 +681,7 @@ TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
   EXPECT_EQ(analysis.lifts.at(0),
             "nothing here: 'conv1' on fpga0 cannot be built quicker; a replica could share its work");
 
-  // The resources for 32 cycles are enough for 25 cycles.
+  // The implementation with 25 cycles needs no more resources than the one with 32 cycles.
   Problem further = row({64}, 1, 100);
   further.operations[0].implementations = {{"now", 64}, {"next", 32}, {"as large", 25}, {"larger", 16}};
   auto& ways = further.operations[0].implementations;
@@ -726,7 +730,8 @@ TEST(ExploreVerify, RecomputesEveryFigureOfASolution) {
   expect(verify(harder, good), "latency asked for");
 }
 
-/// What verify() says of a row on one card if all layers use this implementation and these figures are claimed.
+/// Makes a solution on one card where all layers use this implementation, sets its gap and `exact`, and returns the
+/// error of verify().
 std::string claim(const Problem& problem, std::uint32_t implementation, double gap, bool exact = false) {
   const std::size_t count = problem.operations.size();
   Choice choice{{0}, {}, {}, {}};
@@ -742,7 +747,7 @@ std::string claim(const Problem& problem, std::uint32_t implementation, double g
 }
 
 TEST(ExploreVerify, RefusesAGapThatAnotherFoldingOnTheSameCardsDisproves) {
-  // With 32 of the 64 DSP slices a layer takes two cycles a frame. With 8 slices it takes eight.
+  // A layer with 32 of the 64 DSP slices needs two cycles a frame; a layer with 8 slices needs eight cycles.
   Problem problem = row({64, 64}, 1, 64);
   for (const auto objective : {Objective::kCards, Objective::kThroughput}) {
     problem.targets.objective = objective;

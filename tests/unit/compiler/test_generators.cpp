@@ -1,8 +1,7 @@
-// Foldings, netlists, timing and designs: what is refused, what is built, and that the parts agree with each
+// Tests foldings, netlists, timing and designs: what is refused, what is built, and whether these parts agree with each
 // other.
 //
-// The file is above 500 lines because all tests are about the same few designs, which the functions
-// below build.
+// This source has more than 500 lines because all tests use the same few designs, which the functions below make.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +28,8 @@ const Catalog& catalog() {
   return loaded;
 }
 
-/// A 3x3 convolution of [6, 8, 4] to 8 channels, as a partition of its own; weights 1, -2, 3, -4 and so on.
+/// Returns a partition that is only a 3x3 convolution from [6, 8, 4] to 8 channels. The weights are 1, -2, 3, -4 and so
+/// on.
 Program convolution(std::int16_t first_weight = 1) {
   Program program;
   program.name = "part0";
@@ -61,7 +61,7 @@ Program convolution(std::int16_t first_weight = 1) {
   return program;
 }
 
-/// The same convolution in two groups, with windows of `height` by `width`.
+/// Returns convolution() with two groups and a window of `height` by `width`.
 Program grouped(std::uint32_t height, std::uint32_t width) {
   Program program = convolution();
   auto& layer = std::get<Convolution>(program.blocks[0].operation);
@@ -87,7 +87,7 @@ std::string refusal(const Program& program, const Folding& folding) {
   return built.ok() ? "" : built.error().message();
 }
 
-/// The blocks of a whole model that run on a card, as one partition.
+/// Returns a partition with all blocks of the model that run on a card.
 Program card_part(const Program& whole) {
   std::vector<std::uint32_t> blocks;
   for (std::uint32_t b = 0; b < whole.blocks.size(); ++b)
@@ -121,7 +121,8 @@ TEST(Generators, RefusesAFoldingThatDoesNotDivideTheLayer) {
   EXPECT_NE(refusal(program, folding).find("at least 1"), std::string::npos);
 }
 
-/// convolution() with a kernel dilated by `apart`, over an image of this height, which is also the result's.
+/// Returns convolution() with padding `pad` and dilation `apart`, for pictures of `height` rows. The result has
+/// `height` rows too.
 Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
   Program program = convolution();
   program.tensors[0].shape = {height, 8, 4};
@@ -179,7 +180,7 @@ TEST(Generators, RefusesPoolingWithMorePartialResultsThanALutMemoryHolds) {
   for (const auto& f : Generator::make(program, 0).value()->foldings(1000000)) EXPECT_GE(f.simd, 2U);
 }
 
-/// A fully connected layer.
+/// Returns a partition that is only a fully connected layer.
 Program dense(std::uint32_t inputs, std::uint32_t outputs) {
   Program program = convolution();
   program.tensors[0].shape = {inputs};
@@ -217,7 +218,7 @@ TEST(Generators, RefusesAWeightTableInLogicOfMoreThan1024Lines) {
     ASSERT_TRUE(candidate.ok()) << candidate.error().message();
     EXPECT_GT(candidate->cost.ramb18, 0U);
   }
-  // Loaded weights are in LUTRAM, and streamed weights are in no table at all.
+  // Loaded weights are stored in LUTRAM. Streamed weights are not stored in a table at all.
   Program large = dense(4096, 8);
   Folding folding = in_logic(1, 1);
   large.blocks[0].placement = folding.weights = kernels::Placement::kLoaded;
@@ -275,7 +276,7 @@ TEST(Generators, CountsTheLutsOfADeepTableImplementedInLogic) {
   step.shift.clear();
   for (int i = 0; i < 1280; ++i) step.shift.push_back(static_cast<std::uint8_t>(4 + i % 7));
   Folding folding;
-  folding.simd = 16;  // PE 1: a shift of four bits for each of 1,280 channels
+  folding.simd = 16;  // PE is 1, so a table has a 4-bit shift for each of 1,280 channels
   const auto generator = Generator::make(program, 0).value();
   const auto candidate = generator->candidate(catalog(), folding);
   ASSERT_TRUE(candidate.ok()) << candidate.error().message();
@@ -362,7 +363,7 @@ TEST(Generators, OnlyDesignsWithLoadedWeightsHaveAWeightLoader) {
                                  .value());
     EXPECT_EQ(design.cost, netlist_cost(catalog(), design.netlist).value());
     EXPECT_GT(design.loader.lut, 1000U);
-    // A plan assumes the largest loader, which costs little more.
+    // A plan assumes the largest loader, which costs at most 5 % more.
     EXPECT_LE(design.loader.lut, most.lut);
     EXPECT_LE(design.loader.ff, most.ff);
     EXPECT_EQ(design.loader.lutram, most.lutram);
@@ -385,7 +386,7 @@ TEST(Generators, StreamBetweenRegionsPassesARegisterSliceInEachRegion) {
   EXPECT_LE(spread.latency_cycles, one.latency_cycles + 16);
   ASSERT_EQ(spread.regions.size(), spread.netlist.units.size());
 
-  // A stream's writer and reader are in the same region, unless both are slices in neighbouring regions.
+  // A stream's writer and reader must be in the same region, or be register slices in neighbouring regions.
   const auto& units = spread.netlist.units;
   std::vector<std::pair<std::uint32_t, bool>> writer(spread.netlist.streams.size(), {0, false});
   for (std::size_t u = 0; u < units.size(); ++u)
@@ -401,7 +402,7 @@ TEST(Generators, StreamBetweenRegionsPassesARegisterSliceInEachRegion) {
       EXPECT_TRUE(slice && units[u].instance.module == "mr_skid") << spread.netlist.streams[s].name;
       EXPECT_EQ(std::max(from, to) - std::min(from, to), 1U) << spread.netlist.streams[s].name;
     }
-  EXPECT_GE(crossings, 4U);  // to the last region and back from it
+  EXPECT_GE(crossings, 4U);  // two on the way to the last region, two on the way back
   for (const auto s : spread.netlist.outputs) EXPECT_EQ(writer[s].first, 0U);
 
   Cost sum;
@@ -458,7 +459,8 @@ TEST(Timing, AConvolutionOfOneWindowPerCycleTakesAsLongAsItsInput) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(8, 36)}).value();
   EXPECT_EQ(design.interval_cycles, 48U);
-  // Two rows and three pixels, the FIFOs at both ends, window, unit (6 levels) and requantisation.
+  // The delays are those of two rows and three pixels of input, the FIFOs at both ends, the window, the multiplying
+  // unit with six levels, and the requantisation.
   EXPECT_EQ(design.first_output_cycles, 2U + 2 * 8 + 2 + 2 + (1 + 2 + 6) + 2 + 2);
 }
 
@@ -565,24 +567,25 @@ TEST(Timing, HalvingAnyFifoSlowsTheDesignDown) {
 TEST(FirstFrame, StartsOnTheNextCardOnceItsPacketHasArrived) {
   const Design a = assemble(catalog(), convolution(), {parallel(2, 9)}).value();
   Design b = a;
-  b.inputs[0].tensor = "y";  // it has the same size: 192 bytes
+  b.inputs[0].tensor = "y";  // the output of `a` has the same 192 bytes
   b.outputs[0].tensor = "z";
   const double clock = 1e8;
   const auto cycles = [&](double seconds) { return std::llround(seconds * clock); };
   const auto alone = static_cast<long long>(a.latency_cycles);
   const std::vector<Stage> stages = {{&a, clock, 0, {}, {}, 0}, {&b, clock, 1, {}, {}, 0}};
-  // A cycle until the packet goes, 192 bytes with header and CRC at 2 bytes a cycle, the cable's 50 cycles.
+  // Between the cards, a packet needs one cycle to start, 232 / 2 cycles for 192 bytes with header and CRC, and 50
+  // cycles in the cable.
   const auto far = play_first_frame(stages, {{{0, 1}, {2 * clock, 50 / clock}}});
   ASSERT_TRUE(far.ok()) << far.error().message();
   EXPECT_EQ(cycles((*far)[0].last_output), alone);
   EXPECT_EQ(cycles((*far)[1].last_output), alone + 1 + 232 / 2 + 50 + alone);
   EXPECT_LT((*far)[1].first_output, (*far)[1].last_output);
-  // The host between them takes no time.
+  // Here the tensor goes through the host, which needs no time.
   const auto near =
       play_first_frame({stages[0], {nullptr, 0, 0, {"y"}, {"y"}, 0}, {&b, clock, 0, {}, {}, 0}}, {});
   ASSERT_TRUE(near.ok()) << near.error().message();
   EXPECT_EQ(cycles((*near)[2].last_output), 2 * alone);
-  // The host takes as long as the stage says.
+  // Here the host needs 300 cycles.
   const auto slow = play_first_frame(
       {stages[0], {nullptr, 0, 0, {"y"}, {"y"}, 300 / clock}, {&b, clock, 0, {}, {}, 0}}, {});
   ASSERT_TRUE(slow.ok()) << slow.error().message();

@@ -1,4 +1,5 @@
-// The cost of ports to the host. The search's lower bound is never above the cost of the partition's whole shell.
+// Tests the cost of ports to the host: the lower bound in the search must never exceed the cost of the partition's
+// whole shell.
 #include "compiler/planning/host_ports.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,8 @@ const generators::Catalog& catalog() {
   return loaded;
 }
 
-/// Two rescale blocks in a row, on vectors of 784 elements. "first" reads from the host, "last" writes to the host.
+/// Returns a program with a chain of two rescale blocks on vectors of 784 elements. "first" reads from the host, "last"
+/// writes to the host.
 kernels::Program two_blocks() {
   kernels::Program program;
   program.name = "two";
@@ -63,7 +65,8 @@ generators::Candidate candidate(std::uint32_t lanes) {
   return out;
 }
 
-/// The design of the card that holds both blocks (`whole`), or of the first of two cards, which holds "first".
+/// Returns the design of a card. If `whole` is true, the card has both blocks; otherwise it is the first of two cards
+/// and has only "first".
 generators::Design design(std::uint32_t lanes, bool whole) {
   generators::Design out;
   out.partition = "part0";
@@ -130,7 +133,7 @@ TEST_F(HostPortCost, AnOutputToAnotherCardCostsALinkAndNoHostPort) {
   auto with_figures = device(6000);
   with_figures.link = {8000, 0, 12000, 0, 16, 0};
   const auto ours = of(device(6000)), theirs = of(with_figures);
-  EXPECT_EQ(ours.ramb36, 1U);  // the sender's buffer
+  EXPECT_EQ(ours.ramb36, 1U);  // for the buffer of the sender
   EXPECT_EQ(theirs.ramb36, 0U);
   EXPECT_GT(ours.lut, theirs.lut + 2000);
   const auto alone = generators::shell_cost(catalog(), {{true, false, 8, 98, kInt8}}, 200, 2).value();

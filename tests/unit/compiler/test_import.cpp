@@ -21,7 +21,7 @@ namespace {
 
 using compiler::graph::Shape;
 
-/// The model in a file, as commands read it.
+/// Reads the model in a file with the function that Millrace's commands use.
 Result<compiler::Model> read_file_model(const std::filesystem::path& path) {
   compiler::ModelOptions options;
   options.model = path;
@@ -204,7 +204,7 @@ TEST(Import, NamesTheNodeWhoseAttributeIsNotFinite) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInfinity = std::numeric_limits<float>::infinity();
   const auto import = [](const std::string& type, const std::string& attribute, float value) {
-    OnnxModel m(type == "Clip" ? 10 : 13);  // from set 11 on its bounds are inputs
+    OnnxModel m(type == "Clip" ? 10 : 13);  // from opset 11 on, the bounds of Clip are inputs
     m.input("x", {1, 4});
     m.node(type, {m.pair("x", 0.5F, 0, "in")}, "odd");
     m.attribute(attribute, value);
@@ -252,7 +252,7 @@ TEST(Import, RefusesExternalWeightsInADeviceWithoutReadingIt) {
   constexpr dev_t kZero = 0x105;  // /dev/zero: major 1, minor 5
   if (::mknod(zero.c_str(), S_IFCHR | 0600, kZero) != 0)
     GTEST_SKIP() << "only root may make a device: " << std::strerror(errno);
-  ::alarm(20);  // the import reads without end: the test dies instead of hanging
+  ::alarm(20);  // ends the test if the import reads for ever
   expect_refused(read_file_model(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
                  {"'w_q'", zero + ": is a pipe, device or socket"});
   ::alarm(0);
@@ -265,7 +265,7 @@ TEST(Import, RefusesExternalWeightsInAPipeOrFolderWithoutBlocking) {
   ASSERT_EQ(::mkfifo((directory.path() / "fifo").c_str(), 0600), 0);
   std::filesystem::create_symlink("fifo", directory.path() / "link");
   std::filesystem::create_directory(directory.path() / "folder");
-  ::alarm(20);  // the import blocks: the test dies instead of hanging
+  ::alarm(20);  // ends the test if the import hangs
   for (const char* name : {"fifo", "link", "folder", "."}) {
     location->set_value(name);
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
@@ -342,7 +342,7 @@ TEST(Import, RefusesImpossiblyLargeShapesAndWindows) {
       auto& group = *n.add_attribute();
       group.set_name("group");
       group.set_type(onnx::AttributeProto::INT);
-      group.set_i(std::int64_t{1} << 62);  // times anything: beyond what an integer holds
+      group.set_i(std::int64_t{1} << 62);  // times another factor, this overflows an int64
     }
   expect_refused(import_model(groups), ErrorCode::kUnsupported, {"Conv 'conv'", "groups"});
 }
@@ -380,7 +380,7 @@ TEST(Import, AcceptsOperatorSets9To23) {
   }
 }
 
-/// Sets a tensor to `count` elements, its first as often as needed.
+/// Changes the dimensions of a constant to `dims` and fills the tensor with copies of its first element.
 void resize(OnnxModel& m, const std::string& name, std::vector<std::int64_t> dims) {
   std::int64_t count = 1;
   for (const std::int64_t d : dims) count *= d;

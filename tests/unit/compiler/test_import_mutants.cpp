@@ -1,4 +1,5 @@
-// Models changed by chance, parsed or as bytes: an error or a program, never a crash.
+// Compiles models with random changes, which are made to the parsed model or to the bytes of the file. The result must
+// be an error or a program, never a crash.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace millrace::tests {
 namespace {
 
-/// One change to a parsed model, of the kinds that exporters and attackers make.
+/// Makes one random change to a parsed model, such as faulty exporters or attackers might make.
 class Mutator {
  public:
   explicit Mutator(unsigned seed) : random_(seed) {}
@@ -88,7 +89,7 @@ class Mutator {
     t.set_dims(static_cast<int>(below(static_cast<std::size_t>(t.dims_size()))), number());
   }
 
-  /// Dimensions and data together, so that the tensor itself is sound.
+  /// Changes the tensor's dimensions and its data together, so that the tensor itself stays valid.
   void resize_tensor(onnx::TensorProto& t) {
     t.clear_dims();
     std::size_t count = 1;
@@ -180,7 +181,8 @@ class Mutator {
   std::mt19937 random_;
 };
 
-/// The whole way to a program. True where it is taken; an internal error is a failure.
+/// Compiles a model from bytes to a program. Returns whether the compiler accepts the model. An internal error fails
+/// the test.
 bool goes_the_whole_way(const std::string& bytes, int which) {
   auto g = import_bytes(bytes);
   if (g.ok()) g = compiler::passes::run_standard_passes(std::move(*g));
@@ -195,7 +197,8 @@ bool goes_the_whole_way(const std::string& bytes, int which) {
   return false;
 }
 
-/// MILLRACE_FUZZ_MUTANTS asks for more than a test run has time for.
+/// Returns the number of mutants. The environment variable MILLRACE_FUZZ_MUTANTS can set a larger number for a long
+/// run.
 int mutants(int otherwise) {
   const char* asked = std::getenv("MILLRACE_FUZZ_MUTANTS");
   return asked == nullptr ? otherwise : std::atoi(asked);

@@ -1,4 +1,5 @@
-// The forms a quantised model comes in, what is refused and how, and what every pass must leave.
+// Tests the different ways to write a quantised model, the errors for models that are refused, and properties that hold
+// after every pass.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +72,7 @@ TEST(Operators, QLinearConvAndMatMulWithPerChannelScalesAreExact) {
   expect_meaning(m, 1e-4);
 }
 
-/// acc -> Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, and the same with other orders.
+/// The operators after ConvInteger are Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, in this and in other orders.
 TEST(Operators, ConvIntegerWithBiasAndScaleInAnyOrderIsWithinOneStep) {
   for (const int order : {0, 1, 2, 3}) {
     OnnxModel m;
@@ -102,7 +103,7 @@ TEST(Operators, ConvIntegerWithBiasAndScaleInAnyOrderIsWithinOneStep) {
   }
 }
 
-/// The first output of one frame, an INT32 of the model.
+/// Runs one frame and returns the first output, which has the type INT32.
 std::vector<double> run_to_int32(const Program& program, const std::vector<float>& input) {
   kernels::reference::Buffer in(input.size() * sizeof(float));
   std::memcpy(in.data(), input.data(), in.size());
@@ -199,11 +200,11 @@ TEST(Operators, RefusesAllUnquantisedNodesAtOnce) {
 TEST(Operators, ListsErrorsOfSeveralPassesTogetherWithoutFollowUpErrors) {
   OnnxModel m = with_image(3);
   m.floats("one", {}, {1.0F});
-  m.node("Div", {"one", "xq"}, "odd");  // lower_elementwise: divides by data
+  m.node("Div", {"one", "xq"}, "odd");  // lower_elementwise refuses a division by data
   m.pair("odd", 1.0F, 0, "after");
   m.floats("v", {4, 3, 1, 1}, std::vector<float>(12, 0.5F));
   m.node("Conv", {"after", "v"}, "follows");
-  m.node("Conv", {"xq", "v"}, "third");  // lower_qdq: weights that are no integers
+  m.node("Conv", {"xq", "v"}, "third");  // lower_qdq refuses weights that are not integers
   m.output("follows");
   m.output("third");
   const auto c = compile(m);

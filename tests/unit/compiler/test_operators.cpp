@@ -1,6 +1,6 @@
-// Each operator: a small model is compiled whole and run by kernels/reference, and compared with what ONNX
-// says it means. Scales are powers of two unless a test says otherwise, so that float arithmetic is exact and
-// every element must be equal. The file is above 500 lines because every family of operators has its cases here.
+// Tests each operator: compiles a small model whole, runs it with kernels/reference, and compares the outputs with
+// ONNX's definition. Scales are powers of two unless a test says otherwise; float arithmetic is then exact, and every
+// element must be equal. This source has more than 500 lines because every family of operators has its tests here.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -357,8 +357,8 @@ TEST(Operators, FunctionsOfOneByteBecomeLookupTables) {
   expect_meaning(m, 1.01 / 256);
 }
 
-/// 64 products of one input each, weights from -128 to 127: every sum is seen, and there are at most 2^16 of
-/// them.
+/// Returns a model with 64 outputs that each multiply the single input by a weight from -128 to 127. There are at most
+/// 2^16 different sums, so the compiler tries all of them.
 OnnxModel with_products(const std::string& function, float alpha = 0) {
   OnnxModel m;
   m.input("x", {1, 1});
@@ -389,7 +389,7 @@ TEST(Operators, RefusesANonMonotonicFunctionOfASum) {
   const std::string remedy = "by a function that only rises, such as Relu";
   expect_refused(with_products("HardSwish"), {"'product'", "Replace HardSwish " + remedy});
   expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "Replace LeakyRelu " + remedy});
-  // A range too long to be compared.
+  // The range of these sums is too long for the compiler to try every value.
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -463,7 +463,7 @@ TEST(Operators, QuantisesASumThatTwoBranchesReadOnlyOnce) {
     }
 }
 
-/// The step that an ONNX operator's row makes.
+/// Returns the graph step that lower_elementwise makes from an ONNX operator.
 compiler::graph::Step function_of(const std::string& type, float alpha = 0.01F) {
   OnnxModel m = with_image(1);
   m.node(type, {"xq"}, "y");

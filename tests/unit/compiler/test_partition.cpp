@@ -16,7 +16,8 @@ namespace {
 using millrace::tests::cut_by_work;
 using tests::expect;
 
-/// A chain of layers with these costs; tensor i + 1 goes from layer i to layer i + 1 and has 100 bytes.
+/// Returns a problem with a chain of layers of these costs. Tensor i + 1 goes from layer i to layer i + 1 and has 100
+/// bytes.
 Problem chain(const std::vector<std::uint64_t>& costs, std::uint32_t cards) {
   Problem problem;
   problem.model = "net";
@@ -41,7 +42,7 @@ std::vector<std::size_t> sizes(const Solution& solution) {
 }
 
 std::uint64_t largest_cost(const Problem& problem, const Solution& solution) {
-  std::map<std::uint32_t, std::uint64_t> cost;  // of a place
+  std::map<std::uint32_t, std::uint64_t> cost;  // by piece
   for (const auto& part : solution.parts)
     for (const auto operation : part.operations)
       if (!part.host) cost[part.place] += problem.operations[operation].cost;
@@ -128,7 +129,7 @@ TEST(Partition, RefusesMorePartitionsThanLayersOrCards) {
   expect(refusal(host, ErrorCode::kInvalidInput), "nothing that a card computes");
 }
 
-/// Like chain(), with one more tensor from the first to the last layer.
+/// Returns a chain() with a further tensor from the first to the last layer.
 Problem with_skip(std::uint32_t layers, std::uint32_t cards) {
   Problem problem = chain(std::vector<std::uint64_t>(layers, 5), cards);
   problem.tensors.push_back({"skip", 40});
@@ -156,7 +157,8 @@ TEST(Partition, UsesFewerCardsIfTheCablesCannotConnectMore) {
 }
 
 TEST(Partition, PrefersCutsThatNeedOnlyExistingCables) {
-  // Five layers with a residual block in the middle. With balanced cuts its skip connection would pass the second card.
+  // The five layers have a residual block in the middle. With balanced cuts, the skip connection would pass over the
+  // second card.
   Problem problem = chain({6, 3, 3, 3, 6}, 3);
   problem.tensors.push_back({"skip", 40});
   problem.operations[0].outputs.push_back(6);
@@ -168,7 +170,7 @@ TEST(Partition, PrefersCutsThatNeedOnlyExistingCables) {
 }
 
 TEST(Partition, ChoosesCardsWhoseCablesFitTheCuts) {
-  Problem problem = chain({1, 1, 1}, 4);  // a star: fpga3 in the middle
+  Problem problem = chain({1, 1, 1}, 4);  // the cards form a star around fpga3
   problem.cables = {{3, 0}, {3, 1}, {3, 2}};
   problem.partitions = 3;
   const auto solution = cut_by_work(problem);

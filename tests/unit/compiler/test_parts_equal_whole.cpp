@@ -1,7 +1,6 @@
-// However a program is cut, its parts, run one after another as the plan's channels join them, give the bytes
-// the whole program gives. The programs that other tests put on cards are judged here as well: a wrong byte
-// on a link, or a card that runs another version's part, must change what comes out, or those tests prove
-// nothing.
+// Tests that a program gives the same bytes whole and in parts, however it is cut. The parts run one after another and
+// exchange data as the plan's channels say. Also tests the programs that other tests run on cards: a wrong byte on a
+// link, or a part of another version on a card, must change the output. Otherwise those tests would prove nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -64,7 +63,7 @@ Artifacts build(const kernels::Program& program, std::uint32_t cards) {
 
 using Parts = std::map<std::string, kernels::Program>;
 
-/// What each card partition computes, by the partition's name.
+/// Returns the program of each card partition, by the partition's name.
 Parts card_parts(const Artifacts& made) {
   Parts parts;
   for (const auto& [path, bytes] : made.files) {
@@ -76,10 +75,10 @@ Parts card_parts(const Artifacts& made) {
   return parts;
 }
 
-/// Sees, and may change, the bytes of a channel on their way.
+/// Is called with the bytes that a channel transports, and may change them.
 using Tap = std::function<void(const Channel&, Buffer&)>;
 
-/// The deployment's partitions in the plan's order, joined by its channels.
+/// Runs the deployment's partitions in the plan's order, copies data along the plan's channels, and returns the output.
 Buffer run(const Artifacts& made, const Parts& parts, const Buffer& input, const Tap& tap = {}) {
   std::map<std::pair<std::string, std::string>, Buffer> sent{{{"", made.plan.model.inputs[0].name}, input}};
   const auto received = [&](const std::string& partition, const std::string& port) {
@@ -128,8 +127,8 @@ void expect_equal_on_cards(const kernels::Program& program, std::uint32_t most) 
 
 constexpr int kTrials = 100, kSeen = 95;
 
-/// Flips the lowest bit of one byte of a frame on a link, again and again, for every link of the program on
-/// so many cards.
+/// Runs the program on `cards` cards. For every link, flips the lowest bit of a random byte of a frame many times.
+/// Expects that the output nearly always changes.
 void expect_a_wrong_byte_to_show(const kernels::Program& program, std::uint32_t cards) {
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
@@ -154,7 +153,8 @@ void expect_a_wrong_byte_to_show(const kernels::Program& program, std::uint32_t 
   EXPECT_GE(links, cards - 1);
 }
 
-/// Lets some cards run one version's parts and the others the other's, in every mixture there is.
+/// Runs some cards with the parts of `one` and the rest with the parts of `other`, in every combination. Expects that
+/// the output nearly always differs from the outputs of both versions.
 void expect_every_mixture_to_show(const kernels::Program& one, const kernels::Program& other,
                                   std::uint32_t cards) {
   const unsigned seed = tests::chosen_seed();

@@ -1,5 +1,5 @@
-// External generators. Their candidates are compared and built like our own. Anything else that they do ends
-// soon in one clear error, and leaves no process running.
+// Tests plugins, which are external generators. Candidates of plugins are compared and built like those of Millrace's
+// generators. If a plugin misbehaves, there must soon be one clear error, and no process may remain.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -21,7 +21,7 @@ using kernels::Program;
 
 constexpr ElementType kInt8{ElementType::Kind::kSigned, 8};
 
-/// One layer 'fc' of 4 inputs and 2 outputs, which are its sums.
+/// Returns a program with one layer 'fc' that has 4 inputs and 2 outputs. The outputs are sums without requantisation.
 Program one_layer(bool wide = false) {
   kernels::Convolution layer;
   layer.out_channels = 2;
@@ -53,7 +53,7 @@ std::string answer(const std::string& candidates, const std::string& builds = "t
 
 class GeneratorPlugin : public testing::Test {
  protected:
-  /// A plugin that is a shell script.
+  /// Returns a plugin that is the shell script `body`.
   std::shared_ptr<Plugin> plugin(const std::string& body, int milliseconds = 20000) {
     const fs::path path = directory_.path() / "plugin";
     std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
@@ -62,7 +62,7 @@ class GeneratorPlugin : public testing::Test {
     EXPECT_TRUE(opened.ok());
     return opened.ok() ? *opened : nullptr;
   }
-  /// A plugin that reads its question and always gives the same answer.
+  /// Returns a plugin that reads the request and always writes `text` as its answer.
   std::shared_ptr<Plugin> saying(const std::string& text) {
     std::ofstream(directory_.path() / "said") << text;
     return plugin("cat > " + (directory_.path() / "asked").string() + "; cat " +
@@ -94,7 +94,7 @@ TEST_F(GeneratorPlugin, OffersAreListedTogetherWithBuiltInFoldings) {
   EXPECT_EQ(candidate->cost, (Cost{7, 0, 9, 1, 0, 0, 0}));
   EXPECT_EQ(to_string(foldings.back()), "plugin's own");
   EXPECT_TRUE((*generator)->foldings(3).size() ==
-              (*own)->foldings(3).size());  // the candidate is slower than that
+              (*own)->foldings(3).size());  // the plugin's candidate needs more than 3 cycles
   const auto asked = read_text_file(directory_.path() / "asked");
   ASSERT_TRUE(asked.ok());
   EXPECT_NE(asked->find(R"("ask":"candidates")"), std::string::npos) << *asked;
@@ -102,7 +102,7 @@ TEST_F(GeneratorPlugin, OffersAreListedTogetherWithBuiltInFoldings) {
 }
 
 TEST_F(GeneratorPlugin, PluginCanBuildABlockWithoutBuiltInHardware) {
-  const Program program = one_layer(true);  // 16-bit weights
+  const Program program = one_layer(true);  // the weights have 16 bits
   ASSERT_FALSE(Generator::make(program, 0).ok());
   const auto offering = saying(answer(kOffer));
   ASSERT_TRUE(offering->prepare(program).ok());
@@ -207,7 +207,7 @@ TEST_F(GeneratorPlugin, CrashesHangsAndEndlessOutputAreReported) {
 TEST_F(GeneratorPlugin, ProcessesThatThePluginStartedAreKilled) {
   const std::string mark = (directory_.path() / "mark").string();
   std::ofstream(directory_.path() / "said") << answer(kOffer);
-  // The child keeps the plugin's output open. The answer is accepted nevertheless.
+  // A child of the plugin keeps the plugin's output open. Nevertheless the answer must be accepted.
   const auto starting = plugin("cat > /dev/null; (sleep 1000 & echo $! > " + mark + "); cat " +
                                directory_.path().string() + "/said");
   const auto begin = std::chrono::steady_clock::now();
@@ -215,7 +215,7 @@ TEST_F(GeneratorPlugin, ProcessesThatThePluginStartedAreKilled) {
   EXPECT_TRUE(status.ok()) << status.error().message();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
   const pid_t child = std::stoi(*read_text_file(mark));
-  // A killed process is gone, or a zombie that its new parent has not reaped yet.
+  // A killed process either no longer exists, or is a zombie until its new parent reaps it.
   const auto gone = [&] {
     std::ifstream state("/proc/" + std::to_string(child) + "/stat");
     std::string text;

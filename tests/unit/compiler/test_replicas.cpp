@@ -15,7 +15,7 @@ namespace {
 
 using Cards = std::vector<std::uint32_t>;
 
-/// The problem on these cards alone.
+/// Returns the problem with only the given cards, all of which must be used.
 Problem on(const Problem& problem, const Cards& cards) {
   Problem out = problem;
   out.cards.clear();
@@ -59,14 +59,14 @@ bool alike(const Problem& problem, const Cards& a, const Cards& b) {
   };
   for (std::size_t i = 0; i < a.size(); ++i) {
     const Card &x = problem.cards[a[i]], &y = problem.cards[b[i]];
-    if (x.device != y.device) return false;  // the cards of these tests differ in nothing else
+    if (x.device != y.device) return false;  // cards of these tests differ only in the device
     for (std::size_t j = 0; j < i; ++j)
       if (cables(a[i], a[j]) != cables(b[i], b[j])) return false;
   }
   return true;
 }
 
-/// The largest number of groups that are like `first` and share no card.
+/// Returns the largest number of groups of cards that are like the group `first` and have no card in common.
 std::size_t most_groups(const Problem& problem, const std::vector<Cards>& all, const Cards& first,
                         std::vector<bool> used) {
   std::size_t most = 0;
@@ -86,7 +86,8 @@ struct Best {
   double rate = 0, latency = 0;
 };
 
-/// The best solution. Tries every number of replicas on every group of cards. `host`: seconds of the host a frame.
+/// Returns the best solution. Tries every number of replicas on every group of cards. For each frame, the host needs
+/// `host` seconds.
 std::optional<Best> brute_force(const Problem& problem, double host = 0) {
   std::optional<Best> best;
   const auto count = static_cast<std::uint32_t>(problem.cards.size());
@@ -126,7 +127,7 @@ std::optional<Best> brute_force(const Problem& problem, double host = 0) {
   return best;
 }
 
-/// A random model on a few cards of one or two kinds, with cables of one or two speeds.
+/// Returns a problem with a random model and a few cards of one or two kinds, with cables of one or two speeds.
 Problem random_problem(std::mt19937& random) {
   Problem problem = tests::random_problem(random);
   const auto up_to = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
@@ -215,7 +216,7 @@ TEST(Replicas, MatchBruteForceOnSmallRandomProblems) {
   EXPECT_GT(several, 100);
 }
 
-/// The problem with a block on the host behind the cards; it takes this much time for each frame.
+/// Returns the problem with a block on the host after the cards. The block needs `seconds` for each frame.
 Problem with_host(Problem problem, double seconds) {
   Operation host{"host", 0, true, false, {problem.operations.back().outputs.front()}, {}};
   host.host_seconds = seconds;
@@ -287,7 +288,7 @@ TEST(Replicas, AreNotUsedIfOnePipelineOverAllCardsIsFaster) {
   Problem problem = row({1024, 1024}, 2, 20);
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations)
-      way.amounts[kBram18] = 60;  // of 100, so a card holds one layer
+      way.amounts[kBram18] = 60;  // a card has 100, so it has room for one layer
   problem.targets.objective = Objective::kThroughput;
   const Solution solution = solved(problem);
   EXPECT_EQ(solution.replicas(), 1U);
@@ -295,7 +296,8 @@ TEST(Replicas, AreNotUsedIfOnePipelineOverAllCardsIsFaster) {
 }
 
 TEST(Replicas, AreNotUsedIfFewerCardsReachTheSameRate) {
-  // One card takes 30 cycles a frame, two cards in a row take 10. Three copies of one card are no faster than the row.
+  // One card needs 30 cycles a frame, a chain of two cards needs 10. Three replicas on one card each are no faster than
+  // that chain.
   Problem problem = row({64, 64}, 3, 8);
   for (auto& operation : problem.operations) {
     auto& ways = operation.implementations;
@@ -326,7 +328,7 @@ TEST(Replicas, ReplicasOfTwoCardsFitTwiceIntoAChainOfFiveCards) {
 }
 
 TEST(Replicas, RateIsBoundedEvenWithTooManyCardGroupsToTry) {
-  Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // needs at least two cards
+  Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // the model needs two cards
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 33;
   problem.cables.clear();
@@ -334,7 +336,8 @@ TEST(Replicas, RateIsBoundedEvenWithTooManyCardGroupsToTry) {
     for (std::uint32_t b = 0; b < a; ++b) problem.cables.push_back({b, a, 1.25e9, 5e-7});
   problem.targets.objective = Objective::kThroughput;
   const Solution most = solved(problem);
-  // Three cards hold two layers each and take 8 cycles. The 8 copies on two cards each would take 16.
+  // Five replicas on three cards each need 8 cycles, with two layers on a card. Eight replicas on two cards each would
+  // need 16 cycles.
   EXPECT_EQ(most.replicas(), 5U);
   EXPECT_TRUE(most.exact) << most.gap;
   problem.targets.objective = Objective::kLatency;
@@ -366,7 +369,7 @@ TEST(Replicas, LatencyObjectiveUsesTheFastestGroupOfEqualCards) {
     problem.cards[quick].clock_hz = 1.2e8;
   }
   problem.targets.objective = Objective::kLatency;
-  problem.targets.frames_per_second = 3e6;  // two cards of either kind reach it, one does not
+  problem.targets.frames_per_second = 3e6;  // needs two cards of either kind
   const Solution found = solved(problem);
   ASSERT_EQ(found.replicas(), 2U);
   EXPECT_GE(found.card[0], 2U);
@@ -374,7 +377,8 @@ TEST(Replicas, LatencyObjectiveUsesTheFastestGroupOfEqualCards) {
 }
 
 TEST(Replicas, ReportsAnOptimalityGapUnlessFewerCardsAreProvedImpossible) {
-  // Only copies on two cards each are found to be in time. That copies on one card are too slow is not proven.
+  // The search finds that replicas on two cards each meet the latency target. It does not prove that replicas on one
+  // card each miss it.
   Problem problem = row(std::vector<std::uint64_t>(12, 1024), 4, 40);
   problem.replicas = 2;
   problem.targets.max_latency_seconds = 0.6 * solved(problem).latency_seconds;

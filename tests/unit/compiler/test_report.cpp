@@ -172,7 +172,7 @@ TEST(Report, UnknownOptimalityGapIsNullInJsonAndNoPercentageInText) {
   EXPECT_TRUE(gap().is_null());
   EXPECT_EQ(count(report::terminal(plan, false), "it is not known how far from"), 1U);
   EXPECT_EQ(count(report::terminal(plan, false), "at most"), 0U);
-  plan.solution.gap = 0;  // the search for a better plan is left out for a plan file
+  plan.solution.gap = 0;  // no better plan is searched for if the plan is from a file
   plan.followed.emplace();
   EXPECT_TRUE(gap().is_null());
 }
@@ -217,7 +217,7 @@ TEST(Report, AlternativesUseReplicasWhereReplicasAreFaster) {
     if (alternative.objective != explore::Objective::kThroughput) continue;
     most = std::max(most, alternative.replicas);
     EXPECT_GE(alternative.frames_per_second() * (1 + 1e-9),
-              one * alternative.cards);  // that number of replicas fits
+              one * alternative.cards);  // one replica on each card would fit
   }
   EXPECT_GT(most, 1U);
   const auto root = json::parse(report::json(plan, lenet("three-ku060", 3), alternatives));

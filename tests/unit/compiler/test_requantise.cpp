@@ -15,7 +15,7 @@ namespace {
 
 using kernels::Requantise;
 
-/// rne(float32(acc) * factor) + zero, clamped: what QLinearConv computes.
+/// Computes the requantisation of QLinearConv: float32(acc) * factor, rounded half to even, plus `zero`, clamped.
 struct Qlinear {
   float factor = 1;
   std::int64_t zero = 0, lowest = -128, highest = 127;
@@ -38,7 +38,7 @@ RequantiseProblem problem_of(std::vector<Qlinear> channels, Range range) {
   return p;
 }
 
-/// Every accumulator of every channel, through the kernels' own reference.
+/// Whether kernels/reference with `r` computes the function of `p` for every accumulator of every channel.
 bool equal_everywhere(const Requantise& r, const RequantiseProblem& p) {
   for (std::size_t c = 0; c < p.accumulators.size(); ++c)
     for (std::int64_t acc = p.accumulators[c].lowest; acc <= p.accumulators[c].highest; ++acc)
@@ -139,7 +139,7 @@ TEST(Requantise, ProofRejectsAnyParameterChangeThatChangesAResult) {
     const std::string why = prove(moved, c.problem);
     const bool ascending =
         moved.form != Requantise::Form::kThresholds || why.find("descend") == std::string::npos;
-    if (!ascending) continue;  // not a step function at all
+    if (!ascending) continue;  // thresholds that descend are invalid
     if (why.find("this form has it") != std::string::npos ||
         why.find("zero point leaves") != std::string::npos)
       continue;
@@ -158,7 +158,8 @@ TEST(Requantise, PowerOfTwoScalesRoundHalfToEvenAndOtherScalesMultiply) {
   const auto general = solve(problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(general.ok());
   EXPECT_EQ(general->form, Requantise::Form::kMultiplyShift);
-  // Steps at 2^s * (k - 1/2) for even k and one later for odd k: no line that is rounded down does that.
+  // For an even result k, the step is at 2^s * (k - 1/2), for an odd k it is one accumulator later. Multiplying and
+  // rounding down cannot do this.
   for (const std::int64_t zero : {0, 3, -128}) {
     const auto ties = solve(problem_of({Qlinear{0.0625F, zero, -128, 127}}, {-5000, 5000}));
     ASSERT_TRUE(ties.ok());
@@ -179,7 +180,7 @@ TEST(Requantise, AllChannelsUseTheSameRoundingMethod) {
 }
 
 TEST(Requantise, FindsWhetherAZeroPointOutsideTheRangeIsEvenOrOdd) {
-  // Sums of 3 and more only, and the result of the least of them says nothing of the zero point's parity.
+  // All sums are at least 3, and the result for the smallest sum does not show whether the zero point is even or odd.
   const RequantiseProblem p = problem_of({Qlinear{0.5F, 7, -128, 127}}, {3, 150});
   const auto r = solve(p);
   ASSERT_TRUE(r.ok());
@@ -188,12 +189,13 @@ TEST(Requantise, FindsWhetherAZeroPointOutsideTheRangeIsEvenOrOdd) {
   Requantise other = *r;
   other.zero_point += 1;
   EXPECT_NE(prove(other, p), "");
-  other.zero_point += 1;  // the same parity: an offset makes up for it
+  other.zero_point += 1;  // the same parity again, so an offset can compensate
   other.offset[0] -= std::int64_t{2} << other.shift[0];
   EXPECT_EQ(prove(other, p), "");
 }
 
-/// Whether any offset makes this multiplier and shift right, from what each accumulator by itself demands.
+/// Whether an offset exists with which `multiplier` and `shift` are right. Computes the offsets that each accumulator
+/// allows.
 bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int shift, std::int64_t lowest,
                       std::int64_t highest) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min() / 2, most = -least;

@@ -1,5 +1,5 @@
-// compiler/synth against a stand-in for Yosys: a script that answers as Yosys 0.23 does, or dies, or fails.
-// What the real one counts is in tests/golden/synthesis.csv.
+// Tests compiler/synth with a script instead of Yosys. The script answers like Yosys 0.23, or fails, or is killed. The
+// figures of the real Yosys are in tests/golden/synthesis.csv.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -60,7 +60,7 @@ std::size_t entries(const fs::path& folder) {
       std::distance(fs::directory_iterator(folder, none), fs::directory_iterator()));
 }
 
-/// A scratch folder with a `yosys` that does what `body` says, and a cache.
+/// A temporary folder with a program `yosys`, which is the shell script `body`, and a cache.
 class Stand {
  public:
   explicit Stand(const std::string& body) {
@@ -205,7 +205,7 @@ void expect_failure(const Stand& stand, ErrorCode code, const std::string& words
   expect_failure(stand, stand.cache(), code, words);
 }
 
-/// A file system of a few pages, if the machine lets us mount one.
+/// A file system of 64 kB, if this process is allowed to mount one.
 class SmallDisk {
  public:
   explicit SmallDisk(fs::path path) : path_(std::move(path)) {
@@ -236,7 +236,7 @@ TEST(Synth, ReportsTheErrorOfYosys) {
 
 TEST(Synth, CachesNoTruncatedStatistics) {
   expect_failure(Stand("head -c 60 ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt, "no cells");
-  // Yosys 0.23 leaves such statistics if the disk fills up, and ends with exit code 0.
+  // If the disk fills up, Yosys 0.23 writes truncated statistics like these and exits with code 0.
   expect_failure(Stand("sed '/RAMB18E2/,$d' ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt,
                  "24 of the 32 cells");
 }
@@ -259,7 +259,7 @@ TEST(Synth, ReportsAFullDiskEvenThoughYosysDoesNot) {
   expect_failure(stand, *cache, ErrorCode::kResourceExhausted, "is full");
 }
 
-/// The stand-in kills the process that waits for it. The folder of that run remains until the next run.
+/// The script kills the process that waits for it. The folder of the killed run remains until the next run.
 TEST(Synth, RemovesTheFilesOfAKilledRun) {
   Stand stand("kill -9 $PPID; exec sleep 600\n");
   const Cache cache = stand.cache();
@@ -291,8 +291,6 @@ TEST(Synth, ErrorSaysHowToInstallYosysWhenMissing) {
   EXPECT_EQ(exit_code(found.error().code()), 3);
   EXPECT_NE(found.error().message().find("tools/setup"), std::string::npos);
 }
-
-// Partitions.
 
 constexpr const char* kDesign = R"({"schema": 1, "partition": "p", "dataflow": "p_dataflow", "top": "p_top",
  "device": "ku060", "family": "xcu", "available": {"lut": 30, "ff": 1000, "dsp": 3, "bram36": 50},
@@ -365,7 +363,8 @@ TEST_F(SynthPartition, CostsAreSummedAndComparedWithTheDevice) {
 }
 
 TEST_F(SynthPartition, CostsAreComparedWithEachRegionIncludingTheShell) {
-  // "a" takes 20 LUT in the second region; "b", the shell (20) and the glue (3) are in the first.
+  // Block "a" uses 20 LUT in the second region. Block "b", the shell (20 LUT) and other logic of the top (3 LUT) are in
+  // the first region.
   const auto over = [&](std::uint64_t first, std::uint64_t second) {
     const std::string head = R"({"schema": 1, "partition": "p", "dataflow": "p_dataflow", "top": "p_top",
  "device": "u280", "family": "xcu", "regions": [)",
@@ -453,7 +452,7 @@ TEST_F(SynthPartition, AMissingModuleOrMemoryFileIsRefused) {
   write(rtl() / "a.hex", "00\n");
   fs::remove(rtl() / "library" / "mr_part.sv");
   EXPECT_EQ(refusal(),
-            "accepted");  // only mr_top's text names it, and then it is no module of the library
+            "accepted");  // mr_part, which only mr_top uses, is then no library module
   fs::remove(rtl() / "library" / "mr_top.sv");
   EXPECT_NE(refusal().find("'mr_top' that is not there"), std::string::npos) << refusal();
   write(rtl() / "library" / "mr_top.sv", "");

@@ -1,5 +1,5 @@
-// tighten_regions(): a search is repeated with smaller regions if the FIFOs and adapters between the blocks turned out
-// not to fit.
+// Tests tighten_regions(), which makes regions smaller for the next search if FIFOs and adapters between blocks do not
+// fit.
 #include "compiler/planning/search.hpp"
 
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@ namespace {
 
 using explore::kLut;
 
-constexpr std::uint64_t kLuts = 1000;  // of each card
+constexpr std::uint64_t kLuts = 1000;  // the LUTs of each card
 
-/// The plan that a search finds, without FIFOs and adapters.
+/// Searches a plan for the problem and returns it without FIFOs and adapters.
 Predicted found(const explore::Problem& problem) {
   Lowered lowered;
   lowered.problem = problem;
@@ -42,8 +42,8 @@ TEST(Tighten, LeavesAPlanThatFitsUnchanged) {
   EXPECT_EQ(problem.cards[0].regions[0].available, plan.lowered->problem.cards[0].regions[0].available);
 }
 
-/// The blocks take a quarter of the card. FIFOs and adapters take the rest and a hundredth more. If the search got only a
-/// hundredth less of the card, it would find the same plan again.
+/// Blocks use a quarter of the card. With FIFOs and adapters, the design uses 1 % more LUTs than the card has. A search
+/// with only 1 % fewer LUTs would find the same plan again, so the region must shrink more.
 TEST(Tighten, ExcludesAPlanWhoseFifosDoNotFit) {
   Predicted plan = found(row_of(1, explore::Objective::kCards));
   auto& used = plan.analysis.places[0].regions[0].used[kLut];

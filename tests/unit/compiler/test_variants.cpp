@@ -12,14 +12,14 @@ TEST(Variants, VariantDominatesAnotherIfWorseInNoFigureAndBetterInOne) {
   EXPECT_TRUE(dominates(a, {2, 1e-6, 1e-5, 0.6}));
   EXPECT_FALSE(dominates(a, {2, 0.5e-6, 1e-5, 0.5}));
   EXPECT_FALSE(dominates({1, 1e-6, 1e-5, 0.6}, a));
-  // Each figure alone decides between two that are alike in the others.
+  // If two variants differ in only one figure, that figure decides.
   for (double Figures::*figure :
        {&Figures::cards, &Figures::interval_seconds, &Figures::latency_seconds, &Figures::fullest}) {
     Figures worse = a;
     worse.*figure *= 2;
     EXPECT_TRUE(dominates(a, worse));
     EXPECT_FALSE(dominates(worse, a));
-    Figures other = worse;  // better in one of the others
+    Figures other = worse;  // worse in `figure`, better in another figure
     (figure == &Figures::cards ? other.fullest : other.cards) /= 2;
     EXPECT_FALSE(dominates(a, other));
     EXPECT_FALSE(dominates(other, a));
@@ -27,10 +27,10 @@ TEST(Variants, VariantDominatesAnotherIfWorseInNoFigureAndBetterInOne) {
 }
 
 TEST(Variants, ChoosesTheFirstVariantAndOmitsDominatedOrEqualVariants) {
-  const std::vector<Figures> all{{2, 2e-6, 1e-5, 0.5},  // beaten by the next, but asked for
+  const std::vector<Figures> all{{2, 2e-6, 1e-5, 0.5},  // dominated by the next, but always chosen
                                  {1, 1e-6, 1e-5, 0.5},
-                                 {1, 1e-6, 1e-5, 0.5},  // a copy
-                                 {3, 5e-6, 2e-5, 0.9},  // beaten
+                                 {1, 1e-6, 1e-5, 0.5},  // equal to the variant before
+                                 {3, 5e-6, 2e-5, 0.9},  // dominated
                                  {1, 4e-6, 1e-5, 0.1}};
   EXPECT_EQ(choose(all, 8), (std::vector<std::size_t>{0, 1, 4}));
   EXPECT_EQ(choose(all, 1), (std::vector<std::size_t>{0}));
