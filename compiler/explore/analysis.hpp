@@ -14,33 +14,33 @@ namespace millrace::compiler::explore {
 struct Roofline {
   // Every available DSP slice does two multiplications a clock. Multiplications done by LUTs do not count.
   double compute = 0;
-  double memory = 0;    // by reading weights from the card's memory
-  double links = 0;     // by the card's slowest cable
-  double attained = 0;  // what the card's slowest operation reaches
+  double memory = 0;    // the limit by reading weights from the card's memory
+  double links = 0;     // the limit by the card's slowest cable
+  double attained = 0;  // frames a second that the card's slowest operation reaches
 };
 
 struct RegionUse {
   std::string name;
-  Amounts used{}, available{};  // entry kMemoryBytes: bytes a second at the solution's rate
+  Amounts used{}, available{};  // entry kMemoryBytes is in bytes a second, at the solution's rate
 };
 
 struct PlaceAnalysis {
   std::uint32_t card = 0;
-  std::vector<RegionUse> regions;  // the card's regions
-  Amounts links{};                 // resources of the first region that cables use; part of its `used`
-  double interval_seconds = 0;     // of the card's slowest operation
-  std::uint32_t slowest = 0;       // index of the slowest operation
-  std::uint64_t cost = 0;          // multiplications and additions a frame
-  std::uint64_t memory_bytes = 0;  // read for each frame
+  std::vector<RegionUse> regions;
+  Amounts links{};                 // resources that cables use in the first region; part of its `used`
+  double interval_seconds = 0;     // interval of the card's slowest operation
+  std::uint32_t slowest = 0;       // index of the card's slowest operation
+  std::uint64_t cost = 0;          // multiplications and additions for each frame
+  std::uint64_t memory_bytes = 0;  // bytes of weights that the card reads from its memory for each frame
   Roofline roofline;
 };
 
 struct CableUse {
   std::uint32_t from = 0, to = 0;  // positions of cards in the pipeline
-  std::uint64_t bytes = 0;         // for each frame, with the packets' headers
-  double bytes_per_second = 0;     // all cables between the two cards together
-  double seconds = 0;              // that each frame occupies the cable with most bytes
-  double share = 0;                // of that cable's time, at the solution's rate
+  std::uint64_t bytes = 0;         // bytes of each frame, with the packets' headers
+  double bytes_per_second = 0;     // bandwidth of all cables between the two cards together
+  double seconds = 0;              // time for which each frame occupies the busiest of these cables
+  double share = 0;                // fraction of time for which the busiest cable is occupied
 };
 
 /// When an operation works on one frame, in seconds after the frame's first data word enters the first card.

@@ -20,7 +20,7 @@ namespace millrace::compiler::explore {
 struct Edge {
   std::uint32_t tensor = 0;
   std::size_t from = 0;
-  std::vector<std::size_t> readers;  // the layers that read it, ascending, each once
+  std::vector<std::size_t> readers;  // the layers that read the tensor, in ascending order without duplicates
   std::size_t last() const { return readers.back(); }
 };
 
@@ -57,15 +57,14 @@ Status check_layers(const Problem& problem, std::size_t layers);
 /// The cables between two cards. All are assumed to be as fast as the slowest of them.
 struct Wire {
   std::uint32_t cables = 0;
-  double bytes_per_second = 0;  // all cables together, in each direction
-  double latency_seconds = 0;   // of the slowest cable
+  double bytes_per_second = 0;  // bandwidth of all cables together, in each direction
+  double latency_seconds = 0;   // latency of the slowest cable
 
   double of_one() const { return bytes_per_second / cables; }
   bool operator==(const Wire&) const = default;
 };
 
-/// Distributes tensors over the cables between two cards. Like the pipeline, uses the cable with the fewest bytes so
-/// far.
+/// Distributes tensors over the cables between two cards. Like the pipeline, uses the cable with the fewest bytes.
 class Loads {
  public:
   explicit Loads(std::uint32_t cables) : bytes_(cables, 0) {}
@@ -86,9 +85,9 @@ struct Assignment {
 
 /// The resources of cards and the bytes on cables that an assignment uses.
 struct Usage {
-  std::vector<std::vector<Amounts>> blocks;  // [position][region]: used by operations
-  std::vector<Amounts> links;                // [position]: used by cables, in the first region
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;  // (from, to): positions
+  std::vector<std::vector<Amounts>> blocks;  // [position][region]: resources that operations use
+  std::vector<Amounts> links;                // [position]: resources that cables use in the first region
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;  // the key is (from, to), two positions
 };
 
 class Board {

@@ -177,7 +177,7 @@ class Diagnosis {
       need.push_back(least(board_, i, cycles_in(seconds_, fastest_hz_)));
       sum += need.back();
     }
-    Figures room{};  // of the largest cards
+    Figures room{};  // the resources of the largest cards together
     for (std::size_t k = 0; k < kKinds; ++k) {
       std::vector<double> of;
       for (const auto& card : problem_.cards) of.push_back(std::floor(room_on(card, k)));

@@ -37,10 +37,10 @@ class Groups {
   bool alike(const Cards& a, const Cards& b) const;
 
   const Board& board_;
-  std::vector<std::uint32_t> kinds_;             // for each card, the first card that is like it
+  std::vector<std::uint32_t> kinds_;             // [card]: the first card of the same kind
   std::map<std::uint32_t, std::size_t> have_;    // kind -> number of cards
   bool row_ = false;                             // whether each layer reads the previous one
-  std::map<std::size_t, std::set<Cards>> sets_;  // number of cards -> groups, each ascending
+  std::map<std::size_t, std::set<Cards>> sets_;  // number of cards -> groups, each sorted by card
   bool complete_ = true;
 };
 

@@ -1,4 +1,4 @@
-// Computes which layers fit on which card if a frame comes every so many seconds. Private to this folder.
+// Computes which layers fit on which card at a given interval between frames. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class IntervalFit {
 
   double seconds() const { return seconds_; }
 
-  /// Returns the first layer that no longer fits if `card` holds the layers from `begin` on and uses `cables`
+  /// Returns the first layer that no longer fits if `card` contains the layers from `begin` on and uses `cables`
   /// cables. Returns `begin` if no layer fits.
   std::size_t farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown) {
     return filling(card, cables, begin, unknown).end;
@@ -37,7 +37,7 @@ class IntervalFit {
               Assignment& assignment);
 
  private:
-  using Options = std::vector<std::vector<Option>>;  // of each operation
+  using Options = std::vector<std::vector<Option>>;  // [operation]: its options
 
   /// Prices of resources and, for each layer, the cost of all layers before it at these prices.
   struct PriceList {
@@ -48,7 +48,7 @@ class IntervalFit {
   struct PackingCache {
     Amounts budget;
     const Options* options = nullptr;
-    std::vector<Choices> choices;  // of each operation
+    std::vector<Choices> choices;  // [operation]: the options that fit into the budget
     std::deque<PriceList> price_lists;
     Figures weights = even_weights();  // where the next search for prices begins
     std::map<std::pair<std::size_t, std::size_t>, Packed> packed;
@@ -68,9 +68,9 @@ class IntervalFit {
   PackingCache& cache(double clock, const Amounts& budget);
   PackingCache& whole_card_cache(std::uint32_t card, std::uint32_t cables);
   std::uint64_t readable(std::uint32_t card) const;
-  /// Returns what a region may use. `memory` is the number of bytes that the region may read for each frame.
+  /// Returns a region's budget. `memory` is the number of bytes that the region may read from memory for each frame.
   Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) const;
-  /// Fill a card's regions one after another. `growth` says how the regions share the memory's bytes.
+  /// filling() and fill() fill a card's regions one after another. `growth` says how regions share memory bandwidth.
   const Filling& filling(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown);
   std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Unknown unknown,
                         double growth);

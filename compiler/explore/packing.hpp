@@ -49,9 +49,9 @@ struct Packed {
   std::optional<Prices> proof;  // prices that prove that the operations do not fit, if any were found
 };
 
-/// Chooses an option for each operation so that all fit into the budget. kNo is proven; kUnknown means that a
-/// bounded effort found neither a choice nor a proof. `weights` holds each kind's share in the first prices
-/// (sum 1); pack() changes them to the shares that came closest to a proof.
+/// Chooses an option for each operation so that all fit into the budget. kNo is proven; kUnknown means that a bounded
+/// effort found neither a choice nor a proof. `weights` contains the share of each kind of resource in the first prices
+/// (their sum is 1); pack() changes them to the shares that came closest to a proof.
 Packed pack(const std::vector<const Choices*>& operations, const Amounts& budget, Figures& weights);
 
 /// Returns equal weights for all kinds of resources.
@@ -61,7 +61,7 @@ constexpr double kLargestFactor = 16;  // the largest increase of a resource tha
 
 struct Shortage {
   std::vector<std::size_t> kinds;  // the resources that must all grow together
-  double factor = 1;               // by which each of these resources has to grow; rounded up to a hundredth
+  double factor = 1;               // the factor by which they must grow, rounded up to a hundredth
 };
 
 /// Returns the smallest increase that makes something fit: of one kind of resource if one suffices, otherwise

@@ -20,7 +20,7 @@ struct Part {
   bool host = false;
   std::uint32_t place = 0;  // position of its card in the pipeline, from 0; 0 on the host
   std::uint32_t stage = 0;
-  std::vector<std::uint32_t> operations;  // ascending
+  std::vector<std::uint32_t> operations;  // indices of the part's operations, ascending
   bool operator==(const Part&) const = default;
 };
 
@@ -31,7 +31,7 @@ struct Hop {
 };
 
 struct Solution {
-  std::vector<Part> parts;           // topological order
+  std::vector<Part> parts;           // in topological order
   std::vector<std::uint32_t> card;   // position in the pipeline -> index of the card in the problem
   std::uint64_t crossing_bytes = 0;  // bytes a frame, summed over all cuts that each tensor crosses
 
@@ -39,7 +39,7 @@ struct Solution {
   std::vector<std::uint32_t> implementation;  // operation -> index of its implementation; 0 on the host
   std::vector<std::uint32_t> region;          // operation -> region of its card; 0 on the host
   std::vector<Hop> hops;                      // all hops of tensors between cards, ascending
-  double interval_seconds = 0;                // between two frames, if the host does not limit the rate
+  double interval_seconds = 0;                // time between two frames, if the host does not limit the rate
   double latency_seconds =
       0;  // from the first word into the first card to the last word out of the last card
   // The objective is at most this fraction above the best possible: 0.02 is 2 %. Infinite if unknown.
@@ -53,8 +53,8 @@ struct Solution {
 };
 
 /// Chooses implementations, cuts, cards and regions together for the problem's targets. The problem must
-/// satisfy is_predictable(). A card holds one piece of layers, in their order, in the card's regions. A
-/// tensor reaches its readers by cables, and passes through cards that hold a piece in between.
+/// satisfy is_predictable(). Each card gets one contiguous piece of the layers, in order in the card's regions. A
+/// tensor reaches its readers over cables, if necessary through cards between them.
 ///
 /// `explain`: if nothing fits, also finds the reason and what would fit, which takes longer than the search.
 ///
@@ -70,9 +70,9 @@ std::vector<Solution> solve_short_latencies(const Problem& problem);
 
 /// The card, region and implementation of each block, for example from a plan that a person wrote.
 struct Choice {
-  std::vector<std::uint32_t> card;            // position in the pipeline -> card; each card once
-  std::vector<std::uint32_t> place, region;   // of each operation; ignored on the host
-  std::vector<std::uint32_t> implementation;  // of each operation; ignored on the host
+  std::vector<std::uint32_t> card;            // position in the pipeline -> card; no card twice
+  std::vector<std::uint32_t> place, region;   // operation -> position, region; ignored on the host
+  std::vector<std::uint32_t> implementation;  // operation -> implementation; ignored on the host
 };
 
 /// Returns the solution that a choice describes. The problem must satisfy is_predictable(). kDoesNotFit names
@@ -80,20 +80,21 @@ struct Choice {
 /// a layer is split over cards or regions, or positions are out of order.
 Result<Solution> solution_of(const Problem& problem, const Choice& choice);
 
-/// Returns what is wrong with a solution, recomputed without the search's code; empty if nothing is. Of the
-/// gap it checks only bounds: see verify.cpp.
+/// Recomputes a solution without the search's code. Returns what is wrong with it, or an empty text. Checks only bounds
+/// on the gap: see verify.cpp.
 std::string verify(const Problem& problem, const Solution& solution);
 
 /// Returns the longest time that one frame occupies a memory or a cable; the solution must pass verify().
 double transfer_seconds(const Problem& problem, const Solution& solution);
 
-/// Like solve(), but may also copy the pipeline onto further cards. Makes as many copies as Problem::replicas asks
-/// for. If that is not set: one copy if Problem::partitions is set; for throughput, the number with the highest
-/// rate; else as many as a target rate needs that one pipeline does not reach, or reaches only with more cards.
-/// All copies have cards of the same kinds and equal cables wherever a tensor passes. No card is in two copies.
+/// Like solve(), but may also copy the pipeline onto further cards. Makes as many copies as Problem::replicas says. If
+/// it is not set, makes one copy if Problem::partitions is set. Otherwise, if the objective is throughput, makes the
+/// number of copies with the highest rate. Otherwise makes several copies only if one pipeline cannot reach the target
+/// rate, or needs more cards for it. All copies have cards of the same kinds, and equal cables wherever a tensor
+/// passes. No card is in two copies.
 ///
-/// Errors are those of solve(); also kInvalidInput for 0 replicas or more than kMostReplicas, and kDoesNotFit
-/// if the cluster has too few groups of equal cards.
+/// Errors are those of solve(); also kInvalidInput for 0 replicas or more than kMostReplicas, and kDoesNotFit if the
+/// cluster has too few groups of equal cards.
 Result<Solution> solve_replicated(const Problem& problem, bool explain = true);
 
 /// Returns a sentence that names the cards with which a solution's copies are invalid; empty if all are valid.

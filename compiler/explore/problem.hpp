@@ -1,4 +1,4 @@
-// The problem of spreading a model over cards: operations with their possible implementations, tensors, cards
+// The problem of distributing a model over cards: operations with their possible implementations, tensors, cards
 // with their regions, cables, and the user's targets, all as plain numbers.
 #pragma once
 
@@ -43,14 +43,13 @@ runtime::plan::Resources resources(const Amounts& amounts);
 /// One possible implementation of an operation. Its cycles are cycles of the card's clock.
 struct Implementation {
   std::string name;                   // for messages: "folded 4x9, two a DSP, weights in BRAM"
-  std::uint64_t interval_cycles = 1;  // between the starts of two frames; at least 1
+  std::uint64_t interval_cycles = 1;  // cycles between the starts of two frames; at least 1
   // Cycles for which input must arrive at full speed before the first output word. At most the interval.
   std::uint64_t fill_cycles = 0;
-  std::uint64_t depth_cycles =
-      0;              // from the input word that completes an output word until that output word leaves
-  Amounts amounts{};  // entry kMemoryBytes: bytes of weights read from memory for each frame
-  std::uint32_t candidate =
-      0;  // the generator's own number of this implementation; compiler/explore ignores it
+  // Cycles from the input word that completes an output word until this output word leaves.
+  std::uint64_t depth_cycles = 0;
+  Amounts amounts{};            // entry kMemoryBytes: bytes of weights read from memory for each frame
+  std::uint32_t candidate = 0;  // the generator's number for this implementation; not used in this folder
 };
 
 /// Whether implementation a is no worse than b in everything: cycles, the part of the frame that it needs
@@ -59,13 +58,13 @@ bool as_good(const Implementation& a, const Implementation& b);
 
 struct Operation {
   std::string name;
-  std::uint64_t cost = 0;  // multiplications and additions a frame; 0 on the host
+  std::uint64_t cost = 0;  // multiplications and additions for each frame; 0 on the host
   bool host = false;       // runs on the host, because no card can run it or because the user asked for that
   bool starts_layer = false;  // a convolution or fully connected block: the model may be cut before it
   std::vector<std::uint32_t> inputs, outputs;  // indices into Problem::tensors
   // Empty only if the operation runs on the host.
   std::vector<Implementation> implementations = {};
-  double host_seconds = 0;  // on the host: the delay of each frame that returns from the host to a card
+  double host_seconds = 0;  // delay of each frame that returns from the host to a card; 0 on cards
 };
 
 /// Returns the interval, in cycles, of the operation's quickest implementation.
@@ -73,7 +72,7 @@ std::uint64_t least_interval(const Operation& operation);
 
 struct Tensor {
   std::string name;
-  std::uint64_t bytes = 0;  // of one frame on a cable: packed, in packets with their headers
+  std::uint64_t bytes = 0;  // bytes of one frame's packets on a cable, with headers
 };
 
 /// What a partition may use of a region, without the shell and without the share that stays free.
@@ -88,7 +87,7 @@ struct Card {
   double clock_hz = 0;
   // The card's regions, in the order in which they are connected. Empty if the device is unknown.
   std::vector<Region> regions = {};
-  Amounts link{};  // resources of the first region that each used cable needs
+  Amounts link{};  // resources that each used cable needs in the first region
 };
 
 /// Whether two cards have the same clock, budgets and cost of a link.
@@ -97,7 +96,7 @@ bool alike(const Card& a, const Card& b);
 /// A cable between two cards. Several cables may join the same two cards; each tensor uses one of them.
 struct Cable {
   std::uint32_t a = 0, b = 0;                                         // indices into Problem::cards
-  double bytes_per_second = std::numeric_limits<double>::infinity();  // in each direction
+  double bytes_per_second = std::numeric_limits<double>::infinity();  // bandwidth in each direction
   double latency_seconds = 0;
 };
 
@@ -110,8 +109,8 @@ enum class Objective { kCards, kThroughput, kLatency };
 const char* objective_name(Objective objective);
 
 struct Targets {
-  std::optional<double> frames_per_second;    // at least
-  std::optional<double> max_latency_seconds;  // at most; from entering the first card to leaving the last
+  std::optional<double> frames_per_second;    // the lowest rate that the user accepts
+  std::optional<double> max_latency_seconds;  // the highest latency from the first card to the last
   Objective objective = Objective::kCards;
 };
 
@@ -164,7 +163,7 @@ bool is_predictable(const Problem& problem);
 /// Operations that always share a card: one that starts a layer, and those that follow it until the next
 /// layer starts. Operations before the first layer belong to the first.
 struct Layer {
-  std::vector<std::uint32_t> operations;  // ascending
+  std::vector<std::uint32_t> operations;  // indices of the layer's operations, ascending
   std::uint32_t stage = 0;
   std::uint64_t cost = 0;
 };

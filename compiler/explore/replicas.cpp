@@ -245,8 +245,7 @@ class Replicator {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
   }
 
-  /// Adds copies on `cards` cards each to the solutions that were not ruled out. Returns false if `search` rules them
-  /// out.
+  /// Adds copies on `cards` cards each to the solutions that were not ruled out. Returns false if they are impossible.
   bool allow_unless_impossible(Search& search, std::uint32_t cards, std::size_t copies, double limit) {
     limit = std::min(limit, kAnyInterval);
     if (!search.possible(cards, limit)) return false;

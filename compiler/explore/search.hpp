@@ -16,9 +16,8 @@
 
 namespace millrace::compiler::explore {
 
-inline constexpr double kRounding = 1 + 1e-9;  // intervals whose ratio is below this are equal
-inline constexpr std::uint64_t kBranchNodes =
-    200'000;  // decisions spent to prove or improve the bisection's result
+inline constexpr double kRounding = 1 + 1e-9;           // intervals whose ratio is below this are equal
+inline constexpr std::uint64_t kBranchNodes = 200'000;  // most decisions to improve or prove a solution
 
 class Search {
  public:
@@ -65,7 +64,7 @@ class Search {
   Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low, std::optional<double> latency);
   std::vector<Solution> short_latencies(std::uint32_t cards, double limit);
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
-  double limit() const;  // the longest interval, in seconds
+  double limit() const;  // the longest interval that the target rate allows, in seconds
   std::vector<std::uint32_t> card_numbers() const;
   /// Returns the best solution whose cards form a chain of cables, with its gap.
   std::optional<Solution> best_in_rows();

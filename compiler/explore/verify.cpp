@@ -11,7 +11,7 @@ namespace millrace::compiler::explore {
 namespace {
 
 using Ends = std::pair<std::uint32_t, std::uint32_t>;
-using Implementations = std::vector<std::uint32_t>;  // [operation]
+using Implementations = std::vector<std::uint32_t>;  // [operation]: index of its implementation
 
 constexpr double kPacket = 1024 + 40;  // bytes of a full packet, header and CRC included
 constexpr double kRounding = 1e-6;

@@ -72,8 +72,7 @@ Outcome lower_max(Site& site, bool global) {
   return {};
 }
 
-/// Returns the window of an average. Sets `global` if it is the whole input; ONNX Runtime has a special kernel for
-/// that.
+/// Returns the window of an average. Sets `global` if it is the whole input, which has a special ONNX Runtime kernel.
 std::optional<Window> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (x.size() != 4 || x[0] != 1) {

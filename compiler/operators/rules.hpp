@@ -33,7 +33,7 @@ using graph::ValueId;
 
 // The table's entries by family of operators.
 std::span<const Operator> activations();  // functions of one element, and Softmax
-std::span<const Operator> arithmetic();   // Add to Div, Cast, BatchNormalization
+std::span<const Operator> arithmetic();   // Add, Sub, Mul, Div, Cast, BatchNormalization
 std::span<const Operator> moves();        // operators that move, join or select elements
 std::span<const Operator> pools();
 std::span<const Operator> products();  // convolutions and matrix products

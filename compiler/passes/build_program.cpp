@@ -376,8 +376,8 @@ class ProgramBuilder {
   Graph graph_;
   kernels::Program program_;
   graph::Names tensor_names_, block_names_;
-  std::vector<Stored> stored_;  // [ValueId]
-  std::vector<int> sum_bits_;   // [ValueId], from fewest_sum_bits()
+  std::vector<Stored> stored_;  // [ValueId]: where the value is stored
+  std::vector<int> sum_bits_;   // [ValueId]: the result of fewest_sum_bits()
 };
 
 }  // namespace

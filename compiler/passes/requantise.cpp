@@ -103,8 +103,7 @@ class LineProblem {
     if (s.last < highest) stay_at(s.range.highest, s.last + 1);
   }
 
-  /// Returns the least and the greatest slope of all lines within the bounds, treated as closed; nothing if none
-  /// exists.
+  /// Returns the least and the greatest slope of all lines within the bounds, or nothing. Treats all bounds as closed.
   std::optional<std::pair<Slope, Slope>> slopes() const {
     Slope steepest{1, 1};  // steeper than any line within the bounds
     if (!reach_.empty() && !stay_.empty())

@@ -11,12 +11,12 @@ namespace millrace::compiler {
 
 /// The best plan for one number of cards and one objective.
 struct Alternative {
-  std::uint32_t cards = 0;     // of all replicas together
-  std::uint32_t replicas = 1;  // each has the same number of cards
+  std::uint32_t cards = 0;     // number of cards of all replicas together
+  std::uint32_t replicas = 1;  // number of replicas, each with the same number of cards
   explore::Objective objective = explore::Objective::kThroughput;
   double interval_seconds = 0,
          latency_seconds = 0;  // of one replica, summed over blocks
-  explore::Amounts used{};     // by all blocks of all replicas; entry kMemoryBytes: bytes a frame
+  explore::Amounts used{};     // resources of all blocks of all replicas; kMemoryBytes: bytes a frame
   bool exact = false;
   double frames_per_second() const { return replicas / interval_seconds; }
 };

@@ -285,7 +285,8 @@ Result<Predicted> choose(const Task& task) {
   Result<Predicted> found = choose_weights(task);
   const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
   const std::size_t joined = explore::most_joined(problem);
-  const bool asked = task.options.partitions.value_or(0) > joined;  // then the error names missing cables
+  // If more partitions are asked for than cables join, the error already names the missing cables.
+  const bool asked = task.options.partitions.value_or(0) > joined;
   if (joined == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
   // Cables do not join all cards. Find out whether more cables would help.
   Task more = task;

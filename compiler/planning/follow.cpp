@@ -60,7 +60,7 @@ bool loads_constants(const Lowered& lowered, const explore::Choice& choice) {
 
 Result<explore::Solution> followed_solution(const PlanOptions& options, const explore::Problem& asked,
                                             const PlanFile& file) {
-  explore::Problem problem = asked;  // for one replica
+  explore::Problem problem = asked;  // the problem for one replica
   if (auto& target = problem.targets.frames_per_second)
     *target /= static_cast<double>(1 + file.copies.size());
   MILLRACE_ASSIGN(explore::Solution solution, explore::solution_of(problem, file.choice));

@@ -42,7 +42,7 @@ class HostPorts {
     std::vector<kernels::ElementType> outputs;                         // the outputs that the host reads
   };
 
-  explore::Amounts room_{};  // for ports, on the card that reserves most
+  explore::Amounts room_{};  // resources reserved for ports on the card that reserves most
   std::map<std::string, Ends> ends_;
 };
 

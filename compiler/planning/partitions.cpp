@@ -61,8 +61,7 @@ std::string unique(std::string wanted, std::set<std::string>& taken) {
   return wanted;
 }
 
-/// Renumbers the blocks in the solution's parts; moved[i] is the new index of block i. Adds relays by (stage,
-/// position).
+/// Renumbers blocks in the solution's parts: block i gets index moved[i]. Adds the relays of each (stage, position).
 void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
                  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>>& added) {
   for (auto& part : solution.parts) {

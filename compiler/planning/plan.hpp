@@ -19,8 +19,8 @@ namespace millrace::compiler {
 
 struct PlanTimes {
   std::vector<StepTime> steps;
-  double exploration_ms = 0;  // of all steps except predictions, repetitions included
-  double prediction_ms = 0;   // of putting plans together and simulating them
+  double exploration_ms = 0;  // time of all steps except predictions, repetitions included
+  double prediction_ms = 0;   // time of putting plans together and simulating them
 };
 
 struct Plan : Predicted {

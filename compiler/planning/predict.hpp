@@ -28,11 +28,11 @@ struct Attempt {
 
 struct Placed {
   kernels::Program program;                // with relays, and with each block's weights in the chosen memory
-  explore::Solution solution;              // of `program`
-  std::vector<kernels::Program> programs;  // of the solution's parts, from partition_programs()
+  explore::Solution solution;              // the solution for `program`
+  std::vector<kernels::Program> programs;  // the programs of the solution's parts, from partition_programs()
   // The foldings of each part's blocks. Empty if the part is on the host or contains a block without hardware.
   std::vector<std::vector<generators::Folding>> foldings;
-  Designs designs;  // of the parts that have foldings; the contents of their memories are left empty
+  Designs designs;  // the designs of the parts that have foldings; the contents of their memories are empty
   // Whether every design was simulated clock by clock. If not, a design's interval is that of its slowest block or
   // of a slower adapter before it, and FIFOs have their minimum depth.
   bool played = false;
@@ -51,13 +51,13 @@ const runtime::plan::Device& device_at(const Attempt& attempt, std::uint32_t pla
 struct Bound {
   // The latency if that is the objective, otherwise the interval of one replica divided by the number of replicas.
   double seconds = 0;
-  double cards = 0;    // of all replicas
-  bool exact = false;  // a solution reaches it
+  double cards = 0;    // number of cards of all replicas
+  bool exact = false;  // whether some solution reaches the bound
 };
 
 /// The figures of the plan that a search would find without the plan file.
 struct Unedited {
-  std::uint64_t cards = 0;  // of all replicas
+  std::uint64_t cards = 0;  // number of cards of all replicas
   double frames_per_second = 0, latency_seconds = 0;
 };
 
@@ -71,8 +71,8 @@ struct Followed {
 struct Predicted : Attempt {
   Placed placed;
   explore::Analysis analysis;
-  Bound bound = {};                                  // the solution's gap is relative to it; if searched
-  double interval_seconds = 0, latency_seconds = 0;  // of one replica
+  Bound bound = {};  // reference of the solution's gap; set if a search found it
+  double interval_seconds = 0, latency_seconds = 0;  // interval and latency of one replica
   std::optional<Followed> followed = {};
 
   std::size_t replicas() const { return solution.replicas(); }

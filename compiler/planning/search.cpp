@@ -70,8 +70,7 @@ bool is_better(const Task& task, const Predicted& a, const Predicted& b) {
   return key(a) < key(b);
 }
 
-/// Reduces budgets of overfull regions, and makes missed targets harder. Returns false if the plan fits and misses
-/// none.
+/// Reduces budgets of overfull regions, and makes missed targets harder. Returns false if neither is necessary.
 bool tighten(const Predicted& plan, explore::Problem& problem) {
   bool again = tighten_regions(plan, problem);
   if (auto& target = problem.targets.frames_per_second;
@@ -167,7 +166,7 @@ bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
   };
   const explore::Analysis searched = explore::analyse(plan.problem(), plan.solution);
   for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {
-    std::vector<std::uint32_t> cards{plan.solution.card[place]};  // of all replicas, at this position
+    std::vector<std::uint32_t> cards{plan.solution.card[place]};  // this position's cards in all replicas
     for (const auto& copy : plan.solution.copies) cards.push_back(copy[place]);
     for (std::size_t r = 0; r < plan.analysis.places[place].regions.size(); ++r)
       for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
