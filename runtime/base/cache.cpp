@@ -108,7 +108,7 @@ Result<Cache> Cache::open(const fs::path& given) {
                      ": other users can change this cache, and what is in it gets run; make it "
                      "yours and writable by you alone (chmod 700), or set MILLRACE_CACHE");
   MILLRACE_TRY(check_own(root));
-  // kLocks must be created first: see check_own().
+  // kLocks must be created first, because check_own() recognises a cache by this folder.
   for (const char* folder : {kLocks, "tmp"}) MILLRACE_TRY(make_folder(root / folder));
   if (::access((root / "tmp").c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
   return Cache(root);

@@ -117,7 +117,7 @@ int Unfinished::put_in_place(const fs::path& target, const std::function<int()>&
   if (const int code = rename(); code != 0) return code;
   const std::lock_guard lock(state().mutex);
   if (!state().handled) return 0;
-  // A path inside another unfinished directory is not yet in its final location.
+  // If `target` is inside another unfinished directory, it is not yet in its final location.
   const auto holds = [&](const fs::path& outer) {
     return outer != temporary_ &&
            std::mismatch(outer.begin(), outer.end(), target.begin(), target.end()).first == outer.end();

@@ -20,7 +20,7 @@ Error bad(const std::filesystem::path& path, const std::string& what) {
   return Error(ErrorCode::kInvalidInput, path.string() + ": not a usable .npy file: " + what);
 }
 
-/// Returns the text after `'key':` in the header's dictionary literal, or nothing.
+/// Returns the text after `'key':` in the header's dictionary literal, or nothing if the key is absent.
 std::optional<std::string_view> value_of(std::string_view header, std::string_view key) {
   const std::string quoted = "'" + std::string(key) + "'";
   auto at = header.find(quoted);

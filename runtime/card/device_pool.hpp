@@ -51,7 +51,7 @@ class DevicePool {
   void open_all();
 
   std::mutex mutex_;
-  // Protected by mutex_:
+  // mutex_ protects the members below.
   bool opened_ = false;
   std::vector<Known> devices_;  // indexed by XRT's index
   std::string why_none_;        // XRT's error for the first device, if XRT has none

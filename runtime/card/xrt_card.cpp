@@ -302,11 +302,11 @@ class XrtCard final : public Card {
     return std::chrono::milliseconds(10'000 + bytes / 50);
   }
 
-  // Constant after construction:
+  // The members below are constant after construction.
   const unsigned index_;
   xrt::device device_;
 
-  // Used only by the owner's thread:
+  // The members below are used only by the owner's thread.
   xrt::uuid image_;
   xrt::kernel supervisor_kernel_;
   xrt::bo report_;
@@ -314,7 +314,7 @@ class XrtCard final : public Card {
   std::vector<xrt::bo> parameters_;  // kept while the partitions may read them
 
   std::mutex control_mutex_;
-  // Protected by control_mutex_:
+  // control_mutex_ protects the members below.
   xrt::ip control_;
   bool loaded_ = false;
 };

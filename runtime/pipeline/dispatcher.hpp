@@ -43,7 +43,7 @@ class Dispatcher final : public Pipeline, private Watcher {
   Dispatcher(std::shared_ptr<Pipeline> first, std::uint32_t queue_capacity);
   ~Dispatcher() override;  // calls stop(0)
 
-  // Functions that change the replicas.
+  // The functions below change the replicas.
 
   /// Adds a replica, which receives frames from this call on.
   void add(std::shared_ptr<Pipeline> replica);
@@ -73,7 +73,7 @@ class Dispatcher final : public Pipeline, private Watcher {
   /// called after hold(), hand_over() or refuse().
   void finish(std::chrono::milliseconds bound);
 
-  // The functions of Pipeline:
+  // The functions below implement Pipeline.
   const plan::Deployment& deployment() const override { return deployment_; }
   Status submit(Frame& frame) override;
   void cancel(Frame& frame) override;
@@ -109,7 +109,7 @@ class Dispatcher final : public Pipeline, private Watcher {
   std::condition_variable_any wake_;  // notified when next_expiry_ becomes earlier
   std::condition_variable drained_;   // notified when queue_ is empty or stop_by_ is earlier
   std::condition_variable handed_;    // notified when in_hand_ changes
-  // Protected by mutex_:
+  // mutex_ protects the members below.
   FrameQueue queue_;                // frames that wait for a slot of a replica
   FrameQueue held_;                 // frames that wait for the successor
   const Frame* in_hand_ = nullptr;  // the held frame that the successor is receiving now

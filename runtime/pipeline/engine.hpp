@@ -117,11 +117,11 @@ class Engine final : public Pipeline {
     std::atomic<std::uint64_t> staged{0};        // 1 + sequence, stored after the members below
     std::atomic<std::uint32_t> threads_left{0};  // egress threads that have yet to start the slot's next runs
     std::atomic<Clock::time_point> computed{};   // when the last result arrived
-    // Written by stage() under mutex_:
+    // stage() writes the members below under mutex_.
     std::uint32_t epoch = 0;
     Clock::time_point deadline, submitted, taken, started;
     FrameTimes times;
-    // Each value has one writer in a frame, and later readers (see "Order" above):
+    // The members below need no lock: each value has one writer in a frame, and later readers (see "Order" above).
     std::vector<std::vector<std::byte>>
         storage;                           // by value; empty for model inputs that only early tasks read
     std::vector<const std::byte*> values;  // indexed by value: address of the value's bytes
@@ -136,14 +136,14 @@ class Engine final : public Pipeline {
 
   struct CardThread {
     std::atomic<bool> lost{true};  // also true until the card is up for the first time
-    // Protected by mutex_:
+    // mutex_ protects the members below.
     bool parked = false;      // whether the thread does not use the card
     bool in_session = false;  // whether the thread waits for egress runs
     std::uint64_t restarts = 0;
     std::thread thread;
   };
 
-  // Implemented in engine.cpp: the path of one frame.
+  // The functions below are the path of one frame. engine.cpp implements them.
   void stage(Frame& frame, Clock::time_point submitted);
   Error refusal() const;                          // called with mutex_ held
   void wake_recovery_at(Clock::time_point time);  // called with mutex_ held
@@ -161,7 +161,7 @@ class Engine final : public Pipeline {
     return static_cast<std::uint32_t>(sequence % options_.slots);
   }
 
-  // Implemented in card_thread.cpp: the work of a card's thread.
+  // The functions below are the work of a card's thread. card_thread.cpp implements them.
   void card_loop(std::uint32_t position);
   void serve_results(std::uint32_t position, std::uint64_t first, std::uint32_t epoch);
   bool take_result(std::uint32_t position, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
@@ -171,7 +171,7 @@ class Engine final : public Pipeline {
   void report_loss(std::optional<std::uint32_t> position, const std::string& reason);
   void note_loss(std::optional<std::uint32_t> position, const std::string& reason);  // needs mutex_
 
-  // Implemented in recovery.cpp: deadlines, recovery, stop.
+  // The functions below handle deadlines, recovery and stop. recovery.cpp implements them.
   void run_recovery();
   void expire(std::unique_lock<std::mutex>& lock);
   void watch_oldest();  // called with mutex_ held
@@ -188,11 +188,11 @@ class Engine final : public Pipeline {
   bool resume();
   void log_losses();
   bool is_new(const std::string& text);
-  /// Adds the model's name to a log line, because a server has several models.
+  /// Returns the log line `text` with the model's name, because a server has several models.
   std::string with_model(const std::string& text) const;
   void end_threads();
 
-  // Constant after construction:
+  // The members below are constant after construction.
   const std::shared_ptr<const plan::LoadedDeployment> deployment_;
   const plan::Cluster cluster_;
   const PipelineOptions options_;
@@ -222,7 +222,7 @@ class Engine final : public Pipeline {
   std::condition_variable card_wake_;      // notified when a card is back, a session begins, or at the end
   std::condition_variable drained_;        // notified when frames complete; stop() waits for it
   Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound passed to stop()
-  // Protected by mutex_:
+  // mutex_ protects the members below.
   std::uint64_t session_first_ = 0;  // the session's first sequence number
   Clock::time_point next_expiry_ = Clock::time_point::max();
   Clock::time_point last_resume_;
@@ -230,7 +230,7 @@ class Engine final : public Pipeline {
   std::vector<std::string> unlogged_losses_;  // losses to log when mutex_ is free
   bool stuck_before_ = false;                 // whether an earlier session also got no frames back
 
-  // Used only by the recovery thread:
+  // The members below are used only by the recovery thread.
   std::chrono::milliseconds backoff_{0};
   std::map<std::string, Clock::time_point> logged_;  // losses logged recently, and when
 

@@ -241,7 +241,7 @@ Observer::Figures Observer::read(std::chrono::milliseconds bound) {
                       [&] { return done_ >= mine || thread_.get_stop_token().stop_requested(); });
   Figures figures = last_;
   if (done_ >= mine) return figures;
-  // The number of times a card was programmed needs no access to the card.
+  // Refresh the count of programmings, which needs no access to the card.
   for (std::uint32_t position = 0; position < figures.cards.size(); ++position) {
     figures.cards[position].programmed = fleet_.describe_card(position).programmed;
   }

@@ -141,7 +141,7 @@ class Observer {
   Fleet& fleet_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  // Protected by mutex_:
+  // mutex_ protects the members below.
   Figures last_;
   std::uint64_t wanted_ = 0, begun_ = 0, done_ = 0;  // numbers of readings requested, begun and completed
   Clock::time_point began_;                          // when the last reading began

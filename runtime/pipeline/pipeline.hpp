@@ -112,11 +112,11 @@ struct PipelineStatus {
   std::uint32_t replicas = 1, replicas_ready = 0;
 };
 
-/// Opens cards: the real ones of XRT, or those of a test.
+/// Opens the cards of a pipeline: XRT's cards or, in tests, fake ones.
 struct CardSource {
   std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
   std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
-  /// Returns the uuid of the card's image; empty if there is none or it is not known.
+  /// Returns the uuid of the image on the card; empty if the card has no image or it is unknown.
   std::function<std::string(const plan::ClusterCard& card, std::uint32_t index)> image_uuid =
       [](const plan::ClusterCard&, std::uint32_t) { return std::string(); };
 };

@@ -54,7 +54,7 @@ class ReplicaSet {
   void replace(Replicas next);
 
   Watcher& watcher_;
-  // A thread that is inside a replica keeps the list in which it found the replica alive.
+  // A thread that uses a replica holds a reference to the list in which it found the replica.
   std::atomic<std::shared_ptr<const Replicas>> replicas_{std::make_shared<const Replicas>()};
   std::atomic<std::uint32_t> turn_{0};
   Replicas retired_;  // owned by the thread that retires; a thread that leaves a replica must not destroy it

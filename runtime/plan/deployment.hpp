@@ -116,7 +116,7 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-/// A logical host or card, to which the binding assigns a real one.
+/// A logical host or card of a plan. The binding assigns a real host or card to it.
 struct Endpoint {
   std::string name;
   bool host = false;

@@ -295,7 +295,7 @@ class ChannelChecker {
 
 /// Checks that the ports' steps match the ends of all channels, except the model's inputs and outputs.
 Status check_communication(const Deployment& d) {
-  // key: partition, port, channel and whether the step is a send
+  // The key consists of partition, port, channel, and whether the step is a send.
   std::map<std::tuple<std::string, std::string, std::uint32_t, bool>, const Channel*> missing;
   for (const auto& channel : d.channels)
     for (const bool send : {true, false}) {

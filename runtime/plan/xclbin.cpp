@@ -54,7 +54,7 @@ Error corrupt(const std::string& why) {
   return Error(ErrorCode::kCorrupt, "xclbin: " + why);
 }
 
-/// Returns whether the container has Millrace's checksum. An error if the checksum is wrong.
+/// Returns whether the container has Millrace's checksum, or an error if the checksum is wrong.
 Result<bool> check_key_block(std::span<const std::byte> bytes) {
   const auto block = bytes.subspan(kKeyBlock, kKeyBlockBytes);
   const auto all = [](std::span<const std::byte> part, std::byte value) {

@@ -176,7 +176,7 @@ Result<std::vector<Layer>> parse_layers(const Object& document) {
   return layers;
 }
 
-/// Returns the digest as in design.json: the sha256 of lines "<sha256>  <path>".
+/// Returns the digest that design.json contains: the sha256 of the lines "<sha256>  <path>" of all files.
 std::string digest_of(const std::map<std::string, std::string>& files) {
   std::string lines;
   for (const auto& [path, content] : files) lines += sha256_hex(content) + "  " + path + "\n";

@@ -71,7 +71,7 @@ struct Design {
 /// key, or kUnsupported for another schema.
 Result<Design> parse_design(std::string_view json);
 
-/// The content of a partition's folder.
+/// The content of the folder with a partition's SystemVerilog.
 struct Source {
   Design design;
   std::string design_json;                   // the text of design.json

@@ -190,7 +190,7 @@ class Repository {
     void failed_again();
   };
 
-  // In repository.cpp: the queue of jobs.
+  // The functions below manage the queue of jobs. repository.cpp implements them.
   Status check_mode() const;
   Status enqueue(JobPointer job, Done done);
   JobPointer next(Job::Stage stage) const;  // called with mutex_ held
@@ -201,7 +201,7 @@ class Repository {
   Result<std::filesystem::path> compile(const Job& job);
   Status check_all_serve(const std::vector<std::string>& models) const;
 
-  // In repository_jobs.cpp: the jobs. These run on the worker thread, or on a job's thread while the worker waits.
+  // The functions below are the jobs (repository_jobs.cpp). They run on the worker thread or on a job's own thread.
   void run(const JobPointer& job);
   Status run_kind(Job& job);
   Status run_load(Job& job);
@@ -227,13 +227,13 @@ class Repository {
   void run_due();
   Clock::time_point next_event() const;
 
-  // In repository_scan.cpp: mode poll. These run on the worker thread.
+  // The functions below implement mode poll, in repository_scan.cpp. They run on the worker thread.
   void poll();
   void poll_model(const std::string& model, const ModelDirectory& directory);
   bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
   void log_held_back(const std::string& model, const ModelDirectory& directory);
 
-  // In repository_scan.cpp: states, and which versions should serve. Any thread may call these.
+  // The functions below keep the versions' states (repository_scan.cpp). Any thread may call them.
   std::shared_ptr<Model> serving(const std::string& model) const;
   std::uint64_t serving_version(const std::string& model) const;  // 0: no version serves
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
@@ -254,14 +254,14 @@ class Repository {
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  // Protected by mutex_:
+  // mutex_ protects the members below.
   std::list<JobPointer> jobs_;  // in order of arrival; only a model's first job is worked on
   std::map<std::string, std::map<std::uint64_t, State>> states_;
   std::map<std::string, Wanted> wanted_;
   bool stopping_ = false;
   bool working_ = false;  // a job or a poll is running
 
-  // Used by the worker thread only:
+  // The members below are used by the worker thread only.
   std::map<std::string, std::map<std::uint64_t, Tried>> tried_;  // versions that loaded or failed to load
   std::map<std::string, Polled> polled_;
   std::map<std::string, Recovery> recovering_;

@@ -73,7 +73,7 @@ class Listener {
       : options_(options), keys_(std::make_shared<const wire::KeyRing>(std::move(keys))) {}
   void run();
 
-  // Constant after bind():
+  // The members below are constant after bind().
   const ListenerOptions options_;
   Counters counters_;
   std::unique_ptr<Socket> socket_;

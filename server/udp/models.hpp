@@ -29,7 +29,7 @@ class ServedModel {
                                                    std::shared_ptr<models::Model> model = nullptr,
                                                    bool newest = false);
 
-  // Constant after make():
+  // The members below are constant after make().
   const std::uint32_t handle;
   runtime::pipeline::Pipeline& pipeline;
   std::vector<std::uint32_t> inputs, outputs;  // bytes of each tensor

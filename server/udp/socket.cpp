@@ -138,7 +138,7 @@ std::size_t Socket::fetch(std::chrono::nanoseconds limit, bool more) {
       counters_.count(Drop::kKernel, dropped - dropped_);
       dropped_ = dropped;
     }
-    // The kernel overwrote these lengths, so restore them for the next call.
+    // The kernel overwrote the message's lengths, so restore them for the next call.
     m.msg_namelen = sizeof(Address);
     m.msg_controllen = Batch::kControl;
   }

@@ -15,7 +15,7 @@ namespace millrace::tools::calibrate {
 /// Errors are relative to the measured count, or to this if it is larger: two LUTs more in a skid do not matter.
 inline constexpr double kLeastCount = 100;
 
-/// A measurement whose exactly computed part of cost() is wrong.
+/// A measurement that differs from a figure which cost() should predict exactly.
 struct Inexact {
   Measurement measurement;
   compiler::generators::Cost predicted;

@@ -98,7 +98,7 @@ class HttpRun {
   }
 
  private:
-  // Connecting.
+  // The functions below open connections.
 
   Status find(const clients::Url& url) {
     if (url.scheme == clients::Url::Scheme::kUnix) {
@@ -216,7 +216,7 @@ class HttpRun {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.channel.socket(), &event);
   }
 
-  // Exchanging.
+  // The functions below send requests and receive responses.
 
   void begin(Connection& connection, const Slot& slot, Clock::time_point now) {
     ++busy_;
@@ -278,7 +278,7 @@ class HttpRun {
     lose(connection);
   }
 
-  // Waiting.
+  // The functions below wait for events.
 
   void wait(Clock::time_point until) {
     if (until != armed_) {

@@ -50,7 +50,7 @@ class StatusPowerMeter final : public PowerMeter {
   const std::string model_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  // Protected by mutex_:
+  // mutex_ protects the members below.
   double sum_ = 0;
   int looks_ = 0;
 

@@ -1,4 +1,4 @@
-// Uses one thread and one client per connection, because the client library blocks.
+// Runs a load over UDP with one thread and one client per connection, because the client library blocks.
 #include <sys/prctl.h>
 
 #include <mutex>

@@ -78,7 +78,7 @@ class Card {
   void report(abi::FaultCode code, std::uint32_t link, const std::string& detail);
   bool tell_supervisor();
 
-  // Constant after construction.
+  // The members below are constant after construction.
   SharedMemory control_memory_, fabric_memory_, memory_;
   const int image_file_;
   Doorbell& doorbell_;
@@ -114,7 +114,7 @@ void Card::run() {
   }
 }
 
-// hot path
+// The hot path begins here.
 void Card::sleep(std::uint32_t rung) {
   if (spin_nanoseconds_ > 0) {
     const auto end = Clock::now() + std::chrono::nanoseconds(spin_nanoseconds_);
@@ -164,7 +164,7 @@ void Card::take_command(const Command& command) {
       unit.queue.push_back(command);
   }
 }
-// hot path ends
+// The hot path ends here.
 
 bool Card::answer_call() {
   auto& call = control().call;

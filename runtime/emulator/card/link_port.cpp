@@ -113,7 +113,7 @@ bool LinkPort::peer_in_service() const {
          0;
 }
 
-// hot path
+// The hot path begins here.
 bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent) {
   if (enabled_ == 0) return false;
   auto& s = ring_->sender;
@@ -210,7 +210,7 @@ void LinkPort::notify_sender() {
   auto& starved = ring_->sender.starved;
   if (starved.load(std::memory_order_seq_cst) != 0 && starved.exchange(0) != 0) ring(*peer_);
 }
-// hot path ends
+// The hot path ends here.
 
 void LinkPort::fail(std::string what) {
   fault_ = std::move(what);

@@ -64,7 +64,7 @@ class LinkPort {
   std::uint32_t enabled_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;  // host wrote them
   std::uint64_t packets_ = 0, payload_ = 0, stalls_ = 0;
 
-  // Valid while the row is enabled; constant until disable():
+  // The members below are valid while the row is enabled, and constant until disable().
   Ring* ring_ = nullptr;
   std::byte* slots_ = nullptr;
   Doorbell* peer_ = nullptr;

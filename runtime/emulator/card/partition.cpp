@@ -78,7 +78,7 @@ Partition::Partition(const kernels::Program& program, CardServices& services, st
   for (auto& output : outputs_) output_frames_.push_back(output.frame.data());
 }
 
-// hot path
+// The hot path begins here.
 bool Partition::advance() {
   bool moved = take_parameters();
   for (auto& output : outputs_) moved |= hand_on(output);
@@ -297,7 +297,7 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
   std::memcpy(to + abi::trailer_offset(output.frame.size()), &trailer, sizeof trailer);
   services_.completions.finish(run, PacketState::kCompleted);
 }
-// hot path ends
+// The hot path ends here.
 
 /// Loads parameters. Their run stays first in its queue until they are loaded, so that an abort finds the run.
 bool Partition::take_parameters() {

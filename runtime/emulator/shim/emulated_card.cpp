@@ -171,7 +171,7 @@ Word& EmulatedCard::packet_header(std::uint32_t slot) const {
   return *reinterpret_cast<Word*>(packet(slot));
 }
 
-// hot path
+// The hot path begins here.
 int EmulatedCard::submit(std::uint32_t slot) {
   auto& c = control();
   {
@@ -223,7 +223,7 @@ int EmulatedCard::wait(int milliseconds) {
   c.waiters.fetch_sub(1, std::memory_order_relaxed);
   return changed ? 1 : 0;
 }
-// hot path ends
+// The hot path ends here.
 
 int EmulatedCard::call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
                        std::string* message) {

@@ -25,7 +25,7 @@ class EmulatedCard {
   std::uint64_t memory_bytes() const { return card_.memory_bytes; }
   std::uint32_t index() const { return index_; }
 
-  // Functions that load FPGA images. The card's process runs while any handle of the card is open.
+  // The functions below load FPGA images. The card's process runs while any handle of the card is open.
   void opened();
   void closed();
   /// Loads an image unless the card already runs it. Restarts a card that died. Throws std::system_error with the
@@ -37,7 +37,7 @@ class EmulatedCard {
 
   DeviceMemory& memory() { return memory_; }
 
-  // Functions that send commands to the card.
+  // The functions below send commands to the card.
   std::optional<std::uint32_t> allocate_packet();
   void free_packet(std::uint32_t slot);
   std::byte* packet(std::uint32_t slot) const;
@@ -70,7 +70,7 @@ class EmulatedCard {
   Status program(const ImageLayout& layout);
   bool busy_with_other(const Uuid& uuid) const;
 
-  // Constant after construction.
+  // The members below are constant after construction.
   const std::uint32_t index_;
   const Topology::Card card_;
   const Topology::Options options_;

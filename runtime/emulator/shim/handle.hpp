@@ -40,7 +40,7 @@ struct Handle {
   std::shared_ptr<xrt_core::device> core;  // xclOpen sets it once
 
   mutable std::mutex mutex;
-  // Protected by `mutex`:
+  // `mutex` protects the members below.
   std::unordered_map<std::uint32_t, Buffer> buffers;
   std::vector<std::uint32_t> contexts;  // compute units; a unit is listed once for each time it was opened
   std::uint32_t next_buffer = 1;

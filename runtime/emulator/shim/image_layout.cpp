@@ -167,7 +167,7 @@ void DeviceMemory::free(std::uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return;
-  // Discard the content, so that the next owner cannot read it and overlook a missing sync.
+  // Discard the content. Otherwise the next owner could read it and overlook a missing sync.
   memory_.discard(static_cast<std::uint64_t>(locate(address) - memory_.data()), block->second);
   blocks_.erase(block);
 }

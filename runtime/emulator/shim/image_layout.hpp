@@ -47,7 +47,7 @@ class DeviceMemory {
 
   const SharedMemory memory_;
   mutable std::mutex mutex_;
-  // Protected by mutex_:
+  // mutex_ protects the members below.
   std::vector<Bank> banks_;
   std::vector<Group> groups_;
   std::map<std::uint64_t, std::uint64_t> blocks_;  // address -> bytes

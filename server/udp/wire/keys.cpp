@@ -56,7 +56,7 @@ class KeyRing::Key {
     Context context = take();
     std::array<unsigned char, 32> digest{};
     std::size_t length = 0;
-    // Initialising without a key reuses the context's previous key.
+    // Initialising the context without a key reuses its previous key.
     if (EVP_MAC_init(context.get(), nullptr, 0, nullptr) != 1 ||
         EVP_MAC_update(context.get(), data(head), head.size()) != 1 ||
         EVP_MAC_update(context.get(), data(payload), payload.size()) != 1 ||

@@ -155,7 +155,7 @@ class UdpClient final : public Client {
   }
 
  private:
-  // Sending.
+  // The functions below send datagrams.
 
   std::span<const std::byte> head(const wire::Header& header, std::span<const std::byte> payload,
                                   std::array<std::byte, wire::kMaxHeaderBytes>& out) const {
@@ -205,7 +205,7 @@ class UdpClient final : public Client {
     send_fragments(0, wire::kBurst, [](std::uint32_t) { return true; });
   }
 
-  // Receiving.
+  // The functions below receive datagrams.
 
   /// Calls f(datagram) for each received datagram that belongs to request `id`. Waits until `until` at the latest.
   template <class F>
@@ -246,7 +246,7 @@ class UdpClient final : public Client {
     }
   }
 
-  // Sessions and models.
+  // The functions below open sessions and look up models.
 
   /// Sends HELLO until the session is open. Looks up the model `name` unless the name is empty.
   Status greet(const std::string& name, const std::string& version, Model* out, Clock::time_point deadline) {
@@ -341,7 +341,7 @@ class UdpClient final : public Client {
     std::erase_if(models_, [&](const auto& m) { return m->info.name == name && m->info.version == version; });
   }
 
-  // One request.
+  // The functions below send one request and receive its response.
 
   Status gather(const Model& m, std::span<const Input> inputs) {
     std::uint64_t total = 0;
@@ -537,7 +537,7 @@ class UdpClient final : public Client {
   std::uint64_t epoch_ = 0;
   std::vector<std::unique_ptr<Model>> models_;
 
-  // Buffers of the current request; they keep their memory.
+  // The members below are buffers of the current request. They keep their memory between requests.
   wire::Header request_;
   wire::Layout layout_;
   std::span<const std::byte> message_;

@@ -55,12 +55,12 @@ struct ModelInfo {
 struct Options {
   std::chrono::milliseconds timeout{5000};  // of connecting, and of calls without a timeout of their own
 
-  // HTTP only:
+  // The options below apply to HTTP only.
   std::string ca_file;  // PEM file of certificates to trust over https; empty: the system's
   bool verify = true;   // false: accept any certificate over https
   std::string token;    // sent as "Authorization: Bearer" unless empty
 
-  // UDP only:
+  // The options below apply to UDP only.
   // Payload bytes per datagram, 256 to 65,000. The network path must carry such datagrams without IP fragmentation.
   std::uint16_t fragment_bytes = 1200;
   std::uint8_t key_id = 0;     // 0: datagrams carry no authentication tags
