@@ -22,7 +22,7 @@ int pipe_write = -1;  // the end of the pipe to which the signal handler writes
 std::array<struct sigaction, kSignals.size()> old_actions;
 
 struct State {
-  // Locked in shared mode during each change of files. After a signal, one thread locks it exclusively until the end.
+  // Each change of files locks this mutex in shared mode. After a signal, one thread locks it exclusively for good.
   std::shared_mutex changes;
   std::mutex mutex;  // protects the members below
   std::vector<fs::path> unfinished;

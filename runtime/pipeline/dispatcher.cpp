@@ -59,7 +59,7 @@ Status Dispatcher::submit(Frame& frame) {
   const bool handed_over = std::exchange(frame.handed_over, false);
   if (waiting_.load() == 0 && state_.load(std::memory_order_acquire) == State::kServing) {
     auto taken = replicas_.offer(frame, now);
-    // Replicas also refuse frames because they stop after a recent hold(), hand_over() or refuse().
+    // A replica also refuses frames if it stops after a recent hold(), hand_over() or refuse().
     if (taken && (taken->ok() || taken->error().code() != ErrorCode::kUnavailable ||
                   state_.load(std::memory_order_acquire) == State::kServing))
       return std::move(*taken);

@@ -10,7 +10,7 @@
 namespace millrace::runtime::plan {
 namespace k = kernels;
 
-// Each struct has one function. Fields calls it, so it is declared before its use and found by its argument.
+// Each struct has a function fields(). The class Fields finds it by its argument, so it is declared before its use.
 
 void fields(Fields& io, k::ElementType& type) {
   io(type.kind, type.bits);

@@ -41,7 +41,7 @@ void Answers::send(const Address& to, std::span<const Piece> pieces) {
 }
 
 void Answers::response(const Request& request, const wire::Nack* wanted) {
-  // Kept per thread, not on the stack: initialising these arrays would take longer than writing most responses.
+  // thread_local, because initialising these arrays on each call would take longer than writing most responses.
   thread_local std::array<Head, kBurst> heads;
   thread_local std::array<Piece, kBurst> pieces;
   wire::Layout layout;

@@ -161,7 +161,7 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
   return true;
 }
 
-/// Acknowledges a sender that has restarted. Returns whether there is a sender from which to receive.
+/// Acknowledges a sender that has restarted. Returns whether a sender is ready to send to this port.
 bool LinkPort::acknowledge() {
   const auto& s = ring_->sender;
   if (s.in_service.load(std::memory_order_acquire) == 0)

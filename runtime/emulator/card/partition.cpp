@@ -148,7 +148,7 @@ bool Partition::take_from_link(Input& input) {
   return moved;
 }
 
-/// Starts a frame if all inputs hold the frame and all outputs are free. Returns whether anything changed.
+/// Starts to compute a frame if all inputs hold it and all outputs are free. Returns whether anything changed.
 bool Partition::compute() {
   if (!ready_) return false;
   for (const auto& output : outputs_)

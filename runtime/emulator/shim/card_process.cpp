@@ -136,8 +136,8 @@ bool EmulatedCard::watch() {
       pollfd end{process, POLLIN, 0};
       while (poll(&end, 1, -1) < 0) {
       }
-      // Called before waitid() removes the process: a thread that sees that the process is gone and reloads
-      // its card must not find the card marked as alive.
+      // Call ended() before waitid() removes the process. Otherwise a thread that sees that the process is gone, and
+      // reloads its card, could find the card marked as alive.
       ended();
       siginfo_t info{};
       (void)waitid(P_PIDFD, static_cast<id_t>(process), &info, WEXITED);

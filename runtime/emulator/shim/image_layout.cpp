@@ -16,7 +16,7 @@ Error wrong(std::string message) {
   return Error(ErrorCode::kInvalidInput, "xclbin: " + std::move(message));
 }
 
-/// Returns the section's bytes, or nothing if it is absent. An error if the section exceeds the image.
+/// Returns the section's bytes, or nothing if it is absent. Returns an error if the section exceeds the image.
 Result<std::optional<Bytes>> section(Bytes image, std::uint32_t kind) {
   axlf_header header;
   std::memcpy(&header, image.data() + offsetof(axlf, m_header), sizeof header);
