@@ -1,6 +1,6 @@
-// Fake cards for tests. A card computes with kernels/reference inside the call that brings its last input. It
-// can be stalled, killed, or told to die at its Nth operation. Links follow the rows and cables, so a wrong
-// binding gives no result.
+// Fake cards for tests. A card computes with kernels/reference inside the call that supplies the last input. A test can
+// stall a card, kill it, or choose the operation at which it dies. Links use the rows of the link tables and the
+// cables, so a frame with a wrong binding gets no result.
 #pragma once
 
 #include <condition_variable>
@@ -27,35 +27,35 @@ class FakeWorld {
   const Plan& plan() const { return plan_; }
   const runtime::plan::Cluster& cluster() const { return cluster_; }
 
-  /// The plan as a loaded deployment. The bytes of each image are its name.
+  /// Returns the plan as a loaded deployment. The bytes of an FPGA image are the image's name.
   std::shared_ptr<const runtime::plan::LoadedDeployment> deployment() const;
 
   void kill(std::uint32_t card);
-  /// While a card is stalled, it takes in no frames.
+  /// Stalls a card or ends the stall. A stalled card accepts no frames.
   void stall(std::uint32_t card, bool stalled);
-  /// While `held`, ingress runs of the card stay running although their data are taken in.
+  /// While `held` is true, ingress runs of the card do not end, although the card has read their data.
   void hold_ingress(std::uint32_t card, bool held);
-  /// The card hangs: it still answers register accesses, but neither takes nor returns frames and flushes
-  /// nothing, until it is loaded again.
+  /// Makes the card hang until it is loaded again: it answers register accesses, but neither accepts nor returns frames
+  /// and does not flush.
   void hang(std::uint32_t card);
-  /// While `hung`, reading a register of the card blocks.
+  /// While `hung` is true, reading a register of the card blocks.
   void hang_registers(std::uint32_t card, bool hung);
-  /// The card loses its next frame without dying; the egress run ends as dropped.
+  /// Makes the card lose its next frame without dying. The egress run ends as dropped.
   void drop_next(std::uint32_t card);
   /// Alters the next trailer that is fetched from the card.
   using Change = std::function<void(runtime::plan::abi::StatusTrailer&)>;
   void change_next_trailer(std::uint32_t card, Change change);
-  /// Ends the run of the card's supervisor with this fault.
+  /// Makes the card report this fault: the run of its supervisor ends.
   void report_fault(std::uint32_t card, const runtime::plan::abi::FaultReport& fault);
-  /// The next `times` loads of the card fail.
+  /// Makes the next `times` loads of the card fail.
   void refuse_loads(std::uint32_t card, std::uint32_t times);
   std::uint32_t refusals_left(std::uint32_t card);
   /// Kills the card that performs the Nth operation from now on; 0 kills none.
   void die_at(std::uint64_t operation);
   std::uint64_t operations();
   std::uint32_t loads(std::uint32_t card);
-  /// How often a partition of the card was given parameters. A partition that takes parameters computes
-  /// nothing before it has them.
+  /// Returns how often parameters were loaded into partitions of the card. A partition that needs parameters computes
+  /// nothing without them.
   std::uint32_t parameter_loads(std::uint32_t card);
 
  private:
@@ -63,36 +63,36 @@ class FakeWorld {
   friend class FakeIngress;
   friend class FakeEgress;
 
-  using Stamp = std::pair<std::uint32_t, std::uint64_t>;  // epoch, sequence
+  using Stamp = std::pair<std::uint32_t, std::uint64_t>;  // the epoch and the sequence number of a frame
   using Bytes = std::vector<std::byte>;
 
   struct Run {
     runtime::card::RunState state = runtime::card::RunState::kDone;
     Stamp stamp;
-    Bytes data;  // ingress: input data; egress: results
+    Bytes data;  // the input of an ingress run, the results of an egress run
     bool dropped = false;
   };
   struct Unit {
     std::string partition, port;
     bool egress = false;
-    std::map<std::uint32_t, Run> runs;  // by slot
-    std::map<Stamp, Bytes> results;     // egress: results that no run has fetched yet
+    std::map<std::uint32_t, Run> runs;  // the runs by slot
+    std::map<Stamp, Bytes> results;     // for egress: results that no run has fetched yet
   };
   struct State {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
          held = false, registers_hung = false;
     std::uint32_t refuse = 0, loads = 0, parameter_loads = 0;
-    std::map<std::string, Bytes> parameters;  // by unit, given since the image was programmed
+    std::map<std::string, Bytes> parameters;  // by unit, loaded since the last programming
     runtime::plan::abi::FaultReport fault;
     Change change_trailer;
     std::string image;
     std::map<std::string, Unit> units;
     std::map<std::uint32_t, std::uint32_t> registers;
     std::map<std::string, std::map<Stamp, std::map<std::string, Bytes>>>
-        inputs;  // partition -> frame -> port
+        inputs;  // by partition, frame and port
   };
 
-  // These functions require mutex_.
+  // The following functions are called with mutex_ held.
   bool operate(std::uint32_t card);
   void die(std::uint32_t card);
   std::uint32_t epoch(std::uint32_t card);

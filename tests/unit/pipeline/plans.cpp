@@ -146,7 +146,7 @@ void PlanBuilder::connect(const std::string& from, const PortRef& to) {
 
 Plan PlanBuilder::build() {
   const Deployment& d = plan_.deployment;
-  std::map<std::string, std::uint32_t> rows;  // by image
+  std::map<std::string, std::uint32_t> rows;  // by FPGA image: the number of rows used so far
   for (const Image& image : d.images) {
     ImageRecord& record = plan_.records[image.name];
     record.abi_version = abi::kAbiVersion;

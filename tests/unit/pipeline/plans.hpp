@@ -1,5 +1,5 @@
-// Hand-made plans for pipelines over fake cards. Every tensor is a vector of int16, and every partition adds:
-// out = in0 (+ in1) + constant.
+// Builds small plans for tests of pipelines with fake cards. Every tensor is a vector of int16, and every partition
+// computes out = in0 (+ in1) + constant.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace millrace::tests {
 struct Plan {
   runtime::plan::Deployment deployment;
   std::map<std::string, runtime::plan::ImageRecord> records;
-  std::map<std::string, kernels::Program> programs;  // by partition
+  std::map<std::string, kernels::Program> programs;  // by the partition's name
 };
 
 class PlanBuilder {
@@ -24,7 +24,7 @@ class PlanBuilder {
   static constexpr std::uint32_t kElements = 8;
 
   PlanBuilder& input(const std::string& name);
-  /// `from` names one or two model inputs or partitions.
+  /// Adds a partition on the host, or with card() on a card. `from` names one or two inputs of the model or partitions.
   PlanBuilder& host(const std::string& name, const std::vector<std::string>& from, int constant);
   PlanBuilder& card(const std::string& name, const std::vector<std::string>& from, int constant,
                     const std::string& endpoint = {});
@@ -43,7 +43,7 @@ class PlanBuilder {
   Plan plan_;
 };
 
-/// A cluster of `cards` cards "fpga0", "fpga1", … of one kind, each cabled to the next.
+/// Returns a cluster with a chain of equal cards "fpga0", "fpga1", …, with a cable from each card to the next.
 runtime::plan::Cluster chain_cluster(std::uint32_t cards, const std::string& device = "test");
 
 /// Adds a cable between two cards, on connectors that are still free.

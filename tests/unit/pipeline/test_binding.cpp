@@ -60,7 +60,7 @@ TEST(Binding, FindsAChainForAnyOrderOfTheCards) {
   add_cable(cluster, "fpga3", "fpga2");
   const auto bound = bind(chain(3), cluster);
   ASSERT_TRUE(bound.ok()) << bound.error().message();
-  EXPECT_EQ(bound->cards[1].card, 2U);  // the one in the middle
+  EXPECT_EQ(bound->cards[1].card, 2U);  // card 2 is in the middle
   EXPECT_EQ(std::set<std::uint32_t>({bound->cards[0].card, bound->cards[2].card}),
             std::set<std::uint32_t>({0U, 3U}));
 }
@@ -112,8 +112,8 @@ Result<Binding> bind_for(const Plan& plan, const plan::Cluster& cluster, std::ui
 }
 
 TEST(Binding, LeavesCardsForFurtherReplicas) {
-  // Three cables join the cards in a row: fpga2, fpga0, fpga1, fpga3. A replica on the middle cable leaves no
-  // pair for another one.
+  // Three cables connect the cards in the order fpga2, fpga0, fpga1, fpga3. A replica on the middle two cards leaves no
+  // two connected cards for another replica.
   plan::Cluster cluster = chain_cluster(4);
   cluster.cables.clear();
   add_cable(cluster, "fpga0", "fpga1");
@@ -225,7 +225,7 @@ TEST(Binding, PrefersCardsThatAlreadyHoldTheImageIfCablesAllow) {
   ASSERT_TRUE(bound.ok()) << bound.error().message();
   EXPECT_EQ(bound->cards[0].card, 2U);
   EXPECT_EQ(bound->cards[1].card, 1U);
-  bound = bound_where("fpga3", 1);  // not reached from the card the first is bound to
+  bound = bound_where("fpga3", 1);  // fpga3 has no cable to fpga0, which gets the first endpoint
   ASSERT_TRUE(bound.ok());
   EXPECT_EQ(bound->cards[0].card, 0U);
   EXPECT_EQ(bound->cards[1].card, 1U);

@@ -1,7 +1,7 @@
-// Tests a dispatcher over several replicas: which replica gets which frame, where frames wait, and which
-// frames fail if a card is lost.
+// Tests a dispatcher with several replicas: which replica gets which frame, where frames wait, and which frames fail if
+// a card is lost.
 //
-// The file is above 500 lines because all tests share the same replicas on fake cards.
+// This source has more than 500 lines because all tests share the same replicas on fake cards.
 #include "runtime/pipeline/dispatcher.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using runtime::pipeline::Clock;
 using runtime::pipeline::Dispatcher;
 using runtime::pipeline::PipelineOptions;
 
-constexpr std::uint32_t kSlots = 2, kCards = 3;  // per replica
+constexpr std::uint32_t kSlots = 2, kCards = 3;  // of each replica
 
 class DispatcherTest : public testing::Test {
  protected:
@@ -53,7 +53,7 @@ class DispatcherTest : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.error().message();
     return opened.ok() ? std::move(*opened) : nullptr;
   }
-  /// The first card of a replica; while that card is stalled, frames wait there.
+  /// Returns the first card of a replica. While this card is stalled, the replica's frames wait.
   static std::uint32_t first_card(std::uint32_t replica) { return replica * kCards; }
 
   TestFrame& submit(Clock::time_point deadline = Clock::time_point::max(),
@@ -76,7 +76,8 @@ class DispatcherTest : public testing::Test {
     TestFrame frame(1, 1, 100);
     return all_->infer(frame.frame).ok() && frame.holds(0, 1, kChainSum);
   }
-  /// Like works(), but also waits until the slot is free, so that the next frame finds all replicas alike.
+  /// Whether a frame gets the right answer and its slot is then free again, so that all replicas are idle for the next
+  /// frame.
   bool works_alone() {
     return works() && eventually([&] { return all_->status().in_flight == 0; });
   }
@@ -116,7 +117,7 @@ TEST_F(DispatcherTest, AFrameGoesToTheReplicaWithMostFreeSlots) {
   for (int i = 0; i < 3; ++i) submit();
   const std::uint32_t fuller = all_->status().in_flight;
   EXPECT_EQ(fuller, 3U);
-  submit();  // only one slot is free
+  submit();  // this frame must get the only free slot
   EXPECT_TRUE(last_.ok());
   EXPECT_EQ(all_->status().in_flight, 4U);
   EXPECT_EQ(all_->status().queued, 0U);
@@ -136,7 +137,7 @@ TEST_F(DispatcherTest, PrefersMoreFreeSlotsToTheReplicaNextInRotation) {
   world_->stall(first_card(1), false);
   EXPECT_TRUE(right(second));
   ASSERT_TRUE(eventually([&] { return all_->status().in_flight == 1; }));
-  TestFrame& third = submit();  // it is the turn of the first replica, which has one free slot of two
+  TestFrame& third = submit();  // it is the first replica's turn, but only one of its two slots is free
   EXPECT_TRUE(right(third));
   EXPECT_EQ(frames_of(1), 2U);
   world_->stall(first_card(0), false);
@@ -161,7 +162,7 @@ TEST_F(DispatcherTest, WaitingFramesGoToTheFirstFreeReplicaMostUrgentFirst) {
         const std::lock_guard lock(mutex);
         order.push_back(&done);
       };
-  world_->stall(first_card(1), false);  // the other replica keeps what it has
+  world_->stall(first_card(1), false);  // the first replica stays stalled
   ASSERT_TRUE(eventually([] {
     const std::lock_guard lock(mutex);
     return order.size() == 5;
@@ -237,7 +238,7 @@ TEST_F(DispatcherTest, ADeadCardFailsOnlyTheFramesOfItsReplica) {
     open(2);
     world_->stall(first_card(0), true);
     world_->stall(first_card(1), true);
-    for (std::uint32_t i = 0; i < 2 * kSlots + 3; ++i) submit();  // the first goes to replica 0, by turns
+    for (std::uint32_t i = 0; i < 2 * kSlots + 3; ++i) submit();  // replica 0 gets the first frame
     world_->refuse_loads(victim, 1000000);
     world_->kill(victim);
     EXPECT_EQ(frames_[0]->code(), ErrorCode::kUnavailable);
@@ -336,7 +337,7 @@ TEST_F(DispatcherTest, KeepsTheLastReplicaAndFinishCompletesWaitingFramesUnderLo
   });
   std::atomic<bool> finished{false};
   std::atomic<int> taken{0};
-  std::thread load([&] {  // its frames must not keep the queue from emptying
+  std::thread load([&] {  // new frames must not prevent that the queue empties
     do {
       TestFrame frame(1, 1, 1);
       taken.fetch_add(all_->infer(frame.frame).ok() ? 1 : 0);
@@ -398,7 +399,7 @@ TEST_F(DispatcherTest, EveryRetiredReplicaIsDestroyed) {
   for (int turn = 0; turn < 40; ++turn) replace_one();
   stop.store(true);
   for (auto& client : clients) client.join();
-  replace_one();  // no thread is inside a replica any more
+  replace_one();  // now no thread uses a replica
   EXPECT_TRUE(std::all_of(before.begin(), before.end(), [](const auto& one) { return one.expired(); }));
   EXPECT_GT(served.load(), 0);
   EXPECT_EQ(failed.load(), 0);
@@ -506,8 +507,7 @@ TEST_F(DispatcherTest, StopFailsFramesThatDoNotFinishWithinItsTimeLimit) {
 
 TEST_F(DispatcherTest, SubmitAllocatesNothing) {
   open(2, 64);
-  // Wait until all slots are free. Otherwise a slot that is freed meanwhile would be given to a waiting frame
-  // on this thread.
+  // Wait until all slots are free. Otherwise this thread might start a waiting frame when a slot becomes free.
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(works_alone());
   frames_.reserve(256);
   std::vector<std::unique_ptr<TestFrame>> frames;
@@ -515,7 +515,7 @@ TEST_F(DispatcherTest, SubmitAllocatesNothing) {
     frames.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(i)));
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
-  // The first frames reach the fake cards, which allocate; the frames behind them wait.
+  // The first frames reach the fake cards, which allocate memory. All later frames wait in the queue.
   for (std::uint32_t i = 0; i < 2 * kSlots; ++i) ASSERT_TRUE(all_->submit(frames[i]->frame).ok());
   const std::uint64_t before = allocations_of_this_thread();
   bool taken = true;

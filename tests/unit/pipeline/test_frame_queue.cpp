@@ -1,4 +1,4 @@
-// Tests in which order waiting frames get their slots.
+// Tests the order in which waiting frames get slots.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Creates frames for queue entries to point at.
+/// Owns the frames to which queue entries point.
 class Frames {
  public:
   FrameQueue::Entry entry(std::uint64_t client, std::uint8_t priority = kUsualPriority,
@@ -98,7 +98,7 @@ TEST(FrameQueue, AQueueOfCapacityZeroIsAlwaysFull) {
   EXPECT_EQ(queue.earliest_deadline(), Clock::time_point::max());
 }
 
-/// Compares the queue with a model of plain lists.
+/// Compares the queue with a simple implementation that uses lists.
 TEST(FrameQueue, BehavesLikeASimpleModelUnderRandomCalls) {
   for (const unsigned seed : {1U, 2U, 3U, 4U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -109,7 +109,7 @@ TEST(FrameQueue, BehavesLikeASimpleModelUnderRandomCalls) {
       std::uint64_t client;
       std::deque<FrameQueue::Entry> entries;
     };
-    std::map<std::uint8_t, std::deque<Flow>> model;  // flows in the order of their turns
+    std::map<std::uint8_t, std::deque<Flow>> model;  // by priority: clients in the order of their turns
     std::size_t size = 0;
     const auto erase = [&](const Frame* frame) {
       for (auto& [priority, flows] : model)

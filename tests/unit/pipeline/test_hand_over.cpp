@@ -1,4 +1,4 @@
-// Tests how a dispatcher hands its frames over to the next one, and what becomes of frames that wait or are
+// Tests how a dispatcher hands its waiting frames over to the dispatcher of the next version, also when frames are
 // cancelled meanwhile.
 #include "runtime/pipeline/dispatcher.hpp"
 
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using runtime::pipeline::Clock;
 using runtime::pipeline::Dispatcher;
 
-/// A replica that takes as many frames as the test says, and keeps them.
+/// A replica that accepts the number of frames that the test chose with free_slots(), and never completes them.
 class CountingReplica final : public pipeline::Pipeline {
  public:
   const plan::Deployment& deployment() const override { return nothing_; }
@@ -60,7 +60,7 @@ class CountingReplica final : public pipeline::Pipeline {
   std::uint32_t room_ = 0;
 };
 
-/// Two versions of a model, the first of which hands over to the second.
+/// A test with two versions of a model. The dispatcher of the first version hands its frames over to the second.
 class HandOverTest : public testing::Test {
  protected:
   class Gate final : public pipeline::Successor {

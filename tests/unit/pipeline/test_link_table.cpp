@@ -17,7 +17,7 @@ namespace abi = plan::abi;
 class Registers final : public Card {
  public:
   std::map<std::uint32_t, std::uint32_t> values;
-  std::set<std::uint32_t> stuck;  // registers that keep what they hold
+  std::set<std::uint32_t> stuck;  // offsets of registers whose value never changes
   std::function<void()> after_read = [] {};
 
   Result<std::uint32_t> read(std::uint32_t offset) override {

@@ -1,5 +1,5 @@
-// Tests the engine over fake cards that compute immediately: graphs, order, queue bounds, deadlines and stop.
-// test_pipeline_faults.cpp tests the loss of cards.
+// Tests the pipeline with fake cards that compute immediately: graphs of partitions, order, limits of the queue,
+// deadlines and stop. test_pipeline_faults.cpp tests the loss of cards.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ TEST(Pipeline, AFramePassesHostStagesCardsAndLinks) {
     ASSERT_TRUE(status.ok()) << status.error().message();
     ASSERT_TRUE(frame.holds(0, 1, kChainSum)) << i;
   }
-  // A frame's slot is free a moment after its answer is there.
+  // A frame's slot becomes free a moment after the frame has completed, so wait.
   EXPECT_TRUE(eventually([&] { return pipeline->status().in_flight == 0; }));
   const auto status = pipeline->status();
   EXPECT_EQ(status.completed, 100U);
@@ -167,7 +167,7 @@ class StalledPipeline : public testing::Test {
     PipelineOptions options;
     options.slots = slots;
     options.queue_capacity = queue;
-    options.stuck_after = options.stuck_after_deadline = 10min;  // the card is stalled, not stuck
+    options.stuck_after = options.stuck_after_deadline = 10min;  // a stalled card must not count as stuck
     pipeline_ = open_or_fail(world_, options);
     ASSERT_TRUE(pipeline_);
     world_.stall(0, true);
@@ -216,7 +216,7 @@ TEST_F(StalledPipeline, AFullQueueRefusesFrames) {
 TEST_F(StalledPipeline, FullQueueDropsFramesInFavourOfOtherClientsAndUrgentFrames) {
   open(1, 2);
   const auto never = Clock::time_point::max();
-  submit();  // in the slot
+  submit();  // this frame uses the slot
   TestFrame& first = submit();
   TestFrame& second = submit();
   TestFrame& other = submit(never, 1);
@@ -254,20 +254,20 @@ TEST_F(StalledPipeline, FramesExpireInTheQueueAndOnTheCards) {
   TestFrame& patient = submit();
   EXPECT_EQ(queued.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(on_card.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_EQ(pipeline_->status().in_flight, 1U);  // the slot is still in use
+  EXPECT_EQ(pipeline_->status().in_flight, 1U);  // the frame on the card still uses the slot
   EXPECT_EQ(patient.completions(), 0);
   world_.stall(0, false);
   EXPECT_TRUE(patient.ok());
   EXPECT_TRUE(patient.holds(0, 1, kChainSum));
   EXPECT_EQ(on_card.completions(), 1);
-  EXPECT_TRUE(on_card.holds(0, 0, -1));  // nothing is written after the completion
+  EXPECT_TRUE(on_card.holds(0, 0, -1));  // the outputs are not written after the completion
 }
 
 TEST_F(StalledPipeline, ExpiredFrameInTheQueueUsesNoSlot) {
   open(1, 4);
   TestFrame& on_card = submit();
-  // The thread that expires queued frames is blocked in the completion of the first such frame, so the second
-  // one is still in the queue when a slot becomes free.
+  // The first expired frame blocks, in its completion, the thread that removes expired frames. The second one is
+  // therefore still in the queue when a slot becomes free.
   struct Held {
     std::promise<void> entered, released;
   } held;
@@ -324,15 +324,15 @@ TEST_F(StalledPipeline, RetryAfterGrowsWithTheQueueAndTheTimePerFrame) {
     submit();
     ASSERT_TRUE(frames_.back()->ok());
   }
-  // A frame's slot is free a moment after its answer is there.
+  // A frame's slot becomes free a moment after the frame has completed, so wait.
   ASSERT_TRUE(eventually([&] { return pipeline_->status().in_flight == 0; }));
   world_.stall(0, true);
   for (int i = 0; i < 6; ++i) submit();
   ASSERT_TRUE(last_.ok());
   submit();
   ASSERT_EQ(last_.error().code(), ErrorCode::kResourceExhausted);
-  // Four frames wait, and none completed since the stall began, so each is expected to take at least that
-  // long.
+  // Four frames wait. No frame has completed since the stall began, so the pipeline expects that each frame takes at
+  // least as long as the stall so far.
   EXPECT_TRUE(eventually([&] { return pipeline_->retry_after() >= 4 * 50ms; }));
 }
 
@@ -368,7 +368,7 @@ TEST_F(StalledPipeline, StopWaitsUntilItsTimeLimitAndFailsTheRemainingFrames) {
   submit();
   EXPECT_EQ(last_.error().code(), ErrorCode::kUnavailable);
   EXPECT_FALSE(pipeline_->status().ready);
-  pipeline_->stop(10s);  // again: nothing
+  pipeline_->stop(10s);  // a second stop() does nothing
 }
 
 TEST_F(StalledPipeline, StopCompletesFramesThatFinishWithinItsTimeLimit) {

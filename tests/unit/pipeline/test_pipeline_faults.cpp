@@ -17,7 +17,7 @@ using runtime::pipeline::CardState;
 using runtime::pipeline::Pipeline;
 using runtime::pipeline::PipelineOptions;
 
-constexpr std::uint32_t kAlways = 1000000;  // number of loads that fail: more than any test makes
+constexpr std::uint32_t kAlways = 1000000;  // the number of loads that fail, larger than in any test
 
 PipelineOptions quick() {
   PipelineOptions options;
@@ -32,7 +32,7 @@ class PipelineFaults : public testing::Test {
   void SetUp() override { log::configure(log::Level::kOff, false); }
 
   void open(Plan plan, PipelineOptions options = quick()) {
-    pipeline_.reset();  // before the world it lives in
+    pipeline_.reset();  // the pipeline uses world_, so it must end first
     world_ = std::make_unique<FakeWorld>(std::move(plan), chain_cluster(3));
     auto opened = open_on(*world_, options);
     ASSERT_TRUE(opened.ok()) << opened.error().message();
@@ -125,8 +125,8 @@ TEST_F(PipelineFaults, SubmitNamesTheLostCardWhileItIsDown) {
 TEST_F(PipelineFaults, StatusReturnsWhileACardHangsAndNamesIt) {
   open(chain_of_three());
   ASSERT_TRUE(works());
-  world_->hang_registers(1, true);  // until the end of the test
-  // The first status request may not find out within a quarter of a second that the card hangs.
+  world_->hang_registers(1, true);  // the registers hang until the end of the test
+  // On a busy machine, the first status request may not notice within its time limit that the card hangs.
   ASSERT_TRUE(eventually([&] { return !pipeline_->status().cards[1].answers; }));
   for (int i = 0; i < 3; ++i) {
     const auto status = pipeline_->status();
@@ -157,7 +157,7 @@ TEST_F(PipelineFaults, RetryAfterIsTheTimeUntilTheNextReload) {
   EXPECT_LE(pipeline_->retry_after(), 3s);
 }
 
-// The waits begin with the first loss, however soon after the start it happens: 20, 40, 80, 80 ms.
+// The waiting times before the loads are 20, 40, 80 and 80 ms, even if the card is lost soon after the start.
 TEST_F(PipelineFaults, ReloadsBackOffExponentiallyUpToTheMaximum) {
   PipelineOptions options = quick();
   options.restart_backoff_initial = 20ms;
@@ -188,7 +188,7 @@ TEST_F(PipelineFaults, ACardThatStaysDownIsReloadedAtTheMaximumBackoff) {
   log::configure(log::Level::kOff, false);
   const std::string logged = testing::internal::GetCapturedStderr();
   EXPECT_GE(passed, 50ms + (tries - 1) * 100ms) << tries << " tries";
-  // One line reports the loss and one the failing load with its wait.
+  // One line reports the loss, and one line the failed load with the time until the next try.
   EXPECT_LE(std::count(logged.begin(), logged.end(), '\n'), 3) << logged;
   EXPECT_NE(logged.find("next try in 100 ms"), std::string::npos) << logged;
 }
@@ -210,7 +210,7 @@ TEST_F(PipelineFaults, EveryLogLineOfALossAndItsRecoveryNamesTheModel) {
         << line;
 }
 
-// The hang is found with and without deadlines, although the card still answers.
+// The pipeline must detect the hang with and without deadlines, although the card still answers register accesses.
 TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
   for (const bool with_deadline : {true, false}) {
     for (std::uint32_t victim = 0; victim < 3; ++victim) {
@@ -226,7 +226,7 @@ TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
       EXPECT_EQ(frame.code(), with_deadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kUnavailable);
       ASSERT_TRUE(comes_back());
       EXPECT_EQ(frame.completions(), 1);
-      // The last card owes the host a run, so its hang is identified. If another card hangs, the pipeline
+      // If the last card hangs, its unfinished run for the host identifies it. If another card hangs, the pipeline
       // cannot tell which one, so it reloads all cards.
       for (std::uint32_t card = 0; card < 3; ++card)
         EXPECT_EQ(world_->loads(card), card == victim || victim != 2 ? 2U : 1U) << card;
@@ -238,7 +238,7 @@ TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
 TEST_F(PipelineFaults, BusyPipelineIsNotReportedAsHung) {
   PipelineOptions options = quick();
   options.stuck_after = options.stuck_after_deadline = 500ms;
-  // If the machine itself stalls as long, any frame looks stuck, so such an attempt proves nothing.
+  // If the machine itself stalls, a frame looks stuck although no card hangs. Such an attempt is repeated.
   for (int attempt = 0; attempt < 10; ++attempt) {
     open(chain_of_three(), options);
     const std::uint32_t epoch = pipeline_->status().epoch;
@@ -248,7 +248,7 @@ TEST_F(PipelineFaults, BusyPipelineIsNotReportedAsHung) {
     const auto until = last + 1200ms;
     while (last < until) {
       all = works() && all;
-      std::this_thread::sleep_for(1ms);  // the pause between two frames, so that the pipeline is often idle
+      std::this_thread::sleep_for(1ms);  // leaves the pipeline idle between two frames
       const auto now = pipeline::Clock::now();
       longest = std::max(longest, now - last);
       last = now;
@@ -269,7 +269,7 @@ TEST_F(PipelineFaults, ASlotIsReusedOnlyAfterItsIngressRunsEnded) {
   ASSERT_TRUE(works());
   TestFrame frame(1, 1, 5);
   ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
-  std::this_thread::sleep_for(400ms);  // long enough for the frame to be taken, which must not happen
+  std::this_thread::sleep_for(400ms);  // meanwhile a faulty pipeline would start the frame
   EXPECT_EQ(frame.completions(), 0);
   EXPECT_EQ(pipeline_->status().queued, 1U);
   world_->hold_ingress(0, false);
@@ -336,7 +336,7 @@ TEST_F(PipelineFaults, LinkFaultIsCountedOnlyAtItsOwnLink) {
   world_->report_fault(1, fault);
   ASSERT_TRUE(eventually([&] { return pipeline_->status().cards[1].restarts == 1; }));
   EXPECT_TRUE(comes_back());
-  // The counters are older values if a status request does not finish in time.
+  // Ask several times, because a status request that does not finish in time returns older counters.
   ASSERT_TRUE(eventually([&] {
     const auto links = pipeline_->status().links;
     return std::any_of(links.begin(), links.end(), [](const auto& link) { return link.errors > 0; });
@@ -367,8 +367,8 @@ TEST_F(PipelineFaults, AnExpiredFrameDoesNotCompleteAgainWhenACardDies) {
   EXPECT_EQ(frame.completions(), 1);
 }
 
-// Kills a card at its Nth operation during a run of frames: a submission, a register access during recovery,
-// or the load of another card.
+// Runs frames and kills a card at operation number `operation`, which may be a submission, a register access during
+// recovery, or the load of another card.
 void survive_death_at(std::uint64_t operation, Plan plan) {
   FakeWorld world(std::move(plan), chain_cluster(3));
   auto opened = open_on(world, quick());
@@ -439,7 +439,7 @@ TEST_F(PipelineFaults, OpenFailsCleanlyIfACardDiesAtAnyOperation) {
     SCOPED_TRACE("operation " + std::to_string(n));
     FakeWorld world(diamond(), chain_cluster(3));
     world.die_at(n);
-    // An operation after the last check of open() is a loss that the pipeline recovers from.
+    // If open() succeeds, the card died after the last check of open(), and the pipeline recovers from the loss.
     if (auto opened = open_on(world, quick()); opened.ok()) continue;
     ASSERT_TRUE(open_on(world, quick()).ok());
   }

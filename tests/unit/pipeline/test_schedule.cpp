@@ -70,7 +70,7 @@ TEST(Schedule, RefusesAModelWithoutACard) {
   EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
 }
 
-// Each mistake in a plan is refused with the names of the partition and the port.
+// A mistake that make() adds to a plan. derive_schedule() must refuse it and name the partition and the port.
 struct Mistake {
   const char* what;
   void (*make)(Plan&);

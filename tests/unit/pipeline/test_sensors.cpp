@@ -1,4 +1,4 @@
-// Parses XRT's sensor reports of a board, in the formats of its sensor.cpp (2.13).
+// Tests the parser of XRT's sensor reports for a board. The formats are those of sensor.cpp in XRT 2.13.
 #include <gtest/gtest.h>
 
 #include "runtime/card/sensors.hpp"

@@ -1,4 +1,4 @@
-// A pipeline over fake cards, and frames for it.
+// Opens pipelines with fake cards, and has frames and plans for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace millrace::tests {
 /// machine; it measures nothing.
 inline constexpr std::chrono::seconds kPatience{60};
 
-/// A frame with its buffers, which counts its completions.
+/// A frame with its buffers. It counts how often it is completed.
 class TestFrame {
  public:
   TestFrame(std::size_t inputs, std::size_t outputs, std::int16_t value) {
@@ -80,7 +80,7 @@ inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_replica_on(
   return runtime::pipeline::Pipeline::open(world.deployment(), world.cluster(), options, 1, world.source());
 }
 
-/// A dispatcher over one replica.
+/// Opens a dispatcher with one replica.
 inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
     FakeWorld& world, runtime::pipeline::PipelineOptions options = {}) {
   MILLRACE_ASSIGN(auto replica, open_replica_on(world, options));
@@ -106,7 +106,7 @@ bool eventually(Condition holds) {
   return wait_until(holds, kPatience);
 }
 
-/// x -> host +1 -> a +2 =link=> b +4 =link=> c +8 -> host +16 -> y
+/// Returns a plan with three cards a, b and c: x -> host +1 -> a +2 =link=> b +4 =link=> c +8 -> host +16 -> y.
 inline Plan chain_of_three() {
   PlanBuilder builder;
   builder.input("x")
@@ -119,7 +119,7 @@ inline Plan chain_of_three() {
 }
 inline constexpr int kChainSum = 31;
 
-/// Two branches that join on the host and on a card; the input is read again at the end:
+/// Returns a plan with two branches that join on the host and on a card. The last partition reads the input x again:
 ///   a = x + 1 (card)   b = a + 2 (card, link)   h = a + 4 (host)   j = b + h (host) + 8
 ///   c = j + b (card; one input from the host, one on the link) + 16   y = c + x (host) + 32,  z = b
 inline Plan diamond() {
@@ -128,7 +128,7 @@ inline Plan diamond() {
   builder.card("c", {"j", "b"}, 16).host("end", {"c", "x"}, 32).output("y", "end").output("z", "b");
   return builder.build();
 }
-// b = x + 3, h = x + 5, j = 2x + 16, c = 3x + 35, y = 4x + 67
+// The output of diamond() as a function of the input: b = x + 3, h = x + 5, j = 2x + 16, c = 3x + 35, y = 4x + 67.
 inline constexpr int kDiamondTimes = 4, kDiamondSum = 67;
 
 }  // namespace millrace::tests
