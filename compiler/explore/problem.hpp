@@ -16,8 +16,8 @@
 
 namespace millrace::compiler::explore {
 
-/// Kinds of resources. Block memory is counted in halves of 18 Kb, as Yosys does. The last kind is not a
-/// resource of the FPGA's fabric but is treated like one: bytes a frame read from the card's memory.
+/// Kinds of resources. Block memory is counted in halves of 18 Kb, as Yosys does. The last kind is not a resource of
+/// the FPGA's fabric but is treated like one: the number of bytes that each frame reads from the card's memory.
 enum Kind : std::size_t { kLut, kLutram, kFf, kDsp, kBram18, kUram, kMemoryBytes, kKinds };
 
 /// Returns "LUT", "LUTRAM", "FF", "DSP", "BRAM18", "URAM" or "memory bandwidth".
@@ -44,7 +44,7 @@ runtime::plan::Resources resources(const Amounts& amounts);
 struct Implementation {
   std::string name;                   // for messages: "folded 4x9, two a DSP, weights in BRAM"
   std::uint64_t interval_cycles = 1;  // cycles between the starts of two frames; at least 1
-  // Cycles for which input must arrive at full speed before the first output word. At most the interval.
+  // Cycles for which input must arrive at full speed before the first output word leaves. At most interval_cycles.
   std::uint64_t fill_cycles = 0;
   // Cycles from the input word that completes an output word until this output word leaves.
   std::uint64_t depth_cycles = 0;
@@ -52,8 +52,8 @@ struct Implementation {
   std::uint32_t candidate = 0;  // the generator's number for this implementation; not used in this folder
 };
 
-/// Whether implementation a is no worse than b in everything: cycles, the part of the frame that it needs
-/// before its first output, depth and amounts.
+/// Whether implementation a is at least as good as b in every respect: interval, fraction of the frame that must arrive
+/// before the first output, depth and resources.
 bool as_good(const Implementation& a, const Implementation& b);
 
 struct Operation {
@@ -62,7 +62,7 @@ struct Operation {
   bool host = false;       // runs on the host, because no card can run it or because the user asked for that
   bool starts_layer = false;  // a convolution or fully connected block: the model may be cut before it
   std::vector<std::uint32_t> inputs, outputs;  // indices into Problem::tensors
-  // Empty only if the operation runs on the host.
+  // The possible implementations. Empty only if the operation runs on the host.
   std::vector<Implementation> implementations = {};
   double host_seconds = 0;  // delay of each frame that returns from the host to a card; 0 on cards
 };
@@ -75,7 +75,7 @@ struct Tensor {
   std::uint64_t bytes = 0;  // bytes of one frame's packets on a cable, with headers
 };
 
-/// What a partition may use of a region, without the shell and without the share that stays free.
+/// The resources of a region that a partition may use, without the shell and without the share that stays free.
 /// available[kMemoryBytes] is in bytes a second of the card's memory, which all regions of the card share.
 struct Region {
   std::string name;
@@ -128,7 +128,7 @@ struct Problem {
   std::optional<std::uint32_t> replicas = {};  // if set: this many copies, each on its own cards
 };
 
-/// The share of each kind of resource, after the shell, that may be used.
+/// The fraction of each kind of resource, without the shell, that partitions may use.
 using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
 inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};
@@ -144,11 +144,12 @@ Problem make_problem(const kernels::Program& program, const runtime::plan::Clust
                      std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares,
                      const std::vector<std::string>& host_blocks = {});
 
-/// Returns what is wrong with the problem's indices, order, producers or cables, which is our bug; empty if valid.
+/// Checks the problem's indices, order, producers and cables. Returns what is wrong (a bug of the compiler), or
+/// nothing.
 std::string check(const Problem& problem);
 
-/// Returns how long the host works on each frame between cards. One core of the host serves all replicas, so
-/// this time limits the frames in a second.
+/// Returns how long the host works on each frame between cards. One core of the host serves all replicas, so this time
+/// limits the frame rate.
 double host_seconds(const Problem& problem);
 
 /// For each card, returns the first card that it can reach through cables, directly or through other cards.
@@ -160,19 +161,19 @@ std::size_t most_joined(const Problem& problem);
 /// Whether every operation on a card has an implementation, and every card a region and a clock.
 bool is_predictable(const Problem& problem);
 
-/// Operations that always share a card: one that starts a layer, and those that follow it until the next
-/// layer starts. Operations before the first layer belong to the first.
+/// A group of operations that always share a card: the operation that starts the layer, and all operations after it
+/// until the next layer starts. Operations before the first layer belong to the first layer.
 struct Layer {
   std::vector<std::uint32_t> operations;  // indices of the layer's operations, ascending
   std::uint32_t stage = 0;
   std::uint64_t cost = 0;
 };
 
-/// Returns the stage of each operation: how often the frame has moved between host and cards before it.
-/// Stages are even on the host and odd on cards. An operation never waits for one of a later stage.
+/// Returns the stage of each operation, which is how often the frame has moved between host and cards before it.
+/// Stages are even on the host and odd on cards. An operation never waits for an operation of a later stage.
 std::vector<std::uint32_t> stages(const Problem& problem);
 
-/// Groups the cards' operations into layers, ordered by stage and then as in the problem.
+/// Groups the cards' operations into layers. Layers are sorted by stage, then by their order in the problem.
 std::vector<Layer> layers(const Problem& problem);
 
 }  // namespace millrace::compiler::explore

@@ -264,7 +264,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
     return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kRounding) -
            intervals_.begin();
   };
-  // No solution has an interval below intervals_[low].
+  // The search found no solution with an interval below intervals_[low].
   std::ptrdiff_t high = end();
   while (low < high) {
     const std::ptrdiff_t middle = low + (high - low) / 2;

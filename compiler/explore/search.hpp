@@ -1,4 +1,4 @@
-// Searches the best solution of a predictable problem. Private to this folder.
+// Searches for the best solution of a problem that satisfies is_predictable(). Private to this folder.
 //
 // At a given interval, every operation uses its cheapest implementations that are quick enough. A dynamic program over
 // (sequence of cards, layers) then decides whether the model fits, and bisection over all possible intervals finds the
@@ -60,7 +60,7 @@ class Search {
   std::optional<Solution> best();
   /// Like shortest(), but ignores the target for latency.
   std::optional<Solution> shortest_untimed(std::uint32_t cards, double limit);
-  /// Looks for a shorter interval than that of `best`. Below intervals_[low] no solution is known.
+  /// Returns the solution with the shortest interval from about intervals_[low] on that the search finds, or `best`.
   Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low, std::optional<double> latency);
   std::vector<Solution> short_latencies(std::uint32_t cards, double limit);
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
@@ -68,7 +68,7 @@ class Search {
   std::vector<std::uint32_t> card_numbers() const;
   /// Returns the best solution whose cards form a chain of cables, with its gap.
   std::optional<Solution> best_in_rows();
-  /// Returns how far the solution may be above the best possible, by the objective.
+  /// Returns by which fraction the solution's objective may be above the best possible.
   double gap_of(const Solution& found);
 
   /// Returns the IntervalFit for an interval. Caches it, because the same intervals recur for each number of cards.
@@ -86,12 +86,12 @@ class Search {
   bool all_rows_ = true;  // false if rows_ leaves out orders of cards because there are too many
 };
 
-/// Lowers the latency step by step: builds operations quicker, the cheapest change first, with the resources
-/// left in their regions. `limit` is the longest interval that an operation may have, in seconds.
+/// Lowers the latency step by step: gives operations faster implementations, the cheapest exchange first, with the
+/// resources left in their regions. `limit` is the longest interval that an operation may have, in seconds.
 void speed_up(const Board& board, Assignment& assignment, double limit);
 
-/// Returns the same solution with fewer weights read from memory. Operations get implementations that read
-/// nothing as far as there is room, while neither the interval nor, if it is the objective, the latency grows.
+/// Returns the solution with fewer weights read from memory. As far as there is room, operations get implementations
+/// with weights on the chip. The interval does not grow, and neither does the latency if it is the objective.
 Solution spare_memory(const Board& board, const Solution& solution);
 
 struct Branched {

@@ -119,8 +119,8 @@ Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Pro
 /// Whether some card has memory to stream weights from, and some layer has hardware that streams its weights.
 bool can_stream(const Lowered& lowered);
 
-/// Checks the host's part of the work. kInvalidInput: --host names a block that does not exist. kDoesNotFit: the
-/// host is too slow for the target rate, or would have to run blocks although --no-host is set.
+/// Checks the blocks that run on the host. kInvalidInput: --host names a block that does not exist. kDoesNotFit: the
+/// host is too slow for the target rate, or the model needs the host although --no-host is set.
 Status check_host(const PlanOptions& options, const Lowered& lowered);
 
 /// Joins the names with commas: "a, b, c".

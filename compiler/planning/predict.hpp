@@ -66,8 +66,8 @@ struct Followed {
   std::optional<Unedited> unedited;  // empty if a search finds no plan
 };
 
-/// An attempt with its figures. Figures come from the simulation of the designs. For partitions without a design, or
-/// without a simulation, they are sums over blocks.
+/// An attempt with its figures, which come from the simulation of its designs. For partitions without a design or
+/// without a simulation, the figures are sums over blocks.
 struct Predicted : Attempt {
   Placed placed;
   explore::Analysis analysis;

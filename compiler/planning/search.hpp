@@ -27,8 +27,8 @@ Result<Predicted> follow(const Task& task);
 /// kDoesNotFit: no plan keeps budgets and targets. `explain` adds the reason, which takes longer than the search.
 Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool explain);
 
-/// Whether the model fits without the latency target. If so, splitting layers is useless: it does not lower the
-/// latency.
+/// Whether the model fits without the latency target. If so, splitting layers is useless, as the latency stays the
+/// same.
 bool only_latency_is_missed(const Task& task, const Lowered& lowered);
 
 /// Predicts the figures of a solution, and records the time that this takes as one step of the planning.
