@@ -253,8 +253,7 @@ Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
   });
 }
 
-/// Kills a card's process `times` times. Measures the time until the waiting run fails, and the time of the load that
-/// restores the card.
+/// Kills a card's process `times` times. Measures the time until the waiting run fails, and the time of the next load.
 void card_loss(int times, std::vector<double>& error_us, std::vector<double>& reload_us) {
   using Kind = runtime::plan::PortKind;
   const auto image = tests::container(

@@ -116,8 +116,7 @@ double cpu_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-/// Plans the model and prints one line of JSON. If there is a goal, summary.mjs compares all_wall_ms and all_cpu_ms
-/// with `goal_ms`.
+/// Plans the model and prints one line of JSON. summary.mjs compares all_wall_ms and all_cpu_ms with `goal_ms`.
 bool measure(const std::string& name, const compiler::PlanOptions& options, std::optional<int> goal_ms) {
   const double before = cpu_ms();
   const auto start = std::chrono::steady_clock::now();

@@ -1,12 +1,11 @@
 // Compares Millrace's HTTP server, with a pipeline that does nothing, with a bare Beast echo server. One client
-// measures both servers alternately in one run, with the same request. Client and server are pinned to one common
-// processor or to two. Prints JSON.
+// measures both servers alternately in one run, with the same request. Client and server are pinned to one processor or
+// to two. Prints JSON.
 //
 //   bench_http [--seconds S] [--rounds N] [--bytes B]
 //   bench_http --serve millrace|echo [--bytes B]     only that server, until standard input ends; for a profiler
 //
-// The echo server reads a whole request with Beast's parser and sends the body back. Every server that uses Beast does
-// at least this work.
+// The echo server reads a whole request with Beast's parser and sends the body back. No Beast server can do less.
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -2,8 +2,7 @@
 // Input and output are float32, so the times include quantisation and the change of layout. The benchmarks' names are
 // <net>/<variant>/<level>.
 //
-// The environment variable MILLRACE_MODELS must name the models' folder. compare_onnxruntime.mjs compares the results
-// with ONNX Runtime.
+// The environment variable MILLRACE_MODELS must name the models' folder. See also compare_onnxruntime.mjs.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

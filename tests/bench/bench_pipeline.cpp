@@ -53,8 +53,7 @@ double median_us(const std::function<void()>& once) {
   return times[kIterations / 2];
 }
 
-/// A child process that sends every byte back. Construct an Echo while this process has only one thread, because the
-/// constructor forks.
+/// A child process that sends every byte back. The constructor forks, so this process must have only one thread.
 class Echo {
  public:
   Echo() {
@@ -85,8 +84,7 @@ class Echo {
   int end_ = -1;
 };
 
-/// Pins every thread of this process to core 0. Pins child processes to core 0 if `one_core` is true, otherwise to core
-/// 1.
+/// Pins every thread of this process to core 0. Pins children to core 0 if `one_core` is true, otherwise to core 1.
 void place_all(bool one_core) {
   const auto place_tasks = [](const std::filesystem::path& process, unsigned core) {
     cpu_set_t set;
@@ -104,8 +102,7 @@ void place_all(bool one_core) {
   }
 }
 
-/// A deployment on `cards` cards, its pipeline, and a frame. The constructor compares the frame's result with the
-/// reference.
+/// A deployment on `cards` cards, its pipeline, and a frame. The constructor checks the frame's result.
 class Served {
  public:
   Served(const kernels::Program& program, const runtime::plan::Cluster& cluster, std::uint32_t cards)

@@ -1,6 +1,6 @@
 // Prints a Markdown table that shows how the compiler represents the requantisations of the shared models: blocks and
-// channels by kind of representation, bytes of the encoded program, and milliseconds from ONNX file to program (the
-// best of several compilations).
+// channels by kind of representation, bytes of the encoded program, and the shortest time of several compilations in
+// milliseconds.
 //
 // The environment variable MILLRACE_MODELS must name the models' folder. The argument is the number of compilations (3
 // by default).

@@ -169,8 +169,7 @@ class Bare {
     return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_WAITFORONE, nullptr);
   }
 
-  /// Receives `count` datagrams. Calls again() after each time-out, and gives up and returns false if again() returns
-  /// false.
+  /// Receives `count` datagrams. Calls again() after each time-out, and returns false once again() does.
   template <class Again>
   bool receive(int fd, std::size_t count, Again again) {
     for (std::size_t got = 0; got < count;) {

@@ -314,7 +314,7 @@ bool tell_memory(json::object& report, const Swapping& swapping, const Belonging
   return growth <= kGrowth;
 }
 
-/// Stops the server and reports how many card processes outlive the server. Returns false if any does, or if the server
+/// Stops the server and reports how many card processes outlive the server. Returns false if any does or the server
 /// fails.
 bool tell_end(json::object& report, RepositoryHost& host) {
   const std::vector<pid_t> cards = host.cards();

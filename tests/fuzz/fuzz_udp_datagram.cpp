@@ -2,8 +2,7 @@
 //
 // The first input byte selects options. If bit 0 is set, the constants, client and total_len of datagrams are
 // corrected, so that the input reaches the code after those checks. If bit 1 is set, a session is opened first. The
-// rest of the input is a series of records: a u16 length, a datagram with this number of bytes, and a u8 time that
-// passes.
+// rest is a series of records: a u16 length, a datagram of that length, and a u8 time that passes.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -67,8 +66,7 @@ class Directory final : public ModelDirectory {
   std::shared_ptr<ServedModel> model_;
 };
 
-/// Checks the datagrams that the server sends: they must be well-formed, and a peer without a session must never
-/// receive more bytes than it sent.
+/// Checks the server's datagrams: they must be well-formed, and no peer without a session may get more than it sent.
 class CheckingSender final : public Sender {
  public:
   void send(const Address&, std::span<const Piece> pieces) override {

@@ -15,8 +15,7 @@
 namespace millrace::golden {
 namespace {
 
-/// Says how the bytes of a net's input file become samples: byte / divisor + offset. Pictures are transposed from HWC
-/// to CHW.
+/// How bytes of a net's input file become samples: byte / divisor + offset. Pictures are transposed from HWC to CHW.
 struct Preparation {
   const char* net;
   const char* inputs;  // the net whose input_u8.npy is read

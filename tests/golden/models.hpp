@@ -13,8 +13,7 @@
 
 namespace millrace::golden {
 
-/// Returns the folder that MILLRACE_MODELS names, or an empty path if the variable is not set or the folder has no
-/// models.
+/// Returns the folder that MILLRACE_MODELS names, or an empty path if the variable is not set or names no models.
 std::filesystem::path models_directory();
 
 /// Frames of float32 elements, in the layout of the model's input or output.
@@ -40,16 +39,14 @@ Result<compiler::Model> compile_model(const std::filesystem::path& onnx);
 /// Runs the first `count` frames with kernels/reference and returns the float32 outputs.
 Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// Runs the first `count` frames with kernels/fast at the best SIMD level, which is quick enough for thousands of
-/// frames.
+/// Runs the first `count` frames with kernels/fast at the best SIMD level. Quick enough for thousands of frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
 /// Whether Node.js and its package onnxruntime-node are installed. If not, returns kEnvironment with a message that
 /// names `tools/setup test`, and tests that need them fail.
 Status onnxruntime_is_installed();
 
-/// Runs all `inputs` with ONNX Runtime and its default optimisations, by means of tests/node/run_model.js, and returns
-/// the outputs.
+/// Runs all `inputs` with ONNX Runtime's default optimisations in tests/node/run_model.js and returns the outputs.
 Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs,
                                const std::vector<std::int64_t>& shape);
 

@@ -41,8 +41,7 @@ constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLev
 
 class FastLevelOnModels : public ::testing::TestWithParam<SimdLevel> {};
 
-/// The tests FastOnModels omit the SIMD levels that this CPU lacks. The following test reports each omitted level as
-/// skipped.
+/// The tests FastOnModels omit the SIMD levels that this CPU lacks. This test reports each omitted level as skipped.
 TEST_P(FastLevelOnModels, ReportsSimdLevelsThatThisCpuLacksAsSkipped) {
   if (!kernels::fast::is_available(GetParam()))
     GTEST_SKIP() << "this CPU lacks level " << to_string(GetParam())

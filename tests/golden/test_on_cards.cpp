@@ -48,8 +48,7 @@ Result<std::unique_ptr<runtime::pipeline::Pipeline>> deploy(const fs::path& mode
       std::make_shared<const runtime::plan::LoadedDeployment>(std::move(loaded)), cluster, {});
 }
 
-/// Runs frames one at a time and compares each output with `expected`, the reference's outputs of the whole model
-/// before it was cut.
+/// Runs frames one at a time and compares each output with `expected`, the reference's outputs of the uncut model.
 void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames& inputs,
                             const std::vector<Bytes>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -47,8 +47,7 @@ OnnxModel all_pairs(Form form, int type, Scale a, Scale b) {
     const auto [scale, zero] = constants(m, name, s, type);
     const std::vector<std::int64_t> weights = {first ? 1 : 0, first ? 0 : 1};
     if (form == Form::kOperator) {
-      // The convolution only copies bytes: its input and output have scale 1. The next operator interprets the bytes
-      // with the scale of 'a' or 'b'.
+      // The convolution only copies bytes, with scale 1. The next operator reads them with the scale of 'a' or 'b'.
       m.int8s(name + "_w", {1, 2, 1, 1}, weights);
       m.node("QLinearConv", {"q", "q_s", "q_z", name + "_w", "one", "none", "q_s", "q_z"}, name);
       continue;
@@ -109,8 +108,7 @@ struct Case {
   Scale a, b, out;
 };
 
-/// Returns random scales and zero points. In half of the cases the scales are powers of two, so that sums can lie
-/// exactly between two steps.
+/// Returns random scales and zero points. Half of the scales are powers of two, so that sums can be rounding ties.
 std::vector<Case> cases(std::size_t count) {
   std::mt19937_64 random(tests::chosen_seed(7));
   const auto draw = [&random](bool power, int type) {
@@ -164,8 +162,7 @@ Frames random_pictures(int type, Scale s) {
   return inputs;
 }
 
-/// Averages random pictures and compares the result with ONNX Runtime. If `window` is 0, the average is over the whole
-/// picture.
+/// Averages random pictures and compares the result with ONNX Runtime. If `window` is 0, averages the whole picture.
 Agreement average(const Case& c, Form form, std::int64_t window, std::int64_t stride) {
   OnnxModel m;
   m.input("x", kPicture);
@@ -239,8 +236,7 @@ TEST(ComparedWithOnnxRuntime, QLinearAddOfAConstantIsEqual) {
   EXPECT_EQ(differing, 0U);
 }
 
-// The first operand of the addition has a second reader. ONNX Runtime therefore keeps that operand in int8 and does not
-// fuse the addition.
+// The first operand of the addition has a second reader. Thus ONNX Runtime does not fuse the addition.
 TEST(ComparedWithOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
   for (const Case& c : cases(16)) {
     OnnxModel m;

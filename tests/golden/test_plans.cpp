@@ -167,8 +167,7 @@ std::string followed(const std::string& text) {
   return out;
 }
 
-/// Plans that are read from a plan file must equal the golden files. The options request no split, so splits come from
-/// the plan file.
+/// Plans that are read from a plan file must equal the golden files. Splits come from the plan file.
 TEST_P(Plans, PlansReadBackFromPlanFilesMatchTheGoldenFiles) {
   const std::string name = GetParam().name;
   options_.plan = kSource / "tests/golden/plans" / (name + ".yaml");

@@ -327,8 +327,8 @@ TEST_F(Vitis, KernelXmlFollowsTheSchema) {
   EXPECT_FALSE(run(command, folder.path()).ok()) << "an argument on a port that is not there";
 }
 
-/// Parses a link configuration: maps each section to its "key=value" lines. The section "" has the lines before the
-/// first section.
+/// Parses a link configuration: maps each section to its "key=value" lines, and "" to the lines before the first
+/// section.
 std::map<std::string, std::vector<std::pair<std::string, std::string>>> parse_cfg(const std::string& text) {
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> sections;
   std::istringstream lines(text);
@@ -506,7 +506,7 @@ TEST_F(VitisLinks, LinkConfigurationConnectsEachNetworkPortToItsAuroraKernel) {
 }
 
 /// Every connection in the link configuration must name a port of a kernel.xml. Each stream must be connected once, in
-/// the right direction.
+/// its direction.
 TEST_F(VitisLinks, LinkConfigurationUsesOnlyPortsThatTheKernelsDeclare) {
   const auto files = emit();
   auto cfg = parse_cfg(files.at("vitis/image0/link.cfg"));

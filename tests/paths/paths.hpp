@@ -7,8 +7,7 @@ namespace millrace::tests {
 /// Returns the absolute path of the checkout's root. The string is in static storage.
 const char* source_dir();
 
-/// Returns the absolute path of the build folder, which has programs in bin/ and tests/. The string is in static
-/// storage.
+/// Returns the absolute path of the build folder, with programs in bin/ and tests/. The string is in static storage.
 const char* binary_dir();
 
 }  // namespace millrace::tests

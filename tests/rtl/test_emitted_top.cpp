@@ -266,8 +266,7 @@ class EmittedTop : public testing::Test {
       write_frames(program, folder, folder);
   }
 
-  /// Writes frames for the program's ports: random inputs below the folder `in` and the expected outputs below the
-  /// folder `out`.
+  /// Writes frames for the program's ports: random inputs below the folder `in`, expected outputs below `out`.
   static void write_frames(const Program& program, const std::filesystem::path& in,
                            const std::filesystem::path& out, int first = 0) {
     std::mt19937 random(7);

@@ -1,7 +1,6 @@
 // Tests generated blocks of every kind with several foldings, side by side in one partition, in a Verilator simulation.
 // Every output byte must equal kernels/reference, with and without stalls. Interval, latency and the fill levels of
-// FIFOs must equal the predictions exactly. The tests are repeated with other parameters that are loaded into the same
-// hardware.
+// FIFOs must equal the predictions exactly. Further tests load other parameters into the same hardware.
 //
 // This source has more than 500 lines because every kind of block has its own list of foldings.
 #include <gtest/gtest.h>

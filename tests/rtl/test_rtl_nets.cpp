@@ -37,22 +37,19 @@ class RtlNets : public testing::Test {
            (cut_down(row) || !variant(row).empty() ? " (" + design(row) + variant(row) + ")" : "") +
            ", stall " + json::serialize(row.at("stall"));
   }
-  /// Returns the name in tests/golden/synthesis.csv of a design for a cut-down card, or an empty string if the design
-  /// is for a whole card.
+  /// Returns the name of a design for a cut-down card in tests/golden/synthesis.csv. It is empty for whole cards.
   static std::string design(const json::value& row) {
     const json::value* name = row.as_object().if_contains("design");
     return name == nullptr ? "" : std::string(name->as_string());
   }
   static bool cut_down(const json::value& row) { return !design(row).empty(); }
-  /// Returns the name in tools/rtl-nets of a special compilation of LeNet-5, or an empty string for other rows of
-  /// nets.json.
+  /// Returns the name of a special compilation of LeNet-5 in tools/rtl-nets. It is empty for other rows of nets.json.
   static std::string variant(const json::value& row) {
     const json::value* name = row.as_object().if_contains("variant");
     return name == nullptr ? "" : std::string(name->as_string());
   }
   static bool stalls(const json::value& row) { return row.at("stall").to_number<double>() > 0; }
-  /// Whether the row is for the design that `millrace compile` makes for one card without options, which is the fastest
-  /// that fits.
+  /// Whether the row is for the fastest design on one card, which `millrace compile` makes without options.
   static bool chosen(const json::value& row) {
     return row.at("target_interval").to_number<int>() == 0 && row.at("cards").to_number<int>() == 1 &&
            !cut_down(row) && variant(row).empty() && !stalls(row);

@@ -12,8 +12,7 @@ namespace millrace::tests {
 /// Without a request there are fewer pieces if no cut uses only existing cables. Implementations are ignored, and the
 /// solution names none.
 ///
-/// Errors are those of explore::solve(), and kUnsupported if a tensor would go from a card through the host back to the
-/// same card.
+/// Errors are those of explore::solve(), and kUnsupported if a tensor would return from the host to the same card.
 Result<compiler::explore::Solution> cut_by_work(const compiler::explore::Problem& problem);
 
 }  // namespace millrace::tests

@@ -43,8 +43,7 @@ class Chooser {
     if (generators_.empty()) return std::vector<Folding>{};
     std::sort(intervals.begin(), intervals.end());
     intervals.erase(std::unique(intervals.begin(), intervals.end()), intervals.end());
-    // Find the shortest interval that fits, but not below the target. A binary search works, because costs fall as
-    // intervals grow.
+    // Search the shortest interval that fits, but not below the target. Costs fall as intervals grow.
     if (options_.target_interval != 0)
       intervals.erase(std::remove_if(intervals.begin(), intervals.end(),
                                      [&](auto i) { return i < options_.target_interval; }),
@@ -80,8 +79,7 @@ class Chooser {
     return worst;
   }
 
-  /// Returns the price of `cost` as a share of the budget. The scarcest resource matters most, the other resources a
-  /// little.
+  /// Returns the price of `cost` as a share of the budget. The scarcest resource matters most.
   double price(const Cost& cost) const {
     const Resources needs = cost.resources();
     double most = 0, sum = 0;

@@ -22,8 +22,7 @@ class HttpConnection {
  public:
   /// Connects to 127.0.0.1. Every later read fails after `limit`. Throws std::runtime_error if it cannot connect.
   explicit HttpConnection(std::uint16_t port, std::chrono::seconds limit = std::chrono::seconds(30));
-  /// Tries to connect to `address`, such as "127.0.0.1:43211" or "unix:/run/millrace.sock". connected() says whether
-  /// the connection exists.
+  /// Tries to connect to `address`, such as "127.0.0.1:43211" or "unix:/run/millrace.sock". Then check connected().
   explicit HttpConnection(const std::string& address, std::chrono::seconds limit = std::chrono::seconds(30));
   ~HttpConnection();
   HttpConnection(HttpConnection&& other) noexcept;

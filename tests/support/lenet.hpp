@@ -13,8 +13,7 @@ namespace millrace::tests {
 kernels::Program lenet_program();
 
 /// Returns the bytes of lenet5_qdq_s8_pow2.onnx (in tests/vectors) as if the model had been trained again: some of the
-/// 48,000 weights of the first fully connected layer are changed. Returns an empty string if the file lacks these
-/// weights.
+/// 48,000 weights of the first fully connected layer are changed. Returns "" if the file lacks these weights.
 std::string lenet_trained_again();
 
 }  // namespace millrace::tests

@@ -7,8 +7,7 @@
 
 namespace millrace::tests {
 
-/// Returns the sum over all series called `name` whose labels contain `labels`, or nullopt if the page has no such
-/// series.
+/// Returns the sum over all series called `name` whose labels contain `labels`, or nullopt if no series matches.
 std::optional<double> metric_in(std::string_view page, std::string_view name, std::string_view labels = {});
 
 }  // namespace millrace::tests

@@ -56,8 +56,7 @@ int decode(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Waits until the process ends and returns its exit code. Polls, because no portable call can wait for a process with
-/// a time limit.
+/// Waits until the process ends and returns its exit code. Polls, because no portable call can wait with a limit.
 std::optional<int> reap(pid_t pid, steady_clock::time_point until) {
   while (true) {
     int status = 0;

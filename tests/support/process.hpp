@@ -52,8 +52,7 @@ class BackgroundProgram {
   std::optional<int> ended_;
 };
 
-/// Returns those direct children of `parent` whose /proc/<pid>/comm is `name`. The kernel cuts that name to 15
-/// characters.
+/// Returns the direct children of `parent` whose /proc/<pid>/comm is `name`. The kernel cuts comm to 15 characters.
 std::vector<pid_t> children_named(pid_t parent, const std::string& name);
 bool process_exists(pid_t pid);
 std::size_t open_descriptors(pid_t pid);

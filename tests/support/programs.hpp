@@ -13,8 +13,7 @@ namespace millrace::tests {
 /// weights are random, from `seed`.
 kernels::Program chain_program(std::uint32_t layers, std::uint32_t channels = 4, std::uint32_t seed = 1);
 
-/// Returns a chain_program() with a skip connection: the results of the first and the last convolution are added at the
-/// end.
+/// Returns a chain_program() with a skip connection: the results of the first and the last convolution are added.
 kernels::Program skip_program(std::uint32_t layers, std::uint32_t channels = 4, std::uint32_t seed = 1);
 
 /// Returns a program with two branches: after conv0, one branch has conv1 and conv2, the other has conv3. Their results
@@ -25,8 +24,7 @@ kernels::Program branch_program(std::uint32_t channels = 4, std::uint32_t seed =
 /// quantise on the host -> convolution -> dequantise. The input is "x" and the output "y", as in chain_program().
 kernels::Program interrupted_program();
 
-/// Returns the program with other weights in its `layer`th convolution. Throws std::runtime_error if the program has no
-/// such convolution.
+/// Returns the program with other weights in its `layer`th convolution. Throws std::runtime_error if there is none.
 kernels::Program with_other_weights(kernels::Program program, std::size_t layer);
 
 /// Returns the program with other weights in every convolution. The result is a version of the model that differs from

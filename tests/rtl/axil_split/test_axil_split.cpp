@@ -16,8 +16,7 @@ constexpr unsigned kWindows = 3;
 struct Bench {
   Vmr_axil_split top;
   std::mt19937 random{0};
-  // For each window: whether it has received a write address or write data, and whether it owes a write answer or a
-  // read answer.
+  // For each window: whether it has received a write address or write data, and whether it owes an answer.
   bool write_address[kWindows] = {}, write_data[kWindows] = {}, answer[kWindows] = {},
        read_answer[kWindows] = {};
   std::uint32_t awaddr = 0, wdata = 0, wstrb = 0, araddr = 0;
@@ -30,8 +29,7 @@ struct Bench {
     std::exit(1);
   }
 
-  /// Simulates one clock cycle, in which the windows behave as AXI slaves. Calls before() once the inputs of the cycle
-  /// have settled.
+  /// Simulates one clock cycle. The windows behave as AXI slaves. Calls before() once the cycle's inputs have settled.
   template <class Before>
   void clock(Before before) {
     unsigned awready = 0, wready = 0, arready = 0;

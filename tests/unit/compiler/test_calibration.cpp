@@ -77,8 +77,7 @@ TEST(Calibration, CatalogueIsWithinTenPercentOfTheMeasuredWeightLoaders) {
   EXPECT_GE(rows, 10);
 }
 
-/// Tests ports whose stream words are whole words of the memory or of a cable. Their adapters are only wires or shift
-/// registers.
+/// Tests ports whose stream words are whole words of the memory or of a cable. They need only wires or shift registers.
 TEST(Calibration, CatalogueIsWithinTwelvePercentOfTheResourcesMeasuredForWidePorts) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");

@@ -1,5 +1,4 @@
-// Reads Millrace's xclbin files with the class xrt::xclbin of the real libxrt_coreutil. The tests need no card and no
-// XRT shim.
+// Reads Millrace's xclbin files with the class xrt::xclbin of the real libxrt_coreutil. No card or XRT shim is needed.
 #include <experimental/xrt_xclbin.h>
 #include <gtest/gtest.h>
 #include <xrt/xclbin.h>

@@ -213,8 +213,7 @@ class DamagedDeployment : public DeploymentTest {
   void put(const std::string& file, const std::string& content) {
     std::ofstream(target_ / file, std::ios::binary) << content;
   }
-  /// Changes the plan, corrects its digest and CHECKSUMS, and returns the error. Only validate() can refuse such a
-  /// plan.
+  /// Changes the plan, corrects its digest and CHECKSUMS, and returns the error. Only validate() can refuse it.
   template <class Change>
   std::string refusal(Change change) {
     Deployment plan = load_deployment(target_)->plan;

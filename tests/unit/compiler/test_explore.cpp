@@ -285,8 +285,7 @@ TEST(Explore, TheMemoryBandwidthLimitsStreamedWeights) {
   EXPECT_NEAR(solved(problem).interval_seconds, 1e-7, 1e-13);  // 100 bytes at 1 GB/s
 }
 
-/// Returns a problem with two layers. A layer either uses 80 of the card's 100 BRAM18, or reads 1,000 bytes a frame at
-/// 1 GB/s.
+/// Returns a problem with two layers. A layer uses 80 of the card's 100 BRAM18, or reads 1,000 bytes a frame at 1 GB/s.
 Problem two_placements() {
   Problem problem = row({64, 64}, 1, 64);
   for (auto& operation : problem.operations) {
@@ -333,8 +332,7 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
 }
 
 TEST(Explore, RefusesAClusterWhoseCablesCannotFormTheChain) {
-  // Every two of twelve cards have a cable, and the thirteenth card has no cable. There are too many chains of twelve
-  // cards to try all.
+  // Every two of twelve cards have a cable; the thirteenth has none. There are too many chains of cards to try all.
   Problem problem = row(std::vector<std::uint64_t>(16, 4), 13, 64);
   problem.cables.clear();
   for (std::uint32_t a = 0; a < 12; ++a)
@@ -375,8 +373,7 @@ TEST(Explore, BranchAndBoundReportsAGapForAnUnprovenSolution) {
 }
 
 TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
-  // There are too many layers to try everything. Block RAM has room for the weights of few layers, and both regions
-  // read the same memory.
+  // There are many layers. Block RAM has room for the weights of few layers, and both regions read the same memory.
   Problem problem = row(std::vector<std::uint64_t>(60, 100), 1, 1000);
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     auto& ways = problem.operations[i].implementations;
@@ -400,8 +397,7 @@ TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
 using runtime::plan::MemoryBank;
 
 /// Returns a problem with three layers on a card with two regions and these memory banks. The second region is
-/// connected only to the bank `second`. A layer either reads 8,000 bytes a frame or uses the block RAM of a whole
-/// region.
+/// connected only to the bank `second`. A layer reads 8,000 bytes a frame or uses a region's whole block RAM.
 Problem on_banks(const std::vector<MemoryBank>& banks, const std::string& second) {
   runtime::plan::Device device;
   device.name = "card";

@@ -1,5 +1,4 @@
-// Tests foldings, netlists, timing and designs: what is refused, what is built, and whether these parts agree with each
-// other.
+// Tests foldings, netlists, timing and designs: what is refused, what is built, and whether these parts agree.
 //
 // This source has more than 500 lines because all tests use the same few designs, which the functions below make.
 #include <gtest/gtest.h>
@@ -28,8 +27,7 @@ const Catalog& catalog() {
   return loaded;
 }
 
-/// Returns a partition that is only a 3x3 convolution from [6, 8, 4] to 8 channels. The weights are 1, -2, 3, -4 and so
-/// on.
+/// Returns a partition that is only a 3x3 convolution from [6, 8, 4] to 8 channels. The weights are 1, -2, 3, -4 …
 Program convolution(std::int16_t first_weight = 1) {
   Program program;
   program.name = "part0";
@@ -121,8 +119,7 @@ TEST(Generators, RefusesAFoldingThatDoesNotDivideTheLayer) {
   EXPECT_NE(refusal(program, folding).find("at least 1"), std::string::npos);
 }
 
-/// Returns convolution() with padding `pad` and dilation `apart`, for pictures of `height` rows. The result has
-/// `height` rows too.
+/// Returns convolution() with padding `pad` and dilation `apart`. Picture and result have `height` rows.
 Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
   Program program = convolution();
   program.tensors[0].shape = {height, 8, 4};

@@ -1,5 +1,4 @@
-// Tests the cost of ports to the host: the lower bound in the search must never exceed the cost of the partition's
-// whole shell.
+// Tests the cost of ports to the host: the search's lower bound must never exceed the cost of the whole shell.
 #include "compiler/planning/host_ports.hpp"
 
 #include <gtest/gtest.h>

@@ -181,8 +181,8 @@ class Mutator {
   std::mt19937 random_;
 };
 
-/// Compiles a model from bytes to a program. Returns whether the compiler accepts the model. An internal error fails
-/// the test.
+/// Compiles a model from bytes to a program. Returns whether the compiler accepts the model. Internal errors fail the
+/// test.
 bool goes_the_whole_way(const std::string& bytes, int which) {
   auto g = import_bytes(bytes);
   if (g.ok()) g = compiler::passes::run_standard_passes(std::move(*g));
@@ -197,8 +197,7 @@ bool goes_the_whole_way(const std::string& bytes, int which) {
   return false;
 }
 
-/// Returns the number of mutants. The environment variable MILLRACE_FUZZ_MUTANTS can set a larger number for a long
-/// run.
+/// Returns the number of mutants. The environment variable MILLRACE_FUZZ_MUTANTS can set it for a long run.
 int mutants(int otherwise) {
   const char* asked = std::getenv("MILLRACE_FUZZ_MUTANTS");
   return asked == nullptr ? otherwise : std::atoi(asked);

@@ -16,8 +16,7 @@ namespace {
 using millrace::tests::cut_by_work;
 using tests::expect;
 
-/// Returns a problem with a chain of layers of these costs. Tensor i + 1 goes from layer i to layer i + 1 and has 100
-/// bytes.
+/// Returns a problem with a chain of layers of these costs. Tensor i + 1, of 100 bytes, joins layers i and i + 1.
 Problem chain(const std::vector<std::uint64_t>& costs, std::uint32_t cards) {
   Problem problem;
   problem.model = "net";
@@ -157,8 +156,7 @@ TEST(Partition, UsesFewerCardsIfTheCablesCannotConnectMore) {
 }
 
 TEST(Partition, PrefersCutsThatNeedOnlyExistingCables) {
-  // The five layers have a residual block in the middle. With balanced cuts, the skip connection would pass over the
-  // second card.
+  // The middle layers are a residual block. With balanced cuts, its skip connection would pass over the second card.
   Problem problem = chain({6, 3, 3, 3, 6}, 3);
   problem.tensors.push_back({"skip", 40});
   problem.operations[0].outputs.push_back(6);

@@ -1,5 +1,4 @@
-// Tests tighten_regions(), which makes regions smaller for the next search if FIFOs and adapters between blocks do not
-// fit.
+// Tests tighten_regions(), which makes regions smaller for the next search if FIFOs and adapters do not fit.
 #include "compiler/planning/search.hpp"
 
 #include <gtest/gtest.h>

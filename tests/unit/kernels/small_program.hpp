@@ -55,8 +55,7 @@ std::vector<T> values_of(const kernels::reference::Buffer& bytes) {
   return values;
 }
 
-/// Returns a requantisation that divides by 2^shift and rounds to nearest; the result is limited to `lowest` to
-/// `highest`.
+/// Returns a requantisation that divides by 2^shift, rounds to nearest, and clamps to `lowest` .. `highest`.
 inline kernels::Requantise shift_right(std::uint8_t shift, std::int32_t lowest = -128,
                                        std::int32_t highest = 127) {
   kernels::Requantise r;

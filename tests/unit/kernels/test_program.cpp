@@ -205,8 +205,7 @@ TEST(Validate, RefusesBadConvolutions) {
 }
 
 TEST(Validate, RefusesAnAccumulatorThatIsTooNarrow) {
-  // Partial sums of 36 elements in -128 .. 127 and a bias of 5 or -5 lie within -4613 .. 4577. That range needs 14
-  // bits.
+  // Partial sums of 36 elements in -128 .. 127 and a bias of 5 or -5 lie within -4613 .. 4577. This needs 14 bits.
   EXPECT_EQ(broken([](Program&, Convolution& c) { c.accumulator.bits = 14; }), "");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.accumulator.bits = 13; }),
                  "accumulator int13 is too narrow for output channel 0");
@@ -455,8 +454,7 @@ TEST(Validate, DoesNotCrashOnRandomlyDamagedPrograms) {
 }
 
 TEST(Extract, KeepsTheTensorsThatTheExtractedBlocksNeed) {
-  // Tensors have numbers, blocks have letters: 0 -> a -> 1 -> b -> 2 -> c -> 4, and 1, 2 -> d -> 3. Outputs are 3 and
-  // 4.
+  // Tensors are numbers, blocks letters: 0 -> a -> 1 -> b -> 2 -> c -> 4, and 1, 2 -> d -> 3. Outputs are 3 and 4.
   Program program;
   program.name = "whole";
   for (const char* name : {"x", "a", "b", "d", "c"})

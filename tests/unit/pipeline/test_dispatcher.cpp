@@ -76,8 +76,7 @@ class DispatcherTest : public testing::Test {
     TestFrame frame(1, 1, 100);
     return all_->infer(frame.frame).ok() && frame.holds(0, 1, kChainSum);
   }
-  /// Whether a frame gets the right answer and its slot is then free again, so that all replicas are idle for the next
-  /// frame.
+  /// Whether a frame gets the right answer and its slot is then free, so that all replicas are idle again.
   bool works_alone() {
     return works() && eventually([&] { return all_->status().in_flight == 0; });
   }

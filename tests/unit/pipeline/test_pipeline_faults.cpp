@@ -1,5 +1,5 @@
-// Tests the loss of cards: frames in flight fail, the pipeline recovers by itself, and no frame completes
-// twice or with wrong bytes.
+// Tests the loss of cards: frames in flight fail, the pipeline recovers by itself, and no frame completes twice or with
+// wrong bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>

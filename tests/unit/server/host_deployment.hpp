@@ -12,8 +12,7 @@
 
 namespace millrace::tests {
 
-/// Writes a deployment whose output is the input plus `constant`. Throws std::runtime_error if a file cannot be
-/// written.
+/// Writes a deployment whose output is the input plus `constant`. Throws std::runtime_error on failure.
 inline void write_host_deployment(const std::filesystem::path& directory, int constant,
                                   const std::string& output = "y") {
   auto plan = PlanBuilder().input("x").host("h", {"x"}, constant).output(output, "h").build().deployment;

@@ -218,8 +218,7 @@ TEST_F(LoadJobs, TheLogSaysOnceWhyAVersionDoesNotLoad) {
 struct PollingLoadJobs : LoadJobs {
   PollingLoadJobs() : LoadJobs(RepositoryMode::kPoll) {}
   void pin(const std::string& model, const std::string& content) { write(root_ / model / "PIN", content); }
-  /// Waits until the repository has polled once more from beginning to end. Then every job that needs no compiler has
-  /// ended.
+  /// Waits until the repository has polled once more. Then every job that needs no compiler has ended.
   void wait_for_poll() {
     fs::create_directories(root_ / "broken");
     for (int poll = 0; poll < 2; ++poll) {

@@ -1,5 +1,4 @@
-// Tests swaps with the policies overlap and drain, and rollbacks. The pipelines are fakes that fail when a test asks
-// for it.
+// Tests swaps with the policies overlap and drain, and rollbacks. The pipelines are fakes that can fail.
 
 #include <gtest/gtest.h>
 

@@ -342,8 +342,7 @@ TEST_F(UdpEngine, ResendsTheResponseFragmentsThatANackNames) {
   EXPECT_TRUE(answers().empty()) << "no such fragment";
 }
 
-/// Sends random datagrams of a hostile client in a session. The engine must not crash, exceed a limit, or execute a
-/// request twice.
+/// Sends random datagrams of a hostile client. The engine must not crash, exceed a limit, or execute a request twice.
 TEST_F(UdpEngine, RandomTrafficOfAHostileClientExceedsNoLimit) {
   const unsigned seed = tests::chosen_seed();
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));

@@ -1,5 +1,4 @@
-// Tests the UDP listener with clients: keys, addresses, hostile datagrams and stopping. Also tests clients with a
-// server that lies.
+// Tests the UDP listener with clients: keys, addresses, hostile datagrams, servers that lie, and stopping.
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>

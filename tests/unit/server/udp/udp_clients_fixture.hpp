@@ -116,8 +116,7 @@ class UdpClients : public ::testing::Test {
       });
   }
 
-  /// Returns options for a bad network. The client repeats requests rarely, because early repetitions delay its
-  /// answers.
+  /// Returns options for a bad network. The client repeats requests rarely, because repetitions delay answers.
   client::Options enduring() {
     client::Options with;
     with.timeout = 60s;
