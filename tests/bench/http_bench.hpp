@@ -118,8 +118,8 @@ inline double median(const Samples& samples, double Sample::*value) {
   return median_of(values);
 }
 
-/// Returns the median over rounds of the ratio `of` / `to`. A disturbance affects both values of its round, and hardly
-/// the ratio.
+/// Returns the median over rounds of the ratio `of` / `to`. A disturbance affects both values of its round, so it
+/// hardly changes the ratio.
 inline double ratio(const Samples& of, const Samples& to, double Sample::*value) {
   std::vector<double> values;
   for (std::size_t i = 0; i < of.size(); ++i) values.push_back(of[i].*value / (to[i].*value));

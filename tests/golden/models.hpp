@@ -39,7 +39,7 @@ Result<compiler::Model> compile_model(const std::filesystem::path& onnx);
 /// Runs the first `count` frames with kernels/reference and returns the float32 outputs.
 Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// Runs the first `count` frames with kernels/fast at the best SIMD level. Quick enough for thousands of frames.
+/// Runs the first `count` frames with kernels/fast at its best SIMD level, which is quick enough for many frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
 /// Whether Node.js and its package onnxruntime-node are installed. If not, returns kEnvironment with a message that

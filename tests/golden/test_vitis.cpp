@@ -117,7 +117,7 @@ class Vitis : public testing::Test {
     use_top(0);
   }
 
-  /// Makes the top of top_text() the top of the FPGA image.
+  /// Makes the module of top_text() the top module of the FPGA image.
   void use_top(std::uint32_t connectors, std::size_t readers = 0) {
     rtl_["part0_top.sv"] = top_text(connectors, readers);
     TopInterface top{{{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}},
@@ -224,7 +224,7 @@ TEST_F(Vitis, KernelMatchesTheGoldenFileInLinesOf140Columns) {
   EXPECT_EQ(text, *read_text_file(golden));
 }
 
-/// The tops must be Verilog-2001, because Vivado reads .v files in that language.
+/// The packaged top modules must be Verilog-2001, because Vivado reads .v files in that language.
 TEST_F(Vitis, PackagedTopsArePlainVerilog2001) {
   use_top(2, 2);
   const auto files = emit();

@@ -108,7 +108,7 @@ Program dense(unsigned seed) {
   return program;
 }
 
-/// Which ports of a partition are links. All links use row 0 of the link table.
+/// Which ports of a partition are links to other cards. All links use row 0 of the link table.
 enum class Links { kNone, kInput, kOutput };
 
 class EmittedTop : public testing::Test {
@@ -253,7 +253,7 @@ class EmittedTop : public testing::Test {
     options.device.name = "none";
     options.generator = "a test";
     options.device.connectors = 2;
-    options.links[0] = {64, 16};  // the largest numbers that the test bench supports
+    options.links[0] = {64, 16};  // the bench uses at most 64-byte packets and 16 credits
     const auto rtl = compiler::emit::emit_rtl(*design, program, ports, options);
     ASSERT_TRUE(rtl.ok()) << rtl.error().message();
     for (const auto& [path, content] : rtl->files) {

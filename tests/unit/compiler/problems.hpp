@@ -10,7 +10,7 @@
 namespace millrace::compiler::explore::tests {
 
 /// Returns a problem with a chain of layers and a chain of equal cards. Each layer can be built with 1, 2, 4 …
-/// multipliers, and each multiplier takes one DSP slice.
+/// multipliers, and each multiplier uses one DSP slice.
 Problem row(const std::vector<std::uint64_t>& work, std::uint32_t cards, std::uint64_t dsp);
 
 /// Checks the solution with verify() and returns it. The test fails if there is no solution or verify() refuses it.

@@ -27,8 +27,8 @@ plan::Device device() {
   return made;
 }
 
-/// Returns the data of an FPGA image with two partitions. The second one uses memory bank 1 and has an output with two
-/// channels to the host.
+/// Returns the data of an FPGA image with two partitions. The second uses memory bank 1 and sends an output to the host
+/// on two channels.
 plan::EmulationData image() {
   plan::EmulationData data;
   data.record.abi_version = abi::kAbiVersion;

@@ -193,7 +193,7 @@ TEST(Explore, TheLatencyObjectiveGivesTheLowestLatency) {
   EXPECT_LE(solved(problem).latency_seconds, quick.latency_seconds * (1 + 1e-9));
 }
 
-/// The problems are too large for branch and bound to finish, so the result comes from the search before it.
+/// Branch and bound cannot finish on problems of this size, so the test covers the search without it.
 TEST(Explore, LatencyTargetThatIsAlreadyMetDoesNotReduceTheRate) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);

@@ -134,8 +134,8 @@ TEST(Import, RefusesAModelWhoseWeightsAreMissing) {
   EXPECT_NE(g.error().message().find("weights are missing"), std::string::npos) << g.error().message();
 }
 
-/// Moves the weights of small_model() into a file beside it. Returns the entry for the location of that file,
-/// which the caller sets.
+/// Moves the weights of small_model() into a file of their own. Returns the entry for the path of that file, which the
+/// caller must set.
 onnx::StringStringEntryProto* make_external(OnnxModel& m) {
   for (auto& t : *m.proto().mutable_graph()->mutable_initializer()) {
     if (t.name() != "w_q") continue;

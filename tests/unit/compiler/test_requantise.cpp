@@ -54,7 +54,7 @@ Qlinear random_channel(std::mt19937& random) {
   q.lowest = is_unsigned ? 0 : -128;
   q.highest = is_unsigned ? 255 : 127;
   q.zero = std::uniform_int_distribution<std::int64_t>(q.lowest, q.highest)(random);
-  if (random() % 3 == 0) q.lowest = q.zero;  // Relu
+  if (random() % 3 == 0) q.lowest = q.zero;  // as after a Relu
   return q;
 }
 

@@ -19,8 +19,7 @@
 
 namespace millrace::tests {
 
-/// How long a test waits for an event that must happen. The time is generous so that tests pass on a busy
-/// machine; it measures nothing.
+/// How long a test waits for an event that must happen. The time is generous so that tests pass on a busy machine.
 inline constexpr std::chrono::seconds kPatience{60};
 
 /// A frame with its buffers. It counts how often it is completed.

@@ -12,7 +12,7 @@
 namespace millrace::server::test {
 
 struct Certificate {
-  std::string certificate, key;  // PEM
+  std::string certificate, key;  // in PEM format
 };
 
 inline Certificate make_certificate(long begins_in_seconds, long ends_in_seconds,

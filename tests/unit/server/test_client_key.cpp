@@ -1,4 +1,4 @@
-// Tests which connections count as one client. The server serves waiting clients in turn.
+// Tests which connections count as one client. The server answers waiting clients in turn.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

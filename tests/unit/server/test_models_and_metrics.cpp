@@ -219,7 +219,7 @@ TEST_F(RegistryAndMetrics, HistogramBoundsGoFrom20MicrosecondsInStepsOf12357) {
     std::vector<double> bounds;
     for (std::string line; std::getline(page, line);)
       if (line.starts_with("millrace_" + series + "_seconds_bucket"))
-        bounds.push_back(std::stod(line.substr(line.find("le=\"") + 4)));  // "+Inf" last
+        bounds.push_back(std::stod(line.substr(line.find("le=\"") + 4)));  // the last bound is "+Inf"
     EXPECT_EQ(bounds, kBounds) << series;
   }
   // Bounds must be printed with few digits. With 16 digits, 7e-5 would be 6.999999999999999e-05.

@@ -29,7 +29,7 @@ class LossyChannel {
   /// Returns the port to which clients send.
   virtual std::uint16_t port() const = 0;
 
-  /// These functions count the disturbed datagrams by kind, so that a test can check that the network was bad.
+  /// These functions return how many datagrams were disturbed, so that a test can check that the network was bad.
   virtual std::uint64_t lost() const = 0;
   virtual std::uint64_t duplicated() const = 0;
   virtual std::uint64_t delayed() const = 0;
