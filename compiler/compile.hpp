@@ -33,8 +33,8 @@ struct Built {
   emit::Artifacts artifacts;
 };
 
-/// Builds a plan that was made with these options and Play::kAll, and writes nothing to disk. `report.plan` stays
-/// empty, because the plan is in the artifacts.
+/// Builds a plan that was made with these options and Play::kAll (so every design was simulated). Writes nothing to
+/// disk. `report.plan` stays empty, because the plan is in the artifacts.
 Result<Built> build(Plan plan, const CompileOptions& options);
 
 /// Compiles a model. Writes its deployment directory only if all steps succeed. Times each step and logs progress.

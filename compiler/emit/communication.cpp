@@ -81,9 +81,9 @@ Status add_channels(Deployment& d) {
   return {};
 }
 
-/// Sets the credits of channels between cards. The credit of a packet returns only when all of the packet is read, so
-/// credits for two frames let one frame arrive while the other is read. If two branches meet in a partition and one of
-/// them passes n partitions fewer, the shorter branch must store n + 1 frames while the longer branch computes them.
+/// Sets the credits of channels between cards. A packet's credit returns only when the whole packet is read. Credits
+/// for two frames let one frame arrive while the previous one is read. If two branches meet in a partition, and one
+/// branch passes n partitions fewer, it must store n + 1 frames while the other branch computes them.
 void set_credits(Deployment& d) {
   std::map<std::string, std::uint32_t> depth;  // partitions on the longest path from the model's inputs
   for (const auto& partition : d.partitions) {
@@ -139,7 +139,7 @@ struct Node {
   std::uint64_t tick = 0;
   std::uint32_t frame = 0;
 
-  /// Returns the number of packets that the port must have taken at the end of the next lock-step.
+  /// Returns how many of the frame's packets must have passed the port at the end of the next lock-step.
   std::size_t due(const PortState& port) const {
     return ((tick + 1) * port.packets.size() + ticks - 1) / ticks;
   }
@@ -215,7 +215,7 @@ Status plan_communication(Deployment& deployment) {
 
 Status check_communication(const Deployment& deployment, const Cluster& cluster, const Binding& binding,
                            std::optional<double> frames_per_second) {
-  // (sending card, receiving card) -> the bytes that a frame has on the wire in each channel.
+  // Maps (sending card, receiving card) to the bytes that each channel between the two cards carries for one frame.
   std::map<std::pair<std::string, std::string>, std::vector<std::uint64_t>> loads_between;
   for (const auto& channel : deployment.channels) {
     if (channel.transport == Transport::kHost) continue;

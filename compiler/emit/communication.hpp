@@ -16,9 +16,9 @@ namespace millrace::compiler::emit {
 using Binding = std::map<std::string, std::string>;
 
 /// Fills `deployment.channels` and `.communication` from the deployment's model, endpoints and partitions. An input
-/// port gets its tensor from the partition or the model input that produces it. A tensor with several readers has one
-/// channel for each, in the order of the readers. Channels between cards have packets of at most 1,024 bytes; README.md
-/// says how many credits they have. Returns kInternal if a tensor has no producer.
+/// port gets its tensor from the partition or the model input that produces it. A tensor has one channel for each
+/// reader, in the order of the readers. Channels between cards have packets of at most 1,024 bytes; README.md says how
+/// many credits such a channel has. Returns kInternal if a tensor has no producer.
 Status plan_communication(runtime::plan::Deployment& deployment);
 
 /// Checks a plan on a cluster, beyond plan::validate(): every channel between cards has a cable; a cable carries at

@@ -40,8 +40,8 @@ constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
                                          {"bytes", "uint", false, 0x1c, 4},
                                          {"epoch", "uint", false, 0x24, 4},
                                          {"sequence", "ulong", false, 0x2c, 8}};
-// kControlArguments lists plain registers, not arguments of runs. XRT 2.13 gives a unit without arguments no address
-// range, and xrt::ip then refuses every access.
+// kControlArguments lists plain registers, which are not arguments of a run. If the list were empty, XRT 2.13 would
+// give the compute unit no address range, and xrt::ip would refuse every access.
 constexpr Argument kControlArguments[] = {{"epoch", "uint", false, abi::kRegEpoch, 4},
                                           {"supervisor_stop", "uint", false, abi::kRegSupervisorStop, 4}};
 constexpr Argument kParametersArguments[] = {{"buffer", "void*", true, 0x10, 8},
@@ -95,7 +95,7 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   return kernels;
 }
 
-/// Returns the bytes of a section that begins with a count and has its rows from offset `rows_at` on.
+/// Returns the bytes of a section that consists of a count and, from offset `rows_at` on, the rows of a table.
 template <class Count, class Row>
 Bytes table(std::size_t rows_at, const std::vector<Row>& rows) {
   const auto count = static_cast<Count>(rows.size());
@@ -131,7 +131,7 @@ Bytes memory_section(const plan::Device& device) {
   return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
 }
 
-/// Returns the interrupt id of a unit. Ids ascend with addresses, because XRT numbers units by one or the other.
+/// Returns a compute unit's interrupt id. XRT numbers compute units by id or by address, so both have the same order.
 std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
   std::uint32_t rank = 0;
   for (const auto& kernel : kernels)
@@ -214,11 +214,11 @@ struct Section {
   Bytes bytes;
 };
 
-/// Appends the sections that every FPGA image has, in the order of the file. A packed image keeps the vendor's clocks.
+/// Appends the sections that every FPGA image has, in the file's order. A `packed` image keeps the vendor's clocks.
 void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
                       const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
                       Bytes group_connectivity, std::vector<Section>& sections) {
-  // A kernel linked by v++ has one interrupt for all windows. XRT cannot tell the windows apart, so it polls.
+  // A kernel linked by v++ has one interrupt for all its register windows. XRT polls, as it cannot tell them apart.
   sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, !packed)});
   sections.push_back({CONNECTIVITY, "connectivity", std::move(connectivity)});
   sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", std::move(group_connectivity)});

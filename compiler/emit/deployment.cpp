@@ -187,8 +187,8 @@ class DeploymentWriter {
         }));
   }
 
-  /// Returns the resources of the first `count` regions that the dataflow may use. Cables, the loader, and the shell's
-  /// excess over the device file's figure are deducted from the first region.
+  /// Returns the resources of the first `count` regions that the dataflow may use. Deducts from the first region what
+  /// cables and the loader use, and what the shell uses beyond the share in the device file.
   static runtime::plan::Resources available_in(const Device& device, std::size_t count, std::uint64_t cables,
                                                const runtime::plan::Resources& loader,
                                                const runtime::plan::Resources& shell) {

@@ -50,8 +50,8 @@ Solution make_parts(const Problem& problem, const Chain& chain,
 /// Returns the error with which solve() refuses these targets, or OK.
 Status check_targets(const Targets& targets);
 
-/// Returns the error with which solve() refuses this number of layers or partitions, or OK. Refused are
-/// problems without work for a card, and more pieces than layers or cards.
+/// Checks the numbers of layers and partitions. Returns solve()'s error if no card has work, if there are more pieces
+/// than layers, or if there are more pieces than cards.
 Status check_layers(const Problem& problem, std::size_t layers);
 
 /// The cables between two cards. All are assumed to be as fast as the slowest of them.

@@ -115,7 +115,7 @@ class Diagnosis {
            " frames/s at " + number(fastest_hz_ / 1e6) + " MHz";
   }
 
-  /// The resource whose need exceeds its budget by the largest factor. The factor is 0 if no resource does.
+  /// The resource whose need exceeds its budget by the largest factor. The factor is 0 if every budget suffices.
   struct Excess {
     double factor = 0;
     std::size_t kind = 0;

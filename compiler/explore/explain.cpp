@@ -239,8 +239,8 @@ class Explainer {
     return out;
   }
 
-  /// Returns the longest interval that a block on the limiting cards can have and that exceeds `shortest` by at most
-  /// kHardly. With this interval, a block that just misses `shortest` does not need a much faster implementation.
+  /// Returns the longest interval of a block on the limiting cards that is at most kHardly times `shortest`. With this
+  /// interval, a block that just misses `shortest` does not need a much faster implementation.
   double relaxed(double shortest) const {
     double longest = shortest;
     for (const double seconds : intervals())
@@ -275,7 +275,7 @@ class Explainer {
     return out;
   }
 
-  /// Returns the shortest interval from `least` on for which the resources `needed` suffice, as they do for `longest`.
+  /// Returns the shortest interval from `least` to `longest` for which the resources `needed` suffice.
   double shortest(const Needs& needed, double least, double longest) const {
     std::set<double> possible = intervals();
     possible.insert({least, longest});

@@ -16,7 +16,7 @@ std::string number(double value);
 /// Returns a time in ns, us or ms.
 std::string time(double seconds);
 
-/// Return a rate rounded down or a time rounded up, so that a target of the printed figure can be met.
+/// Return a rate rounded down, and a time rounded up, so that a plan meets a target that equals the printed figure.
 std::string rate_down(double frames_per_second);
 std::string time_up(double seconds);
 

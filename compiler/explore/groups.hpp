@@ -23,8 +23,8 @@ class Groups {
   /// Returns how many groups with the same kinds of cards as `cards` the cluster could form. Ignores cables.
   std::size_t most_copies(const Cards& cards) const;
 
-  /// Returns at most `most` groups that share no card and can replace a solution's cards. The group of the
-  /// solution's own cards comes first if it is one of them.
+  /// Returns at most `most` groups that share no card and can replace a solution's cards. If the solution's own cards
+  /// are one of these groups, this group comes first.
   std::vector<Cards> places_for(const Solution& solution, std::size_t most) const;
 
   bool same_kind(std::uint32_t card, std::uint32_t other) const { return kinds_[card] == kinds_[other]; }

@@ -25,7 +25,7 @@ void for_each_on_card(const Board& board, const Assignment& assignment, const Vi
   }
 }
 
-/// Returns the exchange that lowers the latency most for its resources. `now` is the assignment's current solution.
+/// Returns the change of implementation that lowers latency most for its resources. `now` is the current solution.
 std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignment, const Solution& now,
                                          double limit) {
   std::optional<Exchange> found;
@@ -66,7 +66,7 @@ std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignm
   return found;
 }
 
-/// Returns the exchange that saves the most bytes of memory reads relative to the resources it uses; none of `refused`.
+/// Returns the change of implementation, not in `refused`, that saves most memory reads for the resources it uses.
 std::optional<Exchange> leanest_exchange(const Board& board, const Assignment& assignment,
                                          double interval_seconds, const std::set<Exchange>& refused) {
   std::optional<Exchange> found;

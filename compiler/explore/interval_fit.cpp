@@ -58,7 +58,7 @@ Amounts IntervalFit::budget(std::uint32_t card, std::uint32_t cables, std::size_
   return out;
 }
 
-/// Returns the cache for all regions of a card as one budget. Layers that exceed this budget do not fit the regions.
+/// Returns the known packings into all regions of a card as one budget. Layers over this budget do not fit the regions.
 IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
   for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)
@@ -174,8 +174,8 @@ const IntervalFit::Filling& IntervalFit::filling(std::uint32_t card, std::uint32
     if (!runs.empty() && runs.back().end > out.end) out = {runs.back().end, std::move(runs)};
     if (!shared || unknown == Unknown::kFits || out.end == board_.chain.size()) break;
   }
-  // For a bound, each region was given the whole memory, because a packing may read more than necessary. Check that the
-  // regions together do not need more than one memory.
+  // To get a bound, each region could use the memory's whole bandwidth, because a packing may read more than necessary.
+  // Check that the regions together need at most this bandwidth.
   if (unknown == Unknown::kFits && shared)
     out.end = std::min(out.end, extend(whole_card_cache(card, cables), begin, unknown));
   return out;
@@ -185,7 +185,7 @@ void IntervalFit::choose(std::uint32_t card, std::uint32_t cables, std::size_t b
                          Assignment& assignment) {
   for (const auto& run : filling(card, cables, begin, Unknown::kDoesNotFit).runs) {
     if (run.begin >= end) return;
-    // A run can extend beyond `end`. Then use only its choices for layers before `end`.
+    // A run of layers can extend beyond `end`. Then use only its choices for layers before `end`.
     const Packed& found = packed(*run.cache, run.begin, run.end);
     std::size_t n = 0;
     for (std::size_t layer = run.begin; layer < std::min(run.end, end); ++layer) {

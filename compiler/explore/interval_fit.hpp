@@ -16,7 +16,7 @@ namespace millrace::compiler::explore {
 /// Returns for each card the first card with the same clock, regions and cost of a link.
 std::vector<std::uint32_t> card_kinds(const Problem& problem);
 
-/// What to assume if it is unknown whether some layers fit: a packing was neither found nor ruled out.
+/// What to assume about layers for which a packing was neither found nor ruled out.
 enum class Unknown { kDoesNotFit, kFits };
 
 /// Says for one interval how many consecutive layers, from a given layer on, fit on a card of some kind.
@@ -32,7 +32,7 @@ class IntervalFit {
     return filling(card, cables, begin, unknown).end;
   }
 
-  /// Sets region and implementation of the layers in [begin, end). `end`: at most farthest() with kDoesNotFit.
+  /// Sets region and implementation of the layers [begin, end). `end` must not exceed farthest() for kDoesNotFit.
   void choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
               Assignment& assignment);
 

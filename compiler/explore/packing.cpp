@@ -161,8 +161,8 @@ std::vector<std::vector<Label>> affordable_options(const Operations& operations,
   return kept;
 }
 
-/// Searches over all partial choices that no other one dominates and that may still fit, one operation after another.
-/// The result kNo is proven. The result is kUnknown if the search had to drop partial choices.
+/// Builds partial choices, one operation after another, and keeps those that may still fit and that no other partial
+/// choice dominates. The result kNo is proven. The result is kUnknown if the search had to drop partial choices.
 Packed search_labels(const Operations& operations, const Amounts& budget, const Prices& prices) {
   const std::size_t count = operations.size();
   std::vector<double> least;
@@ -214,7 +214,7 @@ Packed search_labels(const Operations& operations, const Amounts& budget, const 
   return out;
 }
 
-/// Returns the smallest factor that fits, rounded up to a hundredth. The factor `most` must fit, and 1 must not.
+/// Returns the smallest factor for which `fits` is true, rounded up to a hundredth: above 1, and at most `most`.
 double least_factor(double most, const std::function<bool(double)>& fits) {
   auto low = 100, high = static_cast<int>(std::ceil(most * 100));
   while (high - low > 1) {
@@ -258,8 +258,8 @@ std::vector<Option> options_within(const Operation& operation, std::uint64_t cyc
     for (const auto amount : ways[i].amounts) sum += amount;
     order.emplace_back(sum, i);
   }
-  // An option that uses at most as much of every resource has at most the same sum. So in ascending order of sums, an
-  // option can only be beaten by an earlier one.
+  // An option that uses no more of any resource than another option has no larger sum. So in ascending order of sums,
+  // only an earlier option can beat a later one.
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first
                               : ways[a.second].interval_cycles < ways[b.second].interval_cycles;

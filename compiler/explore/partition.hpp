@@ -87,11 +87,11 @@ std::string verify(const Problem& problem, const Solution& solution);
 /// Returns the longest time that one frame occupies a memory or a cable; the solution must pass verify().
 double transfer_seconds(const Problem& problem, const Solution& solution);
 
-/// Like solve(), but may also copy the pipeline onto further cards. Makes as many copies as Problem::replicas says. If
-/// it is not set, makes one copy if Problem::partitions is set. Otherwise, if the objective is throughput, makes the
-/// number of copies with the highest rate. Otherwise makes several copies only if one pipeline cannot reach the target
-/// rate, or needs more cards for it. All copies have cards of the same kinds, and equal cables wherever a tensor
-/// passes. No card is in two copies.
+/// Like solve(), but may also copy the pipeline onto further cards. Makes Problem::replicas copies if that is set,
+/// otherwise one copy if Problem::partitions is set. If neither is set and the objective is throughput, makes the
+/// number of copies with the highest rate. In all remaining cases, makes several copies only if one pipeline cannot
+/// reach the target rate, or needs more cards for it. All copies have cards of the same kinds, and equal cables
+/// wherever a tensor passes. No card is in two copies.
 ///
 /// Errors are those of solve(); also kInvalidInput for 0 replicas or more than kMostReplicas, and kDoesNotFit if the
 /// cluster has too few groups of equal cards.

@@ -300,7 +300,7 @@ Error with_most(Error error, const Problem& problem) {
                                  rate_down(rate_of(*most)) + " frames/s");
 }
 
-/// Returns one pipeline, or copies if only they reach the target rate or if they reach it with fewer cards.
+/// Returns copies of a pipeline if only copies reach the target rate or if copies need fewer cards, else one pipeline.
 Result<Solution> for_target(const Problem& problem, bool explain) {
   auto alone = solve(problem, false);
   if (!alone.ok() && alone.error().code() != ErrorCode::kDoesNotFit) return alone;
@@ -370,7 +370,7 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (problem.replicas) MILLRACE_TRY(check_asked(problem));
   if (auto found = as_quick_as_host(problem)) return std::move(*found);
   auto found = solve_on_cards(problem, explain);
-  // The host limits the rate, and it is not ruled out that fewer cards reach that rate.
+  // The host limits the rate. Fewer cards might reach the same rate, because the search did not rule that out.
   if (found.ok() && problem.targets.objective == Objective::kThroughput &&
       rate_of(*found) * host_seconds(problem) > 1)
     found->exact = false;

@@ -182,8 +182,8 @@ bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   return at == board_.chain.size();
 }
 
-/// Whether all layers fit on some `cards` cards in the best order, under the assumptions of reaches_end(). Computes
-/// for each selection of kinds of cards how many layers fit on it.
+/// Whether all layers fit on any selection of `cards` cards in its best order, under the assumptions of reaches_end().
+/// Computes for each selection of kinds of cards how many layers fit on it.
 bool Search::reaches_end_in_any_order(IntervalFit& fit, std::uint32_t cards) const {
   std::map<std::uint32_t, std::uint32_t> there;
   for (const auto kind : kinds_) ++there[kind];

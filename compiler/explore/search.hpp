@@ -60,7 +60,7 @@ class Search {
   std::optional<Solution> best();
   /// Like shortest(), but ignores the target for latency.
   std::optional<Solution> shortest_untimed(std::uint32_t cards, double limit);
-  /// Returns the solution with the shortest interval from about intervals_[low] on that the search finds, or `best`.
+  /// Searches from about intervals_[low] on. Returns the shortest-interval solution that it finds, otherwise `best`.
   Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low, std::optional<double> latency);
   std::vector<Solution> short_latencies(std::uint32_t cards, double limit);
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);

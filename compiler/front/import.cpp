@@ -365,7 +365,7 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Removes nodes whose output became a constant. Also removes all outputs but a node's first; nothing may read them.
+  /// Removes nodes whose output became a constant, and all outputs but a node's first, which nothing may read.
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)

@@ -40,7 +40,7 @@ class LanesBlock : public Generator {
 inline constexpr std::uint32_t kMostPartialResults = 256;
 
 /// The maximum number of lines of a table that a folding may put into LUTs. A deeper table would take hundreds of LUTs
-/// instead of one block RAM. Left to choose, the tools put only narrow deep tables into LUTs.
+/// instead of one block RAM. Without a folding's choice, the tools put only narrow deep tables into LUTs.
 inline constexpr std::uint64_t kMostLogicLines = 1024;
 
 /// Height, width and channels of a tensor that the dataflow streams.
@@ -67,9 +67,9 @@ struct UnitCycles {
 };
 UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit);
 
-/// The gaps in the output of an mr_swu_par, in cycles. A gap lies between the last window of a row (or of a frame) and
-/// the first window of the next one, while the unit scans pixels that complete no window. During a gap the matrix unit
-/// behind can only work on windows that it has buffered.
+/// The gaps in the output of an mr_swu_par, in cycles. A gap lies between the last window of a row (or frame) and the
+/// first window of the next row (or frame), while mr_swu_par scans pixels that complete no window. During a gap, the
+/// matrix unit behind it can only work on windows that the matrix unit has buffered.
 struct WindowGaps {
   std::int64_t row = 0, frame = 0, rows = 0;
   /// Returns the idle cycles of a frame in the matrix unit, which makes `nf` passes of `sf` cycles over each vector.
@@ -79,12 +79,12 @@ struct WindowGaps {
 /// is not an mr_swu_par.
 WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t cycles_a_beat = 1);
 
-/// Returns the cycles of a frame of a block's matrix unit behind an mr_swu_par. It considers an adapter before the
-/// window that makes each beat from several narrower ones, so that gaps become longer. Returns 0 if the block has no
-/// such window.
+/// Returns the cycles that a block's matrix unit behind an mr_swu_par takes for a frame, or 0 if the block has no
+/// mr_swu_par. Takes into account that gaps become longer if an adapter before the mr_swu_par makes each beat from
+/// several narrower beats.
 std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block);
 
-// Each function makes the generator for a valid block. Errors are those of Generator::make().
+// Each function below makes a generator for a valid block. Errors are those of Generator::make().
 using MadeGenerator = Result<std::unique_ptr<Generator>>;
 MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t block);
 MadeGenerator make_pooling(const kernels::Program& program, std::uint32_t block);

@@ -61,7 +61,7 @@ class ConvolutionBlock::Units {
  private:
   using Files = std::vector<std::pair<std::string, std::string>>;
 
-  /// Adds units that multiply one stream of vectors and then requantise, if the layer does. Unit names end with `copy`.
+  /// Adds units that multiply one stream of vectors and, if necessary, requantise. `copy` is a suffix of their names.
   StreamIndex multiply(StreamIndex from, const std::string& copy) {
     if (b_.depthwise_)
       from = depthwise(from);
@@ -85,7 +85,7 @@ class ConvolutionBlock::Units {
     return requantised(netlist_.adapt("channels", netlist_.join("join", parts), matrices_ * pe_), "");
   }
 
-  /// Adds a matrix-vector unit for one stream of vectors. The names of the unit's files end with `constants`.
+  /// Adds a matrix-vector unit for one stream of vectors. `constants` is a suffix of the names of its memory files.
   StreamIndex matrix(StreamIndex from, const std::string& copy, const std::string& constants) {
     from = netlist_.adapt("vector" + copy, from, simd_);
     Parameters parameters = with_operands({{"MH", mh_}, {"MW", mw_}, {"PE", pe_}, {"SIMD", simd_}});
@@ -104,7 +104,7 @@ class ConvolutionBlock::Units {
   /// Adds a unit whose constants are either in files or loaded.
   StreamIndex add_sums(const char* module, const std::string& suffix, Parameters parameters, StreamIndex from,
                        std::uint64_t vectors, const std::string& constants) {
-    // A table of constants that is deeper than this costs more in LUTs than in block RAM.
+    // A table of constants with more lines than this limit costs more in LUTs than in block RAM.
     constexpr std::uint64_t kLogicTableDepth = 128;
     const std::uint64_t depth = std::uint64_t{nf_} * sf_;
     TableStyle style = folding_.memory;
@@ -179,7 +179,7 @@ class ConvolutionBlock::Units {
     if (b_.step_) b_.step_->write_files(netlist_, matrices_ * pe_, b_.acc_bits_, copies("requant"));
   }
 
-  /// Returns the suffixes of the parallel units, one for each window, that share their constants.
+  /// Returns the name suffixes of the parallel units, one for each window, that share their constants.
   std::vector<std::string> copies(const std::string& unit) const {
     if (side_by_side_ == 1) return {unit};
     std::vector<std::string> names;

@@ -282,7 +282,7 @@ class FifoSizing {
   static constexpr std::uint32_t kFrames = 10;
   static constexpr int kGrowths = 6;
   static constexpr std::uint64_t kWorthShrinking = 2 * kLeastDepth;  // beats
-  /// Maximum cycles of a simulation that is repeated; longer simulations take too much time.
+  /// A simulation with more cycles than this is not repeated, because it takes too much time.
   static constexpr std::uint64_t kMostCycles = 60000;
 
   Result<Timing> play(std::uint64_t most_latency = std::numeric_limits<std::uint64_t>::max()) const {

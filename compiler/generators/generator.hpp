@@ -70,10 +70,10 @@ struct Candidate {
   Folding folding;
   Cost cost;  // of the block's own units; edge_cost() covers the connections to neighbours
   std::uint64_t interval_cycles = 0;  // per frame in steady state, if no other block limits the rate
-  /// From the first input beat to the last output beat of a single frame that is sent as fast as the block accepts it.
+  /// Cycles from the first input beat to the last output beat of a single frame, sent as fast as the block accepts it.
   std::uint64_t latency_cycles = 0;
   std::uint64_t depth_cycles = 0;  // from the input beat that completes an output beat to that output beat
-  /// From the last input beat to the last output beat, if the input comes no faster than the block computes.
+  /// Cycles from the last input beat to the last output beat, if the input comes no faster than the block computes.
   std::uint64_t tail_cycles = 0;
   double lead = 0;  // fraction of a frame's input that must arrive before the first output beat
   std::vector<std::uint32_t> input_lanes;  // one entry for each input of the block
@@ -148,7 +148,7 @@ class Generator {
   std::vector<Candidate> offers_;
 };
 
-/// Whether hardware can read the block's weights from the card's memory while it computes. If not, it loads them once.
+/// Whether hardware can read the block's weights from memory while it computes. If false, it loads the weights once.
 bool can_stream(const kernels::Block& block);
 
 /// Returns the cost of a connection between two blocks: a FIFO with `depth` beats, and an adapter if the lanes differ.

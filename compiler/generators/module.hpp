@@ -85,7 +85,7 @@ struct Module {
 
   /// Describes the memory files that a calibration run writes for an instance. Null if the module reads no files.
   std::vector<ConstantFile> (*constants)(const Values&) = nullptr;
-  /// Returns the frame that the test bench sends. `interval` is the measured one. Null if the bench measures no cycles.
+  /// Returns the frame that the test bench sends at a measured `interval`. Null if the bench measures no cycles.
   Beats (*frame)(const Values&, std::int64_t interval) = nullptr;
 };
 

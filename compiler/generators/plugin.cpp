@@ -253,7 +253,7 @@ Result<std::string> Plugin::call(const std::string& request) const {
 Status Plugin::prepare(const kernels::Program& program) {
   const std::lock_guard lock(mutex_);
   json::array blocks;
-  /// The key is the block's name; the value has the block and its key in offered_.
+  /// Maps each block's name to the block and to its key in offered_.
   std::map<std::string, std::pair<const kernels::Block*, std::string>> asked;
   for (const auto& block : program.blocks) {
     if (!is_for_plugins(program, block)) continue;

@@ -41,7 +41,7 @@ class Plugin {
   /// Returns the plugin's candidates for a block; empty if there are none or prepare() has not asked about the block.
   std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
 
-  /// Returns a candidate's netlist, one instance of the plugin's module. If memory files are wanted, it calls build().
+  /// Returns a candidate's netlist, one instance of the plugin's module. Calls build() if memory files are wanted.
   Result<Netlist> construct(const kernels::Program& program, const kernels::Block& block,
                             const Candidate& candidate, NetlistBuilder& netlist) const;
 

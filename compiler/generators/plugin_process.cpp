@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kAnswerBytes = std::size_t{16} << 20U;
-/// Maximum number of bytes that errors quote from its standard error.
+/// Maximum number of bytes of the program's standard error that an error message quotes.
 constexpr std::streamoff kErrorBytes = 1000;
 constexpr int kNever = 127;
 

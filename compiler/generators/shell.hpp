@@ -38,7 +38,7 @@ Result<Cost> shell_cost(const Catalog& catalog, const std::vector<ShellPort>& po
 /// Returns an instance without name for one port to the host: mr_ingress or mr_egress.
 Instance host_port(const ShellPort& port);
 
-/// Returns the cost of one port to the host, including an output's FIFO of tags but no parts that every shell has.
+/// Returns the cost of one port to the host (for an output, with its FIFO of tags) without parts that every shell has.
 Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port);
 
 }  // namespace millrace::compiler::generators

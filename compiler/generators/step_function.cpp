@@ -65,7 +65,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   }
   const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
                      std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
-  // If all scales are powers of two, this unit has neither multiplier nor adder. Then the sum adds the bias at no cost.
+  // If all scales are powers of two, the unit has no multiplier and no adder. The sum then adds the bias at no cost.
   takes_bias_ = !plain || take_bias;
   if (takes_bias_ && !bias.empty())
     for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];

@@ -161,14 +161,14 @@ class Player {
   const TimingOptions& options_;
   std::vector<Wire> wires_;
   std::vector<std::uint64_t> high_water_;  // one entry for each unit
-  /// Functions of TimingUnit; only some units have `offer`.
+  /// The functions `step` of all units, and the functions `offer` of the units that have this function.
   std::vector<std::function<void()>> steps_, offers_;
   std::vector<Source> sources_;
   std::vector<Sink> sinks_;
   std::vector<std::uint64_t> done_;
   std::uint64_t now_ = 0;
   std::optional<std::uint64_t> first_in_, first_out_;  // the cycles of the first beats
-  /// Maximum clocks without a beat in or out: more than a frame takes in all units together.
+  /// The simulation ends after this many clocks without a beat in or out. No frame takes as many in all units together.
   std::uint64_t patience_ = 1000;
   bool taken_ = false;
 };

@@ -25,9 +25,9 @@ struct TimingOptions {
 
 struct Timing {
   std::uint64_t interval_cycles = 0;  // between the last output beats of successive frames, in steady state
-  /// Cycles of the first frame from its first input beat to its last output beat, and to its first output beat.
+  /// Cycles from the first frame's first input beat to the frame's last output beat, and to its first output beat.
   std::uint64_t latency_cycles = 0, first_output_cycles = 0;
-  /// For each unit, the maximum number of stored beats; 0 unless it is a FIFO.
+  /// For each unit, the maximum number of stored beats if the unit is a FIFO, otherwise 0.
   std::vector<std::uint64_t> high_water;
   // The next two members are set only if arrivals are set: the cycle in which the first input beat is accepted and, for
   // each output, the cycles in which its beats leave.
@@ -38,7 +38,7 @@ struct Timing {
 /// The cycles of an mr_weight_reader whose memory answers in the cycle after each request.
 struct ReaderTiming {
   std::uint64_t line_cycles = 0;  // cycles between two lines of the same pass over the weights
-  /// Between two passes; more if lines share memory words and the last word is not full.
+  /// Cycles between two passes; more than line_cycles if lines share memory words and the last word is not full.
   std::uint64_t pass_cycles = 0;
   std::uint64_t first_cycles = 0;  // from the reader's activation to its first line
 };

@@ -23,7 +23,7 @@ std::int64_t digit(std::int64_t odd) {
   return (odd & 3) == 3 ? -1 : 1;
 }
 
-/// Returns the sum of an odd number's two lowest nonzero signed digits, or the number itself if it has only one.
+/// Returns the sum of an odd number's two lowest nonzero signed digits, or its only nonzero signed digit.
 std::int64_t low_pair(std::int64_t odd) {
   const std::int64_t rest = odd - digit(odd);
   if (rest == 0) return odd;
@@ -154,8 +154,8 @@ class Unroller {
     return node;
   }
 
-  /// Returns how many bits of a sum have bits of both operands. In all other bits, one operand passes through the carry
-  /// chain or, in a subtraction, through inverters above its own lowest bit.
+  /// Returns at how many positions of a sum both operands have a bit. At all other positions, one operand passes
+  /// through the carry chain or, in a subtraction, through inverters above its own lowest bit.
   static std::int64_t overlap(const Node& left, const Node& right, const Node& sum) {
     const auto top = [&](const Node& n) {
       return n.low < 0 ? sum.bits() + sum.zeros : std::min(n.bits() + n.zeros, sum.bits() + sum.zeros);

@@ -14,7 +14,7 @@ Trend rising(float, float, float, float) {
   return Trend::kRising;
 }
 
-/// A float32 function that an ONNX operator computes for each element. To support another one, add it to kActivations.
+/// A float32 function that an ONNX operator computes for each element. New functions must be added to kActivations.
 struct Activation {
   graph::Function function;
   // The operator's attributes that become constants of the function, and their default values.

@@ -68,7 +68,7 @@ struct KnownOperand {
   AxisConstant constant;
 };
 
-/// Returns the constant operand. Returns nothing if there is none, or if `why` says what is wrong with it.
+/// Returns the constant operand, or nothing if there is none. If it is not suitable, returns nothing and sets `why`.
 std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
   for (const std::size_t side : {1U, 0U}) {
     Value known = site.in(side);

@@ -56,8 +56,8 @@ struct Operator {
   /// Computes the first output if all inputs are constants. The pointer is null if the operator is never folded.
   std::optional<graph::Constant> (*fold)(const graph::OnnxOperator&, const Inputs&,
                                          const graph::Value& output) = nullptr;
-  // The passes with the same names call these functions, in this order. Shape, Gather and Slice have neither, because
-  // they can only be folded. The pass remove_dead removes Identity and Dropout.
+  // The passes lower_elementwise and lower_qdq call these functions, in this order. Shape, Gather and Slice have
+  // neither function, because they can only be folded. The pass remove_dead removes Identity and Dropout.
   Lowering lower_elementwise = nullptr;  // for operators that compute single elements or move elements
   Lowering lower_qdq = nullptr;          // for operators that sum dequantised floats
   // The next two fields are for passes::assume_quantised().

@@ -36,7 +36,7 @@ std::string infer_global_pool(Inference& c) {
   return {};
 }
 
-/// Returns the node's window over the input [1, C, H, W] or [1, C, W]. If `global`, it is the whole input.
+/// Returns the node's window over the input [1, C, H, W] or [1, C, W]. If `global`, the window is the whole input.
 std::optional<ResolvedWindow> window_of(const Site& site, bool global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (!global) return graph::resolve_window(site.op, x, site.op.integers("kernel_shape", {}), why);
@@ -72,7 +72,7 @@ Outcome lower_max(Site& site, bool global) {
   return {};
 }
 
-/// Returns the window of an average. Sets `global` if it is the whole input, which has a special ONNX Runtime kernel.
+/// Returns an average's window. If it is the whole input, sets `global`, as ONNX Runtime has a kernel for this case.
 std::optional<Window> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
   if (x.size() != 4 || x[0] != 1) {

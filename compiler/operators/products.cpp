@@ -27,7 +27,7 @@ std::string convolve(Inference& c, std::size_t x, std::size_t w) {
   if (c.op.has("kernel_shape") && c.op.integers("kernel_shape", {}) != kernel)
     return "has a kernel_shape that is not its weights'";
   const std::int64_t groups = c.op.integer("group", 1);
-  // Groups divide the output channels, so their product with an extent cannot overflow.
+  // There are at most as many groups as output channels, so the number of groups times an extent cannot overflow.
   if (groups < 1 || weights[0] < 1 || weights[0] % groups != 0 || c.shape_of(x)[1] != weights[1] * groups)
     return "has " + std::to_string(groups) + " groups, weights of " + to_string(weights) +
            " and an input of " + to_string(c.shape_of(x)) + ", which do not fit";

@@ -29,11 +29,11 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
 /// Returns input `i` if it is a constant that is dequantised by constants, otherwise nothing.
 std::optional<Dequantised> constant_operand(const Site& site, std::size_t i);
 
-/// Returns the bias at input `i` in units of the accumulator. A bias in other units is rounded, and a note says so.
+/// Returns the bias at input `i` as integers at the accumulator's scale. Notes if a bias at another scale is rounded.
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
                                               std::int64_t channels, std::string& why);
 
-/// Returns the only step of an element-wise node if it is of this kind and equal for all channels, otherwise null.
+/// Returns an element-wise node's only step if the step is of kind `kind` and equal for all channels, otherwise null.
 const Step* only_step(const Node* n, Step::Kind kind);
 
 /// Returns the error text for input `i`, which has no quantiser before it.
@@ -47,7 +47,7 @@ struct FusedQuantiser {
   std::vector<std::size_t> absorbed;  // indices of the quantiser's node and of Relu and Clip nodes before it
 };
 
-/// Returns the quantiser that ONNX Runtime fuses with this node, or nothing if it computes the node in float32.
+/// Returns the quantiser that ONNX Runtime fuses with this node. Returns nothing if the node is computed in float32.
 std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vector<ValueId>& operands);
 
 /// Marks the quantiser's nodes as part of the node that is being lowered.

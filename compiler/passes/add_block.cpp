@@ -85,7 +85,7 @@ std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int6
   return least <= 0 && most >= 0 ? 0 : least + (most - least) / 2;
 }
 
-/// Returns how many steps of the result one step of each operand makes, or nothing if a chain is more than a scale.
+/// Returns by how many steps the result changes per step of each operand; nothing if a chain does more than scale.
 std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
   if (c.kind != Combine::Kind::kAdd) return std::nullopt;
   const auto scale = [](const graph::Chain& chain) -> double {

@@ -18,7 +18,7 @@ using kernels::ElementType;
 using kernels::Requantise;
 
 constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
-// A trend is proved by comparing all accumulators of a channel only if there are at most this many.
+// A trend is proved by comparing the results of all accumulators only if a channel has at most this many accumulators.
 constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;
 
 Error unsupported(std::string message) {

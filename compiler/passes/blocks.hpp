@@ -28,7 +28,7 @@ IndexMap move_map(const graph::Move& move, const graph::Shape& input);
 bool is_plane(const graph::Shape& shape);
 graph::Shape dataflow_shape(const graph::Shape& shape);
 
-/// Returns for each position of the dataflow's layout its element's index, which is row-major in the ONNX shape.
+/// Returns, for each position in the dataflow's layout, the row-major index that the element has in the ONNX shape.
 IndexMap dataflow_map(const graph::Shape& shape);
 
 /// Returns the transposition that the map describes, or nothing if the map is not a transposition.

@@ -31,8 +31,8 @@ Error unsupported(std::string why) {
   return Error(ErrorCode::kUnsupported, std::move(why));
 }
 
-/// Returns for each value the fewest bits of its sums if its layer has no quantiser; 0 if there is no minimum. A model
-/// output must have as many bytes as its type, and all parts of a Concat must have the same type.
+/// Returns for each value how many bits its sums must at least have if its layer has no quantiser; 0 if any number will
+/// do. A model output must have as many bytes as its type, and all parts of a Concat must have the same type.
 std::vector<int> fewest_sum_bits(const Graph& graph) {
   std::vector<int> bits(graph.values.size(), 0);
   for (const ValueId v : graph.outputs) {

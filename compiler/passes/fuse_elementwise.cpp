@@ -13,7 +13,7 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether `v` is a model output or has more than one reader. Counts nodes after an element-wise float reader too.
+/// Whether `v` has several readers or is a model output, or its only reader is element-wise with a shared float result.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];
@@ -25,7 +25,8 @@ bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, c
   const ValueId between = first.outputs[0];
   // The quantiser of a model input runs on the host, so it stays a separate node.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
-  // Floats are not stored, so they may be computed twice. Integers stay if others read them or the host converts them.
+  // Floats are not stored and may be computed twice. Integers stay if another node reads them or the host converts
+  // them.
   const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);

@@ -14,7 +14,7 @@ constexpr int kLargestShift = 46;
 constexpr std::int64_t kLargestMultiplier = std::numeric_limits<std::int32_t>::max();
 // Products have at most 62 bits, so with this limit neither the sum nor its rounding overflows.
 constexpr std::int64_t kLargestOffset = std::int64_t{1} << 61;
-// For each shift, at most this many multipliers are tried. If more are possible, a slightly larger shift has a line.
+// At most this many multipliers are tried for a shift. If more are possible, a slightly larger shift has a solution.
 constexpr std::int64_t kMultipliersTried = 8;
 // The first stride of the search around the accumulator where a step is expected.
 constexpr std::int64_t kStride = 3;
@@ -76,8 +76,8 @@ struct Rounding {
 };
 
 /// A bound on the line (acc * multiplier + offset) / 2^shift at the accumulator `at`: the line must be above, or below,
-/// `twice` / 2. A closed bound includes `twice` / 2 itself. With rounding down, the result is at least k if the line is
-/// at least k. With rounding half to even, it is if the line is above k - 1/2, or equal to k - 1/2 and k is even.
+/// `twice` / 2. A closed bound includes `twice` / 2 itself. Rounded down, a result is at least k if the line is at
+/// least k. Rounded half to even, a result is at least k if the line is above k - 1/2, or equal to it for an even k.
 struct Bound {
   std::int64_t at = 0;
   std::int64_t twice = 0;

@@ -74,7 +74,7 @@ std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all) {
   return out;
 }
 
-/// Adds the candidates of block i. `program` and `block` are a version of it with the weights in the wanted memory.
+/// Adds the candidates of block i. `program` and `block` describe the block with its weights in the wanted memory.
 Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kernels::Program& program,
                  const kernels::Block& block, const gen::Generator& generator) {
   auto& ways = lowered.problem.operations[i].implementations;
@@ -97,7 +97,7 @@ Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kern
                       weigh(task.catalog, program, block, *candidate, lowered.candidates.ports, known));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(*candidate));
-      // A circuit of constants never replaces another kind of candidate, because it may be dropped later.
+      // A circuit of constants may be dropped later, so it never replaces another kind of candidate.
       const auto comparable = [&](const explore::Implementation& other) {
         return is_unrolled(candidates[other.candidate].folding) == is_unrolled(folding);
       };

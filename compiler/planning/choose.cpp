@@ -91,10 +91,10 @@ bool is_bottleneck(const Predicted& plan, const std::string& prefix) {
   return block && plan.program().blocks[*block].name.starts_with(prefix);
 }
 
-/// Splits the bottleneck of `now` into the smallest number of parts that helps: the model then fits, or is at least 1 %
-/// faster than `rate`. If no number helps, uses the smallest number of parts after which this block is no longer the
-/// bottleneck, because if several blocks are equally slow, only the last split makes the plan better. Returns nothing
-/// if no number of parts does either.
+/// Splits the bottleneck of `now` into the smallest number of parts with which the model fits or is at least 1 % faster
+/// than `rate`. If no number achieves this, uses the smallest number after which the block is no longer the bottleneck:
+/// if several blocks are equally slow, only the last split makes the plan better. Returns nothing if neither number
+/// exists.
 Result<std::optional<Trial>> split_bottleneck(const Task& task, const Trial& now, double rate) {
   const bool fits = now.plan.ok();
   const Lowered& whole = *now.lowered;
@@ -191,8 +191,8 @@ bool is_clearly_better(const Task& task, const Predicted& a, const Predicted& b)
   return false;
 }
 
-/// Returns the best plan with layers' weights in the cards' memory if it is at least 1 % better, otherwise `baked`. The
-/// margin favours weights on the chip, because they need no memory bandwidth.
+/// Returns the best plan with layers' weights in the cards' memory if that plan is at least 1 % better than `baked`,
+/// otherwise `baked`. The margin favours weights on the chip, because they need no memory bandwidth.
 Result<Predicted> with_streamed(const Task& task, const LoweredPtr& lowered, Result<Predicted> baked) {
   Changes changes = lowered->changes;
   changes.streamed = true;
@@ -245,8 +245,8 @@ Result<Predicted> choose_weights(const Task& task) {
   return with_streamed(task, lowered, std::move(baked));
 }
 
-/// Returns the cluster with additional cables of unlimited bandwidth. If it has few cards, they join all pairs of cards
-/// without a cable, otherwise each group of joined cards to the next group.
+/// Returns the cluster with additional cables of unlimited bandwidth. With at most kFew cards, cables then join all
+/// pairs of cards. With more cards, cables join each group of joined cards to the next group.
 Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   const auto join = [&](std::uint32_t a, std::uint32_t b) {
     const std::string &from = cluster.cards[a].name, &to = cluster.cards[b].name;
@@ -268,7 +268,7 @@ Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   return cluster;
 }
 
-/// Adds to the error of a plan that the model fits on `cards` cards if cables join them. A plan was found for cabled().
+/// Returns the error with the remark that `cards` cards would do if cables joined them (as cabled() does).
 Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t cards, const Error& error) {
   const std::string all = std::to_string(cluster.cards.size());
   const std::string what =

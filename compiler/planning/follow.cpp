@@ -24,8 +24,8 @@ Status check_agreement(const PlanOptions& options, const Changes& file) {
   return {};
 }
 
-/// Returns the figures that a search finds without the plan file, or nothing if it finds no plan. It also finds no plan
-/// if the options name blocks that exist only after the file's splits.
+/// Returns the figures that a search finds without the plan file. Returns nothing if the search finds no plan, for
+/// example because the options name blocks that exist only after the file's splits.
 Result<std::optional<Unedited>> search_without_file(const Task& task) {
   const auto found = choose(task);
   if (found.ok())

@@ -52,8 +52,8 @@ std::vector<HostBlock> time_host(const PlanOptions& options, const gen::Catalog&
   return host;
 }
 
-/// Returns the placement of all weights, or nothing if the search chooses for each layer or only one placement is
-/// possible. If a placement is returned, the plan is the best with that placement only.
+/// Returns the only placement of weights that the search considers, so that the plan is the best with this placement
+/// only. Returns nothing if the search chooses for each layer, and also if no other placement is possible.
 std::optional<kernels::Placement> given_weights(const PlanOptions& options, const Lowered& lowered) {
   const auto all = options.weights.value_or(kernels::Placement::kBaked);
   const bool several =

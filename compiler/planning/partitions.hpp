@@ -18,8 +18,8 @@ namespace millrace::compiler {
 /// The hardware of each partition, by name. A partition without hardware can run only at fidelity `functional`.
 using Designs = std::map<std::string, generators::Design>;
 
-/// Returns the programs of the solution's parts, in their order. Each has its partition's name. On cards this is
-/// "part<n>". On the host it is "input" for the first part, "output" for the last part, and else "host<n>".
+/// Returns the programs of the solution's parts, in their order. Each has its partition's name: "part<n>" on cards. On
+/// the host, the first part is "input", the last part is "output", and the parts between them are "host<n>".
 std::vector<kernels::Program> partition_programs(const kernels::Program& program,
                                                  const explore::Solution& solution);
 

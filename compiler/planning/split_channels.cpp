@@ -34,7 +34,7 @@ Convolution part_of(const Convolution& whole, std::uint32_t from, std::uint32_t 
     r.multiplier = slice(w.multiplier, channels, from, count);
     r.offset = slice(w.offset, channels, from, count);
     r.shift = slice(w.shift, channels, from, count);
-    // If all channels share their thresholds, there are at most as many as one channel has steps.
+    // If all channels share their thresholds, there are at most as many thresholds as one channel has steps.
     const auto steps = static_cast<std::size_t>(std::int64_t{w.highest} - w.lowest);
     if (w.thresholds.size() > steps) r.thresholds = slice(w.thresholds, channels, from, count);
   }

@@ -16,8 +16,8 @@ std::uint32_t find_block(const kernels::Program& program, const std::string& nam
 /// Whether the block is a convolution without groups, and `parts` divides the number of its output channels.
 bool can_split(const kernels::Program& program, std::uint32_t block, std::uint32_t parts);
 
-/// Returns the program with the block replaced by "<block>_part0", "<block>_part1", …. Blocks "<block>_join…" join
-/// their outputs along the channels into the same tensor, byte for byte. can_split() must be true.
+/// Returns the program with the block replaced by "<block>_part0", "<block>_part1", …. Blocks "<block>_join…" join the
+/// parts' outputs along the channels into the same tensor, byte for byte. can_split() must be true.
 kernels::Program split_channels(const kernels::Program& program, std::uint32_t block, std::uint32_t parts);
 
 }  // namespace millrace::compiler

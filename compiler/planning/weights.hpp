@@ -14,7 +14,7 @@ namespace millrace::compiler {
 Status place_parameters(kernels::Program& program, kernels::Placement placement);
 
 /// Sets the placement of one block and prepares it for other parameters; changes no other block and no tensor. Also
-/// returns kUnsupported if the block has no parameters or its sums are not requantised, since they would get wider.
+/// returns kUnsupported if the block has no parameters, or if its sums are not requantised and so would get wider.
 Status place_parameters(kernels::Program& program, std::uint32_t block, kernels::Placement placement);
 
 }  // namespace millrace::compiler

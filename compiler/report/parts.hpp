@@ -34,7 +34,7 @@ inline constexpr double kRateWithin = 0.02, kLatencyShortBy = 0.25;
 /// Returns the quantisation scales that were assumed for a float model: "per-channel" or "power-of-two".
 std::string assumed_scales(const Plan& plan);
 
-/// Returns what a reader must know about a plan before its figures, the most important remark first. The remarks are
+/// Returns what a person must know before reading a plan's figures, the most important remark first. The remarks are
 /// sentences without a capital and a full stop.
 std::vector<std::string> remarks(const Plan& plan);
 

@@ -60,7 +60,7 @@ struct Folder {
   std::map<std::string, std::string> memories;  // file name ("conv_5_weights.hex") -> text
 };
 
-/// Returns the elements of a list of objects. A missing list is an error if `needed` is set, and otherwise empty.
+/// Returns the elements of a list of objects. A missing list is an error if `needed` is set, otherwise an empty list.
 Result<std::vector<const json::object*>> objects_of(const json::object& design, const char* key, bool needed,
                                                     const fs::path& folder) {
   std::vector<const json::object*> objects;

@@ -93,10 +93,9 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
                                                          const std::vector<EmittedPartition>& partitions,
                                                          const SynthesisOptions& options = {});
 
-/// Returns a sentence for each exceeded resource, or nothing if everything fits or no limit is known. Three uses are
-/// compared: the dataflow with what the shell leaves, the partition and its shell with all its regions, and the
-/// instances in a region with that region, if there are several. Only the first comparison includes the platform that a
-/// device's file counts to its shell.
+/// Returns a sentence for each exceeded resource whose limit is known. Compares the dataflow with what the shell
+/// leaves, the partition and its shell with all its regions and, if there are several regions, the instances in each
+/// region with that region. Only the first comparison includes the platform that a device's file counts to its shell.
 std::vector<std::string> exceeded(const PartitionCost& partition);
 
 }  // namespace millrace::compiler::synth

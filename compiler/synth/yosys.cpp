@@ -208,7 +208,7 @@ Status run_batch(const Yosys& yosys, const Cache& cache, const std::vector<Disti
   return {};
 }
 
-/// Distributes jobs over at least `least` runs of Yosys. Every run takes a fixed time and more for more logic.
+/// Distributes jobs over at least `least` runs of Yosys. Every run takes a fixed time, plus time for its logic.
 /// Therefore there are few runs, and the largest jobs are in different runs.
 std::vector<std::vector<Distinct*>> make_batches(std::vector<Distinct*> missing, std::size_t least) {
   constexpr std::uint64_t kBatchSize = 12000;

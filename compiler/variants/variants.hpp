@@ -20,9 +20,9 @@ struct Figures {
 /// Whether `a` is at least as good as `b` in every figure, and better in at least one.
 bool dominates(const Figures& a, const Figures& b);
 
-/// Returns the positions of the variants worth building, at most `count`, ascending. The first variant is always among
-/// them. Further ones are chosen from the variants that no other variant dominates and that do not repeat a chosen one:
-/// each time the variant that is farthest from all chosen ones.
+/// Returns the positions of the variants worth building, at most `count`, ascending. The first variant is always
+/// chosen. Each further choice is the variant farthest from all chosen variants, among those that no other variant
+/// dominates and that differ from each chosen variant.
 std::vector<std::size_t> choose(const std::vector<Figures>& all, std::size_t count);
 
 struct Variant {

@@ -27,8 +27,8 @@ struct RtlOptions {
   // The resources of the used regions without the shell's share. All zero means unknown.
   runtime::plan::Resources available;
   std::map<std::uint32_t, LinkRoom> links;  // ImagePort::link_index -> credits and packet size of the channel
-  // Predicted cycles of this partition's clock from a frame's first beat into any card to this partition's last output
-  // beat. 0 if unknown, or if there is only one card.
+  // Predicted time from a frame's first beat into any card to this partition's last output beat, in cycles of this
+  // partition's clock. 0 if the time is unknown or there is only one card.
   std::uint64_t passage_cycles = 0;
 };
 

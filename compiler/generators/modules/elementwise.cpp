@@ -35,7 +35,7 @@ std::uint64_t requant_latency(const Values& v) {
 }
 
 /// Adds the cost of an mr_requant with loaded constants. Their values are unknown, so every shift is possible. The
-/// terms have names of their own, so that fitting them does not change the figures of baked constants.
+/// terms have their own names, so that fitting them does not change the figures of constants in the FPGA image.
 void loaded_requant_cost(const Values& v, Features& f) {
   const std::int64_t pe = v["PE"], nf = lines(v);
   const std::int64_t acc = v["ACCBITS"], mbits = v["MBITS"], offbits = v["OFFBITS"], obits = v["OBITS"];

@@ -79,7 +79,7 @@ Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style)
 }
 
 Cost read_modify_write(std::int64_t width, std::int64_t depth) {
-  // With one port for reading and writing, RAM32M16 stores 32 words of 16 bits, RAMnX1S 64, 128 or 256 words of 1 bit.
+  // With one port for reading and writing, RAM32M16 stores 32 words of 16 bits, and RAMnX1S n = 64, 128 or 256 bits.
   constexpr double kSelect = 0.75;
   struct Shape {
     std::int64_t words, bits;
@@ -197,7 +197,7 @@ void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes
   if (s == m) return;
   const std::int64_t held = s_lanes + m_lanes - 1, held_bits = (s + m - 1) * lane;
   if (s == 1) {
-    // This case is a shift register, whose bits are written through their clock enables.
+    // With one input lane, the adapter is a shift register, whose bits are written through their clock enables.
     f.add_both("count", clog2(m));
     f.add_ff("data", m * lane);
   } else if (m == 1) {
