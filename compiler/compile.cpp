@@ -17,7 +17,7 @@ Status check_buildable(const Plan& plan) {
     const auto& device = device_at(plan, place);
     if (!device.plan_only.empty())
       return Error(ErrorCode::kUnsupported,
-                   "device '" + device.name + "' is for plans only: " + device.plan_only);
+                   "device '" + device.name + "' can only be used for plans: " + device.plan_only);
   }
   return {};
 }
@@ -26,7 +26,7 @@ Status check_buildable(const Plan& plan) {
 std::string no_hardware(const Plan& plan, const kernels::Program& partition) {
   for (const auto& one : plan.lowered->candidates.without)
     if (find_block(partition, one.block) < partition.blocks.size()) return one.reason;
-  return "the cards have no room for the hardware of all blocks that have any";
+  return "the hardware of all blocks does not fit on the cards";
 }
 
 /// Returns the planned designs, with the contents of their memories. If a plugin does not build what it offered, the
@@ -76,7 +76,7 @@ Status check_options(const CompileOptions& options) {
   if (options.output.empty()) return Error(ErrorCode::kInvalidInput, "no output directory: give one with -o");
   if (!options.assume.empty())
     return Error(ErrorCode::kInvalidInput,
-                 "--assume is for plans only: a float model has no numbers that hardware could compute with");
+                 "--assume is only valid for plan: a float model has no integer weights to compile");
   return {};
 }
 

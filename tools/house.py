@@ -32,7 +32,7 @@ def findings(path, text):
     lines = text.split("\n")
     is_test = path.startswith("tests/")
     if len(lines) - 1 > FILE and not any("500 lines" in line for line in lines[:12] if line.startswith("//")):
-        yield 1, f"{len(lines) - 1} lines, and nothing at the top says why"
+        yield 1, f"{len(lines) - 1} lines, and no comment at the top says why"
     for number, line in enumerate(lines, 1):
         if BANNER.search(line):
             yield number, "a banner"

@@ -328,7 +328,7 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
 Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
                                   const std::vector<Kernel>& kernels) {
   const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
-  if (!vendor) return Error(ErrorCode::kInvalidInput, "its connectivity is missing or cut short");
+  if (!vendor) return Error(ErrorCode::kInvalidInput, "its CONNECTIVITY section is missing or truncated");
   std::vector<connection> rows;
   std::int32_t index = 0;
   for (const auto& kernel : kernels)
@@ -383,7 +383,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
                                    axlf_section_kind memories) -> Result<Bytes> {
     const auto listed =
         rows_of<std::int32_t, mem_data>(view.find(memories), offsetof(mem_topology, m_mem_data));
-    if (!listed) return wrong("its memory topology is missing or cut short");
+    if (!listed) return wrong("its MEM_TOPOLOGY section is missing or truncated");
     return vendor_connectivity(view.find(connections), index, listed->size(), kernels);
   };
   const bool grouped = view.find(ASK_GROUP_CONNECTIVITY) != nullptr;

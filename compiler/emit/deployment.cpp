@@ -275,9 +275,10 @@ class DeploymentWriter {
       if (kernels::has_parameters(program)) add_parameters(program, rtl, partition);
     }
     if (links > abi::kMaxLinkPorts)
-      return Error(ErrorCode::kDoesNotFit,
-                   "image '" + image.name + "' needs " + std::to_string(links) + " link ports, a card has " +
-                       std::to_string(abi::kMaxLinkPorts) + "; ask for another number of --partitions");
+      return Error(ErrorCode::kDoesNotFit, "image '" + image.name + "' needs " + std::to_string(links) +
+                                               " link ports, but a card has " +
+                                               std::to_string(abi::kMaxLinkPorts) +
+                                               "; choose another number with --partitions");
     data.record.content_digest = compute_content_digest(data.record);
     image.content_digest = data.record.content_digest;
     image.uuid = uuid_from_digest(image.content_digest);

@@ -80,7 +80,7 @@ class Diagnosis {
                          : "cables join no more than " + std::to_string(joined_) + " of its " +
                                plural(problem_.cards.size(), "card")) +
            ", and each of the " + std::to_string(*problem_.partitions) +
-           " partitions stands on a card of its own: add cables to the cluster file";
+           " partitions needs its own card: add cables to the cluster file";
   }
 
   std::string binding() {
@@ -254,7 +254,7 @@ class Diagnosis {
   std::string stopped() const {
     const auto [at, card] = fill(board_);
     if (at == board_.chain.size())
-      return "the layers fit on cards one after another, but with no cut that its cables allow";
+      return "the layers fit on consecutive cards, but the cables allow no such cut";
     const std::string full = joined_ == problem_.cards.size() ? "the cards are"
                              : joined_ == 1                   ? "a card alone is"
                                             : plural(joined_, "card") + ", as many as cables join, are";
@@ -300,7 +300,7 @@ class Diagnosis {
       return out;
     }
     if (!unjoined().empty()) return reached_alone(open);
-    return "; with its layers unsplit it does not fit at any rate";
+    return "; without splitting layers the model does not fit at any rate";
   }
 
   /// Reports the rate that the cluster reaches without --partitions. Called if cables join fewer cards than asked for.
@@ -309,7 +309,7 @@ class Diagnosis {
     const auto found = best_of(open);
     return found ? "; without --partitions this cluster reaches " + rate_down(1 / found->interval_seconds) +
                        " frames/s on " + plural(found->card.size(), "card")
-                 : "; without --partitions it does not fit either, with its layers unsplit";
+                 : "; without splitting layers the model does not fit without --partitions either";
   }
 
   /// Returns the problem of running the same model on `cards` cards of one kind, each joined to the next by a cable.
@@ -381,7 +381,7 @@ class Diagnosis {
 
   /// Names for each device the smallest number of cards that meet the targets, with faster cables if necessary.
   std::string nearest_cluster() const {
-    if (problem_.partitions) return "; ask for another number of --partitions, or none";
+    if (problem_.partitions) return "; choose another number with --partitions, or leave the option out";
     Cable cable;
     if (!problem_.cables.empty()) cable = problem_.cables.front();
     Cable endless = cable;

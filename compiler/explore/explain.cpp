@@ -108,11 +108,11 @@ class Explainer {
     for (const auto& cable : out_.cables)
       limits_.push_back({cable.seconds, "the cable " + name_of(cable),
                          std::to_string(cable.bytes) + " bytes a frame", nullptr,
-                         "a quicker cable " + name_of(cable) + ", or a cut where fewer bytes cross"});
+                         "a faster cable " + name_of(cable) + ", or a cut where fewer bytes cross"});
     for (const auto& place : out_.places)
       limits_.push_back({1 / place.roofline.memory, "the memory of " + card(place).name,
                          std::to_string(place.memory_bytes) + " bytes of weights a frame", nullptr,
-                         "weights kept on the chip, or a quicker memory"});
+                         "weights kept on the chip, or a faster memory"});
     for (const auto& limit : limits_) seconds_ = std::max(seconds_, limit.seconds);
   }
 
@@ -192,7 +192,7 @@ class Explainer {
 
   void cannot_be_quicker(const std::string& name) {
     out_.lifts.push_back("nothing here: " + name +
-                         " cannot be built quicker; a replica could share its work");
+                         " has no faster implementation; a replica could share its work");
   }
 
   /// Reports which resources the limiting cards would need for the next shorter interval.

@@ -231,7 +231,7 @@ std::string check(const Problem& problem) {
     for (const auto& way : operation.implementations)
       if (way.interval_cycles == 0 || way.fill_cycles > way.interval_cycles)
         return "an implementation of '" + operation.name +
-               "' has an interval of 0 cycles or fills for longer";
+               "' has an interval of 0 cycles, or a fill time longer than its interval";
   return {};
 }
 

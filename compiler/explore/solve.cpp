@@ -12,11 +12,12 @@ Status check_partitions(const Problem& problem, std::size_t layers) {
   const std::size_t asked = *problem.partitions, cards = problem.cards.size();
   if (asked == 0) return Error(ErrorCode::kInvalidInput, "--partitions 0: at least one is needed");
   if (asked > layers)
-    return Error(ErrorCode::kDoesNotFit,
-                 "--partitions " + std::to_string(asked) + ": model '" + problem.model + "' has " +
-                     plural(layers, "layer") +
-                     " a card can hold, and each partition needs one; ask for at most " +
-                     std::to_string(layers));
+    return Error(
+        ErrorCode::kDoesNotFit,
+        "--partitions " + std::to_string(asked) + ": model '" + problem.model + "' has " +
+            plural(layers, "layer") +
+            " that cards can compute, and each partition needs at least one layer; request at most " +
+            std::to_string(layers));
   if (asked > cards)
     return Error(ErrorCode::kDoesNotFit, "--partitions " + std::to_string(asked) + ": cluster '" +
                                              problem.cluster + "' has " + plural(cards, "card") +
@@ -45,7 +46,8 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
     const std::uint32_t at = choice.place[first];
     if (at >= choice.card.size() || at < place || at > place + (l == 0 ? 0U : 1U))
       return wrong("'" + name +
-                   "' stands on a card out of order: each takes the layers after those before it");
+                   "' is assigned to a card out of order: each card must compute the layers that follow "
+                   "those of the previous card");
     if (at != place) region = 0;
     const Card& card = problem.cards[choice.card[at]];
     if (choice.region[first] >= card.regions.size() || choice.region[first] < region)
@@ -67,7 +69,7 @@ std::string overfull(const Board& board, const Assignment& a) {
   for (std::size_t p = 0; p < a.card.size(); ++p)
     for (std::size_t r = 0; r < blocks[p].size(); ++r)
       add_overfull(out, board.problem.cards[a.card[p]], r, blocks[p][r]);
-  return out.empty() ? "cables take more of a card than is left, or a memory has no bandwidth" : out;
+  return out.empty() ? "cables need more resources than a card has left, or a memory has no bandwidth" : out;
 }
 
 /// Names the targets that a solution misses. Returns an empty text if it meets all.
@@ -144,9 +146,8 @@ Result<Solution> solution_of(const Problem& problem, const Choice& choice) {
   MILLRACE_TRY(arrange(board, choice, assignment));
   std::uint32_t tensor = 0;
   if (!board.route(assignment, &tensor))
-    return Error(ErrorCode::kDoesNotFit,
-                 "the plan cannot be: tensor '" + problem.tensors[tensor].name +
-                     "' has no cables to go by between the cards it is made and read on");
+    return Error(ErrorCode::kDoesNotFit, "the plan is impossible: tensor '" + problem.tensors[tensor].name +
+                                             "' must pass between cards that no cables connect");
   auto solution = board.assess(assignment);
   if (!solution)
     return Error(ErrorCode::kDoesNotFit, "the plan does not fit: " + overfull(board, assignment));

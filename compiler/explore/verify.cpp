@@ -82,7 +82,7 @@ std::string place_operations(Claim& claim) {
       if (operation >= problem.operations.size())
         return "part " + std::to_string(p) + " holds an operation that does not exist";
       const auto& name = problem.operations[operation].name;
-      if (part_of[operation] != kNowhere) return "operation '" + name + "' stands twice";
+      if (part_of[operation] != kNowhere) return "operation '" + name + "' is listed twice";
       if (problem.operations[operation].host != part.host)
         return "operation '" + name + "' is on the wrong side";
       part_of[operation] = p;
@@ -169,7 +169,7 @@ std::string check_choices(const Claim& claim) {
     if (solution.implementation[i] >= problem.operations[i].implementations.size())
       return "operation '" + problem.operations[i].name + "' has an implementation that does not exist";
     if (solution.region[i] >= claim.card_of(i).regions.size())
-      return "operation '" + problem.operations[i].name + "' stands in a region that does not exist";
+      return "operation '" + problem.operations[i].name + "' is assigned to a region that does not exist";
   }
   std::map<std::uint32_t, std::uint32_t> last;
   for (const auto& layer : layers(problem)) {
@@ -178,7 +178,7 @@ std::string check_choices(const Claim& claim) {
       if (solution.region[operation] != region)
         return "the layer of operation '" + problem.operations[operation].name + "' is cut between regions";
     auto& before = last[claim.part(layer.operations.front()).place];
-    if (region < before) return "the regions of a card are not in their order";
+    if (region < before) return "the regions of a card are not used in order";
     before = region;
   }
   return {};
@@ -383,13 +383,13 @@ std::string check_rate_gap(const Claim& claim) {
   const bool is_of_cards =
       problem.targets.objective == Objective::kCards && solution.gap <= cards - 1 + kRounding;
   if (ceiling > rate(shortest, problem.cards.size()) * (1 + kRounding) && !is_of_cards)
-    return "gap is wrong: no implementations are as quick as it allows for";
+    return "gap is wrong: no implementations reach the rate that the gap allows for";
   const Implementations other =
       built_for(claim, static_cast<double>(solution.replicas()) / (ceiling * (1 + 2 * kRounding)));
   const Figures figures(claim, other);
   const double reached = rate(figures.interval(), solution.replicas());
   return figures.hold() && reached > ceiling * (1 + kRounding)
-             ? "gap is wrong: the same places, built otherwise, reach " + std::to_string(reached) +
+             ? "gap is wrong: other implementations on the same cards reach " + std::to_string(reached) +
                    " frames/s"
              : std::string();
 }
@@ -399,7 +399,7 @@ std::string check_latency_gap(const Claim& claim) {
   const Figures figures(claim, other);
   const double floor = claim.solution.latency_seconds / (1 + claim.solution.gap);
   return figures.hold() && figures.latency() < floor * (1 - kRounding)
-             ? "gap is wrong: the same places, built otherwise, take " +
+             ? "gap is wrong: other implementations on the same cards take " +
                    std::to_string(figures.latency() * 1e6) + " us"
              : std::string();
 }
@@ -414,8 +414,8 @@ std::string check_figures(const Claim& claim) {
   if (!near(figures.interval(), solution.interval_seconds)) return "interval_seconds is wrong";
   if (!near(figures.latency(), solution.latency_seconds)) return "latency_seconds is wrong";
   if (auto wrong = figures.missed(); !wrong.empty()) return wrong;
-  if (!(solution.gap >= 0)) return "gap is wrong: it is no number from 0 on";
-  if (solution.exact && solution.gap != 0) return "gap is wrong: it is 0 where the solution is exact";
+  if (!(solution.gap >= 0)) return "gap is wrong: it must be 0 or more";
+  if (solution.exact && solution.gap != 0) return "gap is wrong: it must be 0 if the solution is exact";
   if (!std::isfinite(solution.gap)) return {};
   return claim.problem.targets.objective == Objective::kLatency ? check_latency_gap(claim)
                                                                 : check_rate_gap(claim);

@@ -50,7 +50,7 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
   const bool plausible =
       bytes.size() > 1 && bytes[0] == std::byte{8} && bytes[1] > std::byte{0} && bytes[1] < std::byte{32};
   if (!parsed && plausible)
-    return invalid("is truncated or damaged: an ONNX model that ends before it is complete");
+    return invalid("is truncated or damaged: the ONNX model ends before it is complete");
   if (!parsed || !model.has_graph() || model.ir_version() < 1) return invalid("is not an ONNX model");
   return {};
 }
@@ -148,7 +148,8 @@ class Importer {
         if (!dim.has_dim_value() && i > 0)
           return unsupported(here + " has the dynamic dimension '" +
                              (dim.dim_param().empty() ? "?" : dim.dim_param()) + "' (axis " +
-                             std::to_string(i) + "); only the batch may be open: export with static shapes");
+                             std::to_string(i) +
+                             "); only the batch axis may be dynamic: export the model with static shapes");
         const std::int64_t extent = dim.has_dim_value() ? dim.dim_value() : 1;
         if (extent < 1 || extent > (std::int64_t{1} << 24))
           return invalid(here + " has the impossible dimension " + std::to_string(extent));
@@ -238,8 +239,7 @@ class Importer {
       if (a.has_g() || a.graphs_size() > 0) continue;  // control flow, which is refused by its operator type
       if (!add_attribute(op, a)) {
         if (operators::find(op) != nullptr)
-          return invalid(here + ": attribute '" + a.name() +
-                         "' has a type that is not supported, or stands twice");
+          return invalid(here + ": attribute '" + a.name() + "' has an unsupported type or occurs twice");
       }
     }
     for (const std::string& input : proto.input()) {

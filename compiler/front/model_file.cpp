@@ -42,7 +42,7 @@ Result<std::vector<float>> read_factors(const yaml::Mapping& map, std::string_vi
   MILLRACE_ASSIGN(const std::vector<double> values, map.numbers(key));
   if (values.size() > 1 && static_cast<std::int64_t>(values.size()) != channels)
     return map.error(
-        key, std::to_string(values.size()) + " values; one is expected, or one per channel (" +
+        key, std::to_string(values.size()) + " values; give one value, or one per channel (" +
                  (channels == 0 ? std::string("none without a layout") : std::to_string(channels)) + ")");
   std::vector<float> floats;
   for (const double value : values) {
@@ -70,7 +70,8 @@ Result<yaml::Mapping> top_of(const yaml::Node& root, const std::filesystem::path
                                                      "layout", "scale", "mean", "compile"}));
   MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema", 1));
   if (schema != 1)
-    return map.error("schema", std::to_string(schema) + " is not known to this Millrace; it reads 1");
+    return map.error("schema", std::to_string(schema) +
+                                   " is not a schema that this version of Millrace can read; use schema 1");
   return map;
 }
 

@@ -38,8 +38,8 @@ Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model)
   if (!options.assume.empty() && !types)
     return Error(ErrorCode::kInvalidInput,
                  "--assume " + options.assume +
-                     ": give int2 to int8, or weights and activations apart: w4a8; append -pow2 "
-                     "for scales that are powers of two");
+                     ": give int2 to int8, or separate widths of weights and activations such as w4a8; "
+                     "append -pow2 for scales that are powers of two");
   model.source_digest = sha256_hex(bytes);
   auto imported = import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
                               types ? FloatModel::kRequired : FloatModel::kRefused);

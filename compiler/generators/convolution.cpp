@@ -132,12 +132,12 @@ std::uint32_t ConvolutionBlock::windows(const Folding& folding) const {
 
 Status ConvolutionBlock::check_unrolled(const Folding& folding) const {
   if (layer_.groups > 1)
-    return refuse("convolutions in groups are not unrolled; choose the folded generator");
+    return refuse("grouped convolutions cannot be unrolled; choose the folded generator");
   if (!unrolls())
-    return refuse("unrolled, it would be " + std::to_string(nonzero_) + " constants of up to " +
+    return refuse("unrolled, the layer would have " + std::to_string(nonzero_) + " constants of up to " +
                   std::to_string(largest_) + "; at most " + std::to_string(kMostUnrolled) +
-                  " that are not zero, up to " + std::to_string(kLargestConstant) +
-                  ", are built so; choose the folded generator");
+                  " nonzero constants of up to " + std::to_string(kLargestConstant) +
+                  " can be unrolled; choose the folded generator");
   if (folding.pe != out_.c || folding.simd != constants_->columns)
     return refuse("unrolled, PE is " + std::to_string(out_.c) + " and SIMD " +
                   std::to_string(constants_->columns));
@@ -149,7 +149,7 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
   const std::string pixels = std::to_string(folding.pixels) + " pixels a cycle";
   if (folding.window == WindowStyle::kNone) {
     if (!windowless_)
-      return refuse("its windows overlap or skip: they need a sliding window (folded or parallel)");
+      return refuse("its windows overlap or leave gaps, so it needs a sliding window (folded or parallel)");
     if (folding.pixels > 1 && (taps_ > 1 || in_.w % folding.pixels != 0 || layer_.groups > 1))
       return refuse(pixels + " do not divide a row of " + std::to_string(in_.w) + "; choose a divisor, or 1");
     return {};
@@ -159,10 +159,10 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
       return refuse(std::to_string(folding.window_lanes) + " window lanes do not divide " +
                     std::to_string(in_.c) + " channels; choose a divisor");
     if (matrices(folding) > 1 && folding.window_lanes != in_.c)
-      return refuse("groups are separated from beats that have all " + std::to_string(in_.c) +
-                    " channels; choose as many window lanes");
+      return refuse("a grouped convolution needs window lanes for all " + std::to_string(in_.c) +
+                    " channels; choose this number of window lanes");
     if (folding.pixels != 1)
-      return refuse("a folded window takes one pixel at a time; choose the parallel one");
+      return refuse("a folded window processes one pixel at a time; choose a parallel window");
     return {};
   }
   const std::uint32_t p = folding.pixels;
@@ -173,7 +173,7 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
   if (!fits)
     return refuse("a parallel window with " + pixels + " does not suit a width of " + std::to_string(in_.w) +
                   ", stride " + std::to_string(w.stride_w) + " and an output width of " +
-                  std::to_string(out_.w) + "; choose the folded one, or fewer pixels");
+                  std::to_string(out_.w) + "; choose a folded window, or fewer pixels");
   return {};
 }
 
@@ -181,7 +181,7 @@ Status ConvolutionBlock::check(const Folding& folding) const {
   MILLRACE_TRY(check_window(folding));
   if (folding.implementation == Implementation::kUnrolled) MILLRACE_TRY(check_unrolled(folding));
   if (streams() && windows(folding) > 1)
-    return refuse("streamed weights serve one window at a time; choose fewer pixels");
+    return refuse("with streamed weights only one window is computed at a time; choose fewer pixels");
   const std::string of_a_group = matrices(folding) > 1 ? " of a group" : "";
   if (rows(folding) % folding.pe != 0)
     return refuse("PE " + std::to_string(folding.pe) + " does not divide " + std::to_string(rows(folding)) +
@@ -199,18 +199,17 @@ Status ConvolutionBlock::check(const Folding& folding) const {
                   std::to_string(folding.pe));
   if (folding.implementation == Implementation::kFolded && folding.multiplier == Multiplier::kDspPair &&
       !pairs())
-    return refuse(
-        has_most_negative_
-            ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
-                  ", which two products in a DSP slice cannot take; choose one product a slice, or train "
-                  "with a symmetric range"
-            : "two products in a DSP slice need signed weights and integer inputs; choose one a slice");
+    return refuse(has_most_negative_ ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
+                                           ", which a DSP slice with two products does not support; choose "
+                                           "one product per slice, or train with a symmetric range"
+                                     : "two products in a DSP slice need signed weights and integer inputs; "
+                                       "choose one product per slice");
   if (folding.implementation == Implementation::kFolded && !streams()) {
     const std::uint64_t lines = std::uint64_t{rows(folding) / folding.pe} * (columns(folding) / folding.simd);
     MILLRACE_TRY(check_table(folding, lines, ", or a larger PE" + std::string(depthwise_ ? "" : " or SIMD")));
   }
   if (step_ && folding.pe * windows(folding) * matrices(folding) > 999)
-    return refuse("PE " + std::to_string(folding.pe) + ": at most 999 lanes are requantised side by side");
+    return refuse("PE " + std::to_string(folding.pe) + ": at most 999 lanes can be requantised in parallel");
   return {};
 }
 

@@ -23,7 +23,7 @@ class ElementwiseBlock : public LanesBlock {
     return image_.elements() / (folding.simd * folding.pixels);
   }
   Status check(const Folding& folding) const override {
-    if (folding.pe != 1) return refuse("it is folded by SIMD and pixels; set PE to 1");
+    if (folding.pe != 1) return refuse("only SIMD and pixels can be changed for this operation; set PE to 1");
     const bool fits = folding.pixels == 1 ? image_.c % folding.simd == 0
                                           : folding.simd == image_.c && image_.w % folding.pixels == 0;
     if (fits) return {};
@@ -283,19 +283,18 @@ MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t in
   if (std::holds_alternative<kernels::Concat>(block.operation)) return made<ConcatBlock>(program, index);
   if (const auto* permute = std::get_if<kernels::Permute>(&block.operation)) {
     if (keeps_order(*permute)) return made<ReshapeBlock>(program, index);
-    return Error(
-        ErrorCode::kUnsupported,
-        block_label(block) +
-            "it moves elements over the whole frame, and no hardware here holds a frame to give it out "
-            "in another order; take the transpose out of the model");
+    return Error(ErrorCode::kUnsupported,
+                 block_label(block) +
+                     "it moves elements across the whole frame, but no hardware module stores a whole frame "
+                     "to output it in another order; take the transpose out of the model");
   }
   bool bipolar = false;
   for (const auto t : block.inputs) bipolar = bipolar || kind(program.tensors[t].type) == 2;
   const auto& out = program.tensors[block.outputs[0]].type;
   if (bipolar)
-    return Error(ErrorCode::kUnsupported,
-                 block_label(block) +
-                     "hardware takes bipolar elements in convolutions and pooling only; the host takes this");
+    return Error(ErrorCode::kUnsupported, block_label(block) +
+                                              "hardware supports bipolar elements only in convolutions and "
+                                              "pooling; this block runs on the host");
   if (out.bits > 8)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +
                                               " bits; hardware makes at most 8");

@@ -148,8 +148,9 @@ Error Generator::refuse(const std::string& why) const {
 
 Status Generator::check_table(const Folding& folding, std::uint64_t lines, const std::string& remedy) const {
   if (folding.memory != TableStyle::kLogic || lines <= kMostLogicLines) return {};
-  return refuse("memory logic: a table in LUTs has at most " + std::to_string(kMostLogicLines) +
-                " lines, this one " + std::to_string(lines) + "; choose memory block or auto" + remedy);
+  return refuse("memory 'logic': a table in LUTs has at most " + std::to_string(kMostLogicLines) +
+                " lines, but this table needs " + std::to_string(lines) +
+                "; choose memory 'block' or 'auto'" + remedy);
 }
 
 Result<Candidate> Generator::offered(const Folding& folding) const {
@@ -170,12 +171,12 @@ Result<Netlist> Generator::build(const Folding& folding, bool memories, const st
   }
   if (folding.weights != block_.placement)
     return refuse(std::string("its weights are ") + kernels::to_string(block_.placement) + ", not " +
-                  kernels::to_string(folding.weights) + "; say so with --weights, or change the plan");
+                  kernels::to_string(folding.weights) + "; change --weights or the plan");
   if (folding.implementation == Implementation::kUnrolled &&
       !std::holds_alternative<kernels::Convolution>(block_.operation))
     return refuse("only convolutions and fully connected layers are unrolled; choose the folded generator");
   if (folding.pe == 0 || folding.simd == 0 || folding.pixels == 0 || folding.window_lanes == 0)
-    return refuse("a folding of 0; PE, SIMD, pixels and window lanes are at least 1");
+    return refuse("a folding of 0: PE, SIMD, pixels and window lanes must be at least 1");
   MILLRACE_TRY(check(folding));
   return construct(folding, netlist);
 }

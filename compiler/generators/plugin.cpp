@@ -172,7 +172,9 @@ Result<Cost> read_cost(const Field& field) {
     MILLRACE_ASSIGN(const std::int64_t n, field.integer(key, 0, kMostResources, 0));
     cost.*at = static_cast<std::uint64_t>(n);
   }
-  if (cost.lutram > cost.lut) return field.error("'lut' counts those used as memory too: at least 'lutram'");
+  if (cost.lutram > cost.lut)
+    return field.error(
+        "'lut' must be at least 'lutram', because it also counts the LUTs that are used as memory");
   return cost;
 }
 
@@ -240,7 +242,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& progra
   const auto path = std::filesystem::absolute(program, code);
   if (code || !std::filesystem::is_regular_file(path, code) || ::access(path.c_str(), X_OK) != 0)
     return Error(ErrorCode::kInvalidInput, "--generator-plugin " + program.string() +
-                                               ": that is no file that can be run; give a program's path");
+                                               ": not an executable file; give the path of a program");
   return std::shared_ptr<Plugin>(new Plugin(path, time_limit));
 }
 
@@ -314,8 +316,9 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
   {
     const std::lock_guard lock(mutex_);
     if (!builds_)
-      return Error(ErrorCode::kUnsupported, block_label(block) + "generator plugin '" + name() +
-                                                "' is for plans only: it says that it builds nothing");
+      return Error(ErrorCode::kUnsupported,
+                   block_label(block) + "generator plugin '" + name() +
+                       "' can only be used for plans: it declares that it builds no hardware");
   }
   json::object described_block = described(program, block);
   add_constants(block, described_block);

@@ -66,7 +66,7 @@ class PoolingBlock : public LanesBlock {
 };
 
 Status PoolingBlock::check(const Folding& folding) const {
-  if (folding.pe != 1) return refuse("pooling is folded by SIMD and pixels; set PE to 1");
+  if (folding.pe != 1) return refuse("only SIMD and pixels can be changed for pooling; set PE to 1");
   if (in_.c % folding.simd != 0)
     return refuse("SIMD " + std::to_string(folding.simd) + " does not divide " + std::to_string(in_.c) +
                   " channels; choose a divisor");
@@ -76,11 +76,11 @@ Status PoolingBlock::check(const Folding& folding) const {
   if (!fits)
     return refuse(std::to_string(pixels) + " pixels a cycle do not divide the kernel's width of " +
                   std::to_string(window_.kernel_w) + " and a row of " + std::to_string(in_.w) +
-                  " with all channels side by side; choose fewer");
+                  " with all channels in parallel; choose fewer pixels");
   const std::uint32_t partial = in_.c / folding.simd * (apart_ ? out_.w : 1);
   if (partial > kMostPartialResults)
     return refuse("SIMD " + std::to_string(folding.simd) + " leaves " + std::to_string(partial) +
-                  " partial results, a memory in LUTs holds " + std::to_string(kMostPartialResults) +
+                  " partial results, but a memory in LUTs holds " + std::to_string(kMostPartialResults) +
                   "; choose a larger SIMD");
   if ((folding.window != WindowStyle::kNone) == windowless() || folding.window == WindowStyle::kParallel)
     return refuse(windowless() ? "its windows need no sliding window"
@@ -164,7 +164,7 @@ MadeGenerator make_pooling(const kernels::Program& program, std::uint32_t index)
   const auto& out = program.tensors[block.outputs[0]].type;
   if (sum && in.kind == ElementType::Kind::kBipolar)
     return Error(ErrorCode::kUnsupported,
-                 block_label(block) + "hardware does not sum bipolar elements; the host does");
+                 block_label(block) + "hardware cannot sum bipolar elements; this block runs on the host");
   if (sum && out.bits > 8)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +
                                               " bits; hardware requantises to at most 8");

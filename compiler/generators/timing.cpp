@@ -140,8 +140,8 @@ class Player {
       if (wires_[s].valid && !wires_[s].ready)
         waiting += (waiting.empty() ? "" : ", ") + netlist_.streams[s].name;
     return Error(ErrorCode::kInternal,
-                 "timing: the dataflow stands still after " + std::to_string(done_.size()) +
-                     " frames; these streams wait: " + (waiting.empty() ? "none" : waiting));
+                 "timing: the dataflow deadlocks after " + std::to_string(done_.size()) +
+                     " frames; these streams are waiting: " + (waiting.empty() ? "none" : waiting));
   }
 
   Timing result() const {

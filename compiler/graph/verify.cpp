@@ -61,7 +61,9 @@ std::string check(const Move& m, const Value& in, const Value& out) {
 
 std::string check(const Concat& c, const Value& in, const Value& out) {
   const bool same = in.type == out.type && in.shape.size() == out.shape.size();
-  return same && axis_in(c.axis, out.shape.size()) ? "" : "joins other types or ranks, or along no axis";
+  return same && axis_in(c.axis, out.shape.size())
+             ? ""
+             : "concatenates different types or ranks, or along an axis that does not exist";
 }
 
 std::string check(const Softmax&, const Value& in, const Value& out) {

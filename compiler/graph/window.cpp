@@ -43,7 +43,7 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
   };
   const std::size_t n = kernel.size();
   if (n < 1 || n > 2 || input.size() != n + 2)
-    return fail("takes one or two spatial axes, this one has an input of " + to_string(input));
+    return fail("supports one or two spatial axes, but its input has the shape " + to_string(input));
   const std::vector<std::int64_t> strides = op.integers("strides", std::vector<std::int64_t>(n, 1));
   const std::vector<std::int64_t> dilations = op.integers("dilations", std::vector<std::int64_t>(n, 1));
   const std::vector<std::int64_t> pads = op.integers("pads", std::vector<std::int64_t>(2 * n, 0));
@@ -59,7 +59,7 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
     const auto sane = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMostExtent; };
     if (!sane(a.kernel, 1) || !sane(a.stride, 1) || !sane(a.dilation, 1) || !sane(a.before, 0) ||
         !sane(a.after, 0))
-      return fail("has a window, stride, dilation or pad that is negative, zero or absurd");
+      return fail("has a window, stride, dilation or pad that is negative, zero or too large");
     if (!resolve_axis(a, input[2 + i], auto_pad, op.integer("ceil_mode", 0) != 0))
       return fail("has a window larger than its padded input of " + to_string(input));
   }

@@ -102,7 +102,7 @@ std::string infer_unsqueeze(Inference& c) {
   std::vector<bool> fresh(rank, false);
   for (const std::int64_t a : *axes) {
     const auto axis = axis_in(a, rank);
-    if (!axis || fresh[*axis]) return "has an axis that is outside its output, or there twice";
+    if (!axis || fresh[*axis]) return "has an axis that is outside its output or is listed twice";
     fresh[*axis] = true;
   }
   Shape shape;

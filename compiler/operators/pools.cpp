@@ -30,7 +30,7 @@ std::string infer_pool(Inference& c) {
 
 std::string infer_global_pool(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
-  if (c.shape.size() < 3) return "takes [N, C, spatial axes], its input is " + to_string(c.shape);
+  if (c.shape.size() < 3) return "takes [N, C, spatial axes], but its input is " + to_string(c.shape);
   if (c.op.integer("channels_last", 0) != 0) return "has channels_last 1, which is not supported";
   std::fill(c.shape.begin() + 2, c.shape.end(), 1);
   return {};
@@ -98,10 +98,9 @@ float count_of(const Window& g) {
 void note_inexact_average(Site& site, float scale) {
   int exponent = 0;
   if (std::frexp(scale, &exponent) == 0.5F) return;
-  site.graph.diagnostics.push_back(
-      {site.node.name,
-       "averages an integer sum; ONNX Runtime adds in float32, and where that rounds a tie the "
-       "result may differ by one step"});
+  site.graph.diagnostics.push_back({site.node.name,
+                                    "computes an integer sum; ONNX Runtime adds in float32, so where its sum "
+                                    "rounds a tie the result may differ by one step"});
 }
 
 /// Returns the chain from the sum of (x - zero) over the window to the quantised average, as QLinearAveragePool or (if

@@ -25,7 +25,7 @@ std::string convolve(Inference& c, std::size_t x, std::size_t w) {
   const Shape& weights = c.shape_of(w);
   const std::vector<std::int64_t> kernel(weights.begin() + 2, weights.end());
   if (c.op.has("kernel_shape") && c.op.integers("kernel_shape", {}) != kernel)
-    return "has a kernel_shape that is not its weights'";
+    return "has a kernel_shape that differs from the shape of its weights";
   const std::int64_t groups = c.op.integer("group", 1);
   // There are at most as many groups as output channels, so the number of groups times an extent cannot overflow.
   if (groups < 1 || weights[0] < 1 || weights[0] % groups != 0 || c.shape_of(x)[1] != weights[1] * groups)

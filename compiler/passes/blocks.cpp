@@ -109,7 +109,8 @@ Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accum
     return unsupported("its result has more than 16 bits: put a quantiser there");
   MILLRACE_ASSIGN(Requantise r, solve(problem));
   if (r.thresholds.size() > kMostThresholds)
-    return unsupported("needs " + std::to_string(r.thresholds.size()) + " thresholds");
+    return unsupported("its requantisation needs " + std::to_string(r.thresholds.size()) +
+                       " thresholds, which is too many");
   if (const std::string why = prove(r, problem); !why.empty())
     return Error(ErrorCode::kInternal, "requantisation is not proved: " + why);
   return r;

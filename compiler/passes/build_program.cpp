@@ -147,7 +147,7 @@ class ProgramBuilder {
       MILLRACE_TRY(add_output(graph_.outputs[i], graph_.output_signatures[i].name));
     }
     if (const std::string why = kernels::validate(program_); !why.empty())
-      return Error(ErrorCode::kInternal, "the program that was built does not hold: " + why);
+      return Error(ErrorCode::kInternal, "the program that was built is invalid: " + why);
     return std::move(program_);
   }
 
@@ -239,8 +239,8 @@ class ProgramBuilder {
       auto found = find_permutation(source);
       if (!found)
         return unsupported(
-            "its elements would have to move in a way that is no transposition; simplify the Reshape and "
-            "Transpose nodes before it");
+            "its elements would have to be reordered in a way that no transposition can express; simplify "
+            "the Reshape and Transpose nodes before it");
       permutation = std::move(*found);
     }
     const TensorIndex moved = add_tensor(value, stored_type(s.tensor), shape);

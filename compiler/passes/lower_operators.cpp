@@ -57,7 +57,8 @@ Result<Graph> lower_qdq(Graph graph) {
   for (Node& n : graph.nodes)
     if (is_left(n) && !is_onnx(n, "DequantizeLinear"))
       refuse(graph, n,
-             "computes with data of the frame; it is supported with constants only, as in computing a shape");
+             "computes with data of the frame; this operator is supported only for constants, for example to "
+             "compute a shape");
   if (!graph.refusals.empty()) return refusal_error(graph);
   // All layers have read their weights and biases, so nothing needs the dequantisers of weights and biases any more.
   MILLRACE_ASSIGN(graph, remove_dead(std::move(graph)));

@@ -274,9 +274,10 @@ Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t
   const std::string what =
       joined == 1 ? "no two of its " + all + " cards are joined by a cable"
                   : "cables join no more than " + std::to_string(joined) + " of its " + all + " cards";
-  return Error(error.code(), "cluster '" + cluster.name + "': " + what + ", and " + std::to_string(cards) +
-                                 " that were would do: add cables to the cluster file; as it is, " +
-                                 error.message());
+  return Error(error.code(),
+               "cluster '" + cluster.name + "': " + what + ", and " + std::to_string(cards) +
+                   " connected cards would be enough: add cables to the cluster file; as the file is now, " +
+                   error.message());
 }
 
 }  // namespace

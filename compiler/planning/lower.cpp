@@ -17,8 +17,8 @@ Result<kernels::Program> with_splits(kernels::Program program, const std::vector
     if (!can_split(program, block, split.parts))
       return Error(ErrorCode::kInvalidInput,
                    "--split " + split.block + "=" + std::to_string(split.parts) +
-                       ": that is no ungrouped convolution or fully connected block of the model whose "
-                       "output channels can be dealt out evenly");
+                       ": the block is not an ungrouped convolution or fully connected block whose output "
+                       "channels can be divided evenly");
     program = split_channels(program, block, split.parts);
   }
   return program;
@@ -30,7 +30,7 @@ std::string block_names(const kernels::Program& program) {
   const auto& blocks = program.blocks;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < std::min(kMost, blocks.size()); ++i) names.push_back(blocks[i].name);
-  return joined(names) + (blocks.size() > kMost ? " and others: see the plan without --host" : "");
+  return joined(names) + (blocks.size() > kMost ? " and others (see the plan without --host)" : "");
 }
 
 /// Returns the host's blocks with their times. Also sets host_seconds of the problem's operations between cards, where
@@ -128,8 +128,9 @@ Status check_host(const PlanOptions& options, const Lowered& lowered) {
                                                  block_names(lowered.program));
   const auto& target = options.targets.frames_per_second;
   if (const double host = explore::host_seconds(lowered.problem); target && host * *target > 1)
-    return Error(ErrorCode::kDoesNotFit, "the host takes " + std::to_string(std::lround(host * 1e9)) +
-                                             " ns of a core for each frame between cards: at most " +
+    return Error(ErrorCode::kDoesNotFit, "the host's work between cards takes " +
+                                             std::to_string(std::lround(host * 1e9)) +
+                                             " ns of one core per frame, which allows at most " +
                                              std::to_string(std::lround(1 / host)) +
                                              " frames/s; lower --target-fps, or see host_times");
   if (!options.no_host) return {};

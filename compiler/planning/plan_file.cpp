@@ -76,8 +76,8 @@ Status add_split(const yaml::Node& node, const std::string& file, std::set<std::
     return map.error("block", "the model has no block '" + wanted.block + "'");
   if (!can_split(program, block, wanted.parts))
     return map.error("block", "'" + wanted.block +
-                                  "' is no ungrouped convolution or fully connected block whose output "
-                                  "channels can be dealt out to " +
+                                  "' is not an ungrouped convolution or fully connected block whose output "
+                                  "channels can be divided evenly by " +
                                   std::to_string(wanted.parts));
   program = split_channels(program, block, wanted.parts);
   splits.push_back(std::move(wanted));
@@ -99,7 +99,7 @@ Result<std::vector<std::string>> read_host_blocks(const yaml::Mapping& map, cons
     if (find_block(program, name) == program.blocks.size())
       return wrong("the model has no block '" + name + "'" +
                    (std::any_of(splits.begin(), splits.end(), is_split) ? ": it is split" : ""));
-    if (std::find(out.begin(), out.end(), name) != out.end()) return wrong("'" + name + "' stands twice");
+    if (std::find(out.begin(), out.end(), name) != out.end()) return wrong("'" + name + "' is listed twice");
     out.push_back(name);
   }
   return out;
@@ -146,8 +146,9 @@ class Reader {
     MILLRACE_ASSIGN(const std::string assumed, map.text("assumed", ""));
     if (assumed == task_.model.assumed) return {};
     const std::string given = task_.model.assumed.empty() ? "no --assume" : "--assume " + task_.model.assumed;
-    return map.error("assumed", assumed.empty() ? "is missing: this is no plan of a model with " + given
-                                                : "'" + assumed + "' is not what is given: " + given);
+    return map.error("assumed", assumed.empty()
+                                    ? "is missing: this plan was not made for a model with " + given
+                                    : "'" + assumed + "' is not what is given: " + given);
   }
 
   Result<std::uint32_t> card_named(const yaml::Mapping& map, const char* key, const std::string& name) const {
@@ -194,7 +195,7 @@ class Reader {
     if (block == lowered_.program.blocks.size())
       return map.error("block", "the model has no block '" + name + "'");
     if (lowered_.problem.operations[block].host) return map.error("block", "'" + name + "' runs on the host");
-    if (choice_.place[block] != kUnset) return map.error("block", "'" + name + "' stands twice");
+    if (choice_.place[block] != kUnset) return map.error("block", "'" + name + "' is listed twice");
     choice_.place[block] = static_cast<std::uint32_t>(choice_.card.size() - 1);
     MILLRACE_ASSIGN(const std::string region, map.text("region", card.regions.front().name));
     std::uint32_t r = 0;
@@ -272,7 +273,7 @@ std::string block_line(const std::string& block, const std::string& region, cons
 std::string plan_file(const Plan& plan) {
   const Lowered& lowered = *plan.lowered;
   std::string out =
-      "# A plan of millrace; edit it and give it back with --plan. Keys: compiler/README.md.\nschema: "
+      "# A Millrace plan; edit this file and pass it back with --plan. Keys: compiler/README.md.\nschema: "
       "1\nmodel: \"" +
       plan.model.info.name + "\"\n" +
       (plan.model.assumed.empty() ? "" : "assumed: \"" + plan.model.assumed + "\"\n") + "cluster: \"" +

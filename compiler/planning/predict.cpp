@@ -216,8 +216,8 @@ explore::Analysis explained(const Predicted& plan) {
     explore::explain(plan.problem(), plan.solution, out);
     return out;
   }
-  out.bottleneck = "the host limits: between cards it takes " + std::to_string(std::lround(host * 1e9)) +
-                   " ns of a core for each frame";
+  out.bottleneck = "the host limits the rate: its work between cards takes " +
+                   std::to_string(std::lround(host * 1e9)) + " ns of one core per frame";
   out.lifts.clear();
   return out;
 }

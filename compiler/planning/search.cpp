@@ -25,8 +25,9 @@ bool by_latency(const Task& task) {
 
 Status check_solution(const explore::Problem& problem, const explore::Solution& solution) {
   const auto wrong = explore::verify(problem, solution);
-  return wrong.empty() ? Status()
-                       : Error(ErrorCode::kInternal, "the partition just found does not hold: " + wrong);
+  return wrong.empty()
+             ? Status()
+             : Error(ErrorCode::kInternal, "the partition that was just found is invalid: " + wrong);
 }
 
 Result<explore::Solution> solved(const Task& task, const explore::Problem& problem, bool explain) {
@@ -107,17 +108,18 @@ Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
     if (found.ok()) found = explore::solve_replicated(tightened, true);
     if (!found.ok())
       reason =
-          ". If FIFOs, width converters and waiting between blocks are counted: " + found.error().message();
+          ". With FIFOs, width converters and waiting between blocks included: " + found.error().message();
   }
   if (nearest.empty())
-    return Error(ErrorCode::kDoesNotFit,
-                 model +
-                     "FIFOs and width converters between the blocks need more than the cards have left; " +
-                     "lower --target-fps, raise --max-utilisation, or give more cards" + reason);
-  return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
-                                           "clock; the nearest gives " + nearest +
-                                           ". Ask for no more than that, or give more or larger cards" +
-                                           reason);
+    return Error(
+        ErrorCode::kDoesNotFit,
+        model +
+            "FIFOs and width converters between the blocks need more resources than the cards have left; " +
+            "lower --target-fps, raise --max-utilisation, or provide more cards" + reason);
+  return Error(ErrorCode::kDoesNotFit,
+               model + "no plan was found that remains valid when simulated clock by " +
+                   "clock; the nearest plan reaches " + nearest +
+                   ". Request no more than this, or provide more or larger cards" + reason);
 }
 
 /// Simulates several plans with short latencies, because simulated latencies differ from the sums over blocks that the

@@ -20,7 +20,7 @@ std::string considered(const Plan& plan) {
         : *plan.lowered->weights_given == kernels::Placement::kLoaded ? "all weights loaded"
                                                                       : "all weights streamed");
   else if (plan.lowered->loader)
-    given.emplace_back("room on every card for the unit that loads weights");
+    given.emplace_back("space on every card for the unit that loads weights");
   if (plan.lowered->changes.splits.size() == 1)
     given.push_back("'" + plan.lowered->changes.splits.front().block + "' split in the same way");
   if (plan.lowered->changes.splits.size() > 1)
@@ -34,23 +34,23 @@ std::string how_good(const Plan& plan) {
   const auto& s = plan.solution;
   if (plan.followed) return "as the plan file has it";
   if (s.exact) return "nothing better exists" + considered(plan);
-  const std::string best = plan.placed.played
-                               ? "the best there is" + considered(plan)
-                               : "the best sums over blocks there are" + considered(plan) +
-                                     ", and these sums leave out the time that blocks wait for each other";
+  const std::string best = plan.placed.played ? "the best possible plan" + considered(plan)
+                                              : "the best possible sums over blocks" + considered(plan) +
+                                                    ", which ignore the time that blocks wait for each other";
   if (!std::isfinite(s.gap)) return "it is not known how far from " + best;
   return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
 }
 
 /// Returns a sentence on how good the plan is, and on where its figures come from.
 std::string quality(const Plan& plan) {
-  return how_good(plan) +
-         (plan.placed.played
-              ? "; every partition was played clock by clock"
-              : "; not played clock by clock: the figures are computed from the blocks and "
-                "what joins them. In the plans that were compared, the rate was within " +
-                    fixed(kRateWithin * 100, 0) + " % of what was built, and the latency up to " +
-                    fixed(kLatencyShortBy * 100, 0) + " % too short");
+  return how_good(plan) + (plan.placed.played
+                               ? "; every partition was simulated clock by clock"
+                               : "; not simulated clock by clock: the figures are computed from the blocks "
+                                 "and the connections between them. In plans that were compared with built "
+                                 "designs, the rate was within " +
+                                     fixed(kRateWithin * 100, 0) +
+                                     " % of the built rate, and the latency was predicted up to " +
+                                     fixed(kLatencyShortBy * 100, 0) + " % too short");
 }
 
 /// Compares the plan from a plan file with the plan that a search finds.
@@ -59,12 +59,12 @@ std::string cost_of_edit(const Plan& plan) {
     const std::string text = fixed((ratio - 1) * 100, 1);
     return (text[0] == '-' ? "" : "+") + text + " %";
   };
-  if (!plan.followed->unedited) return "the plan file was followed; a search finds nothing that does";
+  if (!plan.followed->unedited) return "the plan file was followed; a search without the file finds no plan";
   const Unedited& own = *plan.followed->unedited;
   const std::size_t cards = plan.cards();
-  return "the plan file was followed; a search finds " + std::to_string(own.cards) +
+  return "the plan file was followed; a search without the file finds " + std::to_string(own.cards) +
          (own.cards == 1 ? " card, " : " cards, ") + with_commas(own.frames_per_second) + " frames/s, " +
-         fixed(own.latency_seconds * 1e6, 1) + " us: the file takes " + std::to_string(cards) +
+         fixed(own.latency_seconds * 1e6, 1) + " us: the plan file uses " + std::to_string(cards) +
          (cards == 1 ? " card" : " cards") + " and gives " +
          signed_percent(plan.frames_per_second() / own.frames_per_second) + " frames/s, " +
          signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
@@ -74,9 +74,9 @@ std::string assumption(const Plan& plan) {
   const bool shifts = assumed_scales(plan) == "power-of-two";
   return "assumed: the model is float, and was planned as if it were " + plan.model.assumed +
          (shifts ? ", quantised with scales that are powers of two, so that each requantisation is a shift; "
-                   "most tools give general scales, which take more hardware"
-                 : ", quantised with general scales, one for each output channel of the weights") +
-         ". It cannot be compiled like this";
+                   "most quantisation tools choose arbitrary scales, which need more hardware"
+                 : ", quantised with arbitrary scales, one for each output channel of the weights") +
+         ". A float model cannot be compiled";
 }
 
 /// Names the layers whose weights are read from memory, with the bytes a frame. Returns an empty text if there are
@@ -160,7 +160,7 @@ std::vector<std::string> remarks(const Plan& plan) {
   }
   for (const auto& split : plan.lowered->changes.splits)
     add("'" + split.block + "' is built as " + std::to_string(split.parts) +
-        ", each with a part of its output channels");
+        " blocks, each of which computes a part of the output channels");
   add(streamed(plan));
   add(quality(plan));
   add(extrapolated(plan));

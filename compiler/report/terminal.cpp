@@ -176,7 +176,7 @@ class Page {
   void times() {
     out_ += "\n  explored in " + fixed(plan_.times.exploration_ms, 1) + " ms, predicted in " +
             fixed(plan_.times.prediction_ms, 1) + " ms\n";
-    out_ += "  rates and latencies are the dataflow's, without ingress and egress\n";
+    out_ += "  rates and latencies exclude the transfers between host and cards\n";
   }
 
   const Plan& plan_;

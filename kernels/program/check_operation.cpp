@@ -139,7 +139,7 @@ void check_count(const char* field, std::size_t size, std::uint32_t channels) {
 }
 
 void check_multiply_shift(const Requantise& r, ElementType range, std::uint32_t channels) {
-  require(r.thresholds.empty(), "requantise.thresholds is given, but the form is multiply-shift");
+  require(r.thresholds.empty(), "requantise.thresholds is given, but requantise.form is multiply-shift");
   const bool half_even = r.form == Requantise::Form::kMultiplyShiftHalfEven;
   check_count("requantise.multiplier", r.multiplier.size(), channels);
   check_count("requantise.offset", r.offset.size(), channels);
@@ -163,7 +163,7 @@ void check_multiply_shift(const Requantise& r, ElementType range, std::uint32_t 
 
 void check_thresholds(const Requantise& r, const Tensor& out, std::uint32_t channels) {
   require(r.multiplier.empty() && r.offset.empty() && r.shift.empty(),
-          "requantise.multiplier, offset or shift is given, but the form is thresholds");
+          "requantise.multiplier, offset or shift is given, but requantise.form is thresholds");
   const auto steps = static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
   const std::uint64_t count = r.thresholds.size();
   if (steps == 0) {
@@ -174,11 +174,11 @@ void check_thresholds(const Requantise& r, const Tensor& out, std::uint32_t chan
           count, " entries; give ", steps, ", or ", steps, " for each of ", channels, " channels");
   for (std::uint64_t i = 1; i < count; ++i)
     require(i % steps == 0 || r.thresholds[i] >= r.thresholds[i - 1], "requantise.thresholds[", i,
-            "] is below the one before it; they must ascend within a channel");
+            "] is below the threshold before it; thresholds must ascend within a channel");
   if (!is_bipolar(out)) return;
   for (std::uint64_t i = 0; i < count; i += 2)
     require(r.thresholds[i] == r.thresholds[i + 1], "requantise.thresholds[", i,
-            "] differs from the next, which gives 0 in a bipolar tensor");
+            "] differs from the next threshold, which would give 0 in a bipolar tensor");
 }
 
 // Checks that `lowest` and `highest` are values of the output's type, in this order.
@@ -194,7 +194,7 @@ void check_requantise(const Requantise& r, ElementType range, const Tensor& out)
   check_clamp("requantise.", r.lowest, r.highest, out);
   const std::uint32_t channels = out.shape.back();
   require(r.form == Requantise::Form::kMultiplyShiftHalfEven || r.zero_point == 0,
-          "requantise.zero_point is given, but the form is not multiply-shift-half-even");
+          "requantise.zero_point is given, but requantise.form is not multiply-shift-half-even");
   require(r.zero_point == 0 || (r.zero_point >= out.type.lowest() && r.zero_point <= out.type.highest()),
           "requantise.zero_point (", r.zero_point, ") leaves the range of ", to_string(out.type));
   switch (r.form) {
@@ -248,7 +248,7 @@ void check(const MaxPool& p, const Tensor& in, const Tensor& out) {
       every_window_sees_input(in.shape[0], w.pad_top, w.kernel_h, w.dilation_h, w.stride_h, out.shape[0]) &&
           every_window_sees_input(in.shape[1], w.pad_left, w.kernel_w, w.dilation_w, w.stride_w,
                                   out.shape[1]),
-      "window: some position lies wholly in the padding and has no largest element; use less padding");
+      "window: a position lies entirely in the padding and has no largest element; use less padding");
 }
 
 void check(const SumPool& p, const Tensor& in, const Tensor& out) {

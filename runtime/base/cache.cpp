@@ -68,10 +68,9 @@ Status check_own(const fs::path& root) {
   // `locks` is checked last: if another process makes the folder a cache meanwhile, `locks` is the first file
   // that it creates.
   if (fs::is_directory(root / kLocks, code)) return {};
-  return Error(ErrorCode::kEnvironment,
-               root.string() +
-                   ": holds other files and is no cache of Millrace's; give a folder "
-                   "of its own, which is made where it is missing");
+  return Error(ErrorCode::kEnvironment, root.string() +
+                                            ": contains other files and is not a cache of Millrace; give a "
+                                            "separate folder, which is created if it does not exist");
 }
 
 }  // namespace
@@ -105,8 +104,8 @@ Result<Cache> Cache::open(const fs::path& given) {
   if (info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return Error(ErrorCode::kEnvironment,
                  root.string() +
-                     ": other users can change this cache, and what is in it gets run; make it "
-                     "yours and writable by you alone (chmod 700), or set MILLRACE_CACHE");
+                     ": other users can change this cache, but Millrace runs programs from it; make it yours "
+                     "and writable by you alone (chmod 700), or set MILLRACE_CACHE");
   MILLRACE_TRY(check_own(root));
   // kLocks must be created first, because check_own() recognises a cache by this folder.
   for (const char* folder : {kLocks, "tmp"}) MILLRACE_TRY(make_folder(root / folder));

@@ -180,7 +180,7 @@ class Binder {
       message += " is left for it";
     }
     if (copies_ > 1)
-      message += "; " + std::to_string(copies_) + " replicas are asked for, each on cards of its own";
+      message += "; " + std::to_string(copies_) + " replicas are requested, each on its own cards";
     return Error(ErrorCode::kDoesNotFit, message);
   }
 

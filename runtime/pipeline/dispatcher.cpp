@@ -97,9 +97,9 @@ Status Dispatcher::queue(Lock& lock, FrameQueue& in, Frame& frame, bool handed_o
                                 std::clamp(frame.priority, kFirstPriority, kLastPriority), frame.client};
   FrameQueue::Entry displaced;
   if (in.full() && !handed_over && (displaced = in.make_room(entry)).frame == nullptr)
-    return Error(ErrorCode::kResourceExhausted, (holding ? "another version of the model is coming up, and "
-                                                         : "all slots are in use, and ") +
-                                                    std::to_string(queue_capacity_) + " frames are waiting");
+    return Error(ErrorCode::kResourceExhausted,
+                 (holding ? "another version of the model is starting, and " : "all slots are in use, and ") +
+                     std::to_string(queue_capacity_) + " frames are waiting");
   in.push(entry);
   if (entry.deadline < next_expiry_) {
     next_expiry_ = entry.deadline;
@@ -112,10 +112,9 @@ Status Dispatcher::queue(Lock& lock, FrameQueue& in, Frame& frame, bool handed_o
   }
   lock.unlock();
   if (displaced.frame != nullptr)
-    fail(displaced,
-         Error(ErrorCode::kResourceExhausted,
-               "the queue is full, and a more urgent frame, or one of a client with fewer waiting, "
-               "took the place"));
+    fail(displaced, Error(ErrorCode::kResourceExhausted,
+                          "the queue is full, and this frame was replaced by a more urgent frame or by one "
+                          "of a client with fewer waiting frames"));
   return {};
 }
 

@@ -111,7 +111,7 @@ void Engine::watch_oldest() {
   // No frame has come back since the last flush, although that flush found no card that hangs.
   if (std::exchange(stuck_before_, true) && oldest == session_first_) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position)
-      note_loss(position, "it is loaded again, as no frame comes through after a flush");
+      note_loss(position, "the card is reloaded, because no frame completes even after a flush");
   }
 }
 
@@ -228,7 +228,7 @@ void Engine::wait_until_quiet() {
   if (!recovery_wake_.wait_until(lock, Clock::now() + kFlushBound, out_of_session)) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
       if (card_threads_[position].in_session)
-        note_loss(position, "it does not give its runs back after a flush");
+        note_loss(position, "the card does not end its runs after a flush");
     }
   }
   recovery_wake_.wait(lock, [&] {
@@ -281,7 +281,7 @@ bool Engine::bring_back() {
     if (loaded.ok()) loaded = fleet_.write_epoch(position, epoch_.load());
     if (!loaded.ok()) {
       if (is_new(loaded.error().message())) {
-        log::warning("pipeline", with_model(loaded.error().message() + "; next try in " +
+        log::warning("pipeline", with_model(loaded.error().message() + "; next attempt in " +
                                             std::to_string(longer_backoff().count()) + " ms"));
       }
       all = false;

@@ -39,7 +39,7 @@ class Deriver {
     if (schedule_.tasks.back().waits == 0) {
       return Error(ErrorCode::kUnsupported,
                    "no output of model " + quoted(deployment_.model.name) +
-                       " comes from a card; a pipeline needs at least one partition on one");
+                       " comes from a card; a pipeline needs at least one partition on a card");
     }
     return std::move(schedule_);
   }
@@ -65,18 +65,19 @@ class Deriver {
       if (channel.consumer.partition != partition || channel.consumer.port != port) continue;
       if (found != nullptr) {
         return Error(ErrorCode::kUnsupported, where + " is fed by channels " + quoted(found->name) + " and " +
-                                                  quoted(channel.name) + "; the host joins no slices yet");
+                                                  quoted(channel.name) +
+                                                  "; joining slices on the host is not supported yet");
       }
       found = &channel;
     }
     const auto value =
         found == nullptr ? values_.end() : values_.find({found->producer.partition, found->producer.port});
     if (value == values_.end() || is_link(*found))
-      return contradiction(where + " is fed by no channel that brings a value from the host");
+      return contradiction(where + " has no channel that delivers a value from the host");
     if (found->slice.stride != 1 || found->slice.offset != 0 ||
         found->frame_bytes != schedule_.value_bytes[value->second]) {
-      return Error(ErrorCode::kUnsupported,
-                   "channel " + quoted(found->name) + " carries a slice; the host takes whole tensors");
+      return Error(ErrorCode::kUnsupported, "channel " + quoted(found->name) +
+                                                " carries a slice; the host supports only whole tensors");
     }
     if (found->frame_bytes != bytes) {
       return contradiction(where + " takes " + std::to_string(bytes) + " bytes, channel " +

@@ -14,7 +14,7 @@ constexpr std::uint64_t kMaxConnectors = 64;
 
 constexpr std::size_t kMaxName = 64;
 constexpr char kNameRule[] =
-    "' is no name: 1 to 64 of A-Z a-z 0-9 _ - . are allowed, not starting with - or .";
+    "' is not a valid name: 1 to 64 of A-Z a-z 0-9 _ - . are allowed, not starting with - or .";
 
 Result<std::string> name_of(const yaml::Mapping& map, std::string_view key,
                             std::optional<std::string> otherwise = {}) {
@@ -26,7 +26,8 @@ Result<std::string> name_of(const yaml::Mapping& map, std::string_view key,
 Status check_file_schema(const yaml::Mapping& map) {
   MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
   if (schema != kSchema)
-    return map.error("schema", std::to_string(schema) + " is not known to this Millrace; it reads " +
+    return map.error("schema", std::to_string(schema) +
+                                   " is not a schema that this version of Millrace can read; use schema " +
                                    std::to_string(kSchema));
   return {};
 }
@@ -133,9 +134,10 @@ Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, cons
   MILLRACE_ASSIGN(const std::uint64_t connector, map.integer("connector"));
   const std::uint32_t connectors = cluster.device_of(*card).connectors;
   if (connector >= connectors)
-    return map.error("connector",
-                     "card '" + end.card + "' (" + card->device + ") has " + std::to_string(connectors) +
-                         " connectors, counted from 0; there is no " + std::to_string(connector));
+    return map.error("connector", "card '" + end.card + "' (" + card->device + ") has " +
+                                      std::to_string(connectors) +
+                                      " connectors, counted from 0; the device has no connector " +
+                                      std::to_string(connector));
   end.connector = static_cast<std::uint32_t>(connector);
   return end;
 }
@@ -197,8 +199,8 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
       if (!device.ok()) return device.error();
       if (!out.emulated && device->platform.empty())
         return map.error(
-            "device",
-            "'" + card.device + "' has no Vitis platform and runs emulated only; set 'emulated: true'");
+            "device", "'" + card.device +
+                          "' has no Vitis platform, so its cards can only be emulated; set 'emulated: true'");
       out.devices.emplace(card.device, std::move(device).value());
     }
     out.cards.push_back(std::move(card));

@@ -174,7 +174,8 @@ Result<Deployment> parse_deployment(const std::string& json) {
     const std::string where = "deployment.json: partition '" + partition.name() + "'";
     const bool host = out.partitions[i].kind == PartitionKind::kHost;
     if (partition.has_program() != host)
-      return Error(ErrorCode::kInvalidInput, where + ": a host partition, and only one, holds its program");
+      return Error(ErrorCode::kInvalidInput,
+                   where + ": a host partition must contain its program, and a card's partition must not");
     if (!host) continue;
     auto program = from_proto(partition.program());
     if (!program.ok()) return program.error().within(where);

@@ -90,7 +90,7 @@ Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployme
       parse_image_record({reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size()}));
   if (record.content_digest != image.content_digest || record.device != image.device ||
       record.partitions.size() != image.partitions.size())
-    return bad("its record is not the one the plan was made with");
+    return bad("its record differs from the record that the plan was made with");
   for (std::size_t i = 0; i < image.partitions.size(); ++i) {
     const Partition* partition = plan.find_partition(image.partitions[i]);
     if (record.partitions[i].name != partition->name ||
@@ -179,11 +179,11 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
   const fs::path target = resolved(directory);
   std::error_code code;
   if (is_or_holds(target, resolved(".")))
-    return refused("is the current directory or holds it, and would be replaced as a whole");
+    return refused("is or contains the current directory, which would be replaced as a whole");
   for (const auto& input : inputs)
     for (const auto& place : {resolved(input), resolved(input.parent_path()) / input.filename()})
       if (is_or_holds(target, place))
-        return refused("would be replaced as a whole, but holds " + input.string());
+        return refused("would be replaced as a whole, but contains the input " + input.string());
   const auto type = fs::status(target, code).type();
   if (type == fs::file_type::not_found) return {};
   if (type == fs::file_type::none)
@@ -220,9 +220,10 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   const auto text = read_text_file(directory / kChecksumFile);
   if (!text.ok() && text.error().code() == ErrorCode::kNotFound) {
     MILLRACE_TRY(check_no_variants(directory));
-    return Error(ErrorCode::kNotFound,
-                 directory.string() +
-                     ": not a deployment, or not whole: it has no CHECKSUMS; compile the model again");
+    return Error(
+        ErrorCode::kNotFound,
+        directory.string() +
+            ": not a deployment, or an incomplete one: it has no file CHECKSUMS; compile the model again");
   }
   if (!text.ok()) return text.error();
   const auto sums = parse_checksums(*text);

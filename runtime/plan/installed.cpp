@@ -52,9 +52,9 @@ Result<fs::path> find_cluster(const fs::path& given, const fs::path& folder) {
   if (name.ends_with(kExtension)) name.resize(name.size() - kExtension.size());
   const fs::path found = clusters / (name + std::string(kExtension));
   if (fs::is_regular_file(found, error)) return found;
-  return Error(ErrorCode::kNotFound, "cluster '" + path.string() +
-                                         "': no file has that path, and no cluster of " + clusters.string() +
-                                         " has that name; it has " + names_in(clusters));
+  return Error(ErrorCode::kNotFound,
+               "cluster '" + path.string() + "': there is no file with this path, and no cluster in " +
+                   clusters.string() + " has this name; the folder contains " + names_in(clusters));
 }
 
 }  // namespace millrace::runtime::plan

@@ -81,7 +81,7 @@ Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes) 
     if (section.offset != aligned(end, kParameterAlignment) || section.offset > bytes.size() ||
         section.bytes > bytes.size() - section.offset)
       return bad(std::string("section '") + kNames[i] +
-                 "' lies outside of its place; the file is truncated or altered");
+                 "' is not where the header says; the file is truncated or altered");
     end = section.offset + section.bytes;
     *sections[i] = {section.offset, section.bytes};
   }
@@ -99,7 +99,8 @@ Result<kernels::Program> decode_parameters(std::span<const std::byte> bytes, con
   auto program = decode_program(bytes.subspan(header.program.offset, header.program.bytes));
   if (!program.ok()) return program.error().within("parameters");
   if (!kernels::has_parameters(*program) || program_digest(kernels::topology_of(*program)) != topology)
-    return bad("their program is not of the topology they name; compile the model again");
+    return bad(
+        "the program in the file does not have the topology that the header names; compile the model again");
   return program;
 }
 

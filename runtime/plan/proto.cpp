@@ -88,7 +88,8 @@ Status from_json(std::string_view json, google::protobuf::Message& message, cons
 Status check_schema(std::uint32_t found, const std::string& what) {
   constexpr std::uint32_t oldest = kSchemaVersion > 1 ? kSchemaVersion - 1 : 1;
   if (found == 0)
-    return Error(ErrorCode::kInvalidInput, what + ": schema_version is missing; it is not a file of ours");
+    return Error(ErrorCode::kInvalidInput,
+                 what + ": schema_version is missing; this is not a file that Millrace wrote");
   if (found > kSchemaVersion)
     return Error(ErrorCode::kUnsupported,
                  what + ": schema_version " + std::to_string(found) + " is newer than this Millrace reads (" +

@@ -89,7 +89,8 @@ class Fields {
     next_ += group.field_count() - 1;
     if (reads()) {
       const Field* const field = reflection().GetOneofFieldDescriptor(in_, &group);
-      if (field == nullptr) return fail("no " + group.name() + ", or one that this Millrace does not know");
+      if (field == nullptr)
+        return fail("no " + group.name() + ", or one that this version of Millrace does not know");
       set_alternative(value, static_cast<std::size_t>(field->index_in_oneof()),
                       std::index_sequence_for<T...>());
     }

@@ -113,7 +113,7 @@ Status check_host_program(const Partition& partition, const std::string& where) 
   if (program_digest(program) != partition.program_digest)
     return bad(where, "program_digest does not match its program");
   if (kernels::has_parameters(program))
-    return bad(where, "its program has parameters that are loaded, which only cards take");
+    return bad(where, "its program has parameters that are loaded at runtime, which only cards support");
   const auto matches = [&](const std::vector<Port>& ports, const std::vector<kernels::TensorIndex>& tensors) {
     return std::equal(ports.begin(), ports.end(), tensors.begin(), tensors.end(),
                       [&](const Port& port, kernels::TensorIndex index) {
@@ -135,7 +135,7 @@ Status check_partitions(const Deployment& d) {
       return bad(where, "its name is malformed or is used twice");
     if (partition.kind == PartitionKind::kAie)
       return Error(ErrorCode::kUnsupported,
-                   "deployment: " + where + ": partitions of kind AIE are not run yet");
+                   "deployment: " + where + ": partitions of kind AIE are not supported yet");
     const Endpoint* endpoint = d.find_endpoint(partition.endpoint);
     const bool host = partition.kind == PartitionKind::kHost;
     if (endpoint == nullptr || endpoint->host != host)
@@ -224,7 +224,9 @@ class ChannelChecker {
     const std::uint64_t whole = from.port != nullptr ? from.port->elements()
                                 : to.port != nullptr ? to.port->elements()
                                                      : 0;
-    if (whole == 0) return bad(where, "joins the model's input to its output with nothing between");
+    if (whole == 0)
+      return bad(where,
+                 "connects the model's input directly to its output, without a partition between them");
     MILLRACE_ASSIGN(const std::uint64_t carried, carried_elements(channel.slice, whole, where));
     const std::uint64_t storage = carried * channel.type.storage_bytes();
     for (const auto* tensor : {from.tensor, to.tensor})
@@ -271,7 +273,7 @@ class ChannelChecker {
       for (const auto& port : partition.inputs) {
         const auto found = received_.find({partition.name, port.name});
         if (found == received_.end() || found->second != port.elements())
-          return bad(where, "port '" + port.name + "': its channels do not bring exactly its tensor");
+          return bad(where, "port '" + port.name + "': its channels do not deliver exactly its tensor");
       }
       for (const auto& port : partition.outputs)
         if (!sent_.contains({partition.name, port.name}))

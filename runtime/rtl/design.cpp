@@ -109,7 +109,7 @@ Result<Port> parse_port(const Object& object, const std::string& expected) {
   port.lanes = static_cast<std::uint32_t>(lanes);
   port.bits = static_cast<std::uint32_t>(bits);
   if (port.beat_bits() > kMaxBeatBits || port.elements() > std::uint64_t{1} << 31U)
-    return bad(object.at("lanes") + ": a beat or frame of that size is not possible");
+    return bad(object.at("lanes") + ": a beat or frame of this size is not possible");
   return port;
 }
 
@@ -240,10 +240,9 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
   const std::string where = "rtl/" + partition;
   std::error_code code;
   if (!fs::is_directory(folder, code))
-    return Error(ErrorCode::kNotFound,
-                 deployment.string() + " has no " + where +
-                     ": that partition has no SystemVerilog; compile the model again, and see what compile "
-                     "says of its hardware");
+    return Error(ErrorCode::kNotFound, deployment.string() + " has no " + where +
+                                           ": that partition has no SystemVerilog; compile the model again "
+                                           "and read why compile generated no hardware for the partition");
   Source source;
   auto text = read_text_file(folder / kDesignFile, kMaxDesignBytes);
   if (!text.ok()) return text.error().within(where);

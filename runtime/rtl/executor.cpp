@@ -27,7 +27,7 @@ Status check_ports(const Design& design, const kernels::Program& program) {
   if (design.inputs.size() != program.inputs.size() || design.outputs.size() != program.outputs.size())
     return Error(ErrorCode::kCorrupt,
                  "partition '" + design.partition +
-                     "': the SystemVerilog has another number of ports than the program");
+                     "': the SystemVerilog and the program have different numbers of ports");
   for (std::size_t i = 0; i < design.inputs.size(); ++i)
     MILLRACE_TRY(check_port(design.inputs[i], program.tensors[program.inputs[i]], design.partition));
   for (std::size_t i = 0; i < design.outputs.size(); ++i)

@@ -301,7 +301,8 @@ Status check_origins(const Loaded& loaded) {
   for (const auto& origin : loaded.settings.http_cors_origins)
     if (origin != "*" && !is_origin(origin))
       return bad(loaded.named("http.cors_origins"),
-                 shown(origin) + " is no origin; examples: https://panel.example, http://localhost:3000, *");
+                 shown(origin) +
+                     " is not a valid origin; examples: https://panel.example, http://localhost:3000, *");
   return {};
 }
 

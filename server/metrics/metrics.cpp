@@ -87,9 +87,11 @@ struct Families {
       counters("millrace_requests_total", "Inference requests answered, by transport, outcome and reason.");
   Counters& requests_refused =
       counters("millrace_requests_refused_total",
-               "Of the failures, requests that no pipeline took: they reached no card.");
-  Gauges& in_flight = gauges("millrace_requests_in_flight", "Inference requests taken and not yet answered.");
-  Histograms& request = times("millrace_request_seconds", "From a request read to its answer ready.");
+               "Of the failures, requests that no pipeline accepted, so they reached no card.");
+  Gauges& in_flight =
+      gauges("millrace_requests_in_flight", "Inference requests accepted and not yet answered.");
+  Histograms& request =
+      times("millrace_request_seconds", "From the end of reading a request until its answer is ready.");
   Histograms& queue = times("millrace_queue_seconds", "Waiting for a slot of the pipeline.");
   Histograms& input = times("millrace_input_seconds", "Host stages before the cards, and copies in.");
   Histograms& compute =

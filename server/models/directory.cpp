@@ -101,7 +101,7 @@ Result<Versions::const_iterator> version_to_serve(const std::string& model, cons
                "model '" + model + "' is pinned to version '" + std::to_string(pin.version) + "', which " +
                    (pinned == versions.end() ? "is not in the repository; it has " + known_versions(versions)
                                              : kHoldsNothing) +
-                   "; no other version is loaded: put that version there, or " +
+                   "; no other version is loaded: add the pinned version, or " +
                    how_to_unpin(directory.path));
 }
 

@@ -63,9 +63,10 @@ Status SwapGate::submit(Frame& frame) {
     return Error(ErrorCode::kNotFound, "model '" + before->name() + "' has no version '" + before->version() +
                                            "' any more; it has " + next_->version());
   if (next_->info().inputs != before->info().inputs || next_->info().outputs != before->info().outputs)
-    return Error(ErrorCode::kUnavailable, "version '" + next_->version() + "' of model '" + before->name() +
-                                              "' came up with other inputs or outputs while the request " +
-                                              "waited; ask for the model's metadata again");
+    return Error(ErrorCode::kUnavailable,
+                 "version '" + next_->version() + "' of model '" + before->name() +
+                     "' started with different inputs or outputs while the request " +
+                     "waited; ask for the model's metadata again");
   // Once the frame is submitted, its owner and this gate may be destroyed at any moment.
   const std::shared_ptr<Model> next = next_;
   passage->model = next;

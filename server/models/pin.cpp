@@ -63,7 +63,7 @@ std::string read_file_of(const fs::path& pin, std::uint64_t& version) {
   if (S_ISDIR(is.st_mode)) return "is a folder and not a file";
   if (!S_ISREG(is.st_mode)) return "is no regular file";
   if (static_cast<std::uint64_t>(is.st_size) > kMostBytes)
-    return "has " + std::to_string(is.st_size) + " bytes, and a version's number needs few";
+    return "has " + std::to_string(is.st_size) + " bytes, which is too long for a version number";
   std::array<char, kMostBytes> bytes{};
   const ssize_t length = ::read(file.get(), bytes.data(), bytes.size());
   if (length < 0) return "cannot be read: " + error_text(errno);
@@ -72,7 +72,7 @@ std::string read_file_of(const fs::path& pin, std::uint64_t& version) {
 
 Error is_a_folder(const fs::path& pin) {
   return Error(ErrorCode::kInvalidInput,
-               pin.string() + " is a folder and not a file; remove it with all that is in it");
+               pin.string() + " is a folder and not a file; remove the folder and its content");
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ void sample_partitions(const Labelled& of_model, Model& model, const runtime::pi
     of_partition.counter("millrace_partition_frames_total", "Frames computed since its card's last load.",
                          static_cast<double>(card.frames) / static_cast<double>(count));
     of_partition.gauge("millrace_partition_busy_ratio",
-                       "Fraction of the last second or more that its card computed.", ratio);
+                       "Fraction of at least the last second during which its card computed.", ratio);
   }
 }
 
@@ -102,8 +102,8 @@ void sample_card(const Labelled& of_card, const runtime::pipeline::CardStatus& c
   const auto& celsius = card.sensors.temperature_celsius;
   const auto& watts = card.sensors.power_watts;
   const bool up = card.state == runtime::pipeline::CardState::kUp && card.answers;
-  of_card.gauge("millrace_card_up", "1 if the card is programmed and answers.", up);
-  of_card.counter("millrace_card_restarts_total", "Times the card was lost and brought back.", card.restarts);
+  of_card.gauge("millrace_card_up", "1 if the card is programmed and responds.", up);
+  of_card.counter("millrace_card_restarts_total", "Times the card failed and was reloaded.", card.restarts);
   of_card.counter("millrace_card_programmed_total", "Times an image was loaded.", card.programmed);
   of_card.counter("millrace_card_frames_total", "Frames computed since the last load.", card.frames);
   of_card.counter("millrace_card_busy_seconds_total", "Time computing since the last load.",
@@ -129,14 +129,14 @@ void Registry::sample(metrics::Samples& samples) const {
     const Labelled of_model{samples, {{"model", model->name()}, {"version", model->version()}}};
     of_model.with({{"digest", model->deployment().digest}})
         .gauge("millrace_model_info", "Constant 1; the labels name the deployment of a model version.", 1);
-    of_model.gauge("millrace_model_ready", "1 if every card of the model, or of one of its replicas, is up.",
-                   status.ready);
-    of_model.gauge("millrace_replicas", "Pipelines of the model, each on cards of its own.", status.replicas);
+    of_model.gauge("millrace_model_ready",
+                   "1 if every card of the model, or of one of its replicas, is running.", status.ready);
+    of_model.gauge("millrace_replicas", "Pipelines of the model, each on its own cards.", status.replicas);
     of_model.gauge(
         "millrace_replicas_wanted",
-        "Pipelines the model should have; more than there are if some did not come up after a swap.",
+        "Pipelines the model should have; more than are running if some did not start after a swap.",
         model->pipeline().wanted());
-    of_model.gauge("millrace_replicas_ready", "Pipelines of the model whose cards are all up.",
+    of_model.gauge("millrace_replicas_ready", "Pipelines of the model whose cards are all running.",
                    status.replicas_ready);
     of_model.gauge("millrace_frames_in_flight", "Frames on the cards.", status.in_flight);
     of_model.gauge("millrace_slots", "Most frames that can be on the cards at once.", status.slots);

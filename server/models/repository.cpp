@@ -114,7 +114,7 @@ Status Repository::check_all_serve(const std::vector<std::string>& models) const
       add(*wanted->second.failed);
   }
   if (!first) return {};
-  return Error(*first, "repository.strict: not everything that should be served is: " + all);
+  return Error(*first, "repository.strict: some models that should be served are not: " + all);
 }
 
 Status Repository::check_mode() const {
@@ -128,7 +128,7 @@ Status Repository::load(const LoadOrder& order, Done done) {
   MILLRACE_TRY(check_mode());
   MILLRACE_ASSIGN(const std::uint64_t version, version_of(order.version));
   if (order.pin && version == 0)
-    return Error(ErrorCode::kInvalidInput, "a model is pinned to a version, and none is given");
+    return Error(ErrorCode::kInvalidInput, "pinning a model needs a version, but none is given");
   return enqueue(std::make_shared<Job>(Job{.model = order.model,
                                            .version = version,
                                            .policy = order.policy,
@@ -340,8 +340,10 @@ void Repository::begin_stop() {
       const bool compiles = job->stage == Job::Stage::kCompiling;
       log::warning(
           "models",
-          load + (compiles ? ": its compilation is given up: the server stops; the next load begins it again"
-                           : ": its load is given up: the server stops"));
+          load +
+              (compiles
+                   ? ": the compilation is cancelled because the server stops; the next load starts it again"
+                   : ": the load is cancelled because the server stops"));
     }
   }
   worker_.request_stop();

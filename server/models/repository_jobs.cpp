@@ -88,9 +88,11 @@ void Repository::set_not_loaded(const Job& job, const std::string& why) {
   if (serving_version(job.model) != job.version)
     set_state(job.model, job.version, ModelState::kUnavailable, why);
   else if (!is_lost(job.model))
-    set_state(job.model, job.version, ModelState::kReady,
-              "its change was not loaded: " + why +
-                  (recovering_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
+    set_state(
+        job.model, job.version, ModelState::kReady,
+        "its change was not loaded: " + why +
+            (recovering_.contains(job.model) ? "; some of its replicas are not running and will be retried"
+                                             : ""));
 }
 
 /// Determines the version of a job that names none (a start, a poll or a load without a number). Refuses to load
@@ -170,12 +172,11 @@ Status Repository::check_signature(const Job& job, const Model& serves,
     log::warning("models", named(job.model, job.version) + ": " + what + "; the load is forced");
     return {};
   }
-  return Error(ErrorCode::kDoesNotFit,
-               what +
-                   "; requests of today's clients would fail. Serve it under another model's name, or load "
-                   "it with 'force': millrace reload --model " +
-                   job.model + " --version " + std::to_string(job.version) + " --force" +
-                   after_restart(job, serves.version()));
+  return Error(ErrorCode::kDoesNotFit, what +
+                                           "; requests of current clients would fail. Serve it under another "
+                                           "model name, or load it with 'force': millrace reload --model " +
+                                           job.model + " --version " + std::to_string(job.version) +
+                                           " --force" + after_restart(job, serves.version()));
 }
 
 Status Repository::run_kind(Job& job) {
@@ -251,7 +252,7 @@ Result<std::optional<NextVersion>> Repository::prepare(const Job& job, const Ver
                                                        const std::shared_ptr<Model>& old) try {
   if (found.kind == VersionDirectory::Kind::kSource && !job.compiled)
     return Error(ErrorCode::kUnsupported,
-                 "holds a model, and there is no cluster file to compile it for (--cluster)");
+                 "contains an ONNX model, but no cluster file to compile it for was given (--cluster)");
   MILLRACE_ASSIGN(auto loaded, runtime::plan::load_deployment(job.compiled ? **job.compiled : found.path));
   if (serving_version(job.model) == job.version && old->deployment().digest == loaded.plan.digest &&
       !is_lost(job.model))
@@ -279,7 +280,7 @@ SwapResult Repository::swap_to(const Job& job, const std::shared_ptr<Model>& old
   } else if (result.lost) {
     (recovering_[job.model] = Recovery()).lost = true;
     set_state(job.model, before, ModelState::kUnavailable,
-              "it was stopped for another version, and did not come up again; it is tried again");
+              "the version was stopped for another one and did not restart; the server keeps retrying");
   } else if (result.rolled_back && is_lost(job.model)) {
     recovering_.erase(job.model);
     set_state(job.model, before, ModelState::kReady, "");
@@ -386,7 +387,7 @@ void Repository::check_replicas(const std::string& name, const std::optional<Err
   if (why) recovery.why = why;
   set_state(name, parse_version(model->version()), ModelState::kReady,
             std::to_string(now.there) + " of " + std::to_string(now.wanted) +
-                " replicas are up; the rest is tried again" +
+                " replicas are running; the server keeps retrying the others" +
                 (recovery.why ? ": " + recovery.why->message() : ""));
 }
 

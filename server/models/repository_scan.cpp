@@ -133,9 +133,10 @@ Result<Directory> Repository::list() const {
 /// Returns a model's folder in the root. Fails with kNotFound, or with kInvalidInput if a deployment hides the model.
 Result<std::filesystem::path> Repository::folder_of(const std::string& model) const {
   if (deployments_.contains(model))
-    return Error(ErrorCode::kInvalidInput, "model '" + model +
-                                               "' is given as a deployment; only models of the repository "
-                                               "have versions to pin");
+    return Error(
+        ErrorCode::kInvalidInput,
+        "model '" + model +
+            "' was loaded with --deployment; only models of the repository can be pinned to a version");
   std::error_code ignored;
   auto folder = options_.root / model;
   if (!options_.root.empty() && is_name(model) && std::filesystem::is_directory(folder, ignored))
@@ -209,7 +210,7 @@ void Repository::log_held_back(const std::string& model, const ModelDirectory& d
   if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)
     return;
   if (polled_[model].versions.contains(newest->first)) return;
-  log::info("models", named(model, newest->first) + " is held back: the model is pinned to version '" +
+  log::info("models", named(model, newest->first) + " is not loaded: the model is pinned to version '" +
                           std::to_string(directory.pin.version) + "'");
 }
 

@@ -197,7 +197,7 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
   if (back.ok()) return up;
   old->set_state(ModelState::kUnavailable);
   return Error(up.error().code(), up.error().message() + "; and version '" + old->version() +
-                                      "' did not come up again: " + back.error().message());
+                                      "' did not restart: " + back.error().message());
 }
 
 /// Opens `count` more replicas. If `stored` is not null, each replica is verified before it is passed to `take`.
@@ -311,8 +311,8 @@ void Swapper::roll_back(const std::shared_ptr<Model>& old, std::size_t wanted, S
                                 [&](std::shared_ptr<Pipeline> one) { before.add(std::move(one)); });
   if (all.ok()) return;
   result.missing = all.error();
-  log::warning("models", "model '" + old->name() + "': a replica of the old version did not come up again: " +
-                             result.missing->message());
+  log::warning("models", "model '" + old->name() +
+                             "': a replica of the old version did not restart: " + result.missing->message());
 }
 
 void Swapper::unload(const std::shared_ptr<Model>& old) {

@@ -44,7 +44,7 @@ Result<NpyArray> read_frames(const fs::path& file, const TensorSignature& signat
   if (!axes || array.shape.front() == 0)
     return bad("needs the shape of tensor '" + signature.name + "', with the number of frames as first axis");
   if (frames != 0 && array.shape.front() != frames)
-    return bad("has " + std::to_string(array.shape.front()) + " frames, another file " +
+    return bad("has " + std::to_string(array.shape.front()) + " frames, but another file has " +
                std::to_string(frames));
   frames = array.shape.front();
   return array;
@@ -108,7 +108,7 @@ Result<StoredFrames> read_stored_frames(const fs::path& directory, const ModelIn
   }
   if (!any)
     return Error(ErrorCode::kInvalidInput,
-                 directory.string() + ": holds no output; give out0.npy, or take the directory away");
+                 directory.string() + ": contains no expected output; add out0.npy, or remove the directory");
   return stored;
 }
 

@@ -59,12 +59,12 @@ inline constexpr std::array<EventText, 15> kEvents = {{
     {"requests", "Whole UDP requests handed to a pipeline"},
     {"responses", "UDP requests answered with a response, repetitions not counted"},
     {"failures", "UDP requests that failed in a pipeline"},
-    {"repeated", "Answers sent again because a client asked again"},
+    {"repeated", "Answers sent again because a client repeated its request"},
     {"acks", "Acknowledgements of requests being computed"},
-    {"nacks_sent", "Demands for missing fragments of requests"},
-    {"nacks_received", "Demands of clients for missing fragments of responses"},
+    {"nacks_sent", "Requests to clients to resend missing fragments (NACK sent)"},
+    {"nacks_received", "Requests of clients to resend missing fragments (NACK received)"},
     {"forgotten", "Half-received requests given up"},
-    {"evicted", "Kept responses given up for want of memory"},
+    {"evicted", "Stored responses discarded because memory was short"},
 }};
 
 /// One counter for each value of Event, Drop, wire::Refusal, wire::ErrCode and wire::BusyReason.

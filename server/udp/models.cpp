@@ -84,7 +84,7 @@ RegistryDirectory::Handle* RegistryDirectory::handle_for(std::string_view name, 
   }
   if (handles_.size() == kMaxHandles) {
     if (!std::exchange(full_logged_, true))
-      log::warning("udp", "more model versions serve than there are handles for (" +
+      log::warning("udp", "more model versions are served than there are UDP handles (" +
                               std::to_string(kMaxHandles) + "); the rest cannot be named over UDP");
     return nullptr;
   }

@@ -183,12 +183,13 @@ TEST_F(Install, ShippedClustersAreFoundByName) {
     EXPECT_EQ(cards(by_name), cards(by_path));
   }
   const std::string folder = prefix() / "share/millrace/clusters";
-  const std::string known =
-      "no cluster of " + fs::canonical(folder).string() +
-      " has that name; it has four-u280, mixed, nine-ku060, one-ku060, one-u280, three-ku060, two-ku060";
+  const std::string known = "no cluster in " + fs::canonical(folder).string() +
+                            " has this name; the folder contains four-u280, mixed, nine-ku060, one-ku060, "
+                            "one-u280, three-ku060, two-ku060";
   const Outcome unknown = plan("three-ku61");
   EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_NE(unknown.err.find("cluster 'three-ku61': no file has that path, and " + known), std::string::npos)
+  EXPECT_NE(unknown.err.find("cluster 'three-ku61': there is no file with this path, and " + known),
+            std::string::npos)
       << unknown.err;
 
   // A file in the current directory hides the shipped cluster of the same name, but a directory does not. A

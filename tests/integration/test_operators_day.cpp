@@ -85,7 +85,7 @@ TEST_P(InstalledServerInMode, ServesTheNewestValidVersionNextToEmptyAndTruncated
   const Outcome strict = service_.start_to_the_end();
   EXPECT_EQ(strict.exit_code, 2);
   EXPECT_NE(strict.err.find(
-                "repository.strict: not everything that should be served is: model 'lenet5' version '2': "),
+                "repository.strict: some models that should be served are not: model 'lenet5' version '2': "),
             std::string::npos)
       << strict.err;
 
@@ -377,8 +377,8 @@ TEST_F(InstalledServerWithCompiler, StopCancelsACompilationAndTheNextStartRepeat
     EXPECT_EQ(reload.stop(0), 1);
     EXPECT_NE(reload.err().find("the server is stopping"), std::string::npos) << reload.err();
   }
-  EXPECT_TRUE(service_.logged("warning",
-                              "model 'lenet5' version '2': its compilation is given up: the server stops"));
+  EXPECT_TRUE(service_.logged(
+      "warning", "model 'lenet5' version '2': the compilation is cancelled because the server stops"));
   EXPECT_FALSE(holds_unfinished(cache));
 
   service_.start();

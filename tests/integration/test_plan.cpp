@@ -181,7 +181,7 @@ TEST_F(PlanCommand, RefusesAnUnusableClusterAndNamesTheMistake) {
     expect_error(apart_of(luts), 1,
                  {"no two of its 3 cards are joined by a cable, and ", "add cables to the cluster file"});
   expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(8, false, 0, 5000)}), 1,
-               {"no two of its 8 cards are joined by a cable, and 3 that were would do"});
+               {"no two of its 8 cards are joined by a cable, and 3 connected cards would be enough"});
   expect_error(apart_of(500), 1, {"layer 'conv_5' needs"});
   EXPECT_EQ(apart_of(500).err.find("add cables"), std::string::npos);
   std::ofstream(file("clusters/slow.yaml"))
@@ -209,8 +209,9 @@ TEST_F(PlanCommand, MarksAPlanOnlyDeviceInTextHtmlAndJson) {
   const Outcome text = with({"--html", file("p.html")}), root = with({"--json"});
   ASSERT_EQ(text.exit_code, 0) << text.err;
   ASSERT_EQ(root.exit_code, 0) << root.err;
-  EXPECT_NE(unwrapped(text.out).find("'vck5000' is for plans only: " + why), std::string::npos) << text.out;
-  EXPECT_NE(read_text_file(file("p.html"))->find("is for plans only: " + why), std::string::npos);
+  EXPECT_NE(unwrapped(text.out).find("'vck5000' can only be used for plans: " + why), std::string::npos)
+      << text.out;
+  EXPECT_NE(read_text_file(file("p.html"))->find("can only be used for plans: " + why), std::string::npos);
   EXPECT_EQ(json::parse(root.out).at("partitions").at(0).at("plan_only").as_string().find(why), 0U);
   EXPECT_TRUE(planned({}).at("partitions").at(0).at("plan_only").is_null());
 }

@@ -95,15 +95,15 @@ TEST_F(PlanCommand, PlanMarksADesignTooLargeToSimulateAndCompileSimulatesIt) {
   const auto predicted = json::parse(promised.out).at("predicted");
   EXPECT_FALSE(predicted.at("played").as_bool());
   EXPECT_FALSE(predicted.at("exact").as_bool());
-  EXPECT_NE(unwrapped(told.out).find(
-                "not played clock by clock: the figures are computed from the blocks and what joins them"),
+  EXPECT_NE(unwrapped(told.out).find("not simulated clock by clock: the figures are computed from the blocks "
+                                     "and the connections between them"),
             std::string::npos)
       << told.out;
   const Outcome compiled = with("compile", {"--json", "-o", file("d")});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   const auto built = json::parse(*read_text_file(file("d/rtl/part0/design.json"))).at("predicted");
   EXPECT_NEAR(rate(json::parse(compiled.out)) * built.at("interval_cycles").to_number<double>(), 100e6, 1);
-  EXPECT_EQ(read_text_file(file("d/report.html"))->find("not played clock"), std::string::npos);
+  EXPECT_EQ(read_text_file(file("d/report.html"))->find("not simulated clock"), std::string::npos);
 }
 
 /// A convolution of stride 2, which can take one pixel per cycle, follows a convolution that produces one
@@ -237,7 +237,7 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
   const std::string says =
       "block 'wide' (convolution): operands of 9 bits; hardware multiplies at most 8 by 8; the other layers "
       "get "
-      "hardware if the host computes this one: --host wide";
+      "hardware if the host computes this layer: --host wide";
   const Outcome text = with("plan", {});
   EXPECT_NE(unwrapped(text.out).find("nothing is predicted: " + says), std::string::npos)
       << text.out << text.err;
@@ -375,7 +375,7 @@ TEST_F(AssumedTypes, AssumedInt8UsesAsManyResourcesAsAPerChannelQuantisedModel) 
   EXPECT_TRUE(real.at("assumed_scales").is_null());
   EXPECT_EQ(assumed.at("assumed_scales").as_string(), "per-channel");
   EXPECT_NE(unwrapped(plan(false, {"--assume", "w4a8"}).out)
-                .find("as if it were w4a8, quantised with general scales, one for each output channel"),
+                .find("as if it were w4a8, quantised with arbitrary scales, one for each output channel"),
             std::string::npos);
 }
 

@@ -29,7 +29,7 @@ TEST_F(PlanCommand, SavedPlanCanBeReusedAndAnEditedPlanIsChecked) {
   const Outcome told = plan({"--plan", file("edited.yaml"), "--html", file("edited.html")});
   ASSERT_EQ(told.exit_code, 0) << told.err;
   for (const char* words :
-       {"the plan file was followed; a search finds 1 card, ", "the file takes 2 cards"}) {
+       {"the plan file was followed; a search finds 1 card, ", "the plan file uses 2 cards"}) {
     EXPECT_NE(unwrapped(told.out).find(words), std::string::npos) << told.out;
     // The page starts the same words with a capital letter.
     EXPECT_NE(read_text_file(file("edited.html"))->find(words + 1), std::string::npos);
@@ -106,7 +106,8 @@ TEST_F(PlanCommand, FollowsAPlanFileEvenIfTheSearchFindsNoPlan) {
   EXPECT_EQ(figures(json::parse(followed.out)), figures(json::parse(own.out)));
   EXPECT_TRUE(json::parse(followed.out).at("unedited").is_null());
   const Outcome text = with({"--plan", yaml});
-  for (const char* words : {"as the plan file has it", "the plan file was followed; a search finds nothing"})
+  for (const char* words :
+       {"as the plan file has it", "the plan file was followed; a search without the file finds no plan"})
     EXPECT_NE(unwrapped(text.out).find(words), std::string::npos) << text.out;
 }
 
@@ -167,7 +168,7 @@ TEST_F(PlanCommand, ErrorNamesTheLineOfAnImpossibleSplitOrHostBlock) {
   expect_error(with("splits:\n  - {block: gemm_99, parts: 2}\n"), 2,
                {"edited.yaml:6", "the model has no block 'gemm_99'"});
   expect_error(with("splits:\n  - {block: gemm_24, parts: 7}\n"), 2,
-               {"edited.yaml:6", "'gemm_24'", "dealt out to 7"});
+               {"edited.yaml:6", "'gemm_24'", "divided evenly by 7"});
   expect_error(with("splits:\n  - {block: gemm_24, parts: 1}\n"), 2,
                {"edited.yaml:6", "parts", "2 to 64 are allowed"});
   expect_error(with("splits:\n  - {block: gemm_24, parts: 2, pe: 1}\n"), 2, {"edited.yaml:6", "pe"});
@@ -175,7 +176,7 @@ TEST_F(PlanCommand, ErrorNamesTheLineOfAnImpossibleSplitOrHostBlock) {
                {"edited.yaml:7", "'gemm_24' is split twice"});
   expect_error(with(kept, "host: [gemm_24]\n"), 2, {"edited.yaml:7", "no block 'gemm_24'", "it is split"});
   expect_error(with(kept, "host:\n  - nothing\n"), 2, {"edited.yaml:8", "no block 'nothing'"});
-  expect_error(with(kept, "host: [conv_5, conv_5]\n"), 2, {"edited.yaml:7", "'conv_5' stands twice"});
+  expect_error(with(kept, "host: [conv_5, conv_5]\n"), 2, {"edited.yaml:7", "'conv_5' is listed twice"});
   expect_error(with(kept, "host:\n  - {block: conv_5}\n"), 2, {"edited.yaml:8", "names of blocks"});
   expect_error(with(kept, "host: [conv_5]\n"), 2, {"edited.yaml:", "'conv_5' runs on the host"});
 }

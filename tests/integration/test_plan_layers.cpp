@@ -77,7 +77,7 @@ TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
   const Outcome random = millrace({"verify", file("d"), "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
-  expect_error(plan({"--split", "gemm_24=7"}), 2, {"--split gemm_24=7", "dealt out evenly"});
+  expect_error(plan({"--split", "gemm_24=7"}), 2, {"--split gemm_24=7", "divided evenly"});
   expect_error(plan({"--split", "gemm_99=2"}), 2, {"--split gemm_99=2"});
   expect_error(plan({"--split", "gemm_24"}), 2, {"--split gemm_24", "conv_5=2"});
 }
@@ -250,7 +250,7 @@ TEST_F(PlanCommand, MeetsATargetByStreamingWhenSplittingWouldUseMoreCards) {
   EXPECT_TRUE(enough.at("splits").as_array().empty());
   EXPECT_EQ(given(enough), Given{"loader"});
   EXPECT_NE(unwrapped(with({"--target-fps", "500"}))
-                .find("among contiguous cuts with room on every card for the unit that loads weights; "),
+                .find("among contiguous cuts with space on every card for the unit that loads weights; "),
             std::string::npos);
   // The plan states the gap to the optimum under the restrictions with which the search ran.
   const json::value split = json::parse(with({"--json"}));

@@ -337,13 +337,13 @@ TEST_F(ReplicasOfLenet, APlanFileListsTheCardsOfEachReplica) {
   expect_refused(unlike, 2, "in a replica and is not of its kind");
 
   expect_refused(plan({"--replicas", "0"}), 2, "--replicas: '0' is not a whole number from 1 to");
-  expect_refused(plan({"--replicas", "10"}), 1, "'nine-ku060' has 9 cards; ask for at most 9");
-  expect_refused(plan({"--replicas", "1024"}), 1, "ask for at most 9");
+  expect_refused(plan({"--replicas", "10"}), 1, "'nine-ku060' has 9 cards; request at most 9");
+  expect_refused(plan({"--replicas", "1024"}), 1, "request at most 9");
   expect_refused(plan({"--replicas", "4000000000"}), 2, "is not a whole number from 1 to 1024");
   expect_refused(plan({"--replicas", "-1"}), 2, "--replicas");
   expect_refused(plan({"--replicas", "99999999999"}), 2, "--replicas");
   expect_refused(plan({"--replicas", "4", "--partitions", "3"}), 1, "each of 3 cards");
-  expect_refused(plan({"--replicas", "3"}, "mixed"), 1, "alike in kind and cabling");
+  expect_refused(plan({"--replicas", "3"}, "mixed"), 1, "with the same devices and cables");
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ TEST_F(RepositoryPin, PollingLoadsNoVersionNewerThanThePinnedVersion) {
   hold("1");
   start("poll");
   host_.add("3", kProgram);
-  ASSERT_TRUE(wait_until([&] { return log_says("model 'm' version '3' is held back"); }));
+  ASSERT_TRUE(wait_until([&] { return log_says("model 'm' version '3' is not loaded"); }));
   // The polls that would have loaded version 3 are over when the server has loaded a model that was added later.
   add_other();
   ASSERT_TRUE(host_.eventually("1", "READY", "n"));
@@ -258,7 +258,7 @@ TEST_F(RepositoryPin, ThePinIsWrittenOnlyIfTheVersionLoads) {
   fs::create_directory(pin_);
   const Outcome outcome = host_.reload({"--version", "1", "--pin"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_TRUE(holds(outcome.err, "PIN is a folder and not a file; remove it")) << outcome.err;
+  EXPECT_TRUE(holds(outcome.err, "PIN is a folder and not a file; remove the folder")) << outcome.err;
   EXPECT_EQ(serving(), "3") << "the pin is checked before anything is loaded";
 }
 
@@ -280,7 +280,7 @@ TEST_F(RepositoryPin, ContradictingPinParametersAreRefused) {
   struct Case {
     const char *route, *parameters, *said;
   };
-  for (const Case& one : {Case{"load", R"("pin":true)", "needs 'version'"},
+  for (const Case& one : {Case{"load", R"("pin":true)", "needs the parameter 'version'"},
                           Case{"load", R"("pin":1,"version":"1")", "'pin' is neither true nor false"},
                           Case{"load", R"("unpin":true,"version":"1")", "loads nothing"},
                           Case{"load", R"("unpin":true,"pin":true,"version":"1")", "loads nothing"},

@@ -104,7 +104,8 @@ class ReplicasOnCardsThatDoNotStart : public testing::Test {
   }
   fs::path refusal(int card) const { return host_.scratch() / ("no-fpga" + std::to_string(card)); }
   bool one_is_missing(const std::string& version = "1") const {
-    return host_.reason(version).starts_with("1 of 2 replicas are up; the rest is tried again: ");
+    return host_.reason(version).starts_with(
+        "1 of 2 replicas are running; the server keeps retrying the others: ");
   }
   void expect_both(const std::string& version = "1") {
     EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_replicas_ready") == 2; }))
@@ -171,7 +172,7 @@ TEST_F(ReplicasOnCardsThatDoNotStart, DelayARollingSwapUntilAllReplicasAreUp) {
       begin({"--repository-mode", "poll", "--repository-poll-ms", "100", "--swap-policy", "rolling"}));
   end({4});
   host_.add("2", trained_again(base()));
-  ASSERT_TRUE(wait_until([&] { return host_.reason("2").starts_with("1 of 2 replicas are up; "); }))
+  ASSERT_TRUE(wait_until([&] { return host_.reason("2").starts_with("1 of 2 replicas are running; "); }))
       << host_.server().err();
   host_.add("3", base());
   ASSERT_TRUE(wait_until([&] { return host_.reason("3").find("1 of 2 are up") != std::string::npos; }))

@@ -40,7 +40,7 @@ TEST_F(ServeSettings, SighupRereadsTheFileAndNamesSettingsThatNeedARestart) {
 
   write("server.yaml", "drain_ms: soon\n");
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
-  ASSERT_TRUE(said(server, "the settings stay as they are")) << server.err();
+  ASSERT_TRUE(said(server, "all settings and loaded files stay unchanged")) << server.err();
 
   HttpConnection connection(static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1))));
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
@@ -148,7 +148,7 @@ TEST_F(ServeSettings, SighupWithABrokenTokenFileKeepsTheOldTokens) {
   const auto expect_kept = [&](const std::string& says) {
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
     ASSERT_TRUE(said(server, says)) << says << "\n" << server.err();
-    EXPECT_TRUE(said(server, "what was loaded before stays"));
+    EXPECT_TRUE(said(server, "loaded files stay unchanged"));
     EXPECT_EQ(status("a-token-of-the-operator"), 200) << says;
     EXPECT_EQ(status(""), 401) << says;
   };
@@ -159,7 +159,7 @@ TEST_F(ServeSettings, SighupWithABrokenTokenFileKeepsTheOldTokens) {
   write("tokens", "operator admin\n");
   expect_kept("tokens:1: three words are expected");
   write("tokens", good + "operator read another-token-of-his\n");
-  expect_kept("tokens:2: the name 'operator' stands twice");
+  expect_kept("tokens:2: the name 'operator' is listed twice");
   write("tokens", good + "second root another-token-of-his\n");
   expect_kept("tokens:2: the scope is none of");
   std::filesystem::remove(file);
@@ -233,11 +233,11 @@ TEST_F(ServeSettings, SighupRefusesTheSettingsThatServerStartRefuses) {
     settings("0.0.0.0:0", "");
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
     ASSERT_TRUE(said(server, "http.tokens was removed, but other machines reach 0.0.0.0:")) << server.err();
-    EXPECT_TRUE(said(server, "the settings stay as they are"));
+    EXPECT_TRUE(said(server, "all settings and loaded files stay unchanged"));
     EXPECT_EQ(status(port), 401);
     settings("0.0.0.0:0", tokens + tls);
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
-    ASSERT_TRUE(said(server, "is of no use without a listener that begins with tls:")) << server.err();
+    ASSERT_TRUE(said(server, "has no effect without a listener that begins with tls:")) << server.err();
     EXPECT_EQ(count(server, "settings read again"), 0) << server.err();
     // A reload logs the same warnings as a start, and names the settings that need a restart.
     ASSERT_EQ(::chmod((directory_.path() / "tokens").c_str(), 0644), 0);
@@ -319,8 +319,7 @@ TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtStartAtSighupAndByClients) 
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
   ASSERT_TRUE(said(server, "expired on")) << server.err();
   const std::string trusted = write("trusted.pem", served);
-  EXPECT_EQ(ask({"--ca-file", trusted, "--token-file", token}).exit_code, 0)
-      << "what was loaded before stays";
+  EXPECT_EQ(ask({"--ca-file", trusted, "--token-file", token}).exit_code, 0) << "loaded files stay unchanged";
   certify(-3'600, 86'400 * 60L);
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
   EXPECT_TRUE(said(server, "in force: 1 token, a certificate until 20")) << server.err();

@@ -103,13 +103,14 @@ TEST_F(ServeSettings, WarnsOfOpenListenersAndOfReadableTokenFiles) {
   {
     BackgroundProgram server(command);
     ASSERT_TRUE(server.wait_for_line("listening http ", 60s)) << server.err();
-    EXPECT_TRUE(said(server, "other machines reach 0.0.0.0:")) << server.err();
+    EXPECT_TRUE(said(server, "other machines can reach 0.0.0.0:")) << server.err();
     EXPECT_EQ(server.stop(SIGTERM), 0);
   }
   command.push_back("--check-config");
   Outcome outcome = run_program(command);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("other machines reach 0.0.0.0:0, and nobody needs a token"), std::string::npos)
+  EXPECT_NE(outcome.err.find("other machines can reach 0.0.0.0:0, where no token is needed"),
+            std::string::npos)
       << outcome.err;
   command.insert(command.end(), {"--tokens", tokens});
   outcome = run_program(command);
@@ -139,14 +140,14 @@ TEST_F(ServeSettings, CheckConfigRefusesTheSettingsThatServeRefuses) {
         Case{"http: {admin_listen: nowhere}\n", "bad.yaml:1: http.admin_listen 'nowhere'"},
         Case{"http: {listen: 'tls:127.0.0.1:0'}\n", "needs --tls-certificate"},
         Case{"http: {certificate: a}\n", "http.certificate: needs http.key"},
-        Case{"http: {certificate: a, key: b}\n", "of no use without a listener"},
+        Case{"http: {certificate: a, key: b}\n", "no effect without a listener"},
         Case{"http: {tokens: absent}\n", "absent"},
         Case{"deployments: [absent]\n", "absent"},
         Case{"cluster: absent.yaml\n", "absent.yaml"},
         Case{"udp: {listen: nowhere}\n", "bad.yaml:1: udp.listen 'nowhere' is not HOST:PORT"},
         Case{"udp: {listen: '127.0.0.1:0', keys: absent}\n", "absent"},
         Case{"udp: {listen: '0.0.0.0:0'}\n", "there are no keys"},
-        Case{"schema: 1\n", "nothing to serve"},
+        Case{"schema: 1\n", "no models to serve"},
         Case{"deployments: [three]\n" + one_card, "model 'chain'", 1},
         Case{good + "http: {listen: 'unix:/nodir/x.sock'}\n",
              ":2: http.listen: cannot listen on unix:/nodir/x.sock: /nodir: No such file", 3},
@@ -154,8 +155,8 @@ TEST_F(ServeSettings, CheckConfigRefusesTheSettingsThatServeRefuses) {
              "http.listen '0.0.0.0:8000' takes that address"},
         Case{good + "http: {listen: ['unix:x', 'tls:unix:x'], certificate: a, key: b}\n",
              "takes that address"},
-        Case{good + "http: {cors_origins: [foo]}\n", ":2: http.cors_origins: 'foo' is no origin"},
-        Case{good + "http: {cors_origins: ['https://panel.example/']}\n", "is no origin"},
+        Case{good + "http: {cors_origins: [foo]}\n", ":2: http.cors_origins: 'foo' is not a valid origin"},
+        Case{good + "http: {cors_origins: ['https://panel.example/']}\n", "is not a valid origin"},
         Case{good + "http: {max_body_bytes: 100}\n",
              ":2: http.max_body_bytes: 100: every request for model 'chain'"},
         Case{good + "repository: {mode: poll}\n", ":2: repository.mode: needs repository.root"},
@@ -196,7 +197,7 @@ TEST_F(ServeSettings, LogLinesHaveASyslogPriorityOnlyInTheSystemdJournal) {
         run_program({"sh", "-c", stream + " exec \"$@\"", "sh", millrace_binary(), "serve", "--deployment",
                      deployed(), "--http", "0.0.0.0:0", "--check-config", "--log-format", format});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    EXPECT_NE(outcome.err.find("other machines reach"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("other machines can reach"), std::string::npos) << outcome.err;
     EXPECT_TRUE(outcome.err.starts_with(prefix)) << outcome.err;
     EXPECT_EQ(outcome.err.starts_with("<"), prefix.starts_with("<")) << outcome.err;
   }

@@ -135,7 +135,7 @@ TEST_F(ServeUdp, SighupLoadsNewKeysAndABrokenKeyFileKeepsTheOldOnes) {
   std::ofstream(keys) << "8 00\n";
   reload("reload refused");
   EXPECT_NE(server_->err().find("keys: line 1"), std::string::npos) << server_->err();
-  EXPECT_NE(connected(options(7, 17)), nullptr) << "what was loaded before stays";
+  EXPECT_NE(connected(options(7, 17)), nullptr) << "loaded files stay unchanged";
 
   std::ofstream(keys) << "8 000102030405060708090a0b0c0d0e0f\n";
   reload("settings read again");

@@ -173,7 +173,7 @@ Result<Solution> cut_by_work(const Problem& problem) {
   if (back != nullptr)
     return Error(ErrorCode::kUnsupported, "tensor '" + problem.tensors[back->tensor].name +
                                               "' is needed by one card before and after a part that runs on "
-                                              "the host; ask for another number of --partitions");
+                                              "the host; choose another number with --partitions");
   return no_cables(problem, chain, most);
 }
 

@@ -69,7 +69,7 @@ def main():
         kept[module] = []
         for name, parameters in table_of(module).items():
             if name not in found.get(module, {}):
-                print(f"cycles.py: {module}: nothing of row '{name}' in the report", file=sys.stderr)
+                print(f"cycles.py: {module}: the report has no result for row '{name}'", file=sys.stderr)
                 return 1
             latency, interval = found[module][name]
             kept[module].append(f"{module},{name},{parameters},{sources.digest_of(module)},{latency},{interval}")

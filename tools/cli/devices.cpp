@@ -129,9 +129,8 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
         << "/" << cable.b.connector << ", " << cable.gigabits_per_second << " Gbit/s each way\n";
   }
   if (checked && !cluster.cables.empty()) {
-    out << "cables are as the cluster file says; XRT shows a link only under a loaded image, so they are "
-           "tested when a "
-           "model is\n";
+    out << "cables are listed as in the cluster file; XRT shows a link only after an image is loaded, so "
+           "cables are tested when a model is\n";
   }
 }
 

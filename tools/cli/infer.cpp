@@ -138,7 +138,7 @@ Result<ModelDescription> describe(HttpClient& client, const std::string& name) {
     const std::size_t inputs = metadata.as_object().at("inputs").as_array().size();
     if (inputs != 1)
       return Error(ErrorCode::kUnsupported, "model '" + name + "' has " + std::to_string(inputs) +
-                                                " inputs; this command only supports models with one input");
+                                                " inputs; this command supports only models with one input");
     // Other servers of the v2 protocol do not have Millrace's page. Without that page there are no labels and
     // no preprocessing.
     return description_of(metadata, answer.status == 200 ? &millrace : nullptr);

@@ -107,10 +107,9 @@ Result<Deployments> load_deployments(const Settings& settings) {
     out.push_back(std::make_shared<const LoadedDeployment>(std::move(loaded)));
   }
   if (out.empty() && settings.repository_root.empty())
-    return Error(
-        ErrorCode::kInvalidInput,
-        "nothing to serve: give --deployment DIR or --repository DIR (or deployments or repository in "
-        "--config)");
+    return Error(ErrorCode::kInvalidInput,
+                 "no models to serve: give --deployment DIR or --repository DIR (or deployments or "
+                 "repository in --config)");
   return out;
 }
 
@@ -169,7 +168,7 @@ Result<std::vector<http::ListenAddress>> listeners(const LiveSettings& live) {
   if (tls != !settings.http_certificate.empty())
     return Error(ErrorCode::kInvalidInput,
                  tls ? "a listener with tls: needs --tls-certificate and --tls-key"
-                     : "--tls-certificate is of no use without a listener that begins with tls:");
+                     : "--tls-certificate has no effect without a listener that begins with tls:");
   MILLRACE_TRY(check_apart(out, live));
   return out;
 }
@@ -201,9 +200,9 @@ std::vector<std::string> doubts_about(const LiveSettings& live, const std::vecto
   std::vector<std::string> out;
   for (const auto& address : addresses)
     if (settings.http_tokens.empty() && is_open(address))
-      out.push_back("other machines reach " + address +
-                    ", and nobody needs a token there to ask models and to read all but admin routes; "
-                    "http.tokens names who may");
+      out.push_back("other machines can reach " + address +
+                    ", where no token is needed to run inference or to use any route except admin routes; "
+                    "set http.tokens to require tokens");
   for (const auto& [key, file] :
        {std::pair{"http.tokens", settings.http_tokens}, std::pair{"http.key", settings.http_key},
         std::pair{"udp.keys", settings.udp_keys}}) {
@@ -224,7 +223,7 @@ Status check_reload(const LiveSettings& before, const LiveSettings& now,
   if (before.settings().http_tokens.empty() || !now.settings().http_tokens.empty()) return {};
   const auto open = std::find_if(addresses.begin(), addresses.end(), is_open);
   if (open == addresses.end()) return {};
-  return Error(ErrorCode::kInvalidInput, "http.tokens was removed, but other machines reach " + *open +
+  return Error(ErrorCode::kInvalidInput, "http.tokens was removed, but other machines can reach " + *open +
                                              "; restart the server to serve without tokens");
 }
 

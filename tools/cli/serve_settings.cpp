@@ -72,9 +72,8 @@ Status LiveSettings::reload() {
   if (done.ok())
     state_->succeeded = std::chrono::system_clock::now();
   else
-    log::error("serve",
-               "reload refused: " + done.error().message() +
-                   "; nothing changes: the settings stay as they are, and what was loaded before stays");
+    log::error("serve", "reload refused: " + done.error().message() +
+                            "; all settings and loaded files stay unchanged");
   return done;
 }
 

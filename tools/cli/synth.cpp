@@ -32,10 +32,9 @@ Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
   }
   if (folders.empty()) {
     MILLRACE_TRY(runtime::plan::check_no_variants(target));
-    return Error(ErrorCode::kInvalidInput,
-                 target.string() +
-                     " has no rtl/<partition>/design.json: it holds no generated hardware; compile the "
-                     "model again");
+    return Error(ErrorCode::kInvalidInput, target.string() +
+                                               " has no rtl/<partition>/design.json: it contains no "
+                                               "generated hardware; compile the model again");
   }
   std::sort(folders.begin(), folders.end());
   return folders;
@@ -196,7 +195,7 @@ void print_table(const PartitionCost& partition, std::ostream& out) {
   const Cost &measured = partition.dataflow, &predicted = partition.dataflow_predicted;
   const bool exact = measured.dsp == predicted.dsp && measured.ramb18 == predicted.ramb18 &&
                      measured.ramb36 == predicted.ramb36 && measured.lutram == predicted.lutram;
-  out << "  DSP, block RAM and LUTs as memory of the dataflow are " << (exact ? "" : "not ")
+  out << "  the dataflow's DSP, block RAM and LUT memory counts are " << (exact ? "" : "not ")
       << "as predicted\n";
   if (partition.available == runtime::plan::Resources{})
     out << "  not compared with a device, because the design does not state a region's resources\n";

@@ -163,7 +163,7 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
   const auto& p = findings.predicted;
   out << "simulated SystemVerilog, " << grouped(findings.cycles) << " cycles of " << findings.clock_mhz
       << " MHz; seed " << findings.seed;
-  if (findings.stall != 0) out << ", each port holds back with probability " << findings.stall;
+  if (findings.stall != 0) out << ", each port stalls with probability " << findings.stall;
   out << "\ninitiation interval " << grouped(m.interval) << " cycles (predicted " << grouped(p.interval)
       << ")";
   if (m.interval) out << ": " << grouped(std::round(findings.clock_mhz * 1e6 / *m.interval)) << " frames/s";
@@ -200,18 +200,19 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
                              : ", " + std::to_string(wasteful.size()) +
                                    " deeper than twice what they held: " + joined(wasteful) + "\n");
   if (findings.standstill)
-    out << "STANDSTILL after cycle " << grouped(findings.standstill->cycle) << ":\n"
+    out << "DEADLOCK after cycle " << grouped(findings.standstill->cycle) << ":\n"
         << findings.standstill->message << "\n";
 }
 
 Status verdict(const RtlFindings& findings) {
   if (!findings.standstill && findings.reaches_interval() == false)
-    return Error(ErrorCode::kDoesNotFit, "the predicted interval is not reached: a frame in " +
-                                             grouped(findings.measured.interval) + " cycles, not in " +
+    return Error(ErrorCode::kDoesNotFit, "the predicted interval is not reached: one frame per " +
+                                             grouped(findings.measured.interval) +
+                                             " cycles instead of one per " +
                                              grouped(findings.predicted.interval));
   if (!findings.standstill) return {};
   return Error(ErrorCode::kDoesNotFit,
-               "the simulation stands still after cycle " + std::to_string(findings.standstill->cycle) +
+               "the simulation deadlocked after cycle " + std::to_string(findings.standstill->cycle) +
                    "; beats wait in " +
                    (findings.standstill->streams.empty() ? std::string("no stream")
                                                          : joined(findings.standstill->streams)));

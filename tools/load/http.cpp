@@ -142,7 +142,7 @@ class HttpRun {
       return Error(descriptors ? ErrorCode::kEnvironment : ErrorCode::kUnavailable,
                    "cannot make " + std::to_string(connections_.size()) +
                        " connections: " + std::strerror(errno) +
-                       (descriptors ? "; raise the limit (ulimit -n) or ask for fewer" : ""));
+                       (descriptors ? "; raise the limit (ulimit -n) or use fewer connections" : ""));
     }
     while (idle_.size() < connections_.size()) {
       wait(Clock::now() + kTick);

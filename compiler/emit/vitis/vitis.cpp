@@ -261,13 +261,13 @@ std::string obstacle(const VitisImage& image) {
   if (image.top->connectors == 0) return {};
   const CablePins* pins = cable_pins(image.device->platform);
   if (pins == nullptr)
-    return "it has link ports, and what platform " + image.device->platform +
-           " calls its transceivers is not known here";
+    return "it has link ports, but Millrace does not know how platform " + image.device->platform +
+           " names its transceivers";
   if (image.top->connectors > pins->cages.size())
-    return "it has link ports on " + std::to_string(image.top->connectors) + " connectors, and of platform " +
-           image.device->platform + " " + std::to_string(pins->cages.size()) + " is known here";
+    return "it has link ports on " + std::to_string(image.top->connectors) + " connectors, but of platform " +
+           image.device->platform + " " + std::to_string(pins->cages.size()) + " connectors are known";
   if (image.device->clock_mhz < kAuroraMhz)
-    return "it has link ports, and its clock is slower than the 156.25 MHz a cable's words come at";
+    return "it has link ports, but its clock is slower than the 156.25 MHz at which a cable delivers words";
   return {};
 }
 

@@ -374,8 +374,7 @@ Result<std::unique_ptr<Card>> open_card() {
   if (control.bytes() != kControlBytes || control.as<ControlBlock>().magic != kProtocolMagic ||
       fabric.bytes() < sizeof(Fabric) || fabric.as<Fabric>().magic != kProtocolMagic ||
       control.as<ControlBlock>().card >= fabric.as<Fabric>().cards)
-    return Error(ErrorCode::kEnvironment,
-                 "belongs to another build than libxrt_core.so.2; build both together");
+    return Error(ErrorCode::kEnvironment, "was not built together with libxrt_core.so.2; rebuild both");
   return std::make_unique<Card>(std::move(control), std::move(memory), std::move(fabric), kImageFd);
 }
 

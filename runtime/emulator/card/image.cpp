@@ -82,7 +82,8 @@ Result<std::unique_ptr<rtl::Executor>> open_simulation(const plan::ImageRecord& 
   MILLRACE_ASSIGN(const auto entry, rtl::find_simulation(cache, record.content_digest, partition.name));
   MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(entry, 1 + card));
   if (!partition.rtl_digest.empty() && partition.rtl_digest != simulation->design().digest)
-    return wrong("partition '" + partition.name + "': the simulation in the cache is of other SystemVerilog");
+    return wrong("partition '" + partition.name +
+                 "': the simulation in the cache was built from different SystemVerilog");
   MILLRACE_TRY(rtl::check_ports(simulation->design(), program));
   return std::make_unique<rtl::Executor>(std::move(simulation), program);
 }

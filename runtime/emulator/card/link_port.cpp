@@ -191,7 +191,8 @@ bool LinkPort::peek(Packet& packet) {
   std::memcpy(&packet.header, slot, sizeof packet.header);
   packet.payload = slot + sizeof packet.header;
   if (packet.header.length == 0 || packet.header.length > packet_bytes_) {
-    fail("a packet of " + std::to_string(packet.header.length) + " bytes came");
+    fail("a packet of " + std::to_string(packet.header.length) +
+         " bytes arrived, which is not a valid length");
     return false;
   }
   return true;

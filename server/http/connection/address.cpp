@@ -60,7 +60,7 @@ Result<ListenAddress> parse_listen_address(std::string_view text, std::string_vi
   }
   if (rest.starts_with(kUnix)) {
     rest.remove_prefix(kUnix.size());
-    if (rest.empty()) return bad("unix: takes the path of the socket to create");
+    if (rest.empty()) return bad("unix: needs the path of the socket to create");
     if (rest.size() > kLongestPath)
       return bad("the path has " + std::to_string(rest.size()) +
                  " bytes, but that of a Unix socket has at most " + std::to_string(kLongestPath) +
@@ -71,7 +71,7 @@ Result<ListenAddress> parse_listen_address(std::string_view text, std::string_vi
   }
   if (rest.starts_with(kSystemd)) {
     rest.remove_prefix(kSystemd.size());
-    if (rest.empty()) return bad("systemd: takes the FileDescriptorName of a socket unit");
+    if (rest.empty()) return bad("systemd: needs the FileDescriptorName of a socket unit");
     out.at = Passed{std::string(rest)};
     return out;
   }

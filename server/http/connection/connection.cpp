@@ -63,7 +63,7 @@ Response busy(std::string_view why) {
 }
 
 Response held_too_much() {
-  return busy("the server holds as many bytes of requests and answers as it may");
+  return busy("the server has reached its limit of bytes in requests and answers; try again");
 }
 
 /// Returns the answer to a request whose handling threw an exception. Nothing else converts exceptions to answers. If
@@ -251,7 +251,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     ControlThread& thread = job.scrape ? server_.scrapes : server_.control;
     Counted counted(&thread.jobs);
     if (thread.jobs.fetch_add(1) >= ControlThread::kMostJobs) {
-      exchange_->response = busy("too many requests wait for documents of the server");
+      exchange_->response = busy("too many status requests are waiting; try again");
       return false;
     }
     phase_ = Phase::kWorking;

@@ -83,7 +83,7 @@ std::optional<Response> Incoming::take_inference_header_length(Request& request)
   const auto [first, end] = message().equal_range("Inference-Header-Content-Length");
   if (first == end) return std::nullopt;
   if (std::next(first) != end)
-    return error_response(400, "the header Inference-Header-Content-Length is there more than once");
+    return error_response(400, "the header Inference-Header-Content-Length occurs more than once");
   request.inference_header_length = view_of(first->value());
   return std::nullopt;
 }
@@ -98,7 +98,7 @@ std::optional<Response> Incoming::framing_fault() const {
                                    "' is not offered; 'chunked' alone is");
   // A proxy that ignores Transfer-Encoding in HTTP/1.0 finds another end of the body (RFC 9112, 6.1).
   if (first != end && http_1_0())
-    return error_response(400, "malformed HTTP: HTTP/1.0 knows no Transfer-Encoding");
+    return error_response(400, "malformed HTTP: HTTP/1.0 does not support Transfer-Encoding");
   if (!parser_->is_done() && buffer_.size() > options_.max_header_bytes)
     return error_response(431, "a chunk's extension or the trailer is over the limit of " +
                                    std::to_string(options_.max_header_bytes) + " bytes");
@@ -114,7 +114,7 @@ std::optional<Response> Incoming::host_fault() const {
     return error_response(400, "malformed HTTP: a request over HTTP/1.1 needs the header Host");
   }
   if (std::next(first) != end)
-    return error_response(400, "malformed HTTP: the header Host is there more than once");
+    return error_response(400, "malformed HTTP: the header Host occurs more than once");
   if (const std::string_view host = view_of(first->value()); !is_host(host))
     return error_response(400, "malformed HTTP: '" + std::string(clipped(host, 64)) +
                                    "' in the header Host is not HOST or HOST:PORT");

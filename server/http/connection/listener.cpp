@@ -63,7 +63,7 @@ Error Listener::failed(const error_code& error) const {
 Status Listener::bind() {
   if (wanted_.tls && !options_.tls)
     return Error(ErrorCode::kInvalidInput,
-                 "listener " + to_string(wanted_) + " wants TLS: give it a certificate and a key");
+                 "listener " + to_string(wanted_) + " requires TLS: configure a certificate and a key");
   try {
     if (const auto* passed = std::get_if<Passed>(&wanted_.at)) return take_passed(*passed);
     if (const auto* path = std::get_if<UnixPath>(&wanted_.at))

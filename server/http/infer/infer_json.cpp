@@ -131,10 +131,10 @@ class DocumentReader {
       return key.context == inside && key.name == key_;
     };
     if (context() == Context::kParameters && key_.starts_with("sequence_"))
-      return not_offered(code, "sequences are not offered; models here keep no state");
+      return not_offered(code, "sequences are not supported; models keep no state between requests");
     if ((context() == Context::kInputParameters || context() == Context::kOutputParameters) &&
         key_.starts_with("shared_memory_"))
-      return not_offered(code, "shared memory is not offered; send the tensor in the request");
+      return not_offered(code, "shared memory is not supported; send the tensor in the request");
     known_ = std::find_if(std::begin(kKeys), std::end(kKeys), known);
     if (known_ == std::end(kKeys)) {
       known_ = nullptr;

@@ -181,7 +181,7 @@ class RequestReader {
     const bool batch = shape.size() == wanted.size() && shape.size() > 1 && wanted.front() == 1 &&
                        shape.front() > 1 && std::equal(shape.begin() + 1, shape.end(), wanted.begin() + 1);
     return fault(": shape " + shape_text(shape) + " is not the model's " + shape_text(wanted) +
-                 (batch ? "; batches are not offered: send a request a frame" : ""));
+                 (batch ? "; batches are not supported: send one request per frame" : ""));
   }
 
   Result<Bytes> from_json(const NumberList& data, std::string_view datatype,

@@ -146,7 +146,7 @@ Result<std::vector<std::byte>> bytes_of_numbers(std::string_view datatype,
   const auto convert = [&](auto element) -> Result<std::vector<std::byte>> {
     if constexpr (std::is_same_v<decltype(element), std::monostate>)
       return Error(ErrorCode::kInvalidInput,
-                   ".data: " + std::string(datatype) + " travels as binary data, not as JSON numbers");
+                   ".data: " + std::string(datatype) + " must be sent as binary data, not as JSON numbers");
     else
       return convert_all<decltype(element)>(datatype, numbers);
   };

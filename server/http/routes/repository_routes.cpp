@@ -75,7 +75,7 @@ Status check_combination(const Change& change) {
         "parameter 'unpin' removes the pin and loads nothing; send 'force', 'pin', 'policy' and 'version' in "
         "another load");
   if (order.pin && order.version.empty())
-    return bad("parameter 'pin' needs 'version': the one to pin the model to");
+    return bad("parameter 'pin' needs the parameter 'version', to which the model is pinned");
   return {};
 }
 
@@ -133,8 +133,9 @@ void start(models::Repository& repository, const Change& change,
 Outcome change_repository(const Call& call, bool load) {
   models::Repository* const repository = call.api.options().repository;
   if (repository == nullptr)
-    return error_response(
-        501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
+    return error_response(501,
+                          "this server's models are fixed at start (serve --deployment); loading and "
+                          "unloading is not supported");
   if (call.api.leaving()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
   auto change = parse_change(load, call.names.model, call.request.body);
   if (!change.ok()) return error_response(change.error());

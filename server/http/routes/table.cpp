@@ -213,7 +213,7 @@ Outcome infer(const Call& call) {
 }
 
 Outcome not_offered(const Call& call) {
-  return error_response(501, "shared memory and generation are not offered: " +
+  return error_response(501, "shared memory and generation are not supported: " +
                                  std::string(call.request.target.substr(0, 200)));
 }
 

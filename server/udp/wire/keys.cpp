@@ -89,7 +89,7 @@ class KeyRing::Key {
 
 Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
   const std::string name = "key " + std::to_string(id);
-  if (id == 0) return Error(ErrorCode::kInvalidInput, "key 0 stands for 'no tag': use ids 1 to 255");
+  if (id == 0) return Error(ErrorCode::kInvalidInput, "key id 0 means 'no tag': use ids 1 to 255");
   if (has(id)) return Error(ErrorCode::kInvalidInput, name + " is given twice");
   if (secret.size() < 16 || secret.size() > 1024)
     return Error(ErrorCode::kInvalidInput,

@@ -246,7 +246,7 @@ TEST_F(CacheTest, RefusesADirectoryWithForeignFilesAndLeavesItUnchanged) {
   fs::permissions(home, fs::perms::owner_all);  // independent of the umask
   const auto opened = Cache::open(home);
   ASSERT_FALSE(opened.ok());
-  EXPECT_NE(opened.error().message().find("is no cache of Millrace's"), std::string::npos)
+  EXPECT_NE(opened.error().message().find("is not a cache of Millrace"), std::string::npos)
       << opened.error().message();
   EXPECT_FALSE(fs::exists(home / "tmp"));
   const fs::path volume = directory_.path() / "volume";

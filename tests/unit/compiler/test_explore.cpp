@@ -482,7 +482,7 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   for (auto& way : large.operations[1].implementations) way.amounts[kBram18] = 150;
   const auto too_large = refusal(large);
   expect(too_large, "layer 'conv1' needs at least 150 BRAM18, 50 (50 %) more than the 100 left of 'ku060'");
-  expect(too_large, "with its layers unsplit it does not fit at any rate");
+  expect(too_large, "without splitting layers the model does not fit at any rate");
 
   Problem slow = row({1000, 1000}, 1, 2000);
   for (auto& operation : slow.operations) operation.implementations.resize(2);
@@ -512,9 +512,10 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   cable.targets.frames_per_second = 1e5;
   expect(refusal(cable), "the cable between 'fpga0' and 'fpga1' would have to carry 100 bytes a frame");
   cable.cables.clear();
-  expect(refusal(cable), "no two cards are joined by a cable, and each of the 2 partitions stands on a card");
+  expect(refusal(cable),
+         "no two cards are joined by a cable, and each of the 2 partitions needs its own card");
   // A card has one DSP slice, so each layer needs 64 cycles.
-  expect(refusal(cable), "without --partitions it does not fit either");
+  expect(refusal(cable), "does not fit without --partitions either");
   for (auto& card : cable.cards) card.regions[0].available[kDsp] = 2;
   expect(refusal(cable), "without --partitions this cluster reaches 1562500 frames/s on 1 card");
   Problem apart = row({64, 64, 64}, 3, 8);
@@ -599,7 +600,7 @@ TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheErrorInAnInvalidPlan) {
   problem.targets.frames_per_second = 1e8;
   expect(refused([](auto&) {}), "misses its targets: 6250000 frames/s");
   problem.cables.clear();
-  expect(refused([](auto&) {}), "tensor 't1' has no cables");
+  expect(refused([](auto&) {}), "tensor 't1' must pass between cards");
 }
 
 TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldRaiseTheRate) {
@@ -675,7 +676,7 @@ TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
   beside.operations[1].implementations = {{"as slow", 64}};
   analysis = explained(beside);
   EXPECT_EQ(analysis.lifts.at(0),
-            "nothing here: 'conv1' on fpga0 cannot be built quicker; a replica could share its work");
+            "nothing here: 'conv1' on fpga0 has no faster implementation; a replica could share its work");
 
   // The implementation with 25 cycles needs no more resources than the one with 32 cycles.
   Problem further = row({64}, 1, 100);
@@ -749,12 +750,12 @@ TEST(ExploreVerify, RefusesAGapThatAnotherFoldingOnTheSameCardsDisproves) {
     problem.targets.objective = objective;
     EXPECT_EQ(claim(problem, 5, 0, true), "");
     EXPECT_EQ(claim(problem, 3, 3.0), "");
-    expect(claim(problem, 3, 2.9), "gap is wrong: the same places, built otherwise, reach 50000000");
+    expect(claim(problem, 3, 2.9), "gap is wrong: other implementations on the same cards reach 50000000");
     expect(claim(problem, 3, 0, true), "gap is wrong");
   }
   problem.targets.objective = Objective::kLatency;
   EXPECT_EQ(claim(problem, 5, 0, true), "");
-  expect(claim(problem, 0, 0, true), "gap is wrong: the same places, built otherwise, take");
+  expect(claim(problem, 0, 0, true), "gap is wrong: other implementations on the same cards take");
 }
 
 TEST(ExploreVerify, RefusesAnImpossibleGap) {
@@ -762,9 +763,9 @@ TEST(ExploreVerify, RefusesAnImpossibleGap) {
   problem.targets.objective = Objective::kThroughput;
   expect(claim(problem, 5, -0.1), "gap is wrong");
   expect(claim(problem, 5, std::nan("")), "gap is wrong");
-  expect(claim(problem, 5, 0.1, true), "it is 0 where the solution is exact");
+  expect(claim(problem, 5, 0.1, true), "it must be 0 if the solution is exact");
   EXPECT_EQ(claim(problem, 5, 1), "") << "one cycle is the least that a layer can take";
-  expect(claim(problem, 5, 1.1), "no implementations are as quick as it allows for");
+  expect(claim(problem, 5, 1.1), "no implementations reach the rate that the gap allows for");
 }
 
 }  // namespace

@@ -103,11 +103,11 @@ TEST_F(ModelFile, InvalidUtf8IsRefusedWithTheLineOfTheLabel) {
 
 TEST_F(ModelFile, MillraceYamlIsRefusedIfItContradictsTheModel) {
   expect(refusal("label: [a, b]\n"), "unknown key 'label'");
-  expect(refusal("schema: 2\n"), "2 is not known");
+  expect(refusal("schema: 2\n"), "2 is not a schema");
   expect(refusal("labels: [a, b, c]\n"), "3 labels; the model's first output has 2 classes");
   expect(refusal("labels: {a: b}\n"), "a list is expected");
   expect(refusal("layout: CHW\n"), "'CHW' is neither NCHW nor NHWC");
-  expect(refusal("layout: NCHW\nscale: [1, 2]\n", 2), "2 values; one is expected, or one per channel (3)");
+  expect(refusal("layout: NCHW\nscale: [1, 2]\n", 2), "2 values; give one value, or one per channel (3)");
   expect(refusal("scale: [1, 2]\n"), "none without a layout");
   expect(refusal("mean: 1e300\n"), "float32");
   expect(refusal("mean: warm\n"), "'warm' is not a number");

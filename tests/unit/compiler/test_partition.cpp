@@ -243,7 +243,7 @@ TEST(PartitionVerify, NamesTheErrorInAnInvalidSolution) {
     return verify(problem, changed);
   };
   expect(with([](auto& s) { s.parts.pop_back(); }), "is nowhere");
-  expect(with([](auto& s) { s.parts[1].operations.push_back(0); }), "stands twice");
+  expect(with([](auto& s) { s.parts[1].operations.push_back(0); }), "is listed twice");
   expect(with([](auto& s) { s.parts[1].operations.push_back(77); }), "does not exist");
   expect(with([](auto& s) { s.parts[0].host = true; }), "wrong side");
   expect(with([](auto& s) { std::swap(s.parts[0], s.parts[1]); }), "earlier part");

@@ -158,7 +158,8 @@ TEST_F(GeneratorPlugin, APlanOnlyPluginIsRefusedForABuild) {
   const auto built = assemble(*load_catalog(), program, {folding}, {true, planning.get()});
   ASSERT_FALSE(built.ok());
   EXPECT_EQ(built.error().code(), ErrorCode::kUnsupported);
-  EXPECT_NE(built.error().message().find("for plans only"), std::string::npos) << built.error().message();
+  EXPECT_NE(built.error().message().find("can only be used for plans"), std::string::npos)
+      << built.error().message();
 }
 
 TEST_F(GeneratorPlugin, MalformedAnswersAreRefusedWithTheNameOfTheField) {

@@ -400,14 +400,14 @@ TEST(Replicas, BuildsOrRefusesTheRequestedNumberOfReplicas) {
   EXPECT_EQ(pairs.replicas(), 2U);
   problem.partitions.reset();
   problem.replicas = 5;
-  expect(refusal(problem), "cluster 'c' has 4 cards; ask for at most 4");
+  expect(refusal(problem), "cluster 'c' has 4 cards; request at most 4");
   problem.replicas = 4'000'000'000;
-  expect(refusal(problem), "ask for at most 4");
+  expect(refusal(problem), "request at most 4");
   problem.replicas = 0;
   expect(refusal(problem, ErrorCode::kInvalidInput), "at least one is needed");
   problem.replicas = 4;
   problem.cards[2].device = "u280";
-  expect(refusal(problem), "has not 4 groups of cards, alike in kind and cabling");
+  expect(refusal(problem), "does not have 4 groups of cards with the same devices and cables");
   problem.replicas = 2;
   for (auto& way : problem.operations[1].implementations) way.amounts[kBram18] = 150;
   expect(refusal(problem), "each on 1 card: ");

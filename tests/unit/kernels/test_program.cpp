@@ -315,7 +315,7 @@ TEST(Validate, RefusesZeroInABipolarOutput) {
   Program program = one_block(c, {{kInt8, {6, 5, 4}}}, {kBipolar, {6, 5, 2}});
   EXPECT_EQ(validate(program), "");
   std::get<Convolution>(program.blocks[0].operation).requantise->thresholds = {3, 4};
-  EXPECT_REFUSED(validate(program), "gives 0 in a bipolar tensor");
+  EXPECT_REFUSED(validate(program), "would give 0 in a bipolar tensor");
   std::get<Convolution>(program.blocks[0].operation).requantise = shift_right(1, -1, 1);
   EXPECT_REFUSED(validate(program), "must be thresholds for a bipolar output");
 }
@@ -331,9 +331,9 @@ TEST(Validate, RequiresAnElementInEveryMaxPoolWindow) {
     return validate(one_block(p, {{kInt8, {extent, 1, 1}}}, {kInt8, {out, 1, 1}}));
   };
   EXPECT_EQ(pool(4, 3, 2, 1), "");
-  EXPECT_REFUSED(pool(4, 3, 3, 1), "wholly in the padding");
+  EXPECT_REFUSED(pool(4, 3, 3, 1), "entirely in the padding");
   EXPECT_EQ(pool(3, 2, 3, 3), "");
-  EXPECT_REFUSED(pool(2, 2, 2, 3), "wholly in the padding") << "taps step over the input";
+  EXPECT_REFUSED(pool(2, 2, 2, 3), "entirely in the padding") << "taps step over the input";
 }
 
 TEST(Validate, RefusesBadPoolsTablesJoinsAndQuantisers) {

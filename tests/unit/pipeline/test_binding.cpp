@@ -143,7 +143,7 @@ TEST(Binding, RefusesMoreReplicasThanTheClusterHolds) {
   cluster.cables.resize(2);
   const auto apart = bind_for(chain(2), cluster, 2);
   ASSERT_FALSE(apart.ok());
-  EXPECT_NE(apart.error().message().find("2 replicas are asked for"), std::string::npos)
+  EXPECT_NE(apart.error().message().find("2 replicas are requested"), std::string::npos)
       << apart.error().message();
   EXPECT_TRUE(bind_for(chain(1), chain_cluster(64), 64).ok());
 }

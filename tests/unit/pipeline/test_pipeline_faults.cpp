@@ -190,7 +190,7 @@ TEST_F(PipelineFaults, ACardThatStaysDownIsReloadedAtTheMaximumBackoff) {
   EXPECT_GE(passed, 50ms + (tries - 1) * 100ms) << tries << " tries";
   // One line reports the loss, and one line the failed load with the time until the next try.
   EXPECT_LE(std::count(logged.begin(), logged.end(), '\n'), 3) << logged;
-  EXPECT_NE(logged.find("next try in 100 ms"), std::string::npos) << logged;
+  EXPECT_NE(logged.find("next attempt in 100 ms"), std::string::npos) << logged;
 }
 
 TEST_F(PipelineFaults, EveryLogLineOfALossAndItsRecoveryNamesTheModel) {

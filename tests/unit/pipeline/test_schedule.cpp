@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"a port without a channel",
                 [](Plan& p) { p.deployment.channels.erase(p.deployment.channels.begin() + 1); },
-                "'p.in0' is fed by no channel"},
+                "'p.in0' has no channel"},
         Mistake{"a port with two", [](Plan& p) { p.deployment.channels.push_back(p.deployment.channels[1]); },
                 "'p.in0'"},
         Mistake{"another number of bytes",
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"a slice", [](Plan& p) { p.deployment.channels[1].slice.stride = 2; },
                 "'h->p' carries a slice"},
         Mistake{"an unknown producer", [](Plan& p) { p.deployment.channels[1].producer.partition = "q"; },
-                "'p.in0' is fed by no channel"},
+                "'p.in0' has no channel"},
         Mistake{"a link into the host",
                 [](Plan& p) { p.deployment.channels[0].transport = plan::Transport::kAurora; }, "'h.in0'"}),
     [](const auto& test) { return "case" + std::to_string(test.index); });

@@ -177,8 +177,10 @@ TEST_F(ClusterFile, RefusesInvalidCards) {
       "'a' is used twice");
   has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: big}\n", 4),
       "no description of 'big'");
-  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: ../small}\n", 4), "is no name");
-  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a b, device: small}\n", 4), "is no name");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: ../small}\n", 4),
+      "is not a valid name");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a b, device: small}\n", 4),
+      "is not a valid name");
   has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, bdf: \"0:0\"}\n", 4),
       "no PCIe address");
   has(refusal("schema: 1\ncards:\n  - {name: a, device: small}\n", 3), "needs its PCIe address");
@@ -188,7 +190,7 @@ TEST_F(ClusterFile, RefusesInvalidCards) {
 }
 
 TEST_F(ClusterFile, RefusesAnotherSchemaAndNamesTheSchemaNumber) {
-  has(refusal("schema: 2\ncards: []\n", 1), "2 is not known");
+  has(refusal("schema: 2\ncards: []\n", 1), "2 is not a schema");
   has(refusal("cards: []\n", 1), "'schema' is missing");
 }
 

@@ -116,7 +116,7 @@ TEST(Parameters, OfAnotherTopologyAreRefused) {
   const Program other = placed(tests::chain_program(3));
   Bytes forged = bytes;
   std::memcpy(forged.data() + 16, topology_digest(other).data(), 64);
-  EXPECT_NE(message_of(forged, topology_digest(other)).find("not of the topology"), std::string::npos);
+  EXPECT_NE(message_of(forged, topology_digest(other)).find("does not have the topology"), std::string::npos);
 }
 
 TEST(Parameters, OfAProgramWithConstantWeightsAreRefused) {

@@ -81,7 +81,7 @@ TEST(Config, FindsAClusterBesideTheFileOrAmongTheInstalledOnes) {
   write(current.path() / "none");
   const std::string there = directory.path().string();
   EXPECT_TRUE(cluster("none").starts_with(there + "/server.yaml:1: cluster: cluster '" + there +
-                                          "/none': no file has that path, and no cluster of "))
+                                          "/none': there is no file with this path, and no cluster in "))
       << cluster("none");
   std::filesystem::current_path(before);
 }
@@ -179,7 +179,7 @@ TEST(Config, RefusesASettingWhoseRequiredSettingIsMissing) {
 TEST(Config, RefusesAnOriginThatNoBrowserSends) {
   for (const std::string bad : {"foo", "://x", "https://", "https://a/", "https://*", "HTTPS://a", "null"})
     expect_refused(from_file("http: {cors_origins: ['" + bad + "']}\n"),
-                   "server.yaml:1: http.cors_origins: '" + bad + "' is no origin");
+                   "server.yaml:1: http.cors_origins: '" + bad + "' is not a valid origin");
   EXPECT_TRUE(from_file("http: {cors_origins: ['*', 'https://a.example', 'http://[::1]:3000']}\n").ok());
 }
 

@@ -146,16 +146,17 @@ TEST_F(GuardedHttpServer, NewTokensTakeEffectOnOpenConnections) {
 TEST(Tokens, FaultsInTheFileAreReportedByLineWithoutSecrets) {
   const struct {
     std::string text, says;
-  } cases[] = {{"", "f: holds no token"},
-               {"# only a comment\n", "holds no token"},
-               {"a read\n", "f:1: three words"},
-               {"a read secretsecretsecret more\n", "f:1: three words"},
-               {"\na write secretsecretsecret\n", "f:2: the scope is none of read, infer, admin"},
-               {"a read short\n", "f:1: the secret takes 16 to 512"},
-               {"a read sha256:12\n", "f:1: sha256: takes 64 hexadecimal digits"},
-               {"-a read secretsecretsecret\n", "f:1: the name takes"},
-               {"a read secretsecretsecret\na read other-secret-secret\n", "f:2: the name 'a' stands twice"},
-               {"a read secretsecretsecret\nb read secretsecretsecret\n", "f:2: 'a' has the same secret"}};
+  } cases[] = {
+      {"", "f: holds no token"},
+      {"# only a comment\n", "holds no token"},
+      {"a read\n", "f:1: three words"},
+      {"a read secretsecretsecret more\n", "f:1: three words"},
+      {"\na write secretsecretsecret\n", "f:2: the scope is none of read, infer, admin"},
+      {"a read short\n", "f:1: the secret must have 16 to 512"},
+      {"a read sha256:12\n", "f:1: sha256: takes 64 hexadecimal digits"},
+      {"-a read secretsecretsecret\n", "f:1: the name must have"},
+      {"a read secretsecretsecret\na read other-secret-secret\n", "f:2: the name 'a' is listed twice"},
+      {"a read secretsecretsecret\nb read secretsecretsecret\n", "f:2: 'a' has the same secret"}};
   for (const auto& one : cases) {
     const auto parsed = auth::Tokens::parse(one.text, "f");
     ASSERT_FALSE(parsed.ok()) << one.text;

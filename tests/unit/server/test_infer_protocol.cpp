@@ -290,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "'binary_data_size' occurs twice in inputs[0].parameters"},
         BadCase{"binary_number", with_outputs(R"("parameters":{"binary_data_output":1})"),
                 "binary_data_output must be true or false"},
-        BadCase{"sequence", with_outputs(R"("parameters":{"sequence_id":1})"), "sequences are not offered",
+        BadCase{"sequence", with_outputs(R"("parameters":{"sequence_id":1})"), "sequences are not supported",
                 ErrorCode::kUnsupported},
         BadCase{"output_unnamed", with_outputs(R"("outputs":[{}])"), "outputs[0] lacks 'name'"},
         BadCase{"output_unknown", with_outputs(R"("outputs":[{"name":"q"}])"),
@@ -416,7 +416,7 @@ TEST(JsonNumbers, DoNotConvertFromBooleansNorToHalfPrecision) {
   for (const char* type : {"FP16", "BF16"}) {
     const auto refused = request(type, "[1,0]");
     ASSERT_FALSE(refused.ok());
-    EXPECT_NE(refused.error().message().find("travels as binary data"), std::string::npos);
+    EXPECT_NE(refused.error().message().find("must be sent as binary data"), std::string::npos);
   }
 }
 

@@ -171,10 +171,11 @@ TEST_F(PinFile, DecidesWhichVersionServes) {
   auto refused = version_to_serve("m", directory());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kNotFound);
-  EXPECT_NE(refused.error().message().find("pinned to version '7', which is not in the repository; it has "
-                                           "1, 2, 3, 4; no other version is loaded: put that version there, "
-                                           "or to unpin the model, run 'millrace reload --model m --unpin'"),
-            std::string::npos)
+  EXPECT_NE(
+      refused.error().message().find(
+          "pinned to version '7', which is not in the repository; it has 1, 2, 3, 4; no other version is "
+          "loaded: add the pinned version, or to unpin the model, run 'millrace reload --model m --unpin'"),
+      std::string::npos)
       << refused.error().message();
   hold("4");
   refused = version_to_serve("m", directory());

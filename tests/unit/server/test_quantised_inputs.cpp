@@ -136,7 +136,7 @@ TEST_F(QuantisedInputServer, RefusesMismatchedIntegersByName) {
          "datatype INT8 is not the model's FP32 nor its quantised UINT8");
   expect(R"("shape":[1,4],"datatype":"UINT8","data":[0,1,2,3])", "shape [1,4] is not the model's [1,2,2]");
   expect(R"("shape":[2,2,2],"datatype":"FP32","data":[0,1,2,3])",
-         "batches are not offered: send a request a frame");
+         "batches are not supported: send one request per frame");
 }
 
 }  // namespace

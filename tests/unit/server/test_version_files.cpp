@@ -95,9 +95,9 @@ TEST_F(StoredTestFrames, VerificationNamesTheOutputElementThatDiffers) {
 TEST_F(StoredTestFrames, RefusesTestFramesThatContradictTheModelOrEachOther) {
   expect_refused("in0.npy");
   write("in0.npy", array({3, 2, 2}, 0));
-  expect_refused("holds no output");
+  expect_refused("contains no expected output");
   write("out0.npy", array({2, 4}, 0));
-  expect_refused("has 2 frames, another file 3");
+  expect_refused("has 2 frames, but another file has 3");
   write("out0.npy", array({3, 5}, 0));
   expect_refused("needs the shape of tensor 'y'");
   NpyArray integers{"|u1", {3, 4}, std::vector<std::byte>(12)};

@@ -208,8 +208,8 @@ TEST_F(UdpEngine, RequestReplacedByAnUrgentOneGetsBusyAndMayBeSentAgain) {
   open();
   const Bytes message = pattern(kIn, 1);
   request(10, message);
-  ASSERT_TRUE(
-      pipeline.complete_one(Error(ErrorCode::kResourceExhausted, "a more urgent frame took the place")));
+  ASSERT_TRUE(pipeline.complete_one(
+      Error(ErrorCode::kResourceExhausted, "this frame was replaced by a more urgent frame")));
   const Answer a = answer();
   ASSERT_EQ(a.header.type, Type::kBusy);
   wire::Busy busy;
