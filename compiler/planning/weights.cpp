@@ -64,7 +64,7 @@ Status place(kernels::Program& program, kernels::Block& block, Convolution& laye
   if (bits > kWidestAccumulator)
     return Error(ErrorCode::kUnsupported,
                  "block '" + block.name + "': with weights that are " + kernels::to_string(block.placement) +
-                     "its sums may need " + std::to_string(bits) +
+                     " its sums may need " + std::to_string(bits) +
                      " bits, but an accumulator has at most 32; keep its weights in the image (baked)");
   layer.bias.resize(layer.out_channels, 0);
   if (bits > layer.accumulator.bits) {

@@ -144,7 +144,7 @@ class Page {
 
   void rooflines() {
     out_ +=
-        "\n" + bold("  frames/s if only      DSPs    memory    cables   did hold it back; it reaches") + "\n";
+        "\n" + bold("  frames/s limit        DSPs    memory    cables                        reached") + "\n";
     for (std::uint32_t p = 0; p < plan_.analysis.places.size(); ++p) {
       const auto& roof = plan_.analysis.places[p].roofline;
       out_ += "  " + left(card(p).name, 14) + right(short_number(roof.compute), 10) +
