@@ -236,8 +236,7 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
   };
   const std::string says =
       "block 'wide' (convolution): operands of 9 bits; hardware multiplies at most 8 by 8; the other layers "
-      "get "
-      "hardware if the host computes this layer: --host wide";
+      "can use hardware if the host computes this layer: --host wide";
   const Outcome text = with("plan", {});
   EXPECT_NE(unwrapped(text.out).find("nothing is predicted: " + says), std::string::npos)
       << text.out << text.err;
