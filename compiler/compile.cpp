@@ -60,7 +60,7 @@ Result<Designs> design(const Plan& plan) {
 
 /// Checks that the designs have the planned figures. Only the planned figures are known to meet the targets.
 Status check_figures(const Plan& plan, const Designs& designs) {
-  if (!plan.placed.played) return Error(ErrorCode::kInternal, "a plan is built that was not played");
+  if (!plan.placed.played) return Error(ErrorCode::kInternal, "a plan that was not simulated is being built");
   for (const auto& [name, design] : designs) {
     const auto& played = plan.placed.designs.at(name);
     if (played.interval_cycles != design.interval_cycles || played.latency_cycles != design.latency_cycles ||

@@ -238,7 +238,7 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
     const std::string between = "between cards '" + cards.first + "' and '" + cards.second + "'";
     if (cables == 0)
       return Error(ErrorCode::kDoesNotFit,
-                   "cluster '" + cluster.name + "' has no cable " + between + ", and the plan needs one");
+                   "cluster '" + cluster.name + "' has no cable " + between + ", but the plan needs one");
     if (loads.size() > cables * abi::kMaxTags)
       return Error(ErrorCode::kDoesNotFit,
                    std::to_string(loads.size()) + " channels " + between + ", but " + std::to_string(cables) +

@@ -296,8 +296,8 @@ Result<Bytes> write_container(const plan::EmulationData& data, const plan::Devic
     }
   if (units > kMaxUnits)
     return Error(ErrorCode::kDoesNotFit, "image '" + data.record.name + "' needs " + std::to_string(units) +
-                                             " compute units, an xclbin holds " + std::to_string(kMaxUnits) +
-                                             "; use more partitions");
+                                             " compute units, but an xclbin holds " +
+                                             std::to_string(kMaxUnits) + "; use more partitions");
   const Bytes memory = memory_section(device);
   const Bytes connectivity = connectivity_section(kernels);
   std::vector<Section> sections = {{BITSTREAM, "bitstream", Bytes(bitstream.begin(), bitstream.end())},

@@ -110,9 +110,9 @@ class Diagnosis {
     if (!worst) return {};
     const std::string layer = layer_name(board_, in), name = "'" + problem_.operations[*worst].name + "'";
     return (layer == "layer " + name ? layer : name + ", in " + layer + ",") + " takes at least " +
-           std::to_string(longest) +
-           " cycles a frame however it is built: " + number(fastest_hz_ / static_cast<double>(longest)) +
-           " frames/s at " + number(fastest_hz_ / 1e6) + " MHz";
+           std::to_string(longest) + " cycles per frame with its fastest implementation: " +
+           number(fastest_hz_ / static_cast<double>(longest)) + " frames/s at " + number(fastest_hz_ / 1e6) +
+           " MHz";
   }
 
   /// The resource whose need exceeds its budget by the largest factor. The factor is 0 if every budget suffices.

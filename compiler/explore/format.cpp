@@ -60,10 +60,10 @@ std::string missed(const Targets& targets, double frames_per_second, double late
   std::string out;
   if (targets.frames_per_second && frames_per_second * kHair < *targets.frames_per_second)
     out = rate_down(frames_per_second) + " frames/s where " + number(*targets.frames_per_second) +
-          " are asked for (--target-fps)";
+          " are required (--target-fps)";
   if (targets.max_latency_seconds && latency_seconds > *targets.max_latency_seconds * kHair)
     out += (out.empty() ? "" : ", and ") + time_up(latency_seconds) + " a frame where " +
-           time(*targets.max_latency_seconds) + " are asked for (--max-latency)";
+           time(*targets.max_latency_seconds) + " are required (--max-latency)";
   return out;
 }
 

@@ -217,7 +217,8 @@ std::string check(const Problem& problem) {
       if (t >= problem.tensors.size())
         return "operation '" + operation.name + "' reads a tensor that does not exist";
       if (produced[t] && !made[t])
-        return "operation '" + operation.name + "' reads '" + problem.tensors[t].name + "' before it is made";
+        return "operation '" + operation.name + "' reads '" + problem.tensors[t].name +
+               "' before the tensor is computed";
     }
     for (const auto t : operation.outputs) made[t] = true;
   }

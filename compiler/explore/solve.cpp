@@ -42,7 +42,7 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
     for (const auto operation : operations)
       if (choice.place[operation] != choice.place[first] || choice.region[operation] != choice.region[first])
         return wrong("'" + problem.operations[operation].name + "' belongs to the layer of '" + name +
-                     "' and stands elsewhere");
+                     "' but is assigned to another card or region");
     const std::uint32_t at = choice.place[first];
     if (at >= choice.card.size() || at < place || at > place + (l == 0 ? 0U : 1U))
       return wrong("'" + name +
@@ -51,8 +51,8 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
     if (at != place) region = 0;
     const Card& card = problem.cards[choice.card[at]];
     if (choice.region[first] >= card.regions.size() || choice.region[first] < region)
-      return wrong("'" + name + "' stands in a region of '" + card.name +
-                   "' that is not there or comes before");
+      return wrong("'" + name + "' is assigned to a region of '" + card.name +
+                   "' that does not exist or precedes that of the layer before");
     place = at;
     region = choice.region[first];
     out.place[l] = place;
@@ -77,7 +77,7 @@ std::string missed(const Problem& problem, const Solution& solution) {
   std::string out = missed(problem.targets, 1 / solution.interval_seconds, solution.latency_seconds);
   if (problem.partitions && solution.card.size() != *problem.partitions)
     out += (out.empty() ? "" : ", and ") + plural(solution.card.size(), "card") + " where " +
-           std::to_string(*problem.partitions) + " are asked for (--partitions)";
+           std::to_string(*problem.partitions) + " are required (--partitions)";
   return out;
 }
 
@@ -141,7 +141,7 @@ Result<Solution> solution_of(const Problem& problem, const Choice& choice) {
     if (problem.operations[i].host)
       assignment.implementation[i] = 0;
     else if (choice.implementation[i] >= problem.operations[i].implementations.size())
-      return wrong("'" + problem.operations[i].name + "' has no such implementation");
+      return wrong("'" + problem.operations[i].name + "' has no implementation with the chosen number");
   }
   MILLRACE_TRY(arrange(board, choice, assignment));
   std::uint32_t tensor = 0;

@@ -65,9 +65,9 @@ std::string check_cards(const Claim& claim) {
     if (card >= problem.cards.size() || !used.insert(card).second)
       return "a card is used twice or does not exist";
   if (problem.partitions && solution.card.size() != *problem.partitions)
-    return "not as many cards as were asked for";
+    return "the number of cards differs from the requested number";
   if (problem.replicas && solution.replicas() != *problem.replicas)
-    return "not as many replicas as were asked for";
+    return "the number of replicas differs from the requested number";
   return {};
 }
 
@@ -106,9 +106,9 @@ std::string check_edges(const Claim& claim) {
                                  : std::string("a tensor that does not exist");
     const auto made = producer.find(hop.tensor);
     if (made == producer.end() || hop.to >= solution.card.size() || hop.from >= hop.to)
-      return what + " goes a way that is none";
+      return what + " has an invalid route";
     if (solution.parts[made->second].place != hop.from && !at.contains({hop.tensor, hop.from}))
-      return what + " leaves a card it has not come to";
+      return what + " leaves a card that it has not reached";
     if (!cables.contains({solution.card[hop.from], solution.card[hop.to]}))
       return what + " has no cable to go by";
     at.emplace(hop.tensor, hop.to);
@@ -135,7 +135,7 @@ std::string check_layers(const Claim& claim) {
     for (const auto operation : layer.operations)
       if (claim.part_of[operation] != claim.part_of[first])
         return "the layer of operation '" + claim.problem.operations[operation].name + "' is cut";
-    if (claim.part(first).place < last) return "the pieces are not contiguous";
+    if (claim.part(first).place < last) return "the layers of a card are not contiguous";
     last = claim.part(first).place;
   }
   return {};
@@ -281,9 +281,9 @@ class Figures {
     const Targets& targets = problem_.targets;
     const auto replicas = static_cast<double>(claim_.solution.replicas());
     if (targets.frames_per_second && interval() * *targets.frames_per_second > replicas * (1 + kRounding))
-      return "the frame rate asked for is not reached";
+      return "the required frame rate is not reached";
     if (targets.max_latency_seconds && latency() > *targets.max_latency_seconds * (1 + kRounding))
-      return "the latency asked for is exceeded";
+      return "the maximum latency is exceeded";
     return {};
   }
 
@@ -433,7 +433,7 @@ std::string check_copies(const Problem& problem, const Solution& solution) {
   std::set<std::uint32_t> used(solution.card.begin(), solution.card.end());
   for (const auto& copy : solution.copies) {
     if (copy.size() != solution.card.size())
-      return "a replica has " + plural(copy.size(), "card") + ", the first one " +
+      return "a replica has " + plural(copy.size(), "card") + ", but the first replica has " +
              std::to_string(solution.card.size());
     for (std::size_t place = 0; place < copy.size(); ++place) {
       if (copy[place] >= problem.cards.size()) return "a replica has a card that does not exist";

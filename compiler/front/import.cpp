@@ -99,7 +99,7 @@ class Importer {
   /// Refuses names that are not UTF-8, because neither JSON nor protobuf can hold them.
   static Status check_name(const std::string& name, const std::string& what) {
     if (is_utf8(name)) return {};
-    return invalid("the model holds a " + what + " name that is not UTF-8; rename it");
+    return invalid("the model contains a " + what + " name that is not UTF-8; rename it");
   }
 
   Result<ValueId> declare(const std::string& name, const char* what) {

@@ -65,7 +65,7 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   if (data.ok()) return data;
   if (data.error().code() == ErrorCode::kNotFound)
     return Error(ErrorCode::kNotFound,
-                 "its weights are in the file '" + location + "', which is missing beside the model");
+                 "its weights are in the file '" + location + "', which is missing in the model's folder");
   return data.error().within("its weights");
 }
 

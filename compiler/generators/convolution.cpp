@@ -192,7 +192,7 @@ Status ConvolutionBlock::check(const Folding& folding) const {
                               : std::to_string(columns(folding)) + " inputs of an output; choose a divisor"));
   if (depthwise_ && in_.c / folding.pe > kMostPartialResults)
     return refuse("PE " + std::to_string(folding.pe) + " leaves " + std::to_string(in_.c / folding.pe) +
-                  " partial sums, a memory in LUTs holds " + std::to_string(kMostPartialResults) +
+                  " partial sums, but a memory in LUTs holds " + std::to_string(kMostPartialResults) +
                   "; choose a larger PE");
   if (depthwise_ && folding.window == WindowStyle::kFolded && folding.window_lanes != folding.pe)
     return refuse("a depthwise convolution's window lanes are its PE; set both to " +

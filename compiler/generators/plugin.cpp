@@ -279,7 +279,7 @@ Status Plugin::prepare(const kernels::Program& program) {
     for (const auto& [name, list] : all.value().get_object()) {
       const auto at = asked.find(std::string(name));
       const Field field(list, "answer.blocks." + printable(name));
-      if (at == asked.end()) return field.error("no such block was asked for");
+      if (at == asked.end()) return field.error("the request does not contain this block");
       if (!list.is_array() || list.get_array().size() > kMostCandidates)
         return field.error("not a list of at most " + std::to_string(kMostCandidates));
       const kernels::Block& block = *at->second.first;
@@ -348,7 +348,7 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
       }
       const std::string stem = file.substr(0, file.size() - 3);
       if (identifier(stem) != stem || body.find("module " + stem) == std::string::npos)
-        return field.error("does not hold a module '" + stem + "'");
+        return field.error("does not contain a module '" + stem + "'");
       made.sources.insert(stem == module ? made.sources.begin() : made.sources.end(), {stem, body});
     }
     if (made.sources.empty() || made.sources.front().module != module)

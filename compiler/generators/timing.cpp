@@ -89,7 +89,7 @@ class Player {
     const Module* module = find_module(unit.instance.module);
     if (module == nullptr || module->play == nullptr)
       return Error(ErrorCode::kInternal,
-                   "timing: there is no model of module '" + unit.instance.module + "'");
+                   "timing: there is no timing model of module '" + unit.instance.module + "'");
     MILLRACE_ASSIGN(const Values values, Values::of(*module, unit.instance.parameters));
     return module->play(instance, values);
   }

@@ -17,7 +17,7 @@ std::string check(const Chain& chain, Type from, Type to) {
   if (std::string why = chain.check(from.is_float()); !why.empty()) return why;
   return chain.gives_float(from.is_float()) == to.is_float()
              ? ""
-             : "gives " + to_string(to) + " where its chain does not";
+             : "gives " + to_string(to) + " where its chain of operations does not";
 }
 
 std::string check(const Accumulate& a, const Value& in, const Value& out) {
@@ -131,7 +131,7 @@ Status verify(const Graph& graph, Level level) {
   std::unordered_set<std::string> names;
   for (const Node& n : graph.nodes) {
     const std::string here = operation_name(n.operation) + " '" + n.name + "' ";
-    if (n.name.empty() || !names.insert(n.name).second) return bug(here + "has no name of its own");
+    if (n.name.empty() || !names.insert(n.name).second) return bug(here + "has no unique name");
     if (!is_allowed(n.operation, level)) return bug(here + "is not allowed at level " + to_string(level));
     for (const ValueId v : n.inputs) {
       if (v == kNoValue) continue;

@@ -137,7 +137,7 @@ std::string infer(graph::Graph& graph, const Node& node) {
   std::int64_t total = 1;
   for (const std::int64_t d : c.shape)
     if (d < 0 || d > kMostElements || (total *= d) > kMostElements)
-      return "would give a tensor of " + to_string(c.shape) + ", which is absurd";
+      return "would give a tensor of " + to_string(c.shape) + ", which is too large";
   if (total == 0) return "gives an empty tensor of " + to_string(c.shape);
   Value& output = graph.value(node.outputs[0]);
   output.type = c.type;

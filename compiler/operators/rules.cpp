@@ -19,7 +19,8 @@ std::string same(Inference& c) {
 
 std::string same_floats(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
-  return c.type.is_float() ? "" : "takes floats, its input '" + c.in(0).name + "' is " + to_string(c.type);
+  return c.type.is_float() ? ""
+                           : "takes floats, but its input '" + c.in(0).name + "' is " + to_string(c.type);
 }
 
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {

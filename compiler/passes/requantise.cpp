@@ -327,7 +327,7 @@ class Prover {
     if (!got) return "64 bits overflow at accumulator " + number(acc);
     const std::int64_t wanted = p_.reference(acc, c);
     if (*got == wanted) return {};
-    return "accumulator " + number(acc) + " gives " + number(*got) + ", the reference gives " +
+    return "accumulator " + number(acc) + " gives " + number(*got) + ", but the reference gives " +
            number(wanted);
   }
 

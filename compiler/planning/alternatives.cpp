@@ -99,7 +99,7 @@ Alternatives find_alternatives(const Predicted& plan) {
     if (const auto copies = replicated(problem, n)) take_faster(out.found, *copies);
   }
   if (n <= problem.cards.size())
-    out.left_out = "more than " + std::to_string(n - 1) + " cards were not looked at" +
+    out.left_out = "more than " + std::to_string(n - 1) + " cards were not searched" +
                    (idle >= kMostIdle ? ", for the last of them brought nothing" : "");
   std::sort(out.found.begin(), out.found.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.cards, -a.frames_per_second(), a.latency_seconds) <

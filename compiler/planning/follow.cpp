@@ -72,7 +72,7 @@ Result<explore::Solution> followed_solution(const PlanOptions& options, const ex
                                                options.plan.string() + " has " +
                                                std::to_string(solution.replicas()) + "; edit its 'replicas'");
   if (const auto wrong = explore::verify(asked, solution); !wrong.empty())
-    return Error(ErrorCode::kInternal, "the plan just followed does not hold: " + wrong);
+    return Error(ErrorCode::kInternal, "the plan built from the plan file is invalid: " + wrong);
   return solution;
 }
 
@@ -95,8 +95,9 @@ Result<Predicted> follow(const Task& task) {
     return Error(ErrorCode::kDoesNotFit, options.plan.string() + ": put together, it does not fit: " + wrong +
                                              "; edit the plan, or raise --max-utilisation");
   if (const std::string wrong = missed(plan); !wrong.empty())
-    return Error(ErrorCode::kDoesNotFit, options.plan.string() + ": played clock by clock it gives " + wrong +
-                                             "; edit the plan, or ask for less");
+    return Error(ErrorCode::kDoesNotFit, options.plan.string() +
+                                             ": simulated clock by clock, the plan gives " + wrong +
+                                             "; edit the plan, or lower the targets");
   plan.followed = Followed{unedited};
   return plan;
 }

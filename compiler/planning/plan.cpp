@@ -35,7 +35,7 @@ bool near(double a, double b) {
 }
 
 Status wrong(const std::string& figure, double said, double found) {
-  return Error(ErrorCode::kInternal, "the plan just made does not hold: its " + figure + " is " +
+  return Error(ErrorCode::kInternal, "the plan that was just made is inconsistent: its " + figure + " is " +
                                          std::to_string(said) + ", recomputed it is " +
                                          std::to_string(found));
 }

@@ -124,7 +124,7 @@ class Reader {
     for (const auto& card : *cards) MILLRACE_TRY(read_card(card));
     for (std::size_t i = 0; i < choice_.place.size(); ++i)
       if (choice_.place[i] == kUnset && !lowered_.problem.operations[i].host)
-        return map.error("block '" + lowered_.program.blocks[i].name + "' stands on no card");
+        return map.error("block '" + lowered_.program.blocks[i].name + "' is not assigned to any card");
     for (auto& place : choice_.place)
       if (place == kUnset) place = 0;
     PlanFile out;
@@ -148,7 +148,7 @@ class Reader {
     const std::string given = task_.model.assumed.empty() ? "no --assume" : "--assume " + task_.model.assumed;
     return map.error("assumed", assumed.empty()
                                     ? "is missing: this plan was not made for a model with " + given
-                                    : "'" + assumed + "' is not what is given: " + given);
+                                    : "'" + assumed + "' differs from the command line: " + given);
   }
 
   Result<std::uint32_t> card_named(const yaml::Mapping& map, const char* key, const std::string& name) const {
@@ -161,7 +161,7 @@ class Reader {
     MILLRACE_ASSIGN(const auto* replicas, map.sequence("replicas"));
     if (replicas->size() >= explore::kMostReplicas)
       return map.error("replicas", "at most " + std::to_string(explore::kMostReplicas - 1) +
-                                       " are allowed beside the first one");
+                                       " are allowed in addition to the first one");
     for (const auto& node : *replicas) {
       MILLRACE_ASSIGN(const auto replica, yaml::Mapping::of(node, file_, "replica", {"cards"}));
       MILLRACE_ASSIGN(const auto names, replica.texts("cards"));
@@ -180,7 +180,8 @@ class Reader {
     MILLRACE_ASSIGN(const std::uint32_t card, card_named(map, "card", name));
     choice_.card.push_back(card);
     MILLRACE_ASSIGN(const auto* blocks, map.sequence("blocks"));
-    if (blocks->empty()) return map.error("card: '" + name + "' holds no blocks; leave it out");
+    if (blocks->empty())
+      return map.error("card: '" + name + "' has no blocks; remove the card from the plan");
     for (const auto& block : *blocks) MILLRACE_TRY(read_block(block, lowered_.problem.cards[card]));
     return {};
   }

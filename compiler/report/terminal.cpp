@@ -167,7 +167,7 @@ class Page {
                 left(explore::objective_name(alternative.objective), 10) +
                 right(with_commas(alternative.frames_per_second()), 13) +
                 right(duration(alternative.latency_seconds), 12) + "\n";
-      out_ += "  added up from blocks, not played\n";
+      out_ += "  rates and latencies are sums over blocks, not simulated\n";
     }
     if (!alternatives_.left_out.empty())
       out_ += wrapped("alternatives: " + alternatives_.left_out, "  ", "  ");

@@ -112,7 +112,7 @@ Result<NpyArray> read_npy(const std::filesystem::path& path) {
   if (!expected || *expected != actual)
     return bad(path, "its shape needs " +
                          (expected ? std::to_string(*expected) : std::string("over 4 GiB of")) +
-                         " bytes of data, the file holds " + std::to_string(actual));
+                         " bytes of data, but the file holds " + std::to_string(actual));
   array.data.assign(bytes.begin() + static_cast<std::ptrdiff_t>(prefix + length), bytes.end());
   return array;
 }

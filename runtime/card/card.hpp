@@ -107,7 +107,7 @@ class Card {
   /// not answer, and kUnsupported if this card loads no parameters.
   virtual Status give_parameters(const std::string& unit, std::span<const std::byte> file) {
     static_cast<void>(file);
-    return Error(ErrorCode::kUnsupported, unit + ": this card takes no parameters");
+    return Error(ErrorCode::kUnsupported, unit + ": this card does not support loading parameters");
   }
 
   /// Reads a register of millrace_control (image_abi.hpp). Returns kUnavailable if the card has no image or is lost.

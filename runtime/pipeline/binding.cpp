@@ -96,7 +96,7 @@ class Binder {
                             " of them";
       if (present != available) message += ", " + std::to_string(present - available) + " in use";
       message += ", and the deployment needs " + std::to_string(wanted) + " or more";
-      if (copies_ > 1) message += " for " + std::to_string(copies_) + " replicas; ask for fewer";
+      if (copies_ > 1) message += " for " + std::to_string(copies_) + " replicas; request fewer";
       return Error(ErrorCode::kDoesNotFit, message);
     }
     return {};

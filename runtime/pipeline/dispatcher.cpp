@@ -193,7 +193,7 @@ void Dispatcher::expire(const std::stop_token& stop) {
         lock.unlock();
         fail(late, Error(ErrorCode::kDeadlineExceeded,
                          std::string("the deadline passed while the frame waited for ") +
-                             (in == &held_ ? "another version of the model to come up" : "a slot")));
+                             (in == &held_ ? "another version of the model to start" : "a slot")));
         lock.lock();
       }
     }

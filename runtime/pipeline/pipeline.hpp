@@ -194,7 +194,7 @@ class Pipeline {
 
   /// Returns why submit() refuses frames while ready() is false. Any thread.
   virtual Error why_unavailable() const {
-    return Error(ErrorCode::kUnavailable, "the pipeline takes no frames");
+    return Error(ErrorCode::kUnavailable, "the pipeline accepts no frames");
   }
 
   /// Returns the recent mean time from one frame to the next, or 0 if unknown. Any thread.

@@ -47,7 +47,7 @@ bool ReplicaSet::any_ready() const {
 Error ReplicaSet::why_unavailable() const {
   const auto replicas = replicas_.load();
   if (replicas->size() == 1) return replicas->front()->why_unavailable();
-  return Error(ErrorCode::kUnavailable, "no replica of the model is up");
+  return Error(ErrorCode::kUnavailable, "no replica of the model is running");
 }
 
 std::optional<Status> ReplicaSet::offer(Frame& frame, Clock::time_point submitted) {

@@ -190,7 +190,7 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
       return map.error("bdf", "a real card needs its PCIe address (xbutil examine); or set 'emulated: true'");
     for (const auto& other : out.cards)
       if (!card.bdf.empty() && other.bdf == card.bdf)
-        return map.error("bdf", "'" + card.bdf + "' is given to two cards");
+        return map.error("bdf", "'" + card.bdf + "' is used for two cards");
     if (!out.devices.contains(card.device)) {
       auto device = load_device(devices / (card.device + ".yaml"));
       if (!device.ok() && device.error().code() == ErrorCode::kNotFound)

@@ -95,7 +95,7 @@ Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployme
     const Partition* partition = plan.find_partition(image.partitions[i]);
     if (record.partitions[i].name != partition->name ||
         record.partitions[i].program_digest != partition->program_digest)
-      return bad("holds another partition than '" + partition->name + "' of the plan");
+      return bad("contains a partition other than '" + partition->name + "' of the plan");
     if (record.partitions[i].parameters_unit.empty() == partition->parameters.has_value())
       return bad("partition '" + partition->name +
                  (partition->parameters ? "' takes no parameters, but the plan has some"
@@ -196,8 +196,8 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
                         ? fs::exists(target / kVariantsFile, code)
                         : fs::exists(target / kPlanFile, code) && fs::exists(target / kChecksumFile, code);
   if (!ours)
-    return refused(std::string("holds files that are no ") +
-                   (variants ? "variants of a deployment" : "deployment"));
+    return refused(std::string("contains files that are not part of ") +
+                   (variants ? "variants of a deployment" : "a deployment"));
   MILLRACE_ASSIGN(const std::string foreign, foreign_file(target, variants));
   if (!foreign.empty())
     return refused("holds '" + foreign + "' beside its " + (variants ? "variants" : "deployment"));

@@ -86,7 +86,7 @@ Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes) 
     *sections[i] = {section.offset, section.bytes};
   }
   if (aligned(end, kTail) != bytes.size())
-    return bad("is " + std::to_string(bytes.size()) + " bytes long, its sections take " +
+    return bad("is " + std::to_string(bytes.size()) + " bytes long, but its sections take " +
                std::to_string(aligned(end, kTail)));
   return out;
 }

@@ -125,7 +125,7 @@ class Blobs {
   Status weights(const std::string& digest, k::ElementType type, const std::string& block,
                  std::vector<std::int16_t>& out) {
     const auto found = by_digest_.find(digest);
-    if (found == by_digest_.end()) return bad(block, "no blob holds its weights " + digest);
+    if (found == by_digest_.end()) return bad(block, "no blob contains its weights " + digest);
     found->second.used = true;
     const std::string& bytes = *found->second.bytes;
     const bool extend_sign = type.kind != k::ElementType::Kind::kUnsigned;

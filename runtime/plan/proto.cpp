@@ -76,7 +76,7 @@ Status from_json(std::string_view json, google::protobuf::Message& message, cons
   const auto status =
       google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &message, options);
   if (status.ok() && !is_printable(message))
-    return Error(ErrorCode::kInvalidInput, what + ": holds text that is not UTF-8");
+    return Error(ErrorCode::kInvalidInput, what + ": contains text that is not UTF-8");
   if (status.ok()) return {};
   std::string reason(status.message().data(), status.message().size());
   for (char& c : reason)

@@ -88,7 +88,7 @@ Result<std::vector<std::byte>> all_real(const QuantisedInput& input, std::span<c
     std::memcpy(&q, bytes.data() + i * sizeof(T), sizeof(T));
     if (q < input.lowest || q > input.highest)
       return Error(ErrorCode::kInvalidInput, "element " + std::to_string(i) + " is " + std::to_string(q) +
-                                                 "; the quantised input takes " +
+                                                 "; the quantised input accepts " +
                                                  std::to_string(input.lowest) + " to " +
                                                  std::to_string(input.highest));
     const float x = real(q, input);

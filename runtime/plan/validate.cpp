@@ -68,7 +68,7 @@ Status check_places(const Deployment& d) {
     for (const auto& name : image.partitions) {
       const Partition* partition = d.find_partition(name);
       if (partition == nullptr || partition->image != image.name)
-        return bad(where, "partition '" + name + "' does not say it is in it");
+        return bad(where, "partition '" + name + "' does not name this image");
       if (!holder.emplace(name, image.name).second)
         return bad(where, "partition '" + name + "' is used twice");
     }
@@ -80,7 +80,7 @@ Status check_places(const Deployment& d) {
       return bad(where, "its name is malformed or is used twice");
     if (endpoint.host) {
       if (!endpoint.device.empty() || !endpoint.image.empty())
-        return bad(where, "the host takes neither device nor image");
+        return bad(where, "a host partition must have neither device nor image");
       continue;
     }
     const Image* image = d.find_image(endpoint.image);
@@ -231,7 +231,7 @@ class ChannelChecker {
     const std::uint64_t storage = carried * channel.type.storage_bytes();
     for (const auto* tensor : {from.tensor, to.tensor})
       if (tensor != nullptr && tensor->bytes() != storage)
-        return bad(where, "carries " + std::to_string(storage) + " bytes, the model's '" + tensor->name +
+        return bad(where, "carries " + std::to_string(storage) + " bytes, but the model's '" + tensor->name +
                               "' has " + std::to_string(tensor->bytes()));
     received_[{channel.consumer.partition, channel.consumer.port}] += carried;
     sent_.insert({channel.producer.partition, channel.producer.port});
@@ -277,7 +277,7 @@ class ChannelChecker {
       }
       for (const auto& port : partition.outputs)
         if (!sent_.contains({partition.name, port.name}))
-          return bad(where, "port '" + port.name + "': no channel takes what it sends");
+          return bad(where, "port '" + port.name + "': no channel receives its tensor");
     }
     for (const auto& tensor : d_.model.outputs) {
       const auto count = std::count_if(d_.channels.begin(), d_.channels.end(), [&](const auto& c) {
@@ -285,7 +285,7 @@ class ChannelChecker {
       });
       if (count != 1)
         return bad("model output '" + tensor.name + "'",
-                   std::to_string(count) + " channels bring it, one must");
+                   std::to_string(count) + " channels deliver it, but exactly one must");
     }
     return {};
   }

@@ -303,8 +303,8 @@ void System::stand_still() {
     for (std::size_t i = 0; i < part.inputs.size(); ++i) {
       const Input& input = part.inputs[i];
       still.message += design.inputs[i].name +
-                       (input.offered ? " is offered a beat and does not take it" : " gets no beat") + " (" +
-                       std::to_string(input.beat) + " of " + std::to_string(input.beats) +
+                       (input.offered ? " is offered a beat but does not accept it" : " receives no beat") +
+                       " (" + std::to_string(input.beat) + " of " + std::to_string(input.beats) +
                        " taken of frame " +
                        std::to_string(input.passages.size() - (input.beat != 0 ? 1 : 0)) + "); ";
     }

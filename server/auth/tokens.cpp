@@ -80,7 +80,8 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& file) {
     const auto scope = parse_scope(scope_name);
     if (!scope) return bad("the scope is none of read, infer, admin");
     const std::string digest = digest_of_secret(secret);
-    if (digest.empty() && secret.starts_with(kHashed)) return bad("sha256: takes 64 hexadecimal digits");
+    if (digest.empty() && secret.starts_with(kHashed))
+      return bad("sha256: must be followed by 64 hexadecimal digits");
     if (digest.empty())
       return bad("the secret must have 16 to 512 of A-Z a-z 0-9 - . _ ~ + / =, or sha256: and 64 digits");
     for (const HashedToken& token : out.tokens_) {

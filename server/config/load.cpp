@@ -68,7 +68,7 @@ struct Store {
   Status operator()(const Text& kind) const {
     MILLRACE_ASSIGN(const std::string text, one());
     if (!kind.words.empty() && std::find(kind.words.begin(), kind.words.end(), text) == kind.words.end())
-      return bad(given.origin, shown(text) + " is not offered; known: " + joined(kind.words));
+      return bad(given.origin, shown(text) + " is not supported; known: " + joined(kind.words));
     to.*kind.at = text;
     return {};
   }

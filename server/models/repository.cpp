@@ -97,7 +97,7 @@ Status Repository::start() {
 Status Repository::check_all_serve(const std::vector<std::string>& models) const {
   if (models.empty() && options_.mode != RepositoryMode::kExplicit)
     return Error(ErrorCode::kNotFound,
-                 "repository.strict: " + options_.root.string() + " holds no model to serve");
+                 "repository.strict: " + options_.root.string() + " contains no model to serve");
   std::optional<ErrorCode> first;
   std::string all;
   const auto add = [&](const Error& error) {
@@ -315,12 +315,13 @@ Result<std::filesystem::path> Repository::compile(const Job& job) {
     }
     set_progress(job, step.empty() ? "compiling" : "compiling: " + step + " is done");
   };
-  set_progress(job, "looking for it in the compile cache");
+  set_progress(job, "searching the compile cache");
   auto made = compile_version(*options_.compiler, *options_.cache, job.model, job.source,
                               job.cancel.get_token(), progress);
   if (!made.ok()) return made;
-  log::info("models", version + (began ? "compiled in " + std::to_string(milliseconds_since(*began)) + " ms"
-                                       : "compiled before, taken from " + options_.cache->root().string()));
+  log::info("models",
+            version + (began ? "compiled in " + std::to_string(milliseconds_since(*began)) + " ms"
+                             : "compiled before and reused from " + options_.cache->root().string()));
   return made;
 }
 

@@ -364,7 +364,7 @@ void Repository::recover(const std::string& name) {
   retire(model);
   if (!up.ok()) {
     log::warning("models",
-                 what + (recovery.lost ? " does not come up: " : " lacks replicas: ") + up.error().message());
+                 what + (recovery.lost ? " does not start: " : " lacks replicas: ") + up.error().message());
     recovery.failed_again();
     return check_replicas(name, up.error());
   }

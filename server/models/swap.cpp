@@ -111,7 +111,7 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
                  "policy rolling needs a model with several replicas (compile or serve --replicas)");
   if (policy == SwapPolicy::kRolling && before != wanted)
     return Error(ErrorCode::kInvalidInput, "policy rolling needs as many replicas of the new version (" +
-                                               std::to_string(wanted) + ") as of the one that serves (" +
+                                               std::to_string(wanted) + ") as of the serving version (" +
                                                std::to_string(before) + ")");
   const bool all_there = there == before;
   if (policy == SwapPolicy::kRolling && !lost && !all_there)

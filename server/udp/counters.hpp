@@ -63,7 +63,7 @@ inline constexpr std::array<EventText, 15> kEvents = {{
     {"acks", "Acknowledgements of requests being computed"},
     {"nacks_sent", "Requests to clients to resend missing fragments (NACK sent)"},
     {"nacks_received", "Requests of clients to resend missing fragments (NACK received)"},
-    {"forgotten", "Half-received requests given up"},
+    {"forgotten", "Partly received requests dropped after a timeout"},
     {"evicted", "Stored responses discarded because memory was short"},
 }};
 

@@ -64,7 +64,7 @@ TEST_F(CompileOnLoad, CompilesAModelOnceAndThenUsesTheCache) {
   host.start();
   ASSERT_EQ(host.load("2", "", "lenet").status, 200);
   EXPECT_EQ(host.log_says("compiling"), 0) << host.server().err();
-  EXPECT_EQ(host.log_says("model 'lenet' version '2': compiled before, taken from "), 1)
+  EXPECT_EQ(host.log_says("model 'lenet' version '2': compiled before and reused from "), 1)
       << host.server().err();
 }
 

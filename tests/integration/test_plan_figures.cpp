@@ -30,7 +30,7 @@ TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndKeepsTheRateIfAlreadyMet) {
       plan({"--plan", yaml, "--max-latency", std::to_string(latency(plain) * 0.95) + "us"}, "one-ku060"), 1,
       {"plan.yaml", "us a frame where", "(--max-latency)"});
   expect_error(plan({"--max-latency", std::to_string(latency(soonest) * 0.9) + "us"}, "one-ku060"), 1,
-               {"us a frame where", "are asked for (--max-latency)"});
+               {"us a frame where", "are required (--max-latency)"});
 }
 
 TEST_F(PlanCommand, PlanSlowedByFifosAndForksIsNotReportedAsOptimal) {

@@ -123,11 +123,12 @@ TEST_F(PlanCommand, APlanFileOfAFloatModelRequiresTheSameAssumedTypes) {
   EXPECT_NE(read_text_file(yaml)->find("assumed: \"int8\"\n"), std::string::npos);
   EXPECT_EQ(with({"--assume", "int8", "--plan", yaml}).exit_code, 0);
   expect_error(with({"--assume", "int4", "--plan", yaml}), 2,
-               {"plan.yaml:4", "assumed", "'int8' is not what is given: --assume int4"});
+               {"plan.yaml:4", "assumed", "'int8' differs from the command line: --assume int4"});
   ASSERT_EQ(plan({"--save-plan", file("own.yaml")}).exit_code, 0);
   std::string own = *read_text_file(file("own.yaml"));
   std::ofstream(file("marked.yaml")) << own.insert(own.find("cluster:"), "assumed: int8\n");
-  expect_error(plan({"--plan", file("marked.yaml")}), 2, {"'int8' is not what is given: no --assume"});
+  expect_error(plan({"--plan", file("marked.yaml")}), 2,
+               {"'int8' differs from the command line: no --assume"});
 }
 
 /// Each cable between two cards costs the hardware of one link, even if one cable would suffice.

@@ -261,7 +261,7 @@ TEST_F(ReplicasOfLenet, ServeRefusesMoreReplicasThanTheClusterHolds) {
   const Outcome refused = millrace(
       {"serve", "--deployment", file("d"), "--cluster", cluster("three-ku060"), "--http", "127.0.0.1:0"});
   EXPECT_EQ(refused.exit_code, 1) << refused.err;
-  EXPECT_NE(refused.err.find("the deployment needs 4 or more for 2 replicas; ask for fewer"),
+  EXPECT_NE(refused.err.find("the deployment needs 4 or more for 2 replicas; request fewer"),
             std::string::npos)
       << refused.err;
   serve({"--deployment", file("d"), "--cluster", cluster("three-ku060"), "--replicas", "1"});

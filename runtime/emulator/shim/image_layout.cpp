@@ -52,7 +52,7 @@ Status read_units(Bytes image, ImageHeader& header) {
   MILLRACE_ASSIGN(auto all, entries<ip_data>(*bytes, offsetof(ip_layout, m_ip_data), "IP_LAYOUT"));
   std::erase_if(all, [](const ip_data& ip) { return ip.m_type != IP_KERNEL; });
   if (all.size() > ImageHeader::kMaxUnits)
-    return wrong("IP_LAYOUT has " + std::to_string(all.size()) + " compute units; XRT takes " +
+    return wrong("IP_LAYOUT has " + std::to_string(all.size()) + " compute units; XRT supports at most " +
                  std::to_string(ImageHeader::kMaxUnits));
   // libxrt numbers compute units by interrupt, or by address if no unit has one.
   const auto interrupt = [](const ip_data& ip) { return ip.properties & IP_INTERRUPT_ID_MASK; };

@@ -233,13 +233,14 @@ class DocumentReader {
         return object ? enter(Context::kRoot) : fail(code, "the request is an array; it must be an object");
       case Context::kInputs:
       case Context::kOutputs:
-        if (!object) return fail(code, here() + " holds an array; it takes objects");
+        if (!object) return fail(code, here() + " contains an array; only objects are allowed");
         tensors().emplace_back();
         return enter(context() == Context::kInputs ? Context::kInput : Context::kOutput);
       case Context::kShape:
-        return fail(code, here() + " holds " + std::string(what) + "; it takes whole numbers");
+        return fail(code, here() + " holds " + std::string(what) + "; only whole numbers are allowed");
       case Context::kData:
-        return object ? fail(code, here() + " holds an object; it takes numbers") : begin_data(code);
+        return object ? fail(code, here() + " contains an object; only numbers are allowed")
+                      : begin_data(code);
       case Context::kSkipped:
         return enter(Context::kSkipped);
       default: {
@@ -288,7 +289,7 @@ class DocumentReader {
   bool begin_data(json::error_code& code) {
     auto& nesting = tensor().data->nesting;
     if (leaf_depth_ && data_depth_ >= *leaf_depth_)
-      return fail(code, here() + " is ragged: numbers beside arrays");
+      return fail(code, here() + " is ragged: it mixes numbers and arrays");
     if (++data_depth_ > nesting.size()) nesting.push_back(kOpen);
     return enter(Context::kData);
   }
@@ -296,10 +297,10 @@ class DocumentReader {
   bool data_scalar(const Scalar& value, json::error_code& code) {
     auto& data = *tensor().data;
     if (!leaf_depth_) leaf_depth_ = data.nesting.size();
-    if (data_depth_ != *leaf_depth_) return fail(code, here() + " is ragged: numbers beside arrays");
+    if (data_depth_ != *leaf_depth_) return fail(code, here() + " is ragged: it mixes numbers and arrays");
     if (++numbers_ > most_elements_)
       return fail(code, here() + ": the tensors hold more than " + std::to_string(most_elements_) +
-                            " elements, all that the model takes");
+                            " elements, which is all that the model's inputs have");
     const auto take = [&](auto element) {
       if constexpr (std::is_constructible_v<Number, decltype(element)>) data.numbers.emplace_back(element);
       return std::is_constructible_v<Number, decltype(element)>;
@@ -317,10 +318,11 @@ class DocumentReader {
         return fail(code, "the request is " + std::string(kind_of(value)) + "; it must be an object");
       case Context::kInputs:
       case Context::kOutputs:
-        return fail(code, here() + " holds " + std::string(kind_of(value)) + "; it takes objects");
+        return fail(code, here() + " holds " + std::string(kind_of(value)) + "; only objects are allowed");
       case Context::kShape: {
         const auto* dim = std::get_if<std::int64_t>(&value);
-        if (dim == nullptr || *dim < 0) return fail(code, here() + " takes whole numbers of at least 0");
+        if (dim == nullptr || *dim < 0)
+          return fail(code, here() + " must contain whole numbers of at least 0");
         tensor().shape->push_back(*dim);
         return true;
       }

@@ -113,7 +113,7 @@ Status append_all(std::string& out, std::span<const std::byte> bytes, const std:
         if (!std::isfinite(value))
           return Error(ErrorCode::kUnsupported, where + "[" + std::to_string(i) + "] is " +
                                                     (std::isnan(value) ? "NaN" : "infinite") +
-                                                    ", which JSON cannot carry; ask for binary_data");
+                                                    ", which JSON cannot represent; request binary_data");
       append_number(out, value);
     }
   }
@@ -158,7 +158,7 @@ Status append_numbers(std::string& out, std::string_view datatype, std::span<con
   const auto append = [&](auto element) -> Status {
     if constexpr (std::is_same_v<decltype(element), std::monostate>)
       return Error(ErrorCode::kUnsupported,
-                   where + ": " + std::string(datatype) + " has no JSON form; ask for binary_data");
+                   where + ": " + std::string(datatype) + " cannot be sent as JSON; request binary_data");
     else
       return append_all<decltype(element)>(out, bytes, where);
   };

@@ -35,7 +35,8 @@ bool from_another_host(const Request& request, std::string_view origin) {
 
 Response wrong_method(Method wanted) {
   const bool post = wanted == Method::kPost;
-  Response response = error_response(405, post ? "this route takes POST only" : "this route takes GET only");
+  Response response =
+      error_response(405, post ? "this route supports only POST" : "this route supports only GET");
   response.allow = post ? "POST" : "GET, HEAD";
   return response;
 }

@@ -285,7 +285,7 @@ TEST_F(DamagedDeployment, WhosePlanNamesOtherImagesIsRefused) {
   expect(refusal_of([](auto& p) { p.images[0].uuid = "x"; }), "image0.xclbin: its uuid is ");
   expect(refusal_of([](auto& p) { p.images[0].content_digest = "x"; }), "its record differs from");
   expect(refusal_of([](auto& p) { p.partitions[1].program_digest = "x"; }),
-         "holds another partition than 'part0'");
+         "contains a partition other than 'part0'");
 }
 
 TEST_F(DamagedDeployment, WithoutValidChecksumsIsRefused) {

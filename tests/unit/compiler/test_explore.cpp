@@ -488,7 +488,8 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   for (auto& operation : slow.operations) operation.implementations.resize(2);
   slow.targets.frames_per_second = 1e6;
   const auto too_slow = refusal(slow);
-  expect(too_slow, "takes at least 500 cycles a frame however it is built: 200000 frames/s at 100 MHz");
+  expect(too_slow,
+         "takes at least 500 cycles per frame with its fastest implementation: 200000 frames/s at 100 MHz");
   expect(too_slow, "this cluster reaches 200000 frames/s on 1 card");
 
   Problem behind = row({8, 8}, 1, 2000);

@@ -170,7 +170,8 @@ TEST_F(GeneratorPlugin, MalformedAnswersAreRefusedWithTheNameOfTheField) {
   expect_refused(R"({"schema":1,"blocks":{}})", "'builds' is missing");
   expect_refused(R"({"schema":1,"builds":1,"blocks":{}})", "answer.builds");
   expect_refused(R"({"schema":1,"builds":true,"blocks":{},"more":0})", "unknown member 'more'");
-  expect_refused(R"({"schema":1,"builds":true,"blocks":{"other":[]}})", "no such block was asked for");
+  expect_refused(R"({"schema":1,"builds":true,"blocks":{"other":[]}})",
+                 "the request does not contain this block");
   expect_refused(R"({"schema":1,"builds":true,"blocks":{"fc":7}})", "answer.blocks.fc");
   expect_refused(answer("{}"), "'id' is missing");
   expect_refused(answer(kOffer + "," + kOffer), "two candidates are called 'own'");

@@ -433,10 +433,10 @@ TEST(Replicas, VerifyFindsInvalidReplicas) {
   problem.cards.push_back(problem.cards[0]);
   expect(with({2, 5}), "are not cabled as");
   solution.copies.clear();
-  expect(verify(problem, solution), "not as many replicas as were asked for");
+  expect(verify(problem, solution), "the number of replicas differs from the requested number");
   problem.replicas.reset();
   problem.targets.frames_per_second = 1.5 / solution.interval_seconds;
-  expect(verify(problem, solution), "the frame rate asked for is not reached");
+  expect(verify(problem, solution), "the required frame rate is not reached");
   solution.copies = {{2, 3}};
   EXPECT_EQ(verify(problem, solution), "");
 }

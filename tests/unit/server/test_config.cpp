@@ -108,7 +108,7 @@ TEST(Config, RefusesAWrongFileAndNamesTheLine) {
   expect_refused(from_file("deployments: [[a]]\n"), "a list of plain texts is expected");
   expect_refused(from_file("deployments: ['']\n"), "a path is empty");
   expect_refused(from_file("http: 127.0.0.1:8000\n"), "http: settings are expected below it: admin_listen");
-  expect_refused(from_file("log: {level: loud}\n"), "'loud' is not offered; known: debug, info");
+  expect_refused(from_file("log: {level: loud}\n"), "'loud' is not supported; known: debug, info");
   expect_refused(from_file("udp: {listen: 'a:1', unauthenticated: maybe}\n"), "neither true nor false");
   expect_refused(from_file("schema: 2\n"), "schema: '2' is not known; 1 is");
   expect_refused(from_file("[]\n"), "a mapping of settings is expected");

@@ -153,7 +153,7 @@ TEST(Tokens, FaultsInTheFileAreReportedByLineWithoutSecrets) {
       {"a read secretsecretsecret more\n", "f:1: three words"},
       {"\na write secretsecretsecret\n", "f:2: the scope is none of read, infer, admin"},
       {"a read short\n", "f:1: the secret must have 16 to 512"},
-      {"a read sha256:12\n", "f:1: sha256: takes 64 hexadecimal digits"},
+      {"a read sha256:12\n", "f:1: sha256: must be followed by 64 hexadecimal digits"},
       {"-a read secretsecretsecret\n", "f:1: the name must have"},
       {"a read secretsecretsecret\na read other-secret-secret\n", "f:2: the name 'a' is listed twice"},
       {"a read secretsecretsecret\nb read secretsecretsecret\n", "f:2: 'a' has the same secret"}};

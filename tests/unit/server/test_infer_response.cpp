@@ -83,7 +83,7 @@ TEST(JsonNumbers, RefuseNanAndInfinityInAnswers) {
   const auto nan = append_numbers(out, "FP32", std::as_bytes(std::span(values)), "output 'y'");
   ASSERT_FALSE(nan.ok());
   EXPECT_EQ(nan.error().code(), ErrorCode::kUnsupported);
-  EXPECT_EQ(nan.error().message(), "output 'y'[1] is NaN, which JSON cannot carry; ask for binary_data");
+  EXPECT_EQ(nan.error().message(), "output 'y'[1] is NaN, which JSON cannot represent; request binary_data");
   EXPECT_FALSE(append_numbers(out, "FP16", std::as_bytes(std::span(values)), "y").ok());
 }
 

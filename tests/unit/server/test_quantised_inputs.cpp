@@ -130,7 +130,7 @@ TEST_F(QuantisedInputServer, RefusesMismatchedIntegersByName) {
     EXPECT_NE(answer.body.find(says), std::string::npos) << answer.body;
   };
   expect(R"("shape":[1,2,2],"datatype":"UINT8","data":[0,1,16,3])",
-         "inputs[0] 'x': element 2 is 16; the quantised input takes 0 to 15");
+         "inputs[0] 'x': element 2 is 16; the quantised input accepts 0 to 15");
   expect(R"("shape":[1,2,2],"datatype":"UINT8","data":[0,1,256,3])", "256, which is not a value of UINT8");
   expect(R"("shape":[1,2,2],"datatype":"INT8","data":[0,1,2,3])",
          "datatype INT8 is not the model's FP32 nor its quantised UINT8");

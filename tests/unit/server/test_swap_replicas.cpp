@@ -156,7 +156,7 @@ TEST_F(SwapTest, RollingIsRefusedWhileAReplicaIsMissing) {
     EXPECT_EQ(status.error().code(), ErrorCode::kInvalidInput);
     EXPECT_NE(status.error().message().find(says), std::string::npos) << status.error().message();
   };
-  never(3, "(3) as of the one that serves (2)");
+  never(3, "(3) as of the serving version (2)");
   ASSERT_TRUE(swapper(1).swap(serving(), version("4"), SwapPolicy::kDrain).status.ok());
   never(1, "needs a model with several replicas");
 }
