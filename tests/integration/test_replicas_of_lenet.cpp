@@ -320,7 +320,7 @@ TEST_F(ReplicasOfLenet, APlanFileListsTheCardsOfEachReplica) {
   EXPECT_EQ(edited("fpga7, fpga8").exit_code, 0);
   expect_refused(edited("fpga1, fpga2"), 2, "edited.yaml: replicas: card 'fpga1' is used twice");
   expect_refused(edited("fpga2, fpga2"), 2, "card 'fpga2' is used twice");
-  expect_refused(edited("fpga2"), 2, "a replica has 1 card, the first one 2");
+  expect_refused(edited("fpga2"), 2, "a replica has 1 card, but the first replica has 2");
   expect_refused(edited("fpga2, fpga4"), 2, "are not cabled as 'fpga0' and 'fpga1' are");
   expect_refused(edited("fpga2, fpga99"), 2, "the cluster has no card 'fpga99'");
   expect_refused(edited("fpga2, {}"), 2, "edited.yaml:");

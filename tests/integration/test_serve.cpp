@@ -424,7 +424,7 @@ TEST_F(Serve, RefusesBadSettingsBeforeAnyCardIsProgrammed) {
       {{"--deployment", deployment_.string(), "--http", taken}, 3, "in use"},
       {{"--deployment", deployment_.string(), "--fidelity", "exact"},
        2,
-       "--fidelity: 'exact' is not offered"},
+       "--fidelity: 'exact' is not supported"},
       {{"--deployment", deployment_.string(), "--cluster", "/no/such/cluster.yaml"},
        2,
        "/no/such/cluster.yaml"},

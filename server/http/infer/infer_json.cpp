@@ -307,7 +307,7 @@ class DocumentReader {
     };
     return std::visit(take, value) ||
            fail(code, here() + "[" + std::to_string(data.numbers.size()) + "] is " +
-                          std::string(kind_of(value)) + "; it takes numbers");
+                          std::string(kind_of(value)) + "; only numbers are allowed");
   }
 
   bool scalar(const Scalar& value, json::error_code& code) {

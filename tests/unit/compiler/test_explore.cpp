@@ -498,7 +498,7 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   pool.implementations = {{"alone", 500, 1, 1}};
   behind.operations.push_back(pool);
   behind.targets.frames_per_second = 1e6;
-  expect(refusal(behind), "'pool', in layer 'conv1', takes at least 500 cycles a frame");
+  expect(refusal(behind), "'pool', in layer 'conv1', takes at least 500 cycles per frame");
 
   Problem crowded = row({1024, 1024, 1024, 1024}, 1, 20);
   crowded.targets.frames_per_second = 1e8 / 64;
@@ -595,7 +595,7 @@ TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheErrorInAnInvalidPlan) {
   expect(refused([](auto& c) { c.card = {0, 7}; }), "not there");
   expect(refused([](auto& c) { c.place = {0, 0}; }), "a card holds nothing");
   expect(refused([](auto& c) { c.region[1] = 1; }), "in a region of 'fpga0'");
-  expect(refused([](auto& c) { c.implementation[0] = 50; }), "no such implementation");
+  expect(refused([](auto& c) { c.implementation[0] = 50; }), "has no implementation with the chosen number");
   expect(refused([](auto& c) { c.implementation[0] = 5; }), "32 DSP are needed, 8 are left");
   expect(refused([](auto& c) { c.implementation.clear(); }), "does not name every block");
   problem.targets.frames_per_second = 1e8;
@@ -719,13 +719,13 @@ TEST(ExploreVerify, RecomputesEveryFigureOfASolution) {
   expect(with([](auto& s) { s.implementation[0] = 0; }), "is wrong");
   expect(with([](auto& s) { s.region[0] = 3; }), "region that does not exist");
   expect(with([](auto& s) { s.hops.clear(); }), "no cable to go by");
-  expect(with([](auto& s) { s.hops.push_back({1, 1, 1}); }), "a way that is none");
+  expect(with([](auto& s) { s.hops.push_back({1, 1, 1}); }), "an invalid route");
   Problem harder = problem;
   harder.targets.frames_per_second = 1e8;
   expect(verify(harder, good), "frame rate");
   harder = problem;
   harder.targets.max_latency_seconds = 1e-9;
-  expect(verify(harder, good), "latency asked for");
+  expect(verify(harder, good), "maximum latency is exceeded");
 }
 
 /// Makes a solution on one card where all layers use this implementation, sets its gap and `exact`, and returns the

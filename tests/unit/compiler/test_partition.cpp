@@ -225,7 +225,7 @@ TEST(Partition, NeverCutsInsideALayer) {
 TEST(PartitionCheck, NamesTheErrorInAnInvalidProblem) {
   Problem problem = chain({1, 1}, 1);
   std::swap(problem.operations[0], problem.operations[1]);
-  expect(check(problem), "before it is made");
+  expect(check(problem), "before the tensor is computed");
   problem = chain({1, 1}, 1);
   problem.operations[1].outputs = {1};
   expect(check(problem), "two producers");

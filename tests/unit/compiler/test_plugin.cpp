@@ -244,7 +244,7 @@ TEST_F(GeneratorPlugin, MissingAndUnexpectedFilesAreRefused) {
   expect(R"({"../fc_plugin.sv":"module"})", "begins with 'fc_plugin'");
   expect(R"({"fc_plugin.sh":"module"})", "ends with .sv or .hex");
   expect(R"({"mr_mvu.sv":"module mr_mvu"})", "begins with 'fc_plugin'");
-  expect(R"({"fc_plugin.sv":"nothing"})", "does not hold a module");
+  expect(R"({"fc_plugin.sv":"nothing"})", "does not contain a module");
   expect(R"({"fc_plugin.sv":7})", "not a text");
 }
 

@@ -428,7 +428,7 @@ TEST(Replicas, VerifyFindsInvalidReplicas) {
   EXPECT_EQ(with({2, 3}), "");
   expect(with({1, 2}), "card 'fpga1' is used twice");
   expect(with({2, 4}), "card 'fpga4' (u280) stands for 'fpga1' (ku060)");
-  expect(with({2}), "a replica has 1 card, the first one 2");
+  expect(with({2}), "a replica has 1 card, but the first replica has 2");
   expect(with({2, 9}), "does not exist");
   problem.cards.push_back(problem.cards[0]);
   expect(with({2, 5}), "are not cabled as");
