@@ -191,7 +191,7 @@ class Explainer {
   }
 
   void cannot_be_quicker(const std::string& name) {
-    out_.lifts.push_back("nothing here: " + name +
+    out_.lifts.push_back("no improvement: " + name +
                          " has no faster implementation; a replica could share its work");
   }
 
@@ -212,7 +212,7 @@ class Explainer {
     reached = std::max(reached, next.seconds);
     if (seconds_ / reached - 1 < kNothing) {
       if (next.at_its_best) return cannot_be_quicker(next.name);
-      out_.lifts.push_back("nothing here alone: " + next.name + " is as slow");
+      out_.lifts.push_back("no improvement by this limit alone: " + next.name + " is as slow");
       return;
     }
     double seconds = relaxed(reached);

@@ -134,7 +134,8 @@ std::string check_layers(const Claim& claim) {
     const std::uint32_t first = layer.operations.front();
     for (const auto operation : layer.operations)
       if (claim.part_of[operation] != claim.part_of[first])
-        return "the layer of operation '" + claim.problem.operations[operation].name + "' is cut";
+        return "the layer of operation '" + claim.problem.operations[operation].name +
+               "' is split between partitions";
     if (claim.part(first).place < last) return "the layers of a card are not contiguous";
     last = claim.part(first).place;
   }

@@ -113,7 +113,7 @@ class Page {
         out_ += "\n";
       }
     }
-    out_ += "  of what shell and utilisation leave\n";
+    out_ += "  shares are of the resources that shell and --max-utilisation leave\n";
   }
 
   void blocks() {

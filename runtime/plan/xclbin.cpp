@@ -61,7 +61,7 @@ Result<bool> check_key_block(std::span<const std::byte> bytes) {
     return std::all_of(part.begin(), part.end(), [value](std::byte b) { return b == value; });
   };
   if (all(block, std::byte{0xff}) || all(block, std::byte{0})) return false;  // has no checksum of Millrace
-  const std::string altered = "altered or damaged (its checksum does not hold); compile the model again";
+  const std::string altered = "altered or damaged (its checksum does not match); compile the model again";
   if (std::memcmp(block.data(), kMark, kMarkBytes) != 0) return corrupt(altered);
   const auto expected = checksum(bytes);
   if (!std::equal(expected.begin(), expected.end(), bytes.begin() + kDigest)) return corrupt(altered);
@@ -98,7 +98,7 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
   const auto count = read_at<std::uint32_t>(bytes, kSectionCount);
   const std::uint64_t table_end = kSectionTable + std::uint64_t{count} * kSectionHeaderBytes;
   if (count > kMaxSections || table_end > length)
-    return corrupt("damaged: its section table does not fit in it");
+    return corrupt("damaged: its section table extends beyond the end of the file");
   XclbinView view;
   view.has_checksum = has_checksum;
   view.uuid = uuid_text(to_hex(bytes.subspan(kUuid, 16)));

@@ -100,7 +100,8 @@ Status check_pin_place(const fs::path& model_folder) {
   if (::access(model_folder.c_str(), W_OK | X_OK) == 0) return {};
   return Error(ErrorCode::kEnvironment,
                name_of(model_folder) + " cannot be pinned: the server may not write " + pin.string() + ": " +
-                   error_text(errno) + "; give it the right to, or write the version's number there");
+                   error_text(errno) +
+                   "; grant the server write access, or write the version's number into this file");
 }
 
 Status write_pin(const fs::path& model_folder, std::uint64_t version) {

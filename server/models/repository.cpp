@@ -119,9 +119,10 @@ Status Repository::check_all_serve(const std::vector<std::string>& models) const
 
 Status Repository::check_mode() const {
   if (options_.mode != RepositoryMode::kNone) return {};
-  return Error(ErrorCode::kUnsupported,
-               "models are fixed at start here; loading and unloading needs 'serve --repository-mode "
-               "explicit' or 'poll'");
+  return Error(
+      ErrorCode::kUnsupported,
+      "this server's models are fixed at start; loading and unloading needs 'serve --repository-mode "
+      "explicit' or 'poll'");
 }
 
 Status Repository::load(const LoadOrder& order, Done done) {

@@ -677,7 +677,7 @@ TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
   beside.operations[1].implementations = {{"as slow", 64}};
   analysis = explained(beside);
   EXPECT_EQ(analysis.lifts.at(0),
-            "nothing here: 'conv1' on fpga0 has no faster implementation; a replica could share its work");
+            "no improvement: 'conv1' on fpga0 has no faster implementation; a replica could share its work");
 
   // The implementation with 25 cycles needs no more resources than the one with 32 cycles.
   Problem further = row({64}, 1, 100);
