@@ -156,7 +156,7 @@ TEST_F(Bench, SendsTheFramesOfAnInputFile) {
   refused({"--input", (directory_.path() / "none.raw").string()}, 2, "none.raw");
 }
 
-TEST_F(Bench, RefusesBadOptionsAndNamesThem) {
+TEST_F(Bench, ErrorNamesTheBadOption) {
   refused({"--rate", "0"}, 2, "--rate 0");
   refused({"--rate", "-1"}, 2, "--rate");
   refused({"--rate", "nan"}, 2, "--rate");

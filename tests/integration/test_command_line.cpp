@@ -112,7 +112,7 @@ TEST_F(CommandLine, RefusesAPipeInPlaceOfAFileWithoutBlocking) {
   EXPECT_FALSE(fs::exists(file("out")));
 }
 
-TEST_F(CommandLine, NamesTheWrongArgumentAndListsTheValidOnes) {
+TEST_F(CommandLine, NamesTheWrongArgumentAndListsTheValidArguments) {
   expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "plan, compile, verify", "devices"});
   expect_error(millrace({}), 2, {"a command is missing", "plan, compile, verify", "devices"});
   expect_error(millrace({"--frobnicate"}), 2, {"'--frobnicate'"});
@@ -129,7 +129,7 @@ TEST_F(CommandLine, NamesTheWrongArgumentAndListsTheValidOnes) {
   }
 }
 
-TEST_F(CommandLine, NamesAnUnknownOptionBeforeAMissingRequiredOne) {
+TEST_F(CommandLine, ReportsAnUnknownOptionBeforeAMissingRequiredOption) {
   expect_error(millrace({"plan", kModel, "--clutser", kThreeCards}), 2,
                {"'--clutser' is not an option of 'millrace plan'"});
   expect_error(millrace({"compile", kModel, "--frobnicate"}), 2,

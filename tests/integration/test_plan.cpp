@@ -99,7 +99,7 @@ TEST_F(PlanCommand, RefusesImpossibleTimesAndNamesTheOption) {
   expect_error(plan({"--host", "nothing"}), 2, {"--host nothing", "it has ", "conv_5"});
 }
 
-TEST_F(PlanCommand, CompileReplacesADeploymentButNotOneWithForeignFiles) {
+TEST_F(PlanCommand, CompileReplacesADeploymentUnlessItContainsForeignFiles) {
   const std::vector<std::string> compile{
       "compile",   kModel.string(),
       "--cluster", (kSource / "configs/clusters/three-ku060.yaml").string(),

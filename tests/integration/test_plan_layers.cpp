@@ -278,7 +278,7 @@ TEST_F(PlanCommand, ErrorNamesTheMemoryIfItsBandwidthIsTooLowForTheTargetRate) {
   expect_error(at({"--target-fps", std::to_string(rate(plan) * 1.05)}), 1, {"memory bandwidth, with "});
 }
 
-TEST_F(PlanCommand, TheWeightLoaderIsChargedOnlyToPlansThatLoadOrStreamWeights) {
+TEST_F(PlanCommand, WeightLoaderCostsResourcesOnlyIfWeightsAreLoadedOrStreamed) {
   const auto offered = [&](std::vector<std::string> more, const char* kind) {
     return planned(std::move(more), "one-ku060")
         .at("partitions")

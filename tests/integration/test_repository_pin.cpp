@@ -175,7 +175,7 @@ TEST_F(RepositoryPin, CheckConfigChecksThePinnedVersionOnly) {
   EXPECT_FALSE(holds(checked.err, "version '2'")) << checked.err;
 }
 
-TEST_P(RepositoryPinInMode, AnInvalidPinLoadsNoVersionAndNamesTheRemedy) {
+TEST_P(RepositoryPinInMode, InvalidPinLoadsNoVersionAndTheErrorNamesTheRemedy) {
   struct Case {
     const char* content;
     std::string said;

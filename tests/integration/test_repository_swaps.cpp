@@ -167,7 +167,7 @@ TEST_F(ReplicasOnCardsThatDoNotStart, AreRetriedAfterAllWereLostAndOneRecovered)
   expect_both();
 }
 
-TEST_F(ReplicasOnCardsThatDoNotStart, DelayARollingSwapUntilAllReplicasAreUp) {
+TEST_F(ReplicasOnCardsThatDoNotStart, DelayARollingSwapUntilAllReplicasAreRunning) {
   ASSERT_NO_FATAL_FAILURE(
       begin({"--repository-mode", "poll", "--repository-poll-ms", "100", "--swap-policy", "rolling"}));
   end({4});

@@ -135,7 +135,7 @@ TEST_F(Serve, ConcurrentClientsOverThreeCardsReceiveTheReferencesBytes) {
     EXPECT_GT(link.at("bytes").to_number<int>(), 0);
 }
 
-TEST_F(Serve, AJsonRequestAndABinaryOneGiveTheSameNumbers) {
+TEST_F(Serve, JsonAndBinaryRequestsReturnTheSameNumbers) {
   start();
   const std::string input = frame(1);
   json::array data;

@@ -116,7 +116,7 @@ TEST_F(ServeUdp, AServerWithKeysAnswersOnlyClientsThatSign) {
   EXPECT_EQ(outputs.front(), expected(input));
 }
 
-TEST_F(ServeUdp, SighupLoadsNewKeysAndABrokenKeyFileKeepsTheOldOnes) {
+TEST_F(ServeUdp, SighupLoadsNewKeysAndKeepsOldKeysIfTheFileIsBroken) {
   const std::filesystem::path keys = directory_.path() / "keys";
   std::ofstream(keys) << "7 00112233445566778899aabbccddeeff\n";
   start({"--udp-keys", keys.string()});

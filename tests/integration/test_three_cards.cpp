@@ -94,7 +94,7 @@ TEST_P(ThreeCards, EachImageContainsOnlyItsOwnLayers) {
   EXPECT_EQ(convolutions.size(), kLayers);
 }
 
-TEST_P(ThreeCards, OutputsEqualTheReferenceAndEveryChannelCarriesBytes) {
+TEST_P(ThreeCards, OutputsEqualTheReferenceAndEveryChannelTransfersBytes) {
   const auto opened = pipeline::Dispatcher::open(deployment_, cluster_, {});
   ASSERT_TRUE(opened.ok()) << opened.error().message();
   for (std::uint32_t seed = 0; seed < 40; ++seed) {

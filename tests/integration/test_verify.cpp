@@ -85,7 +85,7 @@ TEST_F(Verify, TwoPartitionsInOneImageAroundAHostBlockEqualTheReference) {
   EXPECT_EQ(json::parse(outcome.out).at("mismatches").to_number<int>(), 0);
 }
 
-TEST_F(Verify, OutputsOfGivenFramesAreComparedWithExpectedOnes) {
+TEST_F(Verify, OutputsOfGivenFramesAreComparedWithExpectedOutputs) {
   write_frames(4, 0.7F, 0);
   const Outcome right = run(files());
   EXPECT_EQ(right.exit_code, 0) << right.err;

@@ -89,7 +89,7 @@ OPERATOR = [
         'expect_meaning(with_products("LeakyRelu", 0.25F));',
         """}
 
-TEST(Operators, TheToyOfTheRecipeMeansWhatOnnxSays) {
+TEST(Operators, ToyOperatorOfTheRecipeEqualsTheOnnxDefinition) {
   OnnxModel m;
   m.input("x", {1, 256});
   m.pair("x", 0.0625F, 3, "xq");

@@ -188,7 +188,7 @@ TEST_F(RtlNets, SynthesisedDesignsWereSimulated) {
   EXPECT_EQ(simulated.size(), 12U);
 }
 
-TEST_F(RtlNets, PttdnnOnOneCardReachesItsFrameRate) {
+TEST_F(RtlNets, PttdnnOnOneCardReachesItsTargetFrameRate) {
   double folded = 0, compiled = 0;
   for (const json::value& row : rows()) {
     if (row.at("net") != "pttdnn" || row.at("cards").to_number<int>() != 1 || cut_down(row) || stalls(row))

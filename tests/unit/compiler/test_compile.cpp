@@ -58,7 +58,7 @@ TEST_F(Compile, DumpAfterAnUnknownStepListsAllSteps) {
     EXPECT_NE(report.error().message().find(part), std::string::npos) << report.error().message();
 }
 
-TEST_F(Compile, SourceDigestIsThatOfTheModelFile) {
+TEST_F(Compile, SourceDigestEqualsTheDigestOfTheModelFile) {
   const auto report = compile(options_);
   ASSERT_TRUE(report.ok()) << report.error().message();
   EXPECT_EQ(report->plan.model.source_digest,

@@ -205,7 +205,7 @@ TEST(Cost, IsKnownEvenIfTheCatalogLacksTheModule) {
   }
 }
 
-TEST(Cost, NamesTheTermsItExtrapolates) {
+TEST(Cost, ListsTheExtrapolatedCostTerms) {
   Catalog catalog = embedded();
   EXPECT_EQ(extrapolations(catalog, "mr_mvu", {}), std::vector<Extrapolation>{});
   catalog.modules.at("mr_mvu").lut.coefficients.erase("tree");

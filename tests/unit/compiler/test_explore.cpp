@@ -166,7 +166,7 @@ TEST(ExplorePacking, FindsAPackingOrProvesThatNoneExists) {
   EXPECT_GT(priced, 200) << "MILLRACE_SEED=" << seed;
 }
 
-TEST(Explore, TakesTheFewestCardsThatReachTheTarget) {
+TEST(Explore, UsesTheFewestCardsThatReachTheTarget) {
   Problem problem = row({1024, 1024, 1024, 1024}, 4, 20);
   problem.targets.frames_per_second = 1e8 / 256;
   const Solution two = solved(problem);
@@ -688,7 +688,7 @@ TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
   EXPECT_EQ(explained(further).lifts.at(0), "20 % more DSP on fpga0 would give up to +156 %");
 }
 
-TEST(ExploreVerify, ChargesALinkToTheCardsAtBothItsEnds) {
+TEST(ExploreVerify, CountsTheCostOfALinkOnTheCardsAtBothEnds) {
   Problem problem = row({64, 64}, 2, 8);
   problem.partitions = 2;
   const Solution good = solved(problem);

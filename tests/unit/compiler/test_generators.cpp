@@ -452,7 +452,7 @@ TEST(Generators, EveryStreamHasOneWriterAndOneReader) {
   }
 }
 
-TEST(Timing, AConvolutionOfOneWindowPerCycleTakesAsLongAsItsInput) {
+TEST(Timing, ConvolutionOfOneWindowPerCycleIsAsFastAsItsInput) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(8, 36)}).value();
   EXPECT_EQ(design.interval_cycles, 48U);
@@ -590,7 +590,7 @@ TEST(FirstFrame, StartsOnTheNextCardOnceItsPacketHasArrived) {
   EXPECT_NE(play_first_frame(stages, {}).error().message().find("no cable joins"), std::string::npos);
 }
 
-TEST(ChooseFoldings, ASlowerTargetTakesFewerDspSlices) {
+TEST(ChooseFoldings, SlowerTargetUsesFewerDspSlices) {
   const Program program = card_part(tests::chain_program(3));
   const Design slow = assemble(catalog(), program, chosen(program, 5000)).value();
   const Design fast = assemble(catalog(), program, chosen(program, 100)).value();

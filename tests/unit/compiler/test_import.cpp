@@ -292,7 +292,7 @@ TEST(Import, ListsTheFirstTenUnsupportedNodesAndCountsTheRest) {
   EXPECT_EQ(refused.error().message().find("'loop10'"), std::string::npos) << refused.error().message();
 }
 
-TEST(Import, RefusesAnOldOperatorSetAndNamesTheOldestSupportedOne) {
+TEST(Import, RefusesAnOldOperatorSetAndNamesTheOldestSupportedSet) {
   OnnxModel m = small_model();
   m.proto().mutable_opset_import(0)->set_version(8);
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"operator set 8", "export with 9 or newer"});

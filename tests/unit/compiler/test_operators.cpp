@@ -79,7 +79,7 @@ TEST(Operators, OneDimensionalConvolutionIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, AGeneralScaleIsWithinOneStep) {
+TEST(Operators, ConvolutionWithArbitraryScaleIsWithinOneStep) {
   OnnxModel m = with_image(3);
   m.weights("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 4), {0.0213F, 0.0347F, 0.0111F, 0.0457F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -311,7 +311,7 @@ TEST(Operators, AResidualAdditionOfPowerOfTwoScalesIsExactForAllPairs) {
   EXPECT_EQ(count_blocks(p, "add"), 1U);
 }
 
-TEST(Operators, AResidualAdditionOfGeneralScalesIsWithinOneStep) {
+TEST(Operators, ResidualAdditionOfArbitraryScalesIsWithinOneStep) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1, {0.0123F});
   m.node("Conv", {"xq", "w"}, "conv");

@@ -177,7 +177,7 @@ TEST(Report, UnknownOptimalityGapIsNullInJsonAndNoPercentageInText) {
   EXPECT_TRUE(gap().is_null());
 }
 
-TEST(Report, NamesTermsThatNoMeasurementSupports) {
+TEST(Report, ListsCostTermsThatNoMeasurementSupports) {
   Plan plan = planned(2);
   EXPECT_EQ(plan.extrapolated, std::vector<generators::Extrapolation>{});
   EXPECT_EQ(count(report::terminal(plan, false), "extrapolated"), 0U);

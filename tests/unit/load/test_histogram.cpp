@@ -38,7 +38,7 @@ TEST(Histogram, StoresEveryValueWithinOnePercent) {
   EXPECT_GT(worst, 0) << "no bucket held two values: the walk was too short";
 }
 
-TEST(Histogram, PercentilesEqualThoseOfTheSortedValues) {
+TEST(Histogram, PercentilesEqualPercentilesOfTheSortedValues) {
   constexpr std::uint64_t kSeed = 7;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   std::mt19937_64 random(kSeed);

@@ -44,7 +44,7 @@ TEST(FrameQueue, KeepsTheFramesOfOneClientInOrder) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(FrameQueue, ClientsTakeTurnsEvenIfOneSendsMore) {
+TEST(FrameQueue, ClientsAreServedInRotationEvenIfOneClientSendsMore) {
   Frames frames;
   FrameQueue queue(16);
   for (int i = 0; i < 6; ++i) queue.push(frames.entry(0));

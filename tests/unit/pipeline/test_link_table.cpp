@@ -82,7 +82,7 @@ TEST(LinkTable, WritesARowWhileItsLinkIsDisabled) {
   EXPECT_EQ(card.values[base + abi::kLinkEnable], 1U);
 }
 
-TEST(LinkTable, ARegisterThatReadsBackAnotherValueIsAnError) {
+TEST(LinkTable, RegisterThatReadsBackADifferentValueIsAnError) {
   Registers card;
   card.stuck.insert(abi::kLinkTable + abi::kLinkCredits);
   const Status written = write_link_row(card, 0, {1, 2, 1024, 8});

@@ -105,7 +105,7 @@ TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsReloaded) {
   }
 }
 
-TEST_F(PipelineFaults, SubmitNamesTheLostCardWhileItIsDown) {
+TEST_F(PipelineFaults, SubmitErrorNamesTheLostCard) {
   open(chain_of_three());
   world_->refuse_loads(1, kAlways);
   world_->kill(1);
@@ -122,7 +122,7 @@ TEST_F(PipelineFaults, SubmitNamesTheLostCardWhileItIsDown) {
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 1U);
 }
 
-TEST_F(PipelineFaults, StatusReturnsWhileACardHangsAndNamesIt) {
+TEST_F(PipelineFaults, StatusNamesAHungCardWithoutBlocking) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   world_->hang_registers(1, true);  // the registers hang until the end of the test

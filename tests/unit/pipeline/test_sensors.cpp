@@ -18,7 +18,7 @@ TEST(Sensors, PowerIsTheBoardsTotalOrAbsentIfUnknown) {
     EXPECT_FALSE(power_watts_of(text).has_value()) << text;
 }
 
-TEST(Sensors, TemperatureIsThatOfTheHottestPresentSensor) {
+TEST(Sensors, TemperatureIsTheHighestReadingOfAllPresentSensors) {
   EXPECT_DOUBLE_EQ(
       *hottest_celsius_of(
           R"({"thermals":[{"location_id":"fpga0","description":"FPGA","temp_C":"45","is_present":"true"},)"

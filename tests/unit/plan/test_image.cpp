@@ -259,7 +259,7 @@ TEST(Xclbin, WithSectionsBeyondTheEndOfFileIsRefused) {
   EXPECT_NE(with(8, std::int32_t{100}).find("truncated"), std::string::npos);
 }
 
-TEST(Xclbin, MutatedHeaderNeverGivesSectionsBeyondTheEndOfFile) {
+TEST(Xclbin, MutatedHeaderNeverYieldsSectionsBeyondTheEndOfFile) {
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
   for (int round = 0; round < 20000; ++round) {

@@ -57,7 +57,7 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(loaded->settings.log_level, "debug");
 }
 
-TEST(Config, FindsAClusterBesideTheFileOrAmongTheInstalledOnes) {
+TEST(Config, FindsAClusterNextToTheSettingsFileOrAmongInstalledClusters) {
   const TemporaryDirectory directory("millrace-config"), current("millrace-config");
   const auto cluster = [&](const std::string& name) {
     const auto loaded = load_text("cluster: " + name + "\n", directory.path() / "server.yaml", {});

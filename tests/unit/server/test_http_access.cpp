@@ -61,7 +61,7 @@ TEST_F(GuardedHttpServer, EveryScopeAllowsItsRoutesAndThoseOfLowerScopes) {
   }
 }
 
-TEST_F(GuardedHttpServer, RefusalNamesTheMissingRightAndNoSecret) {
+TEST_F(GuardedHttpServer, RefusalNamesTheMissingRightButRevealsNoSecret) {
   RawClient to = client();
   const Answer none = to.exchange(post(kInferTarget, kJsonInput));
   EXPECT_EQ(none.headers.at("www-authenticate"), "Bearer realm=\"millrace\"");

@@ -276,7 +276,7 @@ TEST_F(HttpServer, ListensOnIpv6IfTheMachineHasIt) {
   EXPECT_TRUE(opened.value()->address().starts_with("[::1]:"));
 }
 
-TEST_F(HttpServer, DrainsAcceptedRequestsAndRefusesNewOnes) {
+TEST_F(HttpServer, AnswersAcceptedRequestsAndRefusesNewRequestsWhileDraining) {
   start();
   pipeline->hold();
   RawClient accepted = client();

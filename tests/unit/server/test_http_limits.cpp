@@ -246,7 +246,7 @@ std::vector<runtime::pipeline::FrameRecord> frames_for(std::size_t bytes) {
                                                      {7, 1, 3, at(0), at(5), at(7), at(20), at(21)});
 }
 
-TEST_F(HttpServer, RefusesLargeAnswersOverTheBoundOnHeldBytes) {
+TEST_F(HttpServer, RefusesLargeAnswersOverTheLimitOfBufferedBytes) {
   ServerOptions options;
   options.max_held_bytes = 500'000;
   options.compress_from_bytes = 0;

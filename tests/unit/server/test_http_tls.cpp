@@ -114,7 +114,7 @@ TEST_F(Tls, CancelsAQueuedRequestWhenItsClientClosesTls) {
   pipeline->release();
 }
 
-TEST_F(Tls, KeepsARequestThatArrivesDuringAnother) {
+TEST_F(Tls, KeepsARequestThatArrivesWhileAnotherIsComputed) {
   start_tls();
   pipeline->hold();
   Client to(server->address());
@@ -137,7 +137,7 @@ std::string raw_answer(int number) {
   return test::bytes_of_values<std::int32_t>({number, -number, number, number});
 }
 
-TEST_F(Tls, AnswersRequestsBehindASlowOneInOrder) {
+TEST_F(Tls, AnswersRequestsBehindASlowRequestInOrder) {
   start_tls();
   Client to(server->address());
   to.send(get("/metrics") + raw_request(1));  // the server watches the connection during /metrics

@@ -282,7 +282,7 @@ TEST_F(UdpEngine, TooManyPartlyReceivedRequestsAreRefused) {
   EXPECT_EQ(engine->receiving(), 3U);
 }
 
-TEST_F(UdpEngine, MemoryIsBoundedByDroppingTheOldestKeptResponse) {
+TEST_F(UdpEngine, MemoryIsBoundedByDroppingTheOldestStoredResponse) {
   options.max_buffer_bytes = 3 * (kIn + kOut);
   make();
   open();
@@ -303,7 +303,7 @@ TEST_F(UdpEngine, MemoryIsBoundedByDroppingTheOldestKeptResponse) {
   EXPECT_EQ(answer().header.type, Type::kBusy) << "all memory is in pipelines";
 }
 
-TEST_F(UdpEngine, TheNumberOfRequestsIsBoundedByDroppingTheOldestKeptResponse) {
+TEST_F(UdpEngine, NumberOfRequestsIsBoundedByDroppingTheOldestStoredResponse) {
   options.max_requests = 2;
   make();
   open();

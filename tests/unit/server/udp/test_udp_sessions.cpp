@@ -137,7 +137,7 @@ TEST_F(UdpEngine, PongNamesEpochAndSession) {
   EXPECT_EQ(counters.get(Drop::kBody), 1U);
 }
 
-TEST_F(UdpEngine, DrainRefusesNewRequestsAndAnswersAcceptedOnes) {
+TEST_F(UdpEngine, DrainRefusesNewRequestsAndAnswersAcceptedRequests) {
   open();
   request(10, pattern(kIn, 10));
   fragment(11, 0, pattern(kIn, 11));
