@@ -281,7 +281,7 @@ Status check_asked(const Problem& problem) {
   if (asked > cards / each)
     return Error(ErrorCode::kDoesNotFit,
                  what + (each == 1 ? std::string() : "each of " + plural(each, "card") + ", ") + "cluster '" +
-                     problem.cluster + "' has " + plural(cards, "card") + "; ask for at most " +
+                     problem.cluster + "' has " + plural(cards, "card") + "; request at most " +
                      std::to_string(std::max<std::size_t>(1, cards / each)) + ", or name a larger cluster");
   if (asked > kMostReplicas)
     return Error(ErrorCode::kInvalidInput,

@@ -21,13 +21,13 @@ Status check_partitions(const Problem& problem, std::size_t layers) {
   if (asked > cards)
     return Error(ErrorCode::kDoesNotFit, "--partitions " + std::to_string(asked) + ": cluster '" +
                                              problem.cluster + "' has " + plural(cards, "card") +
-                                             "; ask for at most " + std::to_string(cards) +
+                                             "; request at most " + std::to_string(cards) +
                                              ", or name a larger cluster");
   return {};
 }
 
 Error wrong(const std::string& what) {
-  return Error(ErrorCode::kInvalidInput, "the plan cannot be: " + what);
+  return Error(ErrorCode::kInvalidInput, "the plan is invalid: " + what);
 }
 
 /// Converts a choice to an assignment. Checks that each layer is in one region, that layers are in order, and that no

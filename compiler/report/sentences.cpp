@@ -107,7 +107,7 @@ std::string plans_only(const Plan& plan) {
   }
   std::string text;
   for (const auto& [name, why] : devices)
-    text += (text.empty() ? "" : "; ") + ("'" + name + "' is for plans only: " + why);
+    text += (text.empty() ? "" : "; ") + ("'" + name + "' can only be used for plans: " + why);
   return text;
 }
 

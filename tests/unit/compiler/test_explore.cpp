@@ -594,7 +594,7 @@ TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheErrorInAnInvalidPlan) {
   expect(refused([](auto& c) { c.card = {0, 0}; }), "named twice");
   expect(refused([](auto& c) { c.card = {0, 7}; }), "not there");
   expect(refused([](auto& c) { c.place = {0, 0}; }), "a card holds nothing");
-  expect(refused([](auto& c) { c.region[1] = 1; }), "in a region of 'fpga0'");
+  expect(refused([](auto& c) { c.region[1] = 1; }), "to a region of 'fpga0'");
   expect(refused([](auto& c) { c.implementation[0] = 50; }), "has no implementation with the chosen number");
   expect(refused([](auto& c) { c.implementation[0] = 5; }), "32 DSP are needed, 8 are left");
   expect(refused([](auto& c) { c.implementation.clear(); }), "does not name every block");

@@ -119,7 +119,7 @@ TEST(Partition, RefusesMorePartitionsThanLayersOrCards) {
   expect(text, "at most 2");
   Problem cards = chain({1, 1, 1, 1}, 2);
   cards.partitions = 3;
-  expect(refusal(cards, ErrorCode::kDoesNotFit), "has 2 cards; ask for at most 2");
+  expect(refusal(cards, ErrorCode::kDoesNotFit), "has 2 cards; request at most 2");
   Problem none = chain({1}, 1);
   none.partitions = 0;
   expect(refusal(none, ErrorCode::kInvalidInput), "at least one");

@@ -393,7 +393,7 @@ TEST(Replicas, BuildsOrRefusesTheRequestedNumberOfReplicas) {
   problem.replicas = 3;
   EXPECT_EQ(solved(problem).replicas(), 3U);
   problem.partitions = 2;
-  expect(refusal(problem), "--replicas 3: each of 2 cards, cluster 'c' has 4 cards; ask for at most 2");
+  expect(refusal(problem), "--replicas 3: each of 2 cards, cluster 'c' has 4 cards; request at most 2");
   problem.replicas = 2;
   const Solution pairs = solved(problem);
   EXPECT_EQ(pairs.card.size(), 2U);
