@@ -326,8 +326,8 @@ class Diagnosis {
     return row;
   }
 
-  /// Returns the largest number of cards that is proposed. If the latency target is missed, more cards do not help,
-  /// because each card adds the latency of a cable.
+  /// Returns the largest number of cards to propose. More cards do not help against a missed latency target, because
+  /// each card adds the latency of a cable.
   std::uint32_t most_cards() const {
     const auto layers = static_cast<std::uint32_t>(board_.chain.size());
     return std::min(lowest_latency_ ? kMostInACopy : kMostCards, layers);

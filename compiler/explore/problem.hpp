@@ -17,7 +17,7 @@
 namespace millrace::compiler::explore {
 
 /// Kinds of resources. Block memory is counted in halves of 18 Kb, as Yosys does. The last kind is not a resource of
-/// the FPGA's fabric but is treated like one: the number of bytes that each frame reads from the card's memory.
+/// the FPGA but is treated like a resource: the bytes that the card reads from its memory for each frame.
 enum Kind : std::size_t { kLut, kLutram, kFf, kDsp, kBram18, kUram, kMemoryBytes, kKinds };
 
 /// Returns "LUT", "LUTRAM", "FF", "DSP", "BRAM18", "URAM" or "memory bandwidth".
@@ -52,8 +52,8 @@ struct Implementation {
   std::uint32_t candidate = 0;  // the generator's number for this implementation; not used in this folder
 };
 
-/// Whether implementation a is at least as good as b in every respect: interval, fraction of the frame that must arrive
-/// before the first output, depth and resources.
+/// Whether implementation a is at least as good as b in every respect: interval, depth, resources, and the fraction of
+/// the frame that must arrive before the first output.
 bool as_good(const Implementation& a, const Implementation& b);
 
 struct Operation {
@@ -161,16 +161,16 @@ std::size_t most_joined(const Problem& problem);
 /// Whether every operation on a card has an implementation, and every card a region and a clock.
 bool is_predictable(const Problem& problem);
 
-/// A group of operations that always share a card: the operation that starts the layer, and all operations after it
-/// until the next layer starts. Operations before the first layer belong to the first layer.
+/// A group of operations that always share a card: an operation that starts a layer, and all operations after it until
+/// the next layer starts. Operations before the first layer belong to the first layer.
 struct Layer {
   std::vector<std::uint32_t> operations;  // indices of the layer's operations, ascending
   std::uint32_t stage = 0;
   std::uint64_t cost = 0;
 };
 
-/// Returns the stage of each operation, which is how often the frame has moved between host and cards before it.
-/// Stages are even on the host and odd on cards. An operation never waits for an operation of a later stage.
+/// Returns the stage of each operation: how often the frame moved between host and cards before the operation. Stages
+/// are even on the host and odd on cards. An operation never waits for an operation of a later stage.
 std::vector<std::uint32_t> stages(const Problem& problem);
 
 /// Groups the cards' operations into layers. Layers are sorted by stage, then by their order in the problem.

@@ -145,8 +145,8 @@ class Replicator {
     if (limit < kNoLimit) section_.targets.frames_per_second = 1 / limit;
   }
 
-  /// Returns the best pipeline on these cards with an interval of at most `limit` seconds, and up to `copies` copies of
-  /// it, the first included. Returns nothing if the cluster has room for fewer than `fewest` copies.
+  /// Returns the best pipeline on these cards with an interval of at most `limit` seconds, with up to `copies` copies
+  /// in total. Returns nothing if the cluster has room for fewer than `fewest` copies.
   std::optional<Solution> with_copies(const Cards& cards, double limit, std::size_t copies,
                                       std::size_t fewest) {
     cut_out(cards, limit);
@@ -210,7 +210,7 @@ class Replicator {
     }
   }
 
-  /// Adds one pipeline on at most `most` cards to the solutions that were not ruled out, as far as it is possible.
+  /// Adds each possible single pipeline on at most `most` cards to the solutions that were not ruled out.
   void allow_alone(std::size_t most) {
     for (const auto cards : sizes(most))
       if (allow_unless_impossible(search_, cards, 1, limit_of(1))) proven_ = false;

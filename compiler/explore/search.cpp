@@ -174,7 +174,7 @@ std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) con
   return assignment(fit, order, cuts);
 }
 
-/// Whether all layers fit on the cards if every packing that is not ruled out counts as a fit and cables are free.
+/// Whether all layers fit on the cards if cables are free and every packing that is not ruled out counts as a fit.
 bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   std::size_t at = 0;
   for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)

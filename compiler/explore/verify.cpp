@@ -185,7 +185,7 @@ std::string check_choices(const Claim& claim) {
   return {};
 }
 
-/// Computes budgets, interval and latency of a claim with other implementations. Keeps references to its arguments.
+/// Computes a solution's budgets, interval and latency with other implementations. Keeps references to its arguments.
 class Figures {
  public:
   Figures(const Claim& claim, const Implementations& implementation)

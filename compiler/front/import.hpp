@@ -11,7 +11,7 @@
 
 namespace millrace::compiler {
 
-/// Whether import_onnx() refuses a float model (one without quantisers) or requires one. After importing a float model,
+/// Whether import_onnx() requires a float model (one without quantisers) or refuses it. After importing a float model,
 /// call passes::assume_quantised().
 enum class FloatModel { kRefused, kRequired };
 

@@ -27,7 +27,7 @@ Result<std::uint64_t> parse_number(const std::string& text, const std::string& k
   return value;
 }
 
-/// Returns whether symbolic links lead from `path` to a file outside `directory`; false if `path` does not exist.
+/// Returns whether `path` exists and symbolic links lead from it to a file outside `directory`.
 bool leads_outside(const std::filesystem::path& directory, const std::filesystem::path& path) {
   std::error_code code;
   const auto home = std::filesystem::weakly_canonical(directory.empty() ? "." : directory, code);

@@ -11,7 +11,7 @@
 
 namespace millrace::compiler::generators {
 
-/// A generator for a block whose only choice is how many elements a beat has.
+/// A generator for a block whose foldings differ only in the number of elements per beat.
 class LanesBlock : public Generator {
  protected:
   using Generator::Generator;
@@ -35,8 +35,8 @@ class LanesBlock : public Generator {
   }
 };
 
-/// The maximum number of lines of a memory in LUTs whose read and write address are the same (partial results). Yosys
-/// cannot map a deeper memory of this kind.
+/// The maximum number of lines of a memory in LUTs that is read and written at the same address (partial results).
+/// Yosys cannot map a deeper memory of this kind.
 inline constexpr std::uint32_t kMostPartialResults = 256;
 
 /// The maximum number of lines of a table that a folding may put into LUTs. A deeper table would take hundreds of LUTs
@@ -56,8 +56,8 @@ int kind(kernels::ElementType type);
 /// Returns all divisors of `n` in ascending order.
 std::vector<std::uint32_t> divisors(std::uint32_t n);
 
-/// Returns foldings with more and more elements per beat: first every divisor of the number of channels, then several
-/// whole pixels, as many as divide the row evenly.
+/// Returns foldings with ever more elements per beat: first every divisor of the number of channels, then several whole
+/// pixels, in every number that divides the tensor's row.
 std::vector<Folding> lane_foldings(const Image& image);
 
 /// Estimated cycles of a unit that never waits for another unit: `interval` for a whole frame, and `latency` from the

@@ -22,7 +22,7 @@ class ConvolutionBlock::Units {
     const StreamIndex from = windowless ? netlist_.input(lanes, bits_, b_.in_.elements()) : window();
     if (matrices_ > 1) return netlist_.finish(multiply_groups(from));
     if (side_by_side_ == 1) return netlist_.finish(multiply(from, ""));
-    // Each window has its own unit. An adapter gathers all channels of the window's pixel before the pixels are joined.
+    // Each window has its own matrix unit. An adapter behind it gathers all channels of the window's output pixel.
     std::vector<StreamIndex> parts = netlist_.split("split", from, side_by_side_);
     for (std::uint32_t m = 0; m < side_by_side_; ++m) {
       const std::string copy = std::to_string(m);
@@ -45,7 +45,8 @@ class ConvolutionBlock::Units {
       const StreamIndex from = netlist_.input(lanes, bits_, in.elements());
       Parameters parameters = {{"H", in.h}, {"W", in.w}, {"CF", cf}, {"SIMD", lanes}, {"ABITS", bits_}};
       parameters.insert(parameters.end(), geometry.begin(), geometry.end());
-      // The buffer has rows for the current row of windows, and for the next rows that arrive meanwhile.
+      // The buffer has space for the tensor rows under the current row of windows, and for the rows that arrive
+      // meanwhile.
       parameters.emplace_back("ROWS", reach(w.kernel_h, w.dilation_h) + w.stride_h);
       return netlist_.add("mr_swu", "window", std::move(parameters), {from},
                           {lanes, bits_, b_.vectors_ * b_.taps_ * cf});
@@ -130,7 +131,7 @@ class ConvolutionBlock::Units {
     const std::uint64_t vectors = netlist_.stream(from).beats / sf_;
     const std::uint64_t width = std::uint64_t{pe_} * simd_ * b_.layer_.weight_type.bits,
                         lines = std::uint64_t{nf_} * sf_;
-    // Wide lines of weights use memory words as fast as the words arrive, so more words must be requested ahead.
+    // If lines of weights are wide, a memory word is used as soon as it arrives, so more words must be requested ahead.
     const int burst = weight_pitch(width) >= kWeightWordBytes ? kLong : kShort;
     netlist_.reader({{"mr_weight_reader",
                       netlist_.prefix() + "_reader",

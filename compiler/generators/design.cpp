@@ -243,7 +243,7 @@ void set_depth(Design& design, FifoDesign& fifo, std::uint64_t depth) {
     if (name == "DEPTH") value = static_cast<std::int64_t>(fifo.depth);
 }
 
-/// Finds FIFO depths that give the same interval as unlimited FIFOs, and then removes depth that is never filled.
+/// Finds FIFO depths that give the same interval as unlimited FIFOs. Then removes depth that is never filled.
 ///
 /// In a simulation with unlimited FIFOs and an input spread over the interval, FIFOs fill as far as the skew between
 /// blocks demands. These fillings are the depths. A dataflow that starts every beat as early as possible is then no

@@ -19,7 +19,7 @@ struct BlockDesign {
   std::string block;
   Folding folding;
   Cost cost;  // of the block's own units
-  /// Interval of the block alone. The design's interval is the largest of all blocks', or slightly more.
+  /// Interval of the block alone. The design's interval is the largest interval of all blocks, or slightly more.
   std::uint64_t interval_cycles = 0;
   std::uint64_t multiply_accumulates = 0;
   /// Cycles of the interval in which the block's multipliers work; 0 if it has none.

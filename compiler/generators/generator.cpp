@@ -205,8 +205,8 @@ Result<Candidate> Generator::candidate(const Catalog& catalog, const Folding& fo
   made.output_lanes = out.lanes;
   made.lead = lead();
   for (const auto& reader : netlist.readers) made.memory_bytes += reader.bytes_per_frame;
-  // Windows are computed while their input arrives. After the last input beat, only the last window is left, and its
-  // first pass ran while the input arrived.
+  // Windows are computed while their input arrives. After the last input beat, only the last window's later passes
+  // remain.
   const std::uint64_t beats = netlist.streams[netlist.inputs.front()].beats;
   const auto first = static_cast<std::uint64_t>(made.lead * static_cast<double>(beats));
   std::uint64_t passes = 0, vector = 0, work = 0;

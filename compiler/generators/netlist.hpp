@@ -85,7 +85,7 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-/// An mr_weight_reader instance. It reads all weights of a unit from the card's memory, again for each vector.
+/// An mr_weight_reader instance. For each vector, it reads all weights of a unit from the card's memory again.
 struct WeightReader {
   Instance instance;
   std::string unit;                   // name of the instance that receives the lines
@@ -119,10 +119,10 @@ struct Netlist {
 /// Returns how many 64-bit words all loaded constants take, padded to whole memory words of 64 bytes.
 std::uint64_t load_words(const Netlist& netlist);
 
-/// Returns the parameters of mr_parameters, which loads all constants. A partition without loaded constants has none.
+/// Returns the parameters of mr_parameters, which loads all constants; no parameters if no constants are loaded.
 Parameters loader_parameters(const Netlist& netlist);
 
-/// Returns the parameters of a table's mr_load. On its stream, `rest` more words follow the table's own.
+/// Returns the parameters of a table's mr_load, on whose stream `rest` more words follow the table's own words.
 Parameters load_parameters(const LoadTable& table, std::uint64_t rest);
 
 /// Returns the value of an instance's parameter, or `otherwise` if the instance does not set it.

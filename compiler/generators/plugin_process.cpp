@@ -73,8 +73,8 @@ struct Streams {
   ::_exit(kNever);
 }
 
-/// Waits until the program has ended or exceeded a limit. Returns a text that says which limit was exceeded, or an
-/// empty text if the program ended.
+/// Waits until the program has ended or exceeded a limit. Returns a text that names the exceeded limit, or an empty
+/// text if the program ended by itself.
 std::string wait_for(pid_t group, const Streams& streams, std::chrono::milliseconds time_limit) {
   const auto deadline = std::chrono::steady_clock::now() + time_limit;
   const auto too_long = [](const std::string& file) {
@@ -83,7 +83,7 @@ std::string wait_for(pid_t group, const Streams& streams, std::chrono::milliseco
     return !unknown && size > kAnswerBytes;
   };
   for (siginfo_t info{};; ::poll(nullptr, 0, 2)) {
-    // The guard process is not reaped yet, because its id must keep naming the process group.
+    // Do not reap the guard process yet, because its process id must keep naming the process group.
     const bool ended = ::waitid(P_PID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
                        info.si_pid == group;
     if (too_long(streams.answer))

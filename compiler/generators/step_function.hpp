@@ -18,14 +18,14 @@ class StepFunction {
   StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
                const std::vector<std::int32_t>& bias, bool loaded, bool take_bias = false);
 
-  /// Whether the requantisation adds the bias. If not, the block before must add it.
+  /// Whether the requantisation unit adds the bias. If false, the block before must add it.
   bool takes_bias() const { return takes_bias_; }
 
   /// Appends a unit `<prefix>_<suffix>` behind `from`, whose lanes are consecutive channels or whole pixels.
   StreamIndex add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
 
-  /// Writes the memory files that all units of the requantisation share. If the constants are loaded, writes the lines
-  /// for the units with these suffixes instead.
+  /// Writes the memory files that all units of the requantisation share. If the constants are loaded, instead writes
+  /// the table's lines for the units whose names end with the `suffixes`.
   void write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                    const std::vector<std::string>& suffixes) const;
 

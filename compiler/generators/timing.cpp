@@ -94,7 +94,7 @@ class Player {
     return module->play(instance, values);
   }
 
-  /// Simulates one clock. Returns whether a beat entered or left, or whether an input waits until its next beat is due.
+  /// Simulates one clock. Returns whether a beat entered or left the dataflow, or an input beat is not due yet.
   bool clock() {
     for (auto& source : sources_) source.offer(now_);
     for (const auto& offer : offers_) offer();

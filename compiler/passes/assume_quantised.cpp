@@ -11,7 +11,7 @@
 namespace millrace::compiler::passes {
 namespace {
 
-/// Returns the axis of a product's weights that is the output channels; 0 for other operators.
+/// Returns the axis along which a product's weights have their output channels; 0 for other operators.
 std::size_t channel_axis(const Node& node, const Shape& weights) {
   const OnnxOperator* op = onnx_of(node);
   if (op == nullptr || weights.size() < 2 || op->type == "Conv") return 0;
@@ -36,7 +36,7 @@ class Assumption {
   }
 
  private:
-  /// Appends the node with quantised inputs, and a quantiser after it if a quantising tool would add one.
+  /// Appends the node with quantised inputs. Appends a quantiser behind the node if a quantising tool would add one.
   void take(Node node, const std::vector<Node>& all) {
     const OnnxOperator* op = onnx_of(node);
     double largest = 0;

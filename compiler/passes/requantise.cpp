@@ -47,8 +47,8 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
       continue;
     }
     std::int64_t high = range.highest;  // an accumulator with a result of at least k
-    // Expect the same distance to the last step as between the last two steps. From there, search in strides that
-    // double until the step is within a stride.
+    // Expect the next step as far from the last step as that one is from the step before. If the guess is wrong, search
+    // from there in strides that double each time.
     const std::size_t n = s.positions.size();
     std::int64_t ahead = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1, back = 0;
     bool first = true;
@@ -188,7 +188,7 @@ std::optional<Line> cheapest_line(const LineProblem& problem) {
   return std::nullopt;
 }
 
-/// Whether each channel may have a line. The test is quick and valid for every rounding. Few channels wrongly pass it.
+/// Whether each channel may have a line. The test is quick and valid for every rounding. It rarely accepts wrongly.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
   return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
     return LineProblem(s, r.lowest, r.highest, {}).slopes().has_value();

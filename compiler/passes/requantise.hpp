@@ -40,9 +40,9 @@ struct RequantiseProblem {
 /// decreases or leaves the range of the output type.
 Result<kernels::Requantise> solve(const RequantiseProblem& problem);
 
-/// Checks that `candidate` equals the reference for every reachable accumulator of every channel, without overflow
-/// of its 64-bit arithmetic. Returns an empty text if it does, otherwise a sentence that names the first channel and
-/// accumulator that differ. Shares no code with solve().
+/// Checks that `candidate` equals the reference for every reachable accumulator of every channel, without overflow of
+/// its 64-bit arithmetic. Returns an empty text if they are equal, otherwise a sentence that names the first channel
+/// and accumulator that differ. Shares no code with solve().
 std::string prove(const kernels::Requantise& candidate, const RequantiseProblem& problem);
 
 }  // namespace millrace::compiler::passes

@@ -43,7 +43,7 @@ void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   all.push_back(copies);
 }
 
-/// Returns the copies of a pipeline that have the highest rate on `cards` cards together.
+/// Returns the copies of a pipeline that together have the highest rate on `cards` cards.
 std::optional<Alternative> replicated(const explore::Problem& problem, std::uint32_t cards) {
   std::optional<Alternative> best;
   for (std::uint32_t replicas = 2; replicas <= cards; ++replicas) {

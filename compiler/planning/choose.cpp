@@ -47,8 +47,8 @@ std::optional<std::uint32_t> slowest_block(const Predicted& plan) {
   return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
 }
 
-/// Returns a lower bound on the fraction of a region that a block fills, over all cards. Returns infinity if the block
-/// is on no card fast enough for an interval of `seconds`.
+/// Returns the smallest fraction that a block fills of any card's region with an interval of at most `seconds`. Returns
+/// infinity if no card can run the block that fast.
 double least_load(const explore::Problem& problem, std::uint32_t block, double seconds) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& card : problem.cards)
@@ -286,7 +286,7 @@ Result<Predicted> choose(const Task& task) {
   Result<Predicted> found = choose_weights(task);
   const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
   const std::size_t joined = explore::most_joined(problem);
-  // If more partitions are asked for than cables join, the error already names the missing cables.
+  // If the user asks for more partitions than cables join, the error already names the missing cables.
   const bool asked = task.options.partitions.value_or(0) > joined;
   if (joined == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
   // Cables do not join all cards. Find out whether more cables would help.

@@ -94,7 +94,7 @@ struct Lowered {
   explore::Problem problem;
   Candidates candidates;
   std::vector<HostBlock> host;
-  // Where all weights are stored. If not set, the search chooses for each layer.
+  // Where all weights are stored. If not set, the search chooses a place for each layer's weights.
   std::optional<kernels::Placement> weights_given;
   bool loader = false;  // room for the unit that loads constants (mr_parameters) is reserved on every card
 };

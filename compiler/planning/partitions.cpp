@@ -145,8 +145,8 @@ void insert_relays(Program& program, Solution& solution) {
     const auto found = copy.find({tensor, reader});
     return found == copy.end() ? tensor : found->second;
   };
-  // A card that sends a tensor which another card made gets a relay. Hops are in ascending order, so the hops out of a
-  // relay are neighbours, and the hops into it come before them.
+  // A card that sends on a tensor of another card gets a relay. Hops are in ascending order, so the hops out of a relay
+  // are neighbours, and the hops into it come before them.
   std::vector<Relay> relays;
   for (const auto& hop : hops) {
     if (made_at.at(hop.tensor) == hop.from) continue;

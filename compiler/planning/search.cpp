@@ -38,7 +38,7 @@ Result<explore::Solution> solved(const Task& task, const explore::Problem& probl
   });
 }
 
-/// Computes a bound on all plans from the first solution of the search and its gap.
+/// Computes a bound on all plans from the first solution that the search finds and from this solution's gap.
 Bound bound_by(const Task& task, const explore::Problem& problem, const explore::Solution& first) {
   const auto replicas = static_cast<double>(first.replicas());
   const double cards = static_cast<double>(first.card.size()) * replicas;
@@ -48,8 +48,8 @@ Bound bound_by(const Task& task, const explore::Problem& problem, const explore:
   return {seconds, std::ceil(cards / (1 + first.gap) - kProven), first.exact};
 }
 
-/// Predicts the figures of a solution, and recomputes its gap and `exact` from them. The search's gap is not valid: the
-/// solution may belong to a harder problem, and blocks that wait for each other may be slower than the slowest alone.
+/// Predicts a solution's figures, and recomputes its gap and `exact` from them. The search's gap is not valid: the
+/// solution may belong to a harder problem, and blocks that wait for each other may be slower than the slowest block.
 Result<Predicted> judged(const Task& task, const LoweredPtr& lowered, explore::Solution solution,
                          const Bound& bound) {
   MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(solution)}));

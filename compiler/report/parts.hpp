@@ -27,8 +27,8 @@ inline const explore::Implementation& implementation_of(const Plan& plan, std::u
 boost::json::object facts(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives);
 
 /// The error bounds, as fractions, for the figures of a plan that was not simulated clock by clock: the rate may be too
-/// high or too low, and the latency may be too short. The bounds were measured, not proven: tests/golden/test_plans
-/// checks its plans against both.
+/// high or too low, and the latency may be too short. The bounds were measured, not proven. tests/golden/test_plans
+/// checks its plans against both bounds.
 inline constexpr double kRateWithin = 0.02, kLatencyShortBy = 0.25;
 
 /// Returns the quantisation scales that were assumed for a float model: "per-channel" or "power-of-two".
@@ -50,7 +50,7 @@ struct ChartPoint {
 };
 
 /// Returns the coordinates of a chart of values against numbers of cards: all points, the chosen point, and a line. The
-/// line joins the best point of each number of cards, if it beats the points of all smaller numbers.
+/// line joins the best point of each number of cards if this point beats the points of all smaller numbers.
 boost::json::object chart(const char* caption, const std::vector<ChartPoint>& points, ChartPoint chosen,
                           bool more_is_better, const std::function<std::string(double)>& label);
 

@@ -75,7 +75,7 @@ std::string actual_parameters(const SynthesisJob& job,
   return text;
 }
 
-/// The one job of several equal jobs that is synthesised, with its cost.
+/// The job that is synthesised on behalf of several equal jobs, with its cost.
 struct Distinct {
   const SynthesisJob* job = nullptr;
   std::string key;

@@ -96,8 +96,8 @@ std::int64_t weight_bits(const Values& v) {
   return signed_operand_bits(v["WBITS"], v["WKIND"]);
 }
 
-/// The cost of a tree that adds `leaves` values pairwise, level by level. Every level is registered, also a value
-/// without a partner. Each level is `grow` bits wider than the level below.
+/// The cost of a tree that adds `leaves` values pairwise, level by level. Every level stores its sums, and also a value
+/// without a partner, in registers. Each level is `grow` bits wider than the level below.
 struct AdderTree {
   double adder_bits = 0;     // bits of all adders' results
   double register_bits = 0;  // bits of all levels, including the registers of the leaves
@@ -159,7 +159,7 @@ void add_dot_products(Features& f, const Values& v, std::int64_t count) {
 /// Adds the cost of pairs of dot products, with one DSP slice per lane of a pair. Returns the width of their sums.
 std::int64_t add_pairs(Features& f, const Values& v, std::int64_t pairs) {
   const std::int64_t simd = v["SIMD"], levels = clog2(simd);
-  // The first two levels add both fields of a pair in one word. Higher levels have two adders and a carry each.
+  // The first two levels add both fields of a pair in one word. Each higher level has two adders and a carry.
   const std::int64_t packed_levels = std::min<std::int64_t>(levels, 2);
   const std::int64_t product = 27 + input_bits(v);
   const AdderTree packed = adder_tree(simd, product, 0, packed_levels);

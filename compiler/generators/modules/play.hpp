@@ -60,7 +60,7 @@ class Delay {
 
 /// Simulates a unit that accepts a beat in every clock in which its output may move. In each such clock, `leaves` is
 /// called with the input's valid and returns whether a beat enters the pipeline. The beat reaches the output after
-/// `clocks` clocks. (With 1, only m_valid is a register.)
+/// `clocks` clocks. (If `clocks` is 1, only m_valid is a register.)
 template <class Leaves>
 TimingUnit pipeline(const PlayedInstance& p, std::uint64_t clocks, Leaves leaves) {
   return {[&in = p.in(), &out = p.out(), delay = Delay(clocks), leaves]() mutable {

@@ -152,8 +152,8 @@ Module mr_link_send() {
     f.add_lut("one", 1);
     f.add_lut("bus", port.bits);
     f.add_lut("counter", counters);
-    // Zeros fill the last word of a frame. If beats are as wide as words, this takes logic before the memory. Otherwise
-    // the adapter's registers do it.
+    // Zeros fill the last word of a frame. If beats are as wide as words, this takes logic before the memory. If not,
+    // the adapter's registers fill in the zeros.
     f.add_lut("fill", port.beat == port.bits ? port.bits : 0);
     f.add_ff("one", 1);
     f.add_ff("counter", counters + 4 * clog2(depth));
@@ -168,7 +168,7 @@ Module mr_parameters() {
   Module m{.name = "mr_parameters"};
   m.cost = [](const Values& v, Features& f) {
     const std::int64_t bits = 8 * v["DATA_BYTES"];
-    // One counter counts the words that have not arrived yet, and another one the clocks to wait after the last word.
+    // One counter counts the words that have not arrived yet. The other counter counts the clocks after the last word.
     const std::int64_t counters = clog2(v["WORDS"] + 1) + clog2(v["HOPS"] + 5);
     f.add_both("one", 1);
     // Two registers: for the word behind the buffer, and for the word that is being cut into pieces.
@@ -190,7 +190,7 @@ Module mr_load() {
     f.add_lut("one", 1);
     f.add_lut("counter", count);
     f.add_lut("word", words > 1 ? word : 0);
-    // A comparison with a bound finds the words of this table. Bits below the lowest 1 of the bound do not matter.
+    // A comparison with a bound selects the words of this table. Bits below the lowest 1 of the bound do not matter.
     f.add_lut("compare", count - std::countr_zero(static_cast<std::uint64_t>(own)));
     f.add_ff("one", 1);
     // If a line has several words, all words enter through the register of the highest word.

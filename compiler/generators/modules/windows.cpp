@@ -59,7 +59,7 @@ class FoldedWindow {
     if (in_image) return iy_ < rows_in_ || (iy_ == rows_in_ && ix_ < columns_in_);
     return !first_ || rows_in_ > 0 || (rows_in_ == 0 && columns_in_ != 0);
   }
-  /// Returns how many rows are no longer needed when this row of windows is read.
+  /// Returns how many rows of the tensor are no longer needed after this row of windows was read.
   std::int64_t passed() const {
     const auto above = [&](std::int64_t y) { return std::clamp<std::int64_t>(y, 0, g_.h); };
     return (oy_ == g_.oh - 1 ? g_.h : above(iy0_ + g_.sh)) - above(iy0_);

@@ -42,8 +42,8 @@ Module plugin() {
                 count("RAMB18"), count("RAMB36"), count("URAM")};
   };
   // Simulates what the plugin promises. The unit accepts a frame's beats evenly over INTERVAL. The first output beat
-  // needs LEAD input beats, and the last one needs all. Each output beat leaves LATENCY cycles after the input that it
-  // needs. The unit stores at most a frame.
+  // needs LEAD input beats, and the last output beat needs all. Each output beat leaves LATENCY cycles after the input
+  // that it needs. The unit stores at most a frame.
   m.play = [](const PlayedInstance& p, const Values& v) -> TimingUnit {
     const auto count = [&](std::string_view name) { return static_cast<std::uint64_t>(v[name]); };
     const std::uint64_t beats_in = p.netlist.streams[p.unit.inputs.front()].beats,
