@@ -72,8 +72,8 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   form.pixel_bytes = form.channels * form.element_bytes();
   const std::uint64_t rows = std::uint64_t{form.height} + window.pad_top + window.pad_bottom;
   const std::uint64_t columns = std::uint64_t{form.width} + window.pad_left + window.pad_right;
-  // Offsets into a form have 32 bits. There are fewer than 2^32 rows and columns and fewer than 2^32 bytes
-  // per pixel, so nothing before this line overflows.
+  // Kernels address a tensor's buffer by signed 32-bit offsets. The rows, the columns and the bytes per pixel are each
+  // fewer than 2^32, so nothing before this line overflows.
   std::uint64_t total = 0;
   if (__builtin_mul_overflow(rows * columns, form.pixel_bytes, &total) ||
       total > std::numeric_limits<std::int32_t>::max())
@@ -101,8 +101,8 @@ namespace {
 
 constexpr std::size_t kNoBlock = static_cast<std::size_t>(-1);
 
-// Returns for each tensor the only block that reads it, or kNoBlock. It is kNoBlock if no block or several blocks read
-// the tensor, or if the tensor is an output of the program.
+// Returns for each tensor the only block that reads it. Outputs of the program, and tensors that do not have exactly
+// one reader, get kNoBlock.
 std::vector<std::size_t> only_readers_of(const Program& program) {
   std::vector<std::size_t> count(program.tensors.size()), reader(program.tensors.size(), kNoBlock);
   for (std::size_t i = 0; i < program.blocks.size(); ++i)
@@ -192,7 +192,7 @@ struct Executor::Impl {
     }
   }
 
-  // Returns the form in which a block of Method kDense or kDepthwise reads its input.
+  // Returns the memory layout (Form) in which a block of Method kDense or kDepthwise reads its input.
   static Form wanted_form(const Planning& planning, const Block& block) {
     const Tensor& in = planning.program.tensors[block.inputs[0]];
     bool bytes = true;
@@ -204,7 +204,7 @@ struct Executor::Impl {
     return *form_for(in, window_of(block), bytes);
   }
 
-  // Converts a result from its form to plain storage, for observers.
+  // Converts a result from a kernel's memory layout (Form) to plain storage, for observers.
   std::vector<std::byte> natural(const Result& result) const {
     const Form& form = result.form;
     const std::size_t width = tensors[result.tensor].type.storage_bytes();

@@ -13,8 +13,8 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
   return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin();
 }
 
-// Returns whether 0 <= exact - fit <= slack for every acc of the range. Both functions never decrease, and the exact
-// function is constant between thresholds, so it is enough to check the ends of each constant stretch.
+// Returns whether the exact count exceeds the fit's count by 0 to `slack` for every accumulator of the range. Neither
+// count ever decreases, and the exact count is constant between thresholds, so only the ends of its stretches are checked.
 bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
            std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {
@@ -27,8 +27,8 @@ bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, Accum
   });
 }
 
-// The scales for which t * scale exceeds value - 1/2 at each threshold t but not at t - 1. Up to rounding errors, which
-// holds() checks, these scales form an interval.
+// An interval of scales: those for which t * scale exceeds value - 1/2 at each threshold t but not at t - 1. holds()
+// checks the chosen scale afterwards, because rounding errors may move the interval's ends.
 struct Interval {
   double low = 0, high = std::numeric_limits<double>::infinity();
   void at_least(double value, double acc) {
@@ -54,7 +54,7 @@ std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, A
                                      std::int32_t lowest) {
   // An accumulator of 0 becomes the zero point, unless the clamp hides it.
   const std::int64_t zero = reached(thresholds, 0);  // as a number of reached thresholds
-  // float32 represents whole numbers up to 2^24 exactly, so the counts must stay far below that.
+  // float32 represents whole numbers up to 2^24 exactly. Outputs and step counts must stay far below that.
   if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U)) return std::nullopt;
   Interval scales;
   for (std::size_t i = 0; i < thresholds.size(); ++i) {
@@ -199,7 +199,7 @@ class Maker {
     return {begin, begin + steps};
   }
 
-  // Sets the mode if `fit` finds a LinearFit for every channel. Returns whether it does.
+  // Sets the mode if `fit` finds a LinearFit for every channel. Returns whether the mode was set.
   template <class Fit>
   bool set_fits(Finish::Mode mode, Fit fit) {
     std::vector<LinearFit> fits;

@@ -27,8 +27,8 @@ struct Destination {
   std::uint32_t channels;
 };
 
-/// Writes the results of one block of channels. `accs` holds [result * pool][stride] vectors and begins with the
-/// block's own vectors.
+/// Writes the results of one block of channels. `accs` is an array [result * pool][stride] of vectors and begins with
+/// this block's vectors.
 template <class Isa, class Finisher>
 inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride,
                         const Destination& to) {

@@ -77,8 +77,8 @@ struct LinearFit {
   std::int32_t count(std::int32_t acc) const;
 };
 
-/// Finds a fit (with bias 0) whose count(acc) is the number of thresholds that are at most acc, for every acc of
-/// `range`. Returns nothing if none was found. `thresholds` ascend. `lowest` is the output for a count of 0.
+/// Finds a LinearFit with bias 0 whose count(acc) is the number of thresholds <= acc, for every acc of `range`. Returns
+/// nothing if no such fit was found. `thresholds` ascend. `lowest` is the output for a count of 0.
 std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
                                      std::int32_t lowest);
 

@@ -85,7 +85,7 @@ bool every_window_sees_input(std::uint32_t extent, std::uint32_t pad, std::uint3
   return true;
 }
 
-// The sum of all positive extremes and the sum of all negative extremes. Partial sums in any order stay between them.
+// Bounds for the partial sums of some terms, in any order: the sums of all positive and of all negative extremes.
 struct Extremes {
   Wide lowest = 0;
   Wide highest = 0;

@@ -15,7 +15,7 @@ namespace {
 std::uint32_t windowed(std::uint32_t extent, std::uint32_t pad_before, std::uint32_t pad_after,
                        std::uint32_t kernel, std::uint32_t dilation, std::uint32_t stride) {
   if (kernel == 0 || dilation == 0 || stride == 0) return 0;
-  // The largest span is (2^32 - 2)(2^32 - 1) + 1, which fits into 64 bits.
+  // A window spans at most (2^32 - 2)(2^32 - 1) + 1 elements, a number that fits into 64 bits.
   const std::uint64_t span = (std::uint64_t{kernel} - 1) * dilation + 1;
   const std::uint64_t padded = std::uint64_t{extent} + pad_before + pad_after;
   if (padded < span) return 0;

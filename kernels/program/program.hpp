@@ -201,8 +201,8 @@ enum class Placement : std::uint8_t {
 };
 
 struct Block {
-  std::string name;                // unique in its program, stable between compilations; a valid file name:
-                                   // 1 to 128 of A-Z a-z 0-9 _ - . and starting with none of - .
+  std::string name;  // unique in its program, stable between compilations; a valid file name:
+                     // 1 to 128 characters A-Z a-z 0-9 _ - . of which the first is neither - nor .
   std::vector<std::string> nodes;  // the names of the ONNX nodes that the block computes
   std::vector<TensorIndex> inputs;
   std::vector<TensorIndex> outputs;

@@ -14,11 +14,11 @@ struct LibraryFile {
   std::string_view text;
 };
 
-/// Every module, in ascending order of path. Static storage.
+/// Returns all modules, in ascending order of path. The list exists as long as the program runs.
 const std::vector<LibraryFile>& library();
 
-/// `modules` and the library modules that they instantiate, directly or indirectly, in ascending order of
-/// path. Names that are not in the library are ignored.
+/// Returns `modules` and the library modules that they instantiate, directly or indirectly, in ascending order of path.
+/// Names that are not in the library are ignored.
 std::vector<LibraryFile> closure(const std::set<std::string>& modules);
 
 }  // namespace millrace::kernels::rtl

@@ -201,12 +201,12 @@ class MultiplyShift : public StepFunction {
     std::int64_t multiplier = 1, offset = 0;
     if (mbits_ > 0) {
       multiplier = rng.between(std::int64_t{1} << (mbits_ - 3), (std::int64_t{1} << (mbits_ - 1)) - 1);
-      // Random odd multipliers would hardly ever produce a half, so half of the multipliers are powers of two.
+      // Random multipliers hardly ever give a value halfway between two integers, so 50 % are powers of two.
       if (ties && rng.chance(0.5)) multiplier = std::int64_t{1} << rng.between(0, mbits_ - 2);
     }
     int shift = fixed_shift;
     const int most = std::min((1 << sbits_) - 1, 62);
-    // Choose a shift that maps the accumulator's range to about twice the output's range, or any shift.
+    // Choose a shift that maps the accumulator's range to about twice the output's range, or sometimes a random shift.
     if (shift < 0) {
       shift = std::clamp(static_cast<int>(acc_.bits) + std::max(mbits_ - 3, 0) - static_cast<int>(out_bits_),
                          0, most);
@@ -242,8 +242,8 @@ class MultiplyShift : public StepFunction {
     return lines;
   }
 
-  /// Returns an accumulator at which the result steps to a value of the output's range or a half is rounded, or the
-  /// accumulator just before or after it.
+  /// Returns an accumulator at most 1 away from a critical one: an accumulator whose unrounded result is close to an
+  /// integer, or to a value halfway between two integers.
   std::int64_t interesting(std::size_t channel, Rng& rng) const override {
     const std::size_t c = function_.multiplier.size() == 1 ? 0 : channel;
     const std::int64_t level =

@@ -4,8 +4,8 @@
 // A Case tests one row of a module's table (<module>.rows), which is one set of parameters. The runner
 // (stream_bench.cpp) sends the case's frames through the row's instance under every pattern of valid and ready, and
 // compares every beat. It finds streams by port name: `<stream>_valid`, `_ready`, `_data`. A vector of N valid signals
-// is N streams `<stream>0`… with their data next to each other. Streams whose names start with s or l are inputs; those
-// that start with m are outputs.
+// is N streams `<stream>0`… with their data next to each other. Names of input streams start with "s" or "l", names of
+// output streams with "m".
 #pragma once
 
 #include <functional>

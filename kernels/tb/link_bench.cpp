@@ -159,8 +159,8 @@ void LinkRow::begin_script() {
   script_ = kScripts[rng_.between(0, static_cast<std::int64_t>(std::size(kScripts)) - 1)];
   ++script_number_;
   since_ = cycle_;
-  // A channel without trouble may continue in the next script. Before a change of its settings, both ends leave
-  // service.
+  // A channel without trouble may go on in the next script. Otherwise disable both of its ends, so that its settings
+  // can change.
   sink_pace_ = rng_.chance(0.4) ? 0.05 : 0.8;
   const bool goes_on =
       in_session_ && !faulted_ && !spoilt_ && script_ != Script::kMismatch && rng_.chance(0.5);
@@ -333,7 +333,7 @@ void LinkRow::check_data(const Packet& packet) {
   if (packet.field(1, 1) != tag_) fail("a packet with another tag");
   if (packet.bytes.size() != 32 + (length + bytes_ - 1) / bytes_ * bytes_) return fail("a wrong length");
   if (length == 0 || length > rounded(packet_bytes_)) fail("a packet too large");
-  // A flush cut off the frames before this packet's frame. The packet's frame starts at its first byte.
+  // A flush cuts off frames on the wire. Drop those before this packet's frame, which then starts at byte 0.
   while (!on_wire_.empty() && on_wire_.front().sequence != packet.field(8, 8)) {
     on_wire_.pop_front();
     wire_at_ = 0;

@@ -172,7 +172,7 @@ class ParametersRow {
                   static_cast<unsigned long long>(cycle_), what.c_str());
   }
 
-  /// Forgets the state that a reset clears in host, memory and unit. All three are reset together.
+  /// Forgets what a reset clears in the host, in the memory and in mr_parameters. All three are reset together.
   void forget() {
     if (running_) streamed_.reset();  // the unit may or may not have taken the run
     taken_ = 0;

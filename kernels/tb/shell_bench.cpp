@@ -321,7 +321,7 @@ void ShellRow::dataflow() {
     leaving_.pop_front();
     if (++beats_out_ == out_elements_ / out_.lanes) {
       beats_out_ = 0;
-      // Frames leave in the order in which they entered. This frame belongs to the oldest run of the epoch that has not
+      // Frames leave in the order in which they entered. This frame belongs to the epoch's oldest run that has not
       // ended.
       while (next_in_order_ < fed_.size() && ended_at_.contains(fed_[next_in_order_])) ++next_in_order_;
       if (next_in_order_ < fed_.size()) {

@@ -20,8 +20,8 @@ namespace millrace {
 class Cache {
  public:
   /// Opens $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and creates the folder if it is
-  /// missing. Returns kEnvironment if the folder cannot be created or written, if another user could change it
-  /// (programs in the cache are run), or if it is "/" or holds files that do not belong to a cache.
+  /// missing. Returns kEnvironment for "/" and for a folder that cannot be created and written, that another user could
+  /// change (programs in the cache are run), or that holds files of no cache.
   static Result<Cache> open();
   static Result<Cache> open(const std::filesystem::path& root);
 
@@ -52,8 +52,8 @@ class Cache {
   std::filesystem::path root_;
 };
 
-/// Whether the file system of `path` has less than a few megabytes left. If a tool fails there without an explanation,
-/// a full disk is the likely reason.
+/// Whether the file system of `path` has less than a few megabytes left. If a tool that writes there fails without an
+/// explanation, a full disk is the likely reason.
 bool is_disk_full(const std::filesystem::path& path);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// SHA-256, which identifies images, weights, programs and deployments by their content.
+// SHA-256, which identifies FPGA images, weights, programs and deployments by their content.
 #pragma once
 
 #include <array>

@@ -18,9 +18,9 @@
 
 namespace millrace {
 
-/// Reads the whole file. Returns kNotFound if it does not exist, kEnvironment for a lack of permission or an I/O
-/// error, and kInvalidInput for a directory, a pipe or device (without blocking), or a file longer than `limit_bytes`
-/// (without allocating).
+/// Reads the whole file. Returns kNotFound if it does not exist, and kEnvironment for a missing permission and for I/O
+/// errors. Returns kInvalidInput for directories, for pipes and devices (without blocking), and for files longer than
+/// `limit_bytes` (without allocating).
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 

@@ -31,8 +31,8 @@ class InterruptionHandler {
 };
 
 /// Returns a lock. The caller holds it during one change of files below an Unfinished file or directory. An
-/// interruption waits until the lock is released; after an interruption no change begins. Several threads can hold
-/// such locks at once. A thread must not hold two.
+/// interruption waits until the lock is released; after an interruption no change begins. Several threads can hold such
+/// locks at once. No thread may hold two of these locks.
 [[nodiscard]] std::shared_lock<std::shared_mutex> hold_off_interruption();
 
 /// A temporary file or directory that will be renamed. An interruption removes it with its content. Any thread may use

@@ -41,8 +41,8 @@ struct Entry {
 /// Returns the last 64 warnings and errors, oldest first, whatever the level is. Long messages are shortened.
 std::vector<Entry> recent();
 
-/// A named value at the end of a log line. `name` consists of letters, digits and '_'. Fields with empty texts and
-/// with NaN or infinite numbers are left out.
+/// A named value at the end of a log line. `name` consists of letters, digits and '_'. A field whose value is an empty
+/// text, NaN or infinite is left out.
 struct Field {
   std::string_view name;
   std::variant<std::string_view, std::uint64_t, double> value;

@@ -56,7 +56,7 @@ class Egress {
   /// Starts the slot's run, which receives the frame (epoch, sequence). Returns kUnavailable if the card is lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
-  /// Waits until the slot's run ends, for about `bound` at most, or longer while other runs of the card keep ending.
+  /// Waits until the slot's run ends, for at most about `bound`; longer only while other runs of the card keep ending.
   virtual RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) = 0;
 
   /// Copies payload and trailer from the card and returns the trailer. May be called only after wait() returned kDone.
@@ -114,8 +114,8 @@ class Card {
   virtual Result<std::uint32_t> read(std::uint32_t offset) = 0;
   virtual Status write(std::uint32_t offset, std::uint32_t value) = 0;
 
-  /// Starts the supervisor's run, which ends only when the card has a fault to report. wait_supervisor() then returns
-  /// kDone if there is a report, and kFailed otherwise.
+  /// Starts the supervisor's run. It ends when the card has a fault to report, and wait_supervisor() then returns
+  /// kDone. If the run ends without a report, wait_supervisor() returns kFailed.
   virtual Status start_supervisor() = 0;
   virtual RunState wait_supervisor(std::chrono::milliseconds bound) = 0;
   /// Whether the supervisor's run has ended, with or without a report. Does not wait.

@@ -66,7 +66,7 @@ std::string info_of(const xrt::device& device) {
     return "";
   }
 }
-/// Returns the uuid of the device's image, or an empty string if XRT does not know it.
+/// Returns the uuid of the FPGA image on the device, or an empty string if XRT does not know it.
 std::string image_uuid_of(const xrt::device& device);
 /// Returns everything that XRT reports about a device.
 CardInfo info_of(unsigned index, const xrt::device& device);

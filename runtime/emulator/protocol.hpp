@@ -97,8 +97,8 @@ struct ImageHeader {
 /// Wakes a card. Whoever has work for the card increments `rung` and, if the card sleeps, wakes the card.
 struct alignas(64) Doorbell {
   Word rung;  // incremented by anyone
-  // Futex. The card sets it before it sleeps; whoever wakes the card clears it. The card sleeps on this word
-  // and not on `rung`, because a late ringer may clear the word just before the card enters the kernel. The
+  // A futex word, which the card sets before it sleeps, and which whoever wakes the card clears. The card sleeps on
+  // this word and not on `rung`, because a late ringer may clear the word just before the card enters the kernel. The
   // futex then returns at once. A card that slept on `rung` instead would sleep on with nobody to wake it.
   Word sleeping;
   Word alive;  // whether a process runs this card; written by the host

@@ -57,7 +57,7 @@ class Dispatcher final : public Pipeline, private Watcher {
   void want(std::uint32_t count) { wanted_.store(count); }
   std::uint32_t wanted() const { return wanted_.load(); }
 
-  // Functions that switch from this model version to the next. Frames that this version accepted complete here.
+  // The functions below switch from this model version to the next. Frames that this version accepted complete here.
 
   /// Holds new frames from this call on, until hand_over(), refuse() or their deadlines.
   void hold();

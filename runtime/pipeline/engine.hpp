@@ -36,8 +36,8 @@
 
 namespace millrace::runtime::pipeline {
 
-/// The timelines of recent frames. Any thread may use it. note() never waits: it leaves out a frame that ends during a
-/// read.
+/// A log with the timelines of recent frames. Any thread may use it. note() never waits: if another thread is using the
+/// log, note() leaves the frame out.
 class FrameLog {
  public:
   void note(const FrameRecord& record) {

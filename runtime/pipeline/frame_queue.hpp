@@ -60,9 +60,9 @@ class FrameQueue {
     return take(clients, first, first->entries.begin());
   }
 
-  /// Called if the queue is full(): removes and returns the frame that `arrival` displaces. The displaced
-  /// frame is the last of a less urgent client, or of an equally urgent client with more frames here than the
-  /// arrival's client. An empty entry means that the arrival must be refused.
+  /// Called if the queue is full(): removes and returns the frame that `arrival` displaces. The displaced frame is the
+  /// last of a less urgent client, or of an equally urgent client with more waiting frames than the arrival's client.
+  /// An empty entry means that the arrival must be refused.
   Entry make_room(const Entry& arrival) {
     const auto least = std::find_if(waiting_.rbegin(), waiting_.rend(), has_frames);
     if (least == waiting_.rend()) return {};

@@ -116,7 +116,7 @@ struct PipelineStatus {
 struct CardSource {
   std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
   std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
-  /// Returns the uuid of the image on the card; empty if the card has no image or it is unknown.
+  /// Returns the uuid of the image on the card; empty if there is no image or its uuid is unknown.
   std::function<std::string(const plan::ClusterCard& card, std::uint32_t index)> image_uuid =
       [](const plan::ClusterCard&, std::uint32_t) { return std::string(); };
 };
@@ -124,7 +124,7 @@ struct CardSource {
 /// Opens XRT's devices by their PCIe addresses in the cluster or, without addresses, by position.
 CardSource xrt_cards();
 
-/// Notified when a pipeline can take a frame again, and when it cannot take frames any more.
+/// An object that is notified when a pipeline can take a frame again, and when it cannot take frames any more.
 class Watcher {
  public:
   virtual ~Watcher() = default;
@@ -168,9 +168,9 @@ class Pipeline {
 
   virtual const plan::Deployment& deployment() const = 0;
 
-  /// Starts or queues a frame. Never blocks on a card. Returns kInvalidInput (number or size of tensors),
-  /// kResourceExhausted (no slot is free; in a Dispatcher: its queue is full), kUnavailable (card lost, or stopping)
-  /// or kDeadlineExceeded (the deadline has passed); on_complete is then not called. Any thread.
+  /// Starts or queues a frame. Never blocks on a card. After an error, on_complete is not called: kInvalidInput (wrong
+  /// number or size of tensors), kResourceExhausted (no slot is free; in a Dispatcher: its queue is full), kUnavailable
+  /// (a card is lost, or the pipeline stops), kDeadlineExceeded (the deadline has passed). Any thread.
   virtual Status submit(Frame& frame) = 0;
 
   /// Completes a waiting frame with kCancelled, because its client went away. A frame on the cards completes
@@ -225,8 +225,8 @@ class Pipeline {
   }
 
   /// Refuses new frames, completes accepted frames for at most `bound`, fails the rest with kUnavailable and releases
-  /// the cards (a hung card takes as long as the driver waits: 5 s if emulated). May be called again: a call during an
-  /// earlier one shortens the wait to the earlier bound, and may return before it.
+  /// the cards (a hung card takes as long as the driver waits: 5 s if emulated). May be called again: if two calls
+  /// overlap, both end by the earlier of their deadlines, and the second may return first.
   virtual void stop(std::chrono::milliseconds bound) = 0;
 };
 

@@ -88,8 +88,8 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
   drained_.notify_all();
 }
 
-// Checks whether the cards still work, by the oldest frame, because slots become free in order. A card that
-// hangs reports nothing; only the flush after this check finds which card hangs.
+// Checks whether the cards still work. The oldest frame shows it, because slots become free in order. A card that hangs
+// reports nothing; only the flush after this check finds which card hangs.
 void Engine::watch_oldest() {
   const std::uint64_t oldest = done_.load();
   if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;
@@ -140,7 +140,7 @@ void Engine::log_losses() {
   }
 }
 
-// Whether a failure was not logged recently. Otherwise a card that never comes up would fill the log.
+// Whether `text` was not logged recently, so that a card that never comes up does not fill the log.
 bool Engine::is_new(const std::string& text) {
   const Clock::time_point now = Clock::now();
   std::erase_if(logged_, [&](const auto& entry) { return now - entry.second > kRepeatAfter; });

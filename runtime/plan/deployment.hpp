@@ -134,8 +134,8 @@ struct PortRef {
   bool operator==(const PortRef&) const = default;
 };
 
-/// A part of the producer's tensor. It consists of `count` units of `unit` consecutive elements each, which begin at
-/// unit `offset`, offset + stride, offset + 2 stride and so on. The whole tensor is {0, elements, 1, 1}.
+/// A part of the producer's tensor: `count` groups of `unit` elements. Group i has the consecutive elements from
+/// (offset + i * stride) * unit on. The whole tensor is {0, elements, 1, 1}.
 struct Slice {
   std::uint64_t offset = 0, count = 0, stride = 1, unit = 1;
   bool operator==(const Slice&) const = default;
@@ -218,10 +218,9 @@ std::string compute_digest(const Deployment& deployment);
 /// The index file of a directory that several deployments of one model share (compiler/variants).
 inline constexpr char kVariantsFile[] = "variants.json";
 
-/// Whether a deployment, or a directory of variants, may replace `directory`. The directory must be absent or empty,
-/// or contain only files of a deployment; a directory of variants may also contain a Makefile. It must neither be nor
-/// contain the current directory or one of `inputs`. Returns kInvalidInput if not, and kEnvironment if the directory
-/// cannot be read.
+/// Checks whether `directory` may be replaced as a whole. It must be absent or empty, or hold only files of one
+/// deployment (with `variants`: only variants of a deployment and their Makefile). The current directory and all of
+/// `inputs` must be outside of it. Returns kInvalidInput if not, and kEnvironment if the directory cannot be read.
 Status check_replaceable(const std::filesystem::path& directory,
                          const std::vector<std::filesystem::path>& inputs, bool variants = false);
 

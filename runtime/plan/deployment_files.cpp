@@ -141,8 +141,8 @@ bool is_or_holds(const fs::path& directory, const fs::path& path) {
   return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
 }
 
-/// Returns the first file below `directory` that is not part of a deployment there or, with `variants`, in a
-/// subfolder; empty if there is none.
+/// Returns the first file below `directory` that belongs to no deployment, or an empty text if there is none. The
+/// deployment is `directory` itself or, with `variants`, each of its subfolders.
 Result<std::string> foreign_file(const fs::path& directory, bool variants) {
   std::map<fs::path, Checksums> sums;  // key: the deployment's folder; the value is empty if unreadable
   std::error_code code;

@@ -47,7 +47,7 @@ bool is_link(PortKind kind) {
   return kind == PortKind::kLinkReceive || kind == PortKind::kLinkSend;
 }
 
-/// Checks that the ports of an image do not contradict each other.
+/// Checks that the ports of an FPGA image do not contradict each other.
 class PortChecker {
  public:
   Status check(const ImagePort& port, const std::string& where) {

@@ -55,7 +55,7 @@ struct ImageRecord {
 /// The decoded section EMULATION_DATA.
 struct EmulationData {
   ImageRecord record;
-  // One program for each partition of the record, in the same order; only a topology if its parameters are elsewhere.
+  // The program of each partition of the record, in order. If its parameters are elsewhere, it is only a topology.
   std::vector<kernels::Program> programs;
 };
 

@@ -44,7 +44,7 @@ std::vector<std::byte> encode_parameters(const kernels::Program& program,
                                          std::span<const std::byte> load = {},
                                          std::span<const std::byte> streamed = {});
 
-/// Reads the header and checks magic, schema (kUnsupported if another) and the sections' bounds (kCorrupt if wrong).
+/// Reads the header and checks magic, schema (kUnsupported if unknown) and the sections' bounds (kCorrupt if wrong).
 Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes);
 
 /// Returns the program with its parameters. `topology` is the program digest in the partition's image. Returns the

@@ -43,7 +43,7 @@ bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& mes
 /// Prints every field under its .proto name, indented by two spaces, with a line end after the last line. Throws
 /// std::invalid_argument if a text is not UTF-8. That would be a bug, because readers refuse such a file.
 std::string to_canonical_json(const google::protobuf::Message& message);
-/// Parses JSON. Refuses unknown fields unless `ignore_unknown`. `what` begins error messages ("deployment.json").
+/// Parses JSON. Refuses unknown fields unless `ignore_unknown` is true. Errors begin with `what` ("deployment.json").
 Status from_json(std::string_view json, google::protobuf::Message& message, const std::string& what,
                  bool ignore_unknown = false);
 

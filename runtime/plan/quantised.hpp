@@ -13,7 +13,7 @@
 
 namespace millrace::runtime::plan {
 
-/// The integers that a client may send for one input. An integer q stands for (q - zero_point) * scale.
+/// The integers that a client may send for one input. An integer q represents (q - zero_point) * scale.
 struct QuantisedInput {
   std::string datatype;  // "INT8", "UINT8", "INT16", "UINT16"
   float scale = 1;

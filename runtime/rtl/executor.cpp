@@ -104,7 +104,7 @@ Executor::State Executor::advance(std::uint64_t cycles) {
   return state_;
 }
 
-/// Simulates one cycle. Returns whether a beat entered or left the dataflow.
+/// Simulates one cycle. Returns whether a beat (one transfer at a port) entered or left the dataflow.
 bool Executor::cycle() {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Frame& frame = inputs_[i];

@@ -15,7 +15,7 @@
 
 namespace millrace::runtime::rtl {
 
-/// Checks that the design's ports match the program's inputs and outputs. kCorrupt names the port that differs.
+/// Checks that the design's ports match the program's inputs and outputs. Returns kCorrupt, naming a port that differs.
 Status check_ports(const Design& design, const kernels::Program& program);
 
 /// Computes frames with a Simulation. Only one thread at a time may use an executor.

@@ -1,14 +1,14 @@
 // Simulates partitions, the cables between them and the host with one clock: the clock of the fastest
 // partition. A slower partition advances only when its own clock would.
 //
-// The host is infinitely fast. It offers inputs in every clock while frames are left, and reads outputs in
-// every clock. With stalls, each port delays at random in each clock: it does not raise valid (but never
-// lowers a raised valid), or it lowers ready. The memory of streamed weights stalls too.
+// The host is infinitely fast. It offers inputs in every clock while frames are left, and reads outputs in every clock.
+// With stalls, each port delays at random in each clock: an input raises valid later (a raised valid stays), and an
+// output lowers ready. The memory of streamed weights stalls too.
 //
-// The model of cables has bandwidth and latency; the model of channels has packets and credits. A sender
-// buffers two packets. A packet is sent when it is complete and has a credit. The channels of a cable take
-// turns, and a packet occupies the cable for its bytes on the wire. It can be read one cable latency after
-// its last bit was sent. Its credit returns one latency after its last bit was read.
+// The model of cables has bandwidth and latency; the model of channels has packets and credits. A sender buffers two
+// packets. A packet is sent when it is complete and has a credit. The channels of a cable take turns, and a packet
+// occupies the cable for its bytes on the wire. A packet can be read one cable latency after its last bit was sent. Its
+// credit returns one latency after its last bit was read.
 #pragma once
 
 #include <cstddef>

@@ -93,8 +93,8 @@ std::string wrapper_module(const Design& design) {
               stream_name("state", i) + " = {" + fifo + ".m_ready, " + fifo + ".m_valid, " + fifo +
               ".s_ready, " + fifo + ".s_valid};\n";
   }
-  // Counts cycles in which multipliers get operands: in every matrix-vector unit, valid[1] means operands in
-  // stage 1, which pass in a cycle with `en`. So operands count once, however long the unit stalls.
+  // Counts the cycles in which a matrix-vector unit's multipliers get operands: valid[1] says that stage 1 holds
+  // operands, and `en` that they move on. So operands count once, however long the unit stalls.
   const std::vector<std::string> units = units_of(design);
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::string busy = busy_name(i), unit = "dataflow." + units[i];

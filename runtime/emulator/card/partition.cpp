@@ -24,7 +24,7 @@ std::uint64_t now_nanoseconds() {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
-/// Allocates memory for a tensor's packed form. Returns an empty vector if that equals the storage form.
+/// Allocates memory for a tensor's packed form. Returns an empty vector if the packed form equals the storage form.
 std::vector<std::byte> room_for_packed(const kernels::Tensor& tensor) {
   const std::uint64_t packed = kernels::packed_bytes(tensor.type, tensor.elements());
   const bool equal =
@@ -171,8 +171,8 @@ bool Partition::compute() {
   return true;
 }
 
-/// Finds the frame that all inputs hold. Each port receives frames in order. So if one port's frame has a
-/// lower number than another port's frame, it can never be complete and is dropped.
+/// Finds the frame that all inputs hold. Each port receives frames in order. So a frame with a lower number than
+/// another port's frame can never be complete and is dropped.
 bool Partition::join(FrameKey& key) {
   const Input* newest = &inputs_.front();
   for (const auto& input : inputs_)
@@ -299,7 +299,7 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
 }
 // The hot path ends here.
 
-/// Loads parameters. Their run stays first in its queue until they are loaded, so that an abort finds the run.
+/// Loads the parameters of a run. The run stays first in its queue until the load is done, so that an abort finds it.
 bool Partition::take_parameters() {
   CommandQueue* const runs = parameters_.unit;
   if (runs == nullptr) return false;

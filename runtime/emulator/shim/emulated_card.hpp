@@ -28,7 +28,7 @@ class EmulatedCard {
   // The functions below load FPGA images. The card's process runs while any handle of the card is open.
   void opened();
   void closed();
-  /// Loads an image unless the card already runs it. Restarts a card that died. Throws std::system_error with the
+  /// Loads an FPGA image unless the card already runs it. Restarts a card that died. Throws std::system_error with the
   /// reason of a failure, such as EBUSY while compute units of another image are in use.
   void load(const axlf* image);
   bool has_image(const Uuid& uuid) const;
@@ -46,8 +46,8 @@ class EmulatedCard {
   /// Returns 1 if a command may have completed since this thread's last call, or 0 after `milliseconds` without one.
   int wait(int milliseconds);
 
-  /// Sends a request to the card and waits for the answer (protocol.hpp). `value` is sent to the card and receives its
-  /// answer. A card that does not answer in time is killed, and the function returns EIO.
+  /// Sends a request to the card and waits for the answer (protocol.hpp). `value` is sent to the card and receives the
+  /// card's answer. A card that does not answer in time is killed, and the function returns EIO.
   int call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
            std::string* message = nullptr);
 

@@ -164,7 +164,7 @@ int xclRegWrite(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t
   return open_device(handle).card.call(Request::kWriteRegister, unit, offset, value);
 }
 
-// All other functions to which Debian's device class refers do nothing or fail, by one of these:
+// All other functions to which Debian's device class refers are aliases of those below, which do nothing or fail.
 
 __attribute__((visibility("hidden"))) int millrace_nothing_to_do() {
   return 0;
