@@ -14,7 +14,7 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
 }
 
 // Returns whether the exact count exceeds the fit's count by 0 to `slack` for every accumulator of the range. Neither
-// count ever decreases, and the exact count is constant between thresholds, so only the ends of its stretches are checked.
+// count ever decreases, and the exact count is constant between thresholds, so only those stretches' ends are checked.
 bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
            std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {

@@ -34,8 +34,8 @@ bool is_token(std::string_view text) {
          });
 }
 
-/// Returns the digest of a SECRET of the tokens file (a token or "sha256:" and a digest), in lower case, or "" if the
-/// secret is malformed.
+/// A SECRET of the tokens file is a token, or "sha256:" and the digest of a token. Returns the token's digest in lower
+/// case, or "" if the SECRET is malformed.
 std::string digest_of_secret(std::string_view secret) {
   if (!secret.starts_with(kHashed)) return is_token(secret) ? sha256_hex(secret) : "";
   std::string hex(secret.substr(kHashed.size()));

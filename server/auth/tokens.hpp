@@ -28,7 +28,7 @@ struct Holder {
 /// A set of bearer tokens and their holders. It is immutable; any thread may use it.
 class Tokens {
  public:
-  /// Parses the text of a tokens file. kInvalidInput names `file` and the line, and never shows a secret.
+  /// Parses the text of a tokens file. The error kInvalidInput names `file` and the line, but never a secret.
   static Result<Tokens> parse(std::string_view text, const std::string& file);
 
   /// Returns the holder of the token in an Authorization header ("Bearer …"), or null if the token is

@@ -223,7 +223,7 @@ bool is_in_section(const std::string& name) {
   });
 }
 
-/// Returns the setting whose variable or flag the name of a variable resembles (MILLRACE_UDP: --udp), or null.
+/// Returns the setting that a misspelt variable probably means (MILLRACE_UDP: --udp), or null if no name is similar.
 const Setting* setting_meant_by(const std::string& name) {
   constexpr std::size_t kLongest = 64, kTypos = 2;
   if (name.size() > kLongest) return nullptr;

@@ -30,9 +30,9 @@ struct Loaded {
 };
 
 /// Loads the settings, and checks them as far as that needs no other files. Replaces the name of a cluster by the path
-/// of its file. kInvalidInput names the flag, the variable or the line; it also rejects unknown keys of the file, and
-/// unknown variables whose names begin like a section (MILLRACE_HTTP_…). kNotFound or kEnvironment if the file cannot
-/// be read. kNotFound for a cluster that is neither a file nor installed.
+/// of its file. Returns kInvalidInput, naming the flag, variable or line, also for unknown keys of the file and for
+/// unknown variables that begin like a section (MILLRACE_HTTP_…). Returns kNotFound for a missing file and for a
+/// cluster that is neither a file nor installed, and kEnvironment for a file that cannot be read.
 Result<Loaded> load(const Sources& sources);
 
 /// Does what load() does, with the text of the file. Messages call the file `name`.

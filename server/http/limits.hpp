@@ -12,12 +12,12 @@ namespace millrace::server::http {
 /// The server accepts this many connections beyond max_connections, to answer 503 on them.
 constexpr std::size_t kRefusedAtOnce = 64;
 
-/// Raises the process's soft limit of open descriptors to the hard limit and returns it. Call before starting threads.
+/// Raises the soft limit of open descriptors to the hard limit, which is returned. Call before starting threads.
 std::uint64_t raise_descriptor_limit();
 
-/// Returns how many connections the server can accept: `wanted`, or fewer if descriptors are short. 64
-/// descriptors are reserved for the process, kRefusedAtOnce for refused connections and 16 for every card, so
-/// that a lost card can always be opened again. kEnvironment if no descriptor is left for connections.
+/// Returns how many connections the server can accept: `wanted`, or fewer if descriptors are short. 64 descriptors are
+/// reserved for the process, kRefusedAtOnce for refused connections and 16 for every card, so that a lost card can
+/// always be opened again. Returns kEnvironment if no descriptor is left for connections.
 Result<std::size_t> connections_within(std::size_t wanted, std::uint64_t descriptors, std::size_t cards);
 
 /// Returns the size of a body that can hold any request for the model: 32 bytes for each input element (a

@@ -44,10 +44,10 @@ struct ServerOptions {
 
 class Server {
  public:
-  /// Binds the addresses, so that a conflict is known before cards are programmed. Clients are refused until
-  /// start(). All references must outlive the server. kEnvironment if an address cannot be bound: it is in
-  /// use, belongs to another machine, needs a permission, or names no passed socket. kInvalidInput if a
-  /// listener wants TLS and there is no certificate.
+  /// Binds the addresses, so that a conflict is known before cards are programmed. Clients are refused until start().
+  /// All references must outlive the server. Returns kEnvironment if an address cannot be bound: it is in use, belongs
+  /// to another machine, needs a permission, or names no passed socket. Returns kInvalidInput if a listener wants TLS
+  /// and there is no certificate.
   static Result<std::unique_ptr<Server>> bind(const ServerOptions& options, Api& api,
                                               models::Registry& registry, metrics::Metrics& metrics);
 

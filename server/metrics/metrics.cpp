@@ -23,7 +23,7 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-/// The buckets reach from the swap of a model that programs no card, to a compilation.
+/// The buckets cover all durations from a swap that programs no card to a load with a compilation.
 const std::vector<double> kReloadBuckets = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0,
                                             2.5,  5.0,    10,   25,   50,     100,  250, 500,  1000};
 

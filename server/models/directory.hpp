@@ -15,7 +15,7 @@ namespace millrace::server::models {
 struct VersionDirectory {
   std::filesystem::path path;
   enum class Kind { kDeployment, kSource, kNothing } kind = Kind::kNothing;
-  /// Changes if the name, size or time of any file below the path changes. Empty if the folder cannot be read.
+  /// A text that changes with the name, size and time of any file below the path; empty if the folder is unreadable.
   std::string fingerprint;
   bool operator==(const VersionDirectory&) const = default;
 };

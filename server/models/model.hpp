@@ -42,7 +42,7 @@ struct Statistics {
   std::chrono::nanoseconds failed{0};
 };
 
-/// Measures how busy each card is: the fraction of the last second or longer that the card computed. Any thread.
+/// Measures how busy each card is: the share of the last second (or longer) in which the card computed. Any thread.
 class BusyRatios {
  public:
   using Clock = std::chrono::steady_clock;

@@ -71,7 +71,7 @@ Error Repository::cancelled(const Job& job) {
   return Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded");
 }
 
-/// Records for index and metrics why the version did not load. If `may_retry`, the next poll tries the version again.
+/// Records for index and metrics why the version did not load. If `may_retry` is true, the next poll tries it again.
 Error Repository::load_failed(const Job& job, const Error& error, bool may_retry) {
   if (may_retry)
     tried_[job.model].erase(job.version);

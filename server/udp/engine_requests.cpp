@@ -91,7 +91,7 @@ std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason 
 }
 
 /// Returns a request that is in no list and has buffers for the model. If a limit is reached, discards the oldest kept
-/// answer. Returns null if no answer is kept.
+/// answer, or returns null if no answer is kept.
 Request* Engine::take_request(const ServedModel& model) {
   while (true) {
     if (free_.empty() && requests_.size() < options_.max_requests)

@@ -28,8 +28,8 @@ struct ListenerOptions {
 
 class Listener {
  public:
-  /// Returns those errors of bind() that can be detected without a network: an address that other machines reach but
-  /// no keys, or an unknown host.
+  /// Returns those errors of bind() that can be detected without a network: an unknown host, and missing keys for an
+  /// address that other machines reach.
   static Status check(const ListenerOptions& options, const wire::KeyRing& keys);
 
   /// Binds the address. Datagrams wait in the socket until serve() is called. Only the listener's thread calls

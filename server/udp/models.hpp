@@ -23,7 +23,7 @@ class ServedModel {
  public:
   /// `handle` must not be 0. If `model` is not null, it owns `pipeline`, and its requests are counted. `newest` says
   /// that the handle means the newest version. Returns kUnsupported, naming the tensor, if a tensor has no fixed size,
-  /// or if all inputs or all outputs together have 4 GiB or more.
+  /// and if the inputs (or the outputs) together have 4 GiB or more.
   static Result<std::shared_ptr<ServedModel>> make(std::uint32_t handle,
                                                    runtime::pipeline::Pipeline& pipeline,
                                                    std::shared_ptr<models::Model> model = nullptr,

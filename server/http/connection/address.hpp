@@ -15,8 +15,8 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-/// Parses HOST:PORT: "127.0.0.1:8000", "localhost:0" or "[::1]:8000". The message of kInvalidInput begins with
-/// `what`, the name of the setting ("--http").
+/// Parses HOST:PORT: "127.0.0.1:8000", "localhost:0" or "[::1]:8000". Error messages begin with `what`, the name of the
+/// setting ("--http").
 Result<HostPort> parse_host_port(std::string_view text, std::string_view what);
 
 /// Whether `text` is a valid value of the Host header: HOST or HOST:PORT, where HOST is a name, an IPv4 address, or
@@ -38,8 +38,8 @@ struct ListenAddress {
   bool admin = false;  // the listener answers admin routes
 };
 
-/// Parses "HOST:PORT", "unix:PATH" or "systemd:NAME", each with an optional prefix "tls:". The message of
-/// kInvalidInput begins with `what`, the name of the setting.
+/// Parses "HOST:PORT", "unix:PATH" or "systemd:NAME", each with an optional prefix "tls:". Error messages begin with
+/// `what`, the name of the setting.
 Result<ListenAddress> parse_listen_address(std::string_view text, std::string_view what);
 
 /// Returns the address as text that parse_listen_address() can parse.

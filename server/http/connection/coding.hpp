@@ -21,9 +21,9 @@ std::optional<Coding> parse_coding(std::string_view text);
 /// Returns the name of the coding in the header Content-Encoding: "gzip".
 std::string_view to_string(Coding coding);
 
-/// Decodes a body. kResourceExhausted if the result would exceed `most` bytes, whatever size the body announces.
-/// kInvalidInput if the body is damaged, cut short or followed by more bytes. "deflate" means zlib's format (RFC
-/// 1950), but the bare format (RFC 1951), which some clients send, is accepted too.
+/// Decodes a body. Returns kResourceExhausted if the result would exceed `most` bytes, whatever size the body
+/// announces, and kInvalidInput if the body is damaged, cut short or followed by more bytes. "deflate" means zlib's
+/// format (RFC 1950), but the bare format (RFC 1951), which some clients send, is accepted too.
 Result<std::vector<std::byte>> decoded(Coding coding, std::span<const std::byte> body, std::uint64_t most);
 
 /// Returns the coding that the header Accept-Encoding prefers: gzip if gzip and deflate have the same weight, and

@@ -62,7 +62,7 @@ class Incoming final : public Headers {
   std::string_view method() const { return view_of(message().method_string()); }
   std::string_view target() const { return view_of(message().target()); }
   bool keep_alive() const { return message().keep_alive(); }
-  // These two return false before the header was read.
+  // is() and http_1_0() return false before the header was read.
   bool is(boost::beast::http::verb method) const { return header_read_ && message().method() == method; }
   bool http_1_0() const { return header_read_ && message().version() < 11; }
   /// Returns the values of all Content-Encoding lines as one list (RFC 9110, 5.3).

@@ -16,8 +16,8 @@
 
 namespace millrace::server::http {
 
-/// A listening socket. Only the thread of the first context may use it once that thread runs; before that, the thread
-/// that created the listener.
+/// A listening socket. At first only the thread that created it may use it. Once the first context's thread runs, only
+/// that thread may use it.
 class Listener {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
@@ -30,7 +30,7 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// Binds the address, or takes the passed socket. kEnvironment if that fails.
+  /// Binds the address, or takes the passed socket. Returns kEnvironment if that fails.
   Status bind();
 
   /// Lets clients connect. `admit` is called for every connection, with the index of the connection's thread.

@@ -18,8 +18,8 @@ namespace millrace::server::http {
 /// began with. Any thread.
 class TlsIdentity {
  public:
-  /// Loads two PEM files. kNotFound or kEnvironment if a file cannot be read. kInvalidInput if a file is not PEM, the
-  /// key belongs to another certificate, or the certificate has expired or is not valid yet. Errors name the file.
+  /// Loads two PEM files. Returns kNotFound or kEnvironment if a file cannot be read, and kInvalidInput if a file is
+  /// not PEM, the key does not fit the certificate, or the certificate is not valid today. Errors name the file.
   static Result<std::shared_ptr<TlsIdentity>> load(const std::string& certificate, const std::string& key);
 
   /// Replaces certificate and key by those of `by`. Returns false if they are the same.

@@ -99,13 +99,13 @@ class Transport {
 
   // handshake(), shutdown(), read_some() and write() return awaitables: co_await returns an IoResult.
 
-  /// Performs the TLS handshake. Must come before any read or write if secure().
+  /// Performs the TLS handshake. If secure() is true, it must come before any read or write.
   auto handshake() {
     return Operation([this](auto done) {
       tls_->stream.async_handshake(boost::asio::ssl::stream_base::server, std::move(done));
     });
   }
-  /// Sends TLS's close_notify and waits for the client's. Only if secure().
+  /// Sends TLS's close_notify and waits for the client's close_notify. secure() must be true.
   auto shutdown() {
     return Operation([this](auto done) { tls_->stream.async_shutdown(std::move(done)); });
   }

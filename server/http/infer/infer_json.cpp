@@ -36,8 +36,8 @@ using Switch = std::optional<bool> Parameters::*;
 struct Key {
   Context context;
   std::string_view name;
-  // Says where the value is stored. Context: the value is an object or array, which the parser enters. monostate: the
-  // value is the request's id.
+  // Says where the parser stores a key's value. Context: the value is an object or array, which the parser enters.
+  // monostate: the value is the request's id.
   std::variant<std::monostate, Context, Text, Count, Switch> value;
 };
 
@@ -83,7 +83,7 @@ std::string_view kind_of(const Scalar& value) {
 /// Turns parser events into an InferDocument. Every event function returns false after an error.
 class DocumentReader {
  public:
-  // The limits that basic_parser requires of its handler. This class enforces tighter ones.
+  // The limits that basic_parser requires of its handler. This class enforces tighter limits.
   static constexpr std::size_t max_object_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_array_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_key_size = 1U << 16U;

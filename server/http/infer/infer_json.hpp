@@ -47,10 +47,10 @@ struct InferDocument {
   std::optional<std::pmr::vector<TensorDocument>> inputs, outputs;
 };
 
-/// Parses an infer request and skips unknown keys. kInvalidInput if a known key occurs twice or its value has the wrong
-/// kind, if all tensors together have more than `most_elements` numbers, or if there are more than 10,000 other JSON
-/// values. kUnsupported for parameters of sequences and of shared memory. Errors name the field. `memory` must outlive
-/// the document.
+/// Parses an infer request and skips unknown keys. Returns kInvalidInput for a known key that occurs twice or has a
+/// value of the wrong kind, for more than `most_elements` numbers in all tensors together, and for more than 10,000
+/// other JSON values. Returns kUnsupported for parameters of sequences and of shared memory. Errors name the field.
+/// `memory` must outlive the document.
 Result<InferDocument> parse_infer_json(std::string_view json, std::uint64_t most_elements, Memory* memory);
 
 }  // namespace millrace::server::http

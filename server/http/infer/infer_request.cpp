@@ -104,7 +104,7 @@ class RequestReader {
     return index < quantised_.size() && quantised_[index] ? &*quantised_[index] : nullptr;
   }
 
-  /// Returns the index in `signatures` of the tensor with the name of tensors[at]. An error if no signature has the
+  /// Returns the index in `signatures` of the tensor that tensors[at] names. Returns an error if no signature has that
   /// name, or if an earlier tensor has it too.
   Result<std::size_t> find(std::string_view list, const Tensors& tensors, std::size_t at,
                            const std::vector<TensorSignature>& signatures) {

@@ -36,13 +36,13 @@ struct InferRequest {
 };
 
 /// For each of model.inputs, the quantised type that a client may send instead of the input's own type, if there is
-/// one. Empty: no input has one.
+/// one. If the span is empty, no input has one.
 using QuantisedInputs = std::span<const std::optional<runtime::plan::QuantisedInput>>;
 
-/// Parses `body` and replaces the contents of `request`, which then has views into `body`. `header_length` is the
-/// value of Inference-Header-Content-Length, if the request has it: the number of bytes of JSON, which the binary
-/// tensors follow. "0" is raw mode. kInvalidInput names the field. kUnsupported for sequences and shared memory. After
-/// an error the contents of `request` are unspecified.
+/// Parses `body` and replaces the contents of `request`, which then has views into `body`. `header_length` is the value
+/// of Inference-Header-Content-Length, if the request has it: the number of bytes of JSON, which the binary tensors
+/// follow. "0" means raw mode. Returns kInvalidInput, naming the field, and kUnsupported for sequences and shared
+/// memory. After an error the contents of `request` are unspecified.
 ///
 /// Allocates nothing if `request` has enough capacity and all tensors are binary data of the model's own types.
 Status parse_infer_request(const runtime::plan::ModelInfo& model, std::span<const std::byte> body,

@@ -67,7 +67,7 @@ Status append_classes(Response& response, const std::vector<std::string>& classe
 }
 
 /// Returns the `count` largest elements as "value:index:label", or "value:index" if the element has no label. The
-/// largest comes first; among equal elements, the one with the lowest index. kUnsupported as doubles_of() says.
+/// largest comes first; among equal elements, the one with the lowest index. Returns the errors of doubles_of().
 Result<std::vector<std::string>> classify(const TensorSignature& signature, std::span<const std::byte> bytes,
                                           std::uint32_t count, const std::vector<std::string>& labels) {
   MILLRACE_ASSIGN(const std::vector<double> values,

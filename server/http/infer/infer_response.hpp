@@ -14,9 +14,9 @@
 
 namespace millrace::server::http {
 
-/// Returns the answer. `outputs` are the bytes of all of model.outputs, in that order. The answer has views into those
-/// that are sent as binary data, and into `scratch`, to which binary results of a classification are appended.
-/// kUnsupported if JSON cannot represent a value. `memory` is an earlier answer whose memory is reused.
+/// Returns the answer. `outputs` are the bytes of all of model.outputs, in that order. The answer has views into the
+/// outputs that are sent as binary data, and into `scratch`, to which binary results of a classification are appended.
+/// Returns kUnsupported if JSON cannot represent a value. `memory` is an earlier answer whose memory is reused.
 Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std::string_view name,
                                       std::string_view version, const InferRequest& request,
                                       std::span<const std::span<std::byte>> outputs,

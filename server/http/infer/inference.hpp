@@ -30,8 +30,8 @@ class Inference {
   /// Returns the request, which parse_infer_request() fills.
   InferRequest& request() { return request_; }
 
-  /// Prepares the frame. If `any_version`, a version that replaces `model` before start() may answer. `client` is
-  /// Request::client. Allocates nothing if an earlier request had as many outputs of at least the same sizes.
+  /// Prepares the frame. If `any_version` is true, a version that replaces `model` before start() may answer. `client`
+  /// is Request::client. Allocates nothing if an earlier request had as many outputs of at least the same sizes.
   void prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
                Clock::time_point arrival, Clock::time_point deadline);
 

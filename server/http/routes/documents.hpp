@@ -9,7 +9,7 @@
 
 namespace millrace::server::http {
 
-/// Returns the document of GET /v2. `repository` is whether models can be loaded and unloaded.
+/// Returns the document of GET /v2. `repository` says whether models can be loaded and unloaded.
 std::string server_metadata(const std::string& server_version, bool repository);
 
 std::string model_metadata(const models::Model& model);

@@ -42,8 +42,8 @@ Result<std::string> version_of(const json::value& value) {
   return bad("parameter 'version' is not a positive number");
 }
 
-/// Stores one parameter of a load or unload in `out`. kUnsupported for Triton's parameters config and file:…. Ignores
-/// unknown parameters, such as Triton's unload_dependents.
+/// Stores one parameter of a load or unload in `out`. Returns kUnsupported for Triton's parameters config and file:….
+/// Ignores unknown parameters, such as Triton's unload_dependents.
 Status take_parameter(std::string_view name, const json::value& value, Change& out) {
   if (name == "config" || name.starts_with("file:"))
     return Error(ErrorCode::kUnsupported,

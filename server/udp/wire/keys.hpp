@@ -15,11 +15,11 @@
 
 namespace millrace::server::udp::wire {
 
-/// Shared secrets by key id. Once all keys are added, any thread may use it. Copies share the keys.
+/// Shared secrets by key id. Once all keys are added, any thread may use the ring. Copies share the keys.
 class KeyRing {
  public:
-  /// Adds a key. Returns kInvalidInput if the id is 0 or was added before, or if the secret is shorter than 16 or
-  /// longer than 1,024 bytes.
+  /// Adds a key. Returns kInvalidInput for the id 0, for an id that was added before, and for a secret that does not
+  /// have 16 to 1,024 bytes.
   Status add(std::uint8_t id, std::span<const std::byte> secret);
 
   bool empty() const { return keys_.empty(); }

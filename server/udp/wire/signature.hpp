@@ -21,7 +21,7 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-/// Encodes the signature. Returns nothing for over 255 tensors or dimensions, or an unknown datatype.
+/// Encodes the signature. Returns nothing for more than 255 tensors, more than 255 dimensions or an unknown datatype.
 std::vector<std::byte> encode(const Signature& signature);
 
 /// Decodes a signature. Returns false if the bytes contradict themselves.
