@@ -24,7 +24,7 @@ bool less_key(const std::pair<double, double>& a, const std::pair<double, double
   return a.second * kHair < b.second;
 }
 
-/// Returns the implementations of an operation that no other one dominates, the fastest first.
+/// Returns the implementations of an operation that no other implementation dominates, the fastest first.
 std::vector<std::uint32_t> worthwhile(const Operation& operation) {
   const auto& ways = operation.implementations;
   std::vector<std::uint32_t> kept;

@@ -61,8 +61,7 @@ class Packing {
     free_[from] = true;
   }
 
-  /// Returns the groups of free cards that match the pattern and contain `card`. Of groups with the same cards,
-  /// returns only one.
+  /// Returns the groups of free cards that match the pattern and contain `card`, only one group for each set of cards.
   std::vector<Cards> groups_with(std::uint32_t card) {
     std::vector<Cards> out;
     std::set<Cards> seen;

@@ -15,15 +15,15 @@ namespace millrace::compiler::explore {
 /// One number for each kind of resource.
 using Figures = std::array<double, kKinds>;
 
-/// An implementation of an operation that is not worse than another one in every respect.
+/// An implementation of an operation that is, in some respect, better than each other implementation.
 struct Option {
   std::uint32_t implementation = 0;
   Amounts amounts{};
   Figures figures{};  // the amounts as doubles
 };
 
-/// Returns the implementations that need at most `cycles` a frame. Leaves out each that uses at least as much
-/// of every resource as another one. Among implementations with equal amounts, the quickest stays.
+/// Returns the implementations that need at most `cycles` a frame. Leaves out each implementation that uses at least as
+/// much of every resource as another. Among implementations with equal amounts, the quickest stays.
 std::vector<Option> options_within(const Operation& operation, std::uint64_t cycles);
 
 /// The price of one unit of each kind of resource. A whole budget costs 1. If the cheapest options together

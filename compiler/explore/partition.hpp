@@ -56,16 +56,16 @@ struct Solution {
 /// satisfy is_predictable(). Each card gets one contiguous piece of the layers, in order in the card's regions. A
 /// tensor reaches its readers over cables, if necessary through cards between them.
 ///
-/// `explain`: if nothing fits, also finds the reason and what would fit, which takes longer than the search.
+/// If `explain` is set and nothing fits, also finds the reason and what would fit. This takes longer than the search.
 ///
 /// Error kDoesNotFit: more pieces than layers or cards, missing cables, or a target that cannot be met; the
 /// message says what limits the target and what could be met. kInvalidInput: no operation runs on a card, or
 /// the targets make no sense.
 Result<Solution> solve(const Problem& problem, bool explain = true);
 
-/// Returns a few pipelines with short latencies at the target's rate; ignores the target for latency. The
-/// problem must be one that solve() can solve. Latencies here are sums over blocks: if two are almost equal,
-/// their simulated latencies may differ by a third. So the caller simulates all of these and keeps the best.
+/// Returns a few pipelines with short latencies at the target's rate; ignores the target for latency. The problem must
+/// be one that solve() can solve. Latencies here are sums over blocks: if two sums are almost equal, the simulated
+/// latencies may differ by a third. So the caller simulates all these pipelines and keeps the best.
 std::vector<Solution> solve_short_latencies(const Problem& problem);
 
 /// The card, region and implementation of each block, for example from a plan that a person wrote.

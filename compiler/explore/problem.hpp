@@ -37,7 +37,7 @@ bool within(const Amounts& a, const Amounts& b);
 
 /// Converts the resources in a device file into amounts. The memory bytes are 0.
 Amounts amounts(const runtime::plan::Resources& resources);
-/// Converts amounts into resources of a device file. Half a BRAM36 counts as a whole one.
+/// Converts amounts into resources of a device file. Half a BRAM36 counts as a whole BRAM36.
 runtime::plan::Resources resources(const Amounts& amounts);
 
 /// One possible implementation of an operation. Its cycles are cycles of the card's clock.

@@ -215,7 +215,7 @@ class Figures {
     return {};
   }
 
-  /// Whether the operation's region has room for another implementation of the operation, if all others stay the same.
+  /// Whether the operation's region has room for another implementation of it, if all other operations stay the same.
   bool has_room(std::size_t operation, const Implementation& other) const {
     const std::pair where{place(operation), claim_.solution.region[operation]};
     const auto& available = claim_.card(where.first).regions[where.second].available;

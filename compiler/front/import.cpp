@@ -408,7 +408,7 @@ class Importer {
     return {};
   }
 
-  /// Checks an output's declared shape, if any, against the inferred shape. The declared batch may be open.
+  /// Checks an output's declared shape (if the file has one) against the inferred shape. The batch size may be open.
   static Status check_declared(const onnx::ValueInfoProto& output, const graph::Value& value) {
     if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return {};
     const auto& declared = output.type().tensor_type().shape();

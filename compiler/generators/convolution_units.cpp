@@ -45,8 +45,7 @@ class ConvolutionBlock::Units {
       const StreamIndex from = netlist_.input(lanes, bits_, in.elements());
       Parameters parameters = {{"H", in.h}, {"W", in.w}, {"CF", cf}, {"SIMD", lanes}, {"ABITS", bits_}};
       parameters.insert(parameters.end(), geometry.begin(), geometry.end());
-      // The buffer has space for the tensor rows under the current row of windows, and for the rows that arrive
-      // meanwhile.
+      // The buffer holds the tensor's rows under the current row of windows, and the rows that arrive meanwhile.
       parameters.emplace_back("ROWS", reach(w.kernel_h, w.dilation_h) + w.stride_h);
       return netlist_.add("mr_swu", "window", std::move(parameters), {from},
                           {lanes, bits_, b_.vectors_ * b_.taps_ * cf});

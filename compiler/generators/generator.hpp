@@ -89,8 +89,8 @@ class Plugin;
 class Generator {
  public:
   /// Makes the generator of a block. `program` must be valid. Both `program` and `plugin`, whose candidates are added
-  /// to our own, must outlive the generator. kUnsupported if there is no hardware for such a block. The message names
-  /// the block and the reason, and the block then runs on the host.
+  /// to our own, must outlive the generator. kUnsupported if there is no hardware for the block: the message names the
+  /// block and the reason, and the block then runs on the host.
   static Result<std::unique_ptr<Generator>> make(const kernels::Program& program, std::uint32_t block,
                                                  const Plugin* plugin = nullptr);
   virtual ~Generator() = default;

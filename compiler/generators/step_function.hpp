@@ -34,7 +34,7 @@ class StepFunction {
                       const std::vector<std::string>& suffixes) const;
   void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
                         const std::vector<std::string>& suffixes) const;
-  /// Returns a unit's parameter CHANNELS. If a beat has several whole pixels, the channels repeat for each of them.
+  /// Returns a unit's parameter CHANNELS: the number of channels, or all lanes if a beat has several whole pixels.
   std::uint32_t cycle(std::uint32_t lanes) const { return lanes > channels_ ? lanes : channels_; }
 
   kernels::ElementType output_;

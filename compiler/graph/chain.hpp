@@ -23,7 +23,8 @@ enum class Trend : std::uint8_t {
 /// Returns the trend of x * `factor` as a function of x.
 Trend trend_of_factor(float factor);
 
-/// A float32 function of one number, with at most two constants. compiler/operators/activations.cpp lists all of them.
+/// A float32 function of one number, with at most two constants. The functions are in
+/// compiler/operators/activations.cpp.
 struct Function {
   const char* name;  // "leaky_relu": the name that printed graphs use
   const char* onnx;  // "LeakyRelu": the name of the ONNX operator

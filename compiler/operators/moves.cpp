@@ -189,7 +189,7 @@ Outcome lower_concat(Site& site) {
   return site.give(graph::Concat{axis}, site.node.inputs);
 }
 
-// Shape, Gather and Slice are supported only in parts of a graph that compute shapes, because these are folded.
+// Shape, Gather and Slice are supported only where a graph computes shapes, because the compiler folds such nodes.
 
 std::string infer_shape(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;

@@ -42,8 +42,8 @@ const std::vector<AttributeNames>& known_attributes() {
   return kNames;
 }
 
-/// Whether a float attribute can be represented with integers. NaN and infinity cannot. Only Clip may have an infinite
-/// bound, because such a bound has no effect.
+/// Whether a float attribute can be represented with integers, unlike NaN and infinity. Only Clip may have an infinite
+/// bound, because an infinite bound has no effect.
 bool is_sound(const OnnxOperator& op, const std::string& attribute, float number) {
   if (std::isfinite(number)) return true;
   if (op.type != "Clip" || std::isnan(number)) return false;

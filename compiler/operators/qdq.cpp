@@ -19,7 +19,7 @@ bool is_move_or_max(const Node* n) {
 }
 
 /// Whether a quantiser produces the integers `q`, only one dequantiser reads them, and the dequantiser has one reader.
-/// ONNX Runtime converts int8 tensors between such a pair to uint8, because its x86 kernels are made for uint8.
+/// ONNX Runtime then converts int8 tensors to uint8, because its x86 kernels are made for uint8.
 bool is_between_a_pair(const Site& site, ValueId q) {
   const auto producer = [&site](ValueId v) { return producer_of(site.graph, site.uses, v); };
   ValueId first = q;

@@ -21,8 +21,8 @@ struct Dequantised {
 /// nothing and sets `why` to what is missing.
 std::optional<Dequantised> activation(const Site& site, std::size_t i, std::string& why);
 
-/// Returns input `i` if it is constant weights, dequantised by one scale or by one scale per output channel (axis
-/// `channel_axis`). Otherwise returns nothing and sets `why` to what is missing.
+/// Returns input `i` if it is constant weights that are dequantised with a single scale, or with a scale for each
+/// output channel (axis `channel_axis`). Otherwise returns nothing and sets `why` to what is missing.
 std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
                                    std::string& why);
 

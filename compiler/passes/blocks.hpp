@@ -24,7 +24,7 @@ IndexMap inverse(const IndexMap& map);
 /// Returns the index map of a Move on an input of this shape. Elements are numbered row-major.
 IndexMap move_map(const graph::Move& move, const graph::Shape& input);
 
-/// Whether the shape is [1, C, H, W]. dataflow_shape() makes [H, W, C] of such a shape, and [1, 1, N] of all others.
+/// Whether the shape is [1, C, H, W], of which dataflow_shape() makes [H, W, C]. All other shapes become [1, 1, N].
 bool is_plane(const graph::Shape& shape);
 graph::Shape dataflow_shape(const graph::Shape& shape);
 

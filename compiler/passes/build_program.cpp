@@ -192,7 +192,7 @@ class ProgramBuilder {
     return shape.size() == 1 ? std::vector<std::uint32_t>{1} : narrow({shape.begin() + 1, shape.end()});
   }
 
-  /// Adds a model input, in the model's order of elements. If the dataflow's order is equal, also uses its shape.
+  /// Adds a model input, in the model's order of elements. If the dataflow uses this order, also uses its shape.
   Status add_input(ValueId v, const std::string& name) {
     const Value& value = graph_.value(v);
     if (value.type.is_float() ? value.type.bits != 32 : !value.type.is_integer() || value.type.bits > 32)

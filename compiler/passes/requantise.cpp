@@ -47,7 +47,7 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
       continue;
     }
     std::int64_t high = range.highest;  // an accumulator with a result of at least k
-    // Expect the next step as far from the last step as that one is from the step before. If the guess is wrong, search
+    // Expect the next step at the distance that the last two steps have from each other. If this guess is wrong, search
     // from there in strides that double each time.
     const std::size_t n = s.positions.size();
     std::int64_t ahead = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1, back = 0;

@@ -72,8 +72,8 @@ bool needs_prediction(const PlanOptions& options) {
 Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader) {
   auto cards = explore::make_problem(program, task.cluster, {}, task.options.shares).cards;
   if (!loader) return cards;
-  // The unit that loads constants is in the first region, next to the shell. If one card needs this unit, most others
-  // do too, so its cost is subtracted on every card.
+  // The unit that loads constants is in the first region, next to the shell. If one card needs this unit, most other
+  // cards do too, so its cost is subtracted on every card.
   MILLRACE_ASSIGN(const gen::Cost cost, gen::largest_loader_cost(task.catalog));
   explore::Amounts taken = explore::amounts(cost.resources());
   for (std::size_t k = 0; k < explore::kKinds; ++k)

@@ -94,8 +94,8 @@ double excess(const Predicted& plan) {
                   targets.max_latency_seconds ? plan.latency_seconds / *targets.max_latency_seconds : 1);
 }
 
-/// Returns the error of a search without a result. `nearest` describes the plan that misses the targets by least, if
-/// any. `tightened` is the last problem. `explain` adds what limits the plan and which targets could be met.
+/// Returns the error of a search without a result. `nearest` is the plan, if any, that misses the targets by least.
+/// `tightened` is the last problem. If `explain`, adds what limits the plan and which targets could be met.
 Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
                     const explore::Problem& tightened, bool explain) {
   const std::string model = "model '" + asked.model + "': ";
@@ -123,7 +123,7 @@ Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
 }
 
 /// Simulates several plans with short latencies, because simulated latencies differ from the sums over blocks that the
-/// search compares. Returns the best of these plans and `best` that meets the targets, or nothing if none does.
+/// search compares. Among these plans and `best`, returns the best plan that meets the targets, or nothing.
 Result<std::optional<Predicted>> shortest_played(const Task& task, const LoweredPtr& lowered,
                                                  const Bound& bound, std::optional<Predicted> best) {
   explore::Problem tightened = lowered->problem;

@@ -35,7 +35,7 @@ struct LinkPort {
         counters(clog2(v["BEATS"] + 1) + clog2(v["REFRESH"] + 1)) {}
 };
 
-/// How lines of weights are stored in memory words: several lines in a shared word, or one line in one or more words.
+/// How lines of weights are stored in memory words: several lines in each word, or one or more words for each line.
 struct LineLayout {
   explicit LineLayout(const Values& v)
       : bus(v["DATA_BYTES"]),
@@ -48,7 +48,7 @@ struct LineLayout {
   std::int64_t words;  // words of a line
 };
 
-/// Returns how many RAM32M16 buffer shared words. Each stores 14 neighbouring bits, and a line may begin within them.
+/// Returns how many RAM32M16 buffer shared words. A RAM32M16 stores 14 neighbouring bits. Any of them may begin a line.
 std::int64_t shared_word_primitives(const LineLayout& layout, std::int64_t width) {
   std::int64_t primitives = 0, next = 0;
   for (std::int64_t line = 0; line < layout.bus / layout.pitch; ++line) {

@@ -64,7 +64,7 @@ class FoldedWindow {
     const auto above = [&](std::int64_t y) { return std::clamp<std::int64_t>(y, 0, g_.h); };
     return (oy_ == g_.oh - 1 ? g_.h : above(iy0_ + g_.sh)) - above(iy0_);
   }
-  /// Stores the current input beat, if there is one. Returns whether this beat ends a row.
+  /// Stores the input beat of this clock, if there is one. Returns whether the beat ends a row of the tensor.
   bool write() {
     if (!in_.moves() || ++wc_ < cf_) return false;
     wc_ = 0;
