@@ -143,7 +143,7 @@ Usage Board::usage(const Assignment& a, const std::vector<Hop>& hops) const {
     const std::uint32_t cables = wire(a.card[hop.from], a.card[hop.to]).cables;
     const auto [load, added] = out.loads.try_emplace({hop.from, hop.to}, cables);
     load->second.add(problem.tensors[hop.tensor].bytes);
-    // Both directions between two cards use the same cables, so their ports count once.
+    // Both directions between two cards use the same cables, so the ports of a cable count once.
     if (!added || out.loads.contains({hop.to, hop.from})) continue;
     for (const auto place : {hop.from, hop.to})
       for (std::uint32_t n = 0; n < cables; ++n) out.links[place] += problem.cards[a.card[place]].link;

@@ -85,7 +85,7 @@ class IntervalFit {
   std::map<double, Options> options_;  // clock in Hz -> options
   std::map<std::pair<double, Amounts>, std::unique_ptr<PackingCache>> caches_;
   bool reads_memory_ = false;
-  // The key is the kind of card, the number of cables, the first layer, and what is assumed if unknown.
+  // The key is the kind of card, the number of cables, the first layer, and the assumption about unknown packings.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Unknown>, Filling> fillings_;
 };
 

@@ -29,7 +29,7 @@ Prices prices_of(const Figures& weights, const Amounts& budget) {
   return out;
 }
 
-/// Returns by which fraction of the budget `used` exceeds it, summed over all kinds of resources.
+/// Returns by which fraction `used` exceeds the budget, summed over all kinds of resources.
 double overshoot(const Amounts& used, const Amounts& budget) {
   double sum = 0;
   for (std::size_t k = 0; k < kKinds; ++k)

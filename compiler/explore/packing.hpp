@@ -32,7 +32,7 @@ using Prices = Figures;
 
 double price(const Figures& amounts, const Prices& prices);
 
-/// The options of one operation, and the indices of those that would fit into a budget alone.
+/// The options of one operation, and the indices of the options that would alone fit into a budget.
 struct Choices {
   const std::vector<Option>* options = nullptr;
   std::vector<std::uint32_t> fitting;
@@ -64,8 +64,8 @@ struct Shortage {
   double factor = 1;               // the factor by which they must grow, rounded up to a hundredth
 };
 
-/// Returns the smallest increase that makes something fit: of one kind of resource if one suffices, otherwise
-/// of the smallest set of kinds. Returns nothing if even kLargestFactor of every kind is not enough. `fits`
+/// Returns the smallest increase of a budget for which `fits` is true: of one kind of resource if that suffices,
+/// otherwise of the smallest set of kinds. Returns nothing if even kLargestFactor of every kind is not enough. `fits`
 /// takes a factor for each kind.
 std::optional<Shortage> find_shortage(const std::function<bool(const Figures&)>& fits);
 

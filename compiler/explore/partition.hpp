@@ -58,9 +58,8 @@ struct Solution {
 ///
 /// If `explain` is set and nothing fits, also finds the reason and what would fit. This takes longer than the search.
 ///
-/// Error kDoesNotFit: more pieces than layers or cards, missing cables, or a target that cannot be met; the
-/// message says what limits the target and what could be met. kInvalidInput: no operation runs on a card, or
-/// the targets make no sense.
+/// Error kDoesNotFit: there are too many pieces, cables are missing, or a target cannot be met; the message says what
+/// limits the target and what could be met. kInvalidInput: no operation runs on a card, or the targets make no sense.
 Result<Solution> solve(const Problem& problem, bool explain = true);
 
 /// Returns a few pipelines with short latencies at the target's rate; ignores the target for latency. The problem must
@@ -80,8 +79,8 @@ struct Choice {
 /// a layer is split over cards or regions, or positions are out of order.
 Result<Solution> solution_of(const Problem& problem, const Choice& choice);
 
-/// Recomputes a solution without the search's code. Returns what is wrong with it, or an empty text. Checks only bounds
-/// on the gap: see verify.cpp.
+/// Recomputes a solution without the search's code. Returns what is wrong with it, or an empty text. Compares the gap
+/// only with bounds: see verify.cpp.
 std::string verify(const Problem& problem, const Solution& solution);
 
 /// Returns the longest time that one frame occupies a memory or a cable; the solution must pass verify().

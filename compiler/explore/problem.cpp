@@ -63,7 +63,7 @@ void extend_host(const k::Program& program, Problem& problem) {
 }
 
 /// Returns the bandwidth at which a card reads its weights. All weights are in one buffer, in the memory bank that
-/// emit/vitis connects: the first bank that the first region reaches, or one channel of it if the bank is HBM.
+/// emit/vitis connects: the first bank that the first region reaches or, if this bank is HBM, one pseudo channel of it.
 std::uint64_t bandwidth(const runtime::plan::Device& device) {
   if (device.memory.empty()) return 0;
   std::string name = device.memory.front().name;

@@ -184,7 +184,7 @@ class Replicator {
     return out;
   }
 
-  /// Returns one pipeline over any cards with a higher rate than `rate`, or nothing.
+  /// Returns one pipeline, over any cards, whose rate is higher than `rate`, or nothing.
   std::optional<Solution> quicker_alone(double rate) {
     const double limit = 1 / (rate * kHair);
     bool possible = false;

@@ -55,7 +55,7 @@ class Search {
   bool passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const;
   Assignment assignment(IntervalFit& fit, const Order& order, const std::vector<std::size_t>& cuts) const;
   const std::vector<Order>& rows(std::uint32_t cards);
-  /// Returns the assignment's solution if it meets interval and latency. Builds operations quicker if necessary.
+  /// Returns the assignment's solution if it meets interval and latency, if necessary with faster implementations.
   std::optional<Solution> accept(Assignment assignment, double seconds, std::optional<double> latency) const;
   std::optional<Solution> best();
   /// Like shortest(), but ignores the target for latency.

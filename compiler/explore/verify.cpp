@@ -21,7 +21,7 @@ bool near(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-/// The cables between two cards, with the bandwidth and latency of the slowest.
+/// The cables between two cards, with the bandwidth and latency of the slowest cable.
 struct Between {
   std::uint32_t cables = 0;
   double bytes_per_second = std::numeric_limits<double>::infinity(), latency_seconds = 0;

@@ -14,7 +14,7 @@ namespace millrace::compiler {
 /// Adds description, labels and preprocessing from `<folder of the model>/millrace.yaml` to `model`, whose inputs and
 /// outputs must be known. Changes nothing if the file does not exist. Returns kInvalidInput, with file and line, in
 /// four cases: an unknown key; not as many labels as the last axis of the first output has elements; a layout that does
-/// not fit the first input; scales or means that are neither one nor one per channel.
+/// not fit the first input; several scales or means, but not one for each channel.
 Status read_model_file(const std::filesystem::path& onnx, runtime::plan::ModelInfo& model);
 
 /// How the model's owner wants the model to be built. Options of the command line take precedence.

@@ -9,7 +9,7 @@ namespace {
 using kernels::ElementType;
 
 constexpr std::uint64_t kMostProposed = 4096;  // maximum nonzero weights for which unrolling is proposed
-/// Unrolling is proposed up to this many cycles per frame. If more are allowed, folding is cheaper.
+/// Unrolling is proposed up to this many cycles per frame. If more cycles are allowed, folding is cheaper.
 constexpr std::uint64_t kFewCycles = 64;
 
 }  // namespace

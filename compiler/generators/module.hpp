@@ -78,7 +78,7 @@ struct Module {
   // The timing of the modules that dataflows consist of. `play` simulates the handshake exactly. `latency` and
   // `interval` are estimates for exploration.
   TimingUnit (*play)(const PlayedInstance&, const Values&) = nullptr;
-  /// Cycles from the beat that completes an output to that output; null means 1.
+  /// Cycles from the input beat that completes an output beat to that output beat; null means 1.
   std::uint64_t (*latency)(const Values&) = nullptr;
   /// Estimates the cycles of a frame with these numbers of beats. Null means the larger of the two numbers.
   std::uint64_t (*interval)(const Values&, std::uint64_t beats_in, std::uint64_t beats_out) = nullptr;

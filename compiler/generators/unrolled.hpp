@@ -36,8 +36,8 @@ struct UnrolledModule {
 /// Builds the circuit of a matrix. Each input is multiplied once by every odd number that occurs among its weights.
 /// Multiples with two signed digits (2^k + 1 or 2^k - 1) take one clock. Multiples with three or four digits are sums
 /// of two such multiples and take a second clock. Zero weights take no hardware. A tree of adders sums up the multiples
-/// of each row, narrow ones first. If all terms of an adder are negative, it computes the sum of their absolute values,
-/// which is subtracted later. If any row has a bias, a last clock adds it.
+/// of each row, narrow multiples first. If all terms of an adder are negative, the adder computes the sum of their
+/// absolute values, which is subtracted later. If any row has a bias, a last clock adds it.
 ///
 /// `about` becomes a line of comment. If `text` is false, only the counts are computed, which takes less time.
 UnrolledModule unroll(const ConstantMatrix& matrix, const std::string& name, const std::string& about,

@@ -153,7 +153,7 @@ Folded fold(const graph::Accumulate& a, const IndexMap& order) {
   return f;
 }
 
-/// Negates weights and bias of channels whose result falls as the accumulator grows, so that it rises.
+/// Negates weights and bias of channels whose result falls as the accumulator grows, so that the result rises.
 void negate_falling(Folded& f, const std::vector<bool>& falling) {
   for (std::size_t o = 0; o < falling.size(); ++o) {
     if (!falling[o]) continue;

@@ -142,7 +142,7 @@ Result<Predicted> search_with_splits(const Task& task, const LoweredPtr& lowered
   Result<Predicted> found = search(task, lowered, one_card && explain);
   if (one_card || (!found.ok() && !does_not_fit(found))) return found;
   if (found.ok()) {
-    // Splitting layers does not help copies, which already use all cards, or a plan whose rate the host limits.
+    // Splitting layers helps neither copies, which already use all cards, nor a plan whose rate the host limits.
     const double host = found->frames_per_second() * explore::host_seconds(lowered->problem);
     if (task.options.targets.objective != Objective::kThroughput || found->replicas() > 1 ||
         host > kNearlyOne)

@@ -4,7 +4,7 @@
 //     Model, Cluster ─lower()─▶ Lowered ─search()─▶ Attempt ─place()─▶ Placed
 //     ─predict()─▶ Plan
 //
-// Each of these values is made once and never changed. An alternative plan is another value.
+// Each value in this chain is made once and never changed. An alternative plan is another value.
 #pragma once
 
 #include <cstdint>

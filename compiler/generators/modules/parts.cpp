@@ -127,8 +127,8 @@ std::uint64_t slices_as_they_stand(std::int64_t a, std::int64_t b, std::int64_t 
 }  // namespace
 
 std::uint64_t product_slices(std::int64_t a_bits, std::int64_t b_bits, std::int64_t product_bits) {
-  // These are the rules of Yosys' mul2dsp. Products of at most 8 bits and operands of one bit stay in LUTs. If the
-  // longer operand exceeds 27 bits, it is cut into pieces of 17 bits; then the shorter one if it exceeds 18 bits.
+  // The rules of Yosys' mul2dsp: products of at most 8 bits and operands of one bit stay in LUTs. If the longer operand
+  // exceeds 27 bits, it is cut into pieces of 17 bits. Then a shorter operand of more than 18 bits is cut.
   return slices_as_they_stand(std::max(a_bits, b_bits), std::min(a_bits, b_bits), product_bits);
 }
 
