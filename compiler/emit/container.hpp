@@ -28,8 +28,8 @@ Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationDat
 
 /// Makes an FPGA image of `vendor`, an xclbin that v++ linked from vitis/<image>/. The result has the vendor's
 /// bitstream, memories, clocks, platform and uuid, and the record and EMULATION_DATA of `data`. Its compute units are
-/// register windows of the vendor's one unit. Returns kInvalidInput or kCorrupt if `vendor` is no xclbin or belongs to
-/// another image. The function was never tried with output of the vendor's tools.
+/// register windows of the vendor's only compute unit. If `vendor` is no xclbin, or not the one for this image, returns
+/// kInvalidInput or kCorrupt. The function was never tried with output of the vendor's tools.
 Result<std::vector<std::byte>> pack_container(std::span<const std::byte> vendor,
                                               const runtime::plan::EmulationData& data);
 

@@ -43,7 +43,7 @@ Graph graph_of(const Problem& problem) {
   return graph;
 }
 
-/// Moves permutes to the host if they read only model inputs or the host's results, or if only the host reads theirs.
+/// Moves permutes to the host if only the host reads their results, or if the host already has all their inputs.
 void extend_host(const k::Program& program, Problem& problem) {
   const Graph graph = graph_of(problem);
   auto& operations = problem.operations;

@@ -94,7 +94,7 @@ class Player {
     return module->play(instance, values);
   }
 
-  /// Simulates one clock. Returns whether a beat entered or left the dataflow, or an input beat is not due yet.
+  /// Simulates one clock. Returns false if no beat entered or left the dataflow, and all input beats are already due.
   bool clock() {
     for (auto& source : sources_) source.offer(now_);
     for (const auto& offer : offers_) offer();

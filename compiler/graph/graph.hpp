@@ -257,12 +257,12 @@ void replace_value(Graph& graph, ValueId from, ValueId to);
 const OnnxOperator* onnx_of(const Node& node);
 bool is_onnx(const Node& node, const char* type);
 
-/// has_input() returns whether an ONNX node has input `i`. constant_input() returns that input's constant, or null if
-/// the input is missing or not constant.
+/// has_input() returns whether an ONNX node has input `i`. constant_input() returns the constant of that input. It
+/// returns null if the input is missing or not constant.
 bool has_input(const Node& node, std::size_t i);
 const Constant* constant_input(const Graph& graph, const Node& node, std::size_t i);
 
-/// Returns the node that produces `value`, or null if `value` is a graph input or a constant.
+/// Returns the node that produces `value`. Returns null for a graph input or a constant.
 const Node* producer_of(const Graph& graph, const Uses& uses, ValueId value);
 
 /// Returns the elements of a float value that is a constant or is dequantised from a constant; otherwise nothing.

@@ -7,7 +7,7 @@
 namespace millrace::compiler::operators {
 namespace {
 
-/// Returns the only node that reads `v`, or null if several nodes read `v` or `v` is an output of the model.
+/// Returns the only node that reads `v`. Returns null if `v` has several readers, and if `v` is an output of the model.
 const Node* only_reader(const Site& site, ValueId v) {
   const auto& readers = site.uses.readers[v];
   return readers.size() == 1 && !site.uses.is_output[v] ? &site.graph.nodes[readers[0]] : nullptr;

@@ -107,7 +107,7 @@ struct AxisConstant {
   std::vector<std::int64_t> integers;
   std::int64_t axis = -1;
 };
-/// Returns `constant` as an AxisConstant, or nothing if it varies along several axes or enlarges the shape.
+/// Returns `constant` as an AxisConstant. Returns nothing if it varies along several axes or enlarges the shape.
 std::optional<AxisConstant> along_axis(const Value& constant, const Shape& shape);
 
 }  // namespace millrace::compiler::operators

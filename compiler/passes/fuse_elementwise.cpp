@@ -13,7 +13,7 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether `v` has several readers or is a model output, or its only reader is element-wise with a shared float result.
+/// Whether `v` is a model output or has several readers. Looks through a single element-wise reader of floats.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];

@@ -28,8 +28,8 @@ struct Edge {
   double share = -1;  // of the bandwidth of the cables between both nodes; negative: no cable
 };
 
-/// The parts of a plan in the order in which a frame passes them. The host is also the first or the last node, if a
-/// card reads the model's input or makes its output.
+/// The parts of a plan in the order in which a frame passes them. If a card reads the model's input, the host is also
+/// the first node. If a card makes the model's output, the host is also the last node.
 struct Pipeline {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
