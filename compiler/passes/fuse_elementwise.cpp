@@ -13,7 +13,7 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether `v` is a model output or has several readers. Looks through a single element-wise reader of floats.
+/// Whether `v` is a model output or has several readers. Looks through one element-wise reader with a float result.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];
