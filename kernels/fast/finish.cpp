@@ -52,7 +52,7 @@ std::int32_t LinearFit::count(std::int32_t acc) const {
 
 std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
                                      std::int32_t lowest) {
-  // An accumulator of 0 becomes the zero point, unless the clamp hides it.
+  // An accumulator of 0 becomes the output's zero point, unless the output's bounds exclude that value.
   const std::int64_t zero = reached(thresholds, 0);  // as a number of reached thresholds
   // float32 represents whole numbers up to 2^24 exactly. Outputs and step counts must stay far below that.
   if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U)) return std::nullopt;

@@ -151,7 +151,7 @@ struct Steps {
   Steps(const Finish& f, std::uint32_t block)
       : from(f.thresholds + std::size_t{block} * 2 * f.search * Isa::kLanes),
         reachable(load<Vector>(f.reachable + std::size_t{block} * Isa::kLanes)) {}
-  // Returns each lane's threshold in the row that `rows` has for the lane.
+  // Returns for each lane i the threshold of this lane in row rows[i].
   Vector at(Vector rows) const { return Isa::gather(from, rows); }
   const std::int32_t* from;
   Vector reachable;

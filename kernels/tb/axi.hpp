@@ -38,8 +38,8 @@ class StableUntilTaken {
 /// taken with a delay.
 ///
 /// The master also adds accesses that no bench asked for and that must not change anything. Before a write, it may add
-/// a write without the low byte. During an access in one direction, it may add one in the other direction: a write
-/// without strobes, or a read of an argument or of an address without a register.
+/// a write without the low byte. During an access in one direction, it may add an access in the other direction: a
+/// write without strobes, or a read of an argument or of an address without a register.
 class RegisterMaster {
  public:
   RegisterMaster(Ports& ports, const std::string& prefix, Rng& rng, Report report);

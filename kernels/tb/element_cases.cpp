@@ -20,7 +20,7 @@ Requantise identity(ElementType type) {
   return r;
 }
 
-/// Tests pooling of [h, w, c] by `window`. The two pooling modules differ only in timing.
+/// Tests the pooling of a tensor [h, w, c] by `window`. The two pooling modules differ only in timing.
 class Pool : public Case {
  public:
   Pool(const Parameters& p, Window window, std::uint32_t h, std::uint32_t w, Timing timing)

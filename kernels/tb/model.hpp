@@ -52,7 +52,7 @@ class Model {
   virtual std::map<std::string, Port>& ports(std::size_t row) = 0;
 };
 
-// These names are defined in the file that tools/rtl-sweep generates.
+// The file that tools/rtl-sweep generates defines the three names below.
 extern const char* const kModuleName;
 const std::vector<Parameters>& model_rows();
 std::unique_ptr<Model> make_model();  // reads the memories' contents from files

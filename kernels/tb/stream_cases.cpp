@@ -17,7 +17,7 @@ unsigned positive(const Parameters& p, const std::string& name) {
   return static_cast<unsigned>(p[name]);
 }
 
-/// Tests modules whose every input beat comes out unchanged: skid and fifo.
+/// Tests the modules skid and fifo, which pass every word of a stream on unchanged.
 class Passing : public Case {
  public:
   Passing(const Parameters& p, std::int64_t latency) : width_(positive(p, "WIDTH")), latency_(latency) {}

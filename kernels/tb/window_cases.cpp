@@ -104,7 +104,7 @@ class SlidingWindow : public Case {
   Beat pad_;
 };
 
-/// Tests the module that puts several whole windows into one beat.
+/// Tests the module that puts several whole windows into one word of the output stream.
 class ParallelWindow : public Case {
  public:
   explicit ParallelWindow(const Parameters& p)

@@ -45,7 +45,7 @@ Status make_folders(const std::filesystem::path& path);
 Status copy_new_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Writes a file that another program reads immediately. The file is neither synced nor replaced atomically. Returns
-/// kNotFound if the folder is missing, kResourceExhausted if the disk is full, and kEnvironment otherwise.
+/// kNotFound if the folder is missing, kResourceExhausted if the disk is full, and kEnvironment for other failures.
 Status write_scratch_file(const std::filesystem::path& path, std::string_view text);
 
 /// Checks, as far as possible, whether a file can be written at `path`. Called before long work that writes `path`.

@@ -17,10 +17,10 @@ enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 /// Sets level and format. Must be called before other threads exist. The defaults are kInfo and text.
 void configure(Level level, bool json);
 
-/// Sets the least severe level that is logged. Any thread.
+/// Sets the least severe level that is logged. Any thread may call it.
 void set_level(Level level);
 
-/// Whether lines of this level are written. Check it before building an expensive message. Any thread.
+/// Whether lines of this level are written. Check it before building an expensive message. Any thread may call it.
 bool enabled(Level level);
 
 /// Parses "debug", "info", "warning", "error" or "off" into `level`; returns false for any other text.

@@ -20,8 +20,8 @@ struct PassedSocket {
 /// so that no child process uses the sockets; a second call returns none. Must be called before other threads exist.
 std::vector<PassedSocket> take_passed_sockets();
 
-/// Sends "READY=1", "STOPPING=1" or "STATUS=…" to $NOTIFY_SOCKET. Returns false if there is no such socket or
-/// it cannot be reached. Any thread.
+/// Sends "READY=1", "STOPPING=1" or "STATUS=…" to $NOTIFY_SOCKET. Returns false if there is no such socket or it cannot
+/// be reached. Any thread may call it.
 bool notify(std::string_view state);
 
 /// Sends "RELOADING=1" with the monotonic time that systemd requires.

@@ -124,7 +124,7 @@ class Card {
 
   virtual CardInfo info() = 0;
 
-  /// Reads the board's sensors, which is slow. Any thread.
+  /// Reads the board's sensors, which is slow. Any thread may call it.
   virtual Sensors sensors() { return {}; }
 };
 

@@ -13,10 +13,10 @@
 
 namespace millrace::runtime::card {
 
-/// Keeps device objects until the process ends. XRT 2.13 keeps a thread for every device object, so closing
-/// and reopening a device would leak a thread each time. Opens all devices when the first one is used:
-/// whenever a run starts, XRT looks devices up in a table without a lock, and XRT changes the table when it
-/// sees a new device. Any thread.
+/// Keeps device objects until the process ends. XRT 2.13 keeps a thread for every device object, so closing and
+/// reopening a device would leak a thread each time. Opens all devices when the first one is used: whenever a run
+/// starts, XRT looks devices up in a table without a lock, and XRT changes the table when it sees a new device. Any
+/// thread may use the pool.
 class DevicePool {
  public:
   static DevicePool& instance();

@@ -21,7 +21,7 @@
 
 namespace millrace::runtime::pipeline {
 
-/// Receives frames from a dispatcher after Dispatcher::hand_over(). Any thread.
+/// Receives frames from a dispatcher after Dispatcher::hand_over(). Any thread may use it.
 class Successor {
  public:
   virtual ~Successor() = default;
@@ -53,7 +53,7 @@ class Dispatcher final : public Pipeline, private Watcher {
 
   std::size_t size() const { return replicas_.size(); }
 
-  /// Records the number of replicas that the caller of add() and retire() wants; initially 1. Any thread.
+  /// Records the number of replicas that the caller of add() and retire() wants; initially 1. Any thread may call it.
   void want(std::uint32_t count) { wanted_.store(count); }
   std::uint32_t wanted() const { return wanted_.load(); }
 

@@ -73,16 +73,16 @@ class Fleet {
   /// Returns text for messages: "endpoint 'card1' (card 'fpga1')".
   std::string describe(std::uint32_t position) const;
 
-  /// Returns the part of the status that needs no access to the card. Any thread, also after close().
+  /// Returns the part of the status that needs no access to the card. Any thread may call it, also after close().
   CardStatus describe_card(std::uint32_t position) const;
   LinkStatus describe_link(std::uint32_t link) const;
   std::uint32_t links() const { return static_cast<std::uint32_t>(binding_.channels.size()); }
 
-  /// Returns the card's whole status. Reads registers, so a hung card blocks it. Any thread, after open().
+  /// Returns the card's whole status. Reads registers, so a hung card blocks it. Any thread may call it, after open().
   CardStatus card_status(std::uint32_t position);
   LinkStatus link_status(std::uint32_t link);
 
-  /// Counts a fault that a card reported for this row of its link table. Any thread.
+  /// Counts a fault that a card reported for this row of its link table. Any thread may call it.
   void count_link_error(std::uint32_t position, std::uint32_t row);
 
  private:
@@ -126,10 +126,10 @@ class Observer {
   ~Observer();
 
   /// Reads every card and link again. Cards and links that do not answer within `bound` keep their last values, and a
-  /// hanging card gets CardStatus::answers = false. Any thread.
+  /// hanging card gets CardStatus::answers = false. Any thread may call it.
   Figures read(std::chrono::milliseconds bound);
 
-  /// Ends the observer's thread after the current card. Does not wait. Any thread.
+  /// Ends the observer's thread after the current card. Does not wait. Any thread may call it.
   void begin_stop();
   /// Calls begin_stop() and waits until the thread has ended. If a card hangs, this takes as long as the driver waits.
   void stop();

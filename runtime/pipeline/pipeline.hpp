@@ -170,11 +170,11 @@ class Pipeline {
 
   /// Starts or queues a frame. Never blocks on a card. After an error, on_complete is not called: kInvalidInput (wrong
   /// number or size of tensors), kResourceExhausted (no slot is free; in a Dispatcher: its queue is full), kUnavailable
-  /// (a card is lost, or the pipeline stops), kDeadlineExceeded (the deadline has passed). Any thread.
+  /// (a card is lost, or the pipeline stops), kDeadlineExceeded (the deadline has passed). Any thread may call it.
   virtual Status submit(Frame& frame) = 0;
 
-  /// Completes a waiting frame with kCancelled, because its client went away. A frame on the cards completes
-  /// as usual. Any thread.
+  /// Completes a waiting frame with kCancelled, because its client went away. A frame on the cards completes as usual.
+  /// Any thread may call it.
   virtual void cancel(Frame& frame) = 0;
 
   /// Calls submit() and waits until the frame completes. Any thread except a pipeline's own.
@@ -182,40 +182,40 @@ class Pipeline {
 
   // Functions for the dispatcher. The defaults are for a pipeline without slots.
 
-  /// Returns the error that submit() would return for the frame's tensors. Any thread.
+  /// Returns the error that submit() would return for the frame's tensors. Any thread may call it.
   virtual Status check_frame(const Frame&) const { return {}; }
 
   /// Returns how many frames could start now. Takes no more time than ready().
   virtual std::uint32_t room() const { return ready() ? 1 : 0; }
 
   /// Like submit(), but returns nothing if no slot is free; the watcher is notified when a slot becomes free. The
-  /// second argument is the time when the frame was submitted. Any thread.
+  /// second argument is the time when the frame was submitted. Any thread may call it.
   virtual std::optional<Status> offer(Frame& frame, Clock::time_point) { return submit(frame); }
 
-  /// Returns why submit() refuses frames while ready() is false. Any thread.
+  /// Returns why submit() refuses frames while ready() is false. Any thread may call it.
   virtual Error why_unavailable() const {
     return Error(ErrorCode::kUnavailable, "the pipeline accepts no frames");
   }
 
-  /// Returns the recent mean time from one frame to the next, or 0 if unknown. Any thread.
+  /// Returns the recent mean time from one frame to the next, or 0 if unknown. Any thread may call it.
   virtual std::chrono::nanoseconds pace() { return std::chrono::nanoseconds(0); }
 
   /// Sets the only watcher. May be called only once. The watcher must live until stop() has returned.
   virtual void watch(Watcher*) {}
 
-  /// Whether every card works and frames are accepted. For health checks: reads no register, takes no lock,
-  /// waits for no card. Any thread.
+  /// Whether every card works and frames are accepted. For health checks: reads no register, takes no lock, waits for
+  /// no card. Any thread may call it.
   virtual bool ready() const = 0;
 
-  /// Returns how long a refused client should wait: until the next attempt to reload a lost card, or until
-  /// the waiting frames have slots at the recent pace. Waits for no card. Any thread.
+  /// Returns how long a refused client should wait: until the next attempt to reload a lost card, or until the waiting
+  /// frames have slots at the recent pace. Waits for no card. Any thread may call it.
   virtual std::chrono::milliseconds retry_after() { return std::chrono::seconds(1); }
 
   /// Returns the current status. Reads card registers, so it is not for the hot path. Waits at most 250 ms for a card
-  /// that hangs, and then returns the card's last known values. Any thread.
+  /// that hangs, and then returns the card's last known values. Any thread may call it.
   virtual PipelineStatus status() = 0;
 
-  /// Returns the last 1,024 frames that succeeded, oldest first. Under load a few are missing. Any thread.
+  /// Returns the last 1,024 frames that succeeded, oldest first. Under load a few are missing. Any thread may call it.
   virtual std::vector<FrameRecord> recent_frames() { return {}; }
 
   /// Opens another pipeline for the same deployment, like open(). If no other cards are free, this pipeline must be

@@ -21,7 +21,7 @@ class ReplicaSet {
 
   void add(std::shared_ptr<Pipeline> replica);
 
-  /// Stops using the oldest replica and returns it; the caller stops it. Returns null if there is only one. A
+  /// Stops using the oldest replica and returns it; the caller stops it. Returns null if there is only one replica. A
   /// later add() or retire() destroys the replica when nobody holds it and no thread is inside it any more.
   std::shared_ptr<Pipeline> retire();
 

@@ -24,7 +24,7 @@ namespace millrace::runtime::plan {
 inline constexpr std::uint32_t kSchemaVersion = 1;
 inline constexpr std::uint32_t kMostReplicas = 64;
 
-/// Returns the bytes of an element in an Open Inference Protocol datatype: 4 for "FP32", 0 for BYTES or unknown ones.
+/// Returns the bytes of an element in an Open Inference Protocol datatype: 4 for "FP32", 0 for BYTES and unknown types.
 std::uint64_t datatype_bytes(const std::string& datatype);
 
 /// A tensor as clients see it: name, type and shape of the ONNX graph (with the batch axis, always 1).
@@ -201,8 +201,8 @@ struct LoadedDeployment {
 };
 
 /// Loads a deployment; reads each file once. Checks the images' containers and records against the plan, but does not
-/// decode the programs in images. Returns kNotFound (no such directory, or not a deployment), kCorrupt (a checksum or
-/// a reference between the parts is wrong) or kUnsupported (another schema).
+/// decode the programs in images. Returns kNotFound for a path without a deployment, kCorrupt for wrong checksums and
+/// for contradictions between the parts, and kUnsupported for another schema.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
 /// Checks that the parts of a plan are consistent. The error names the first part that is not.

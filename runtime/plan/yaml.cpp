@@ -25,7 +25,7 @@ Error at_line(const std::string& file, int line, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(line) + ": " + message);
 }
 
-/// Converts yaml-cpp's nodes to Node. In yaml-cpp an alias is the same node as the one that it refers to.
+/// Converts yaml-cpp's nodes to Node. In yaml-cpp an alias is the very node that it refers to.
 class Converter {
  public:
   explicit Converter(const std::string& file) : file_(file) {}

@@ -33,7 +33,7 @@ class Executor {
   /// Writes the frame's results in storage form. Allowed in the state kDone.
   void read(std::span<std::byte* const> outputs) const;
 
-  /// Returns the frame's cycles, from its first input beat to its last output beat so far.
+  /// Returns the frame's cycles, from its first transfer at an input to its last at an output so far.
   std::uint64_t cycles() const { return cycles_; }
   /// Returns why the state is kStuck: an assertion that failed, or the streams in which data waits.
   const std::string& fault() const { return fault_; }
@@ -62,7 +62,7 @@ class Executor {
   std::string fault_;
 };
 
-/// Returns the streams in which beats wait, for error messages: "hop (full), conv_1_out (waiting)".
+/// Returns the streams in which data waits, for error messages: "hop (full), conv_1_out (waiting)".
 std::string waiting_streams(const Simulation& simulation);
 
 }  // namespace millrace::runtime::rtl

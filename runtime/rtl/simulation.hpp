@@ -1,7 +1,7 @@
 // A partition's dataflow, compiled by Verilator and loaded: signals to set and read, and a clock to advance.
 //
-// A cycle has these steps: set the inputs' valid and data and the outputs' ready; settle(); read the inputs'
-// ready and the outputs' valid and data; tick(). A beat passes if valid and ready are set at the tick.
+// A cycle has these steps: set the inputs' valid and data and the outputs' ready; settle(); read the inputs' ready and
+// the outputs' valid and data; tick(). One word of data passes if valid and ready are set at the tick.
 #pragma once
 
 #include <cstddef>
@@ -112,12 +112,12 @@ class Simulation {
   /// Returns the first SystemVerilog assertion that failed, or a message that weights were read outside the
   /// memory; empty if neither happened.
   std::string failure() const;
-  /// Returns the most beats that a stream's FIFO has held since the last reset.
+  /// Returns the largest number of words that a stream's FIFO has held since the last reset.
   std::uint64_t high_water(std::size_t stream) const { return *streams_[stream].high_water; }
   /// Returns the cycles since the last reset in which a layer's multipliers took operands, as counted in the
   /// model. For a layer with several units, returns their mean.
   double busy_cycles(std::size_t layer) const;
-  /// The state of a stream's FIFO. kFull: the FIFO is full. kWaiting: the FIFO holds beats that its reader does not
+  /// The state of a stream's FIFO. kFull: the FIFO is full. kWaiting: the FIFO holds data that its reader does not
   /// take.
   enum class StreamState { kFlowing, kEmpty, kWaiting, kFull };
   StreamState state(std::size_t stream) const;

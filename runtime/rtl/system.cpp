@@ -168,7 +168,7 @@ void System::feed(End input, std::vector<std::byte> packed) {
   parts_[input.partition].inputs[input.port].fed.push_back(std::move(packed));
 }
 
-/// How many cycles may pass without any beat or packet before the simulation counts as stuck.
+/// How many cycles may pass in which no data moves before the simulation counts as stuck.
 std::uint64_t System::patience() const {
   std::uint64_t patience = 10'000;
   for (const Part& part : parts_) {

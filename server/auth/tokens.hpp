@@ -60,7 +60,7 @@ class Guard {
     std::uint64_t generation_ = 0;
   };
 
-  /// Replaces the tokens. If `tokens` is null, requests need no token from now on. Any thread.
+  /// Replaces the tokens. If `tokens` is null, requests need no token from now on. Any thread may call it.
   void replace(std::shared_ptr<const Tokens> tokens);
 
   /// Returns the current tokens, or null if requests need no token. Valid until the view's next refresh.

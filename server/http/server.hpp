@@ -68,23 +68,23 @@ class Server {
   std::string address() const { return addresses().front().text; }
 
   /// Announces that the server will stop. /v2/health/ready answers 503, and every answer to a POST closes its
-  /// connection, so that load balancers and clients use other servers. All requests are still answered. The
-  /// server accepts no more connections from passed sockets: new connections wait for the next process, and
-  /// accepted ones close after their next answer. Must be called once, after start(). Any thread.
+  /// connection, so that load balancers and clients use other servers. All requests are still answered. The server
+  /// accepts no more connections from passed sockets: new connections wait for the next process, and accepted ones
+  /// close after their next answer. Must be called once, after start(). Any thread may call it.
   virtual void give_notice() = 0;
 
-  /// Whether no connection through a passed socket can send another request. True if no socket was passed.
-  /// Must be called after give_notice(). Any thread.
+  /// Whether no connection through a passed socket can send another request. True if no socket was passed. Must be
+  /// called after give_notice(). Any thread may call it.
   virtual bool handed_over() const = 0;
 
-  /// Closes the server's side of each connection through a passed socket on which no request has begun. A client
-  /// that sends a request at the same moment loses its connection. Call after give_notice(). Any thread.
+  /// Closes the server's side of each connection through a passed socket on which no request has begun. A client that
+  /// sends a request at the same moment loses its connection. Call after give_notice(). Any thread may call it.
   virtual void dismiss_idle() = 0;
 
-  /// Calls Api::begin_drain(): new inferences are refused, and all other requests are still answered. Any thread.
+  /// Calls Api::begin_drain(), which refuses new inferences but no other requests. Any thread may call it.
   virtual void begin_drain() = 0;
 
-  /// Whether no request is being answered. Any thread.
+  /// Whether no request is being answered. Any thread may call it.
   virtual bool idle() const = 0;
 
   /// Asks every I/O thread for a sign of life, for a watchdog. Returns false, and asks no thread, if a thread has not

@@ -117,7 +117,7 @@ class SeriesGroup {
     removals_.push_back([&family, &series] { family.Remove(&series); });
     return series;
   }
-  /// Removes the series from the page. They must not be used afterwards.
+  /// Removes the series from the page. These series must not be used afterwards.
   void remove() const {
     for (const auto& remove_one : removals_) remove_one();
   }

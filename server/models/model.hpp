@@ -42,7 +42,7 @@ struct Statistics {
   std::chrono::nanoseconds failed{0};
 };
 
-/// Measures how busy each card is: the share of the last second (or longer) in which the card computed. Any thread.
+/// Measures the share of the last second (or longer) in which each card was busy computing. Any thread may use it.
 class BusyRatios {
  public:
   using Clock = std::chrono::steady_clock;

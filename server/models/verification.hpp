@@ -23,8 +23,8 @@ struct StoredFrames {
 };
 
 /// Reads in0.npy, in1.npy, …, out0.npy, … from `directory`. Returns no frames if the directory does not exist. Each
-/// array has its tensor's shape, with the number of frames as batch axis. Returns kInvalidInput, naming the file, if
-/// an input or every output is missing, or if a type, shape or number of frames is wrong.
+/// array has its tensor's shape, with the number of frames as batch axis. Returns kInvalidInput, naming the file, for a
+/// missing input, if all outputs are missing, and for a wrong type, shape or number of frames.
 Result<StoredFrames> read_stored_frames(const std::filesystem::path& directory,
                                         const runtime::plan::ModelInfo& model);
 

@@ -60,13 +60,13 @@ class Engine {
   void tick(Clock::time_point now);
   Clock::time_point next_tick() const { return next_tick_; }
 
-  /// Answers new requests with ERR unavailable from now on. Half-received requests may still be completed. Any thread.
+  /// From now on, answers new requests with ERR unavailable. Half-received ones may still complete. Any thread may call it.
   void drain() { draining_.store(true, std::memory_order_relaxed); }
 
   /// Cancels the requests that wait in a pipeline's queue. Requests that already run on cards complete.
   void cancel_waiting();
 
-  /// Returns the number of requests in pipelines. Any thread.
+  /// Returns the number of requests in pipelines. Any thread may call it.
   std::uint32_t in_flight() const { return in_flight_.load(std::memory_order_acquire); }
   bool is_receiving() const { return !receiving_.empty(); }
   std::size_t receiving() const { return receiving_.size(); }  // takes linear time

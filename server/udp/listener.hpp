@@ -52,20 +52,20 @@ class Listener {
 
   /// Within 50 ms, requires clients to sign with one of these keys. Answers to earlier requests are signed with the
   /// keys of those requests. Returns kInvalidInput and changes nothing if there are no keys but other machines reach
-  /// the address. Any thread.
+  /// the address. Any thread may call it.
   Status replace_keys(wire::KeyRing keys);
 
-  /// Whether `keys` are exactly the keys that clients must sign with now. Any thread.
+  /// Whether `keys` are exactly the keys that clients must sign with now. Any thread may call it.
   bool has_keys(const wire::KeyRing& keys) const;
 
-  /// Answers new requests with ERR unavailable from now on. Accepted requests are still answered. Any thread.
+  /// From now on, answers new requests with ERR unavailable, but computes accepted ones. Any thread may call it.
   void begin_drain() { engine_->drain(); }
 
-  /// Returns true if no request is being received or computed. Any thread.
+  /// Returns true if no request is being received or computed. Any thread may call it.
   bool idle() const { return engine_->in_flight() == 0 && !receiving_.load(std::memory_order_relaxed); }
 
   /// Answers accepted requests for at most `bound`, then cancels those that still wait for a frame slot (ERR
-  /// unavailable) and ends the thread. Returns true if all requests were answered in time. Idempotent. Any thread.
+  /// unavailable) and ends the thread. Returns true if all were answered in time. Idempotent. Any thread may call it.
   bool stop(std::chrono::milliseconds bound);
 
  private:

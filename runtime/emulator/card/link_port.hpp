@@ -25,7 +25,7 @@ class LinkPort {
   int write(std::uint32_t offset, std::uint32_t value);
   std::uint32_t read(std::uint32_t offset) const;
 
-  /// Disables the row. The card at the other end notices that.
+  /// Disables this row of the link table. The card at the other end notices that.
   void disable();
   /// Whether this row uses the same ring as `other`.
   bool collides(const LinkPort& other) const;

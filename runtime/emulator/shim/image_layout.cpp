@@ -31,7 +31,7 @@ Result<std::optional<Bytes>> section(Bytes image, std::uint32_t kind) {
   return std::optional<Bytes>();
 }
 
-/// Returns the entries of a section that has a count (int32), and entries from offset `first` on.
+/// Returns the entries of a section that consists of a count (int32) and, from offset `first` on, the entries.
 template <class Entry>
 Result<std::vector<Entry>> entries(Bytes bytes, std::size_t first, const char* name) {
   std::int32_t count = 0;

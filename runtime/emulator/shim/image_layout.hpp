@@ -18,7 +18,7 @@ struct axlf;
 
 namespace millrace::runtime::emulator {
 
-/// A card's memory in the layout of the loaded image: the banks and the blocks allocated in them. Any thread.
+/// A card's memory: the banks of the loaded FPGA image and the blocks allocated in them. Any thread may use it.
 class DeviceMemory {
  public:
   using Bank = ImageHeader::Bank;

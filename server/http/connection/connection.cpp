@@ -281,8 +281,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return true;
   }
 
-  /// Makes the connection's I/O thread resume run(), which waits in `waiting_`. Any thread. The connection may be
-  /// destroyed before come_back() returns.
+  /// Makes the connection's I/O thread resume run(), which waits in `waiting_`. Any thread may call it. The connection
+  /// may be destroyed before come_back() returns.
   void come_back() {
     handler_memory_.release();
     net::post(thread_.context->get_executor(),

@@ -105,8 +105,8 @@ std::optional<Response> Incoming::framing_fault() const {
   return std::nullopt;
 }
 
-/// Refuses requests without exactly one Host header (RFC 9112, 3.2), because of two headers a proxy may have used the
-/// other one. HTTP/1.0 requests may lack the header.
+/// Refuses requests without exactly one Host header (RFC 9112, 3.2), because a proxy may have used the other of two
+/// headers. HTTP/1.0 requests may lack the header.
 std::optional<Response> Incoming::host_fault() const {
   const auto [first, end] = message().equal_range(http::field::host);
   if (first == end) {

@@ -33,9 +33,9 @@ class RequestLog {
   /// `registry` must outlive this object.
   RequestLog(unsigned thread, const models::Registry& registry) : thread_(thread), registry_(registry) {}
 
-  /// Logs a request with its answer, and returns the id for the answer's header X-Request-Id. The id is the client's
-  /// if it is safe in a header and in a log line. Otherwise the server creates an id for answers of 400 and above and
-  /// for admin routes, and returns "" for the rest. The view is valid until the next call, and while `asked.id` is.
+  /// Logs a request with its answer, and returns the id for the answer's header X-Request-Id. The id is the client's if
+  /// it is safe in a header and in a log line. Otherwise the server creates an id for answers of 400 and above and for
+  /// admin routes, and returns "" for the rest. The view is as valid as `asked.id`, at most until the next call.
   ///
   /// Answers of 500, and of 503 without Retry-After, are logged as warnings, at most ten a second, because a lost
   /// card fails thousands of requests. Answers of 401 and 403 are warnings too, with a separate limit of ten a second,

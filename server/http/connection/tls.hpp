@@ -15,7 +15,7 @@ class context;
 namespace millrace::server::http {
 
 /// A certificate and its key, for TLS 1.2 and 1.3. They can be replaced; a connection keeps the certificate that it
-/// began with. Any thread.
+/// began with. Any thread may use it.
 class TlsIdentity {
  public:
   /// Loads two PEM files. Returns kNotFound or kEnvironment if a file cannot be read, and kInvalidInput if a file is

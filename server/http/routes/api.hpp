@@ -114,8 +114,8 @@ class Api {
         options_(std::move(options)),
         default_timeout_(options_.default_timeout) {}
 
-  /// Answers a request. Any thread, but each thread needs its own workspace. `arrival` is the time when the last byte
-  /// of the request was read.
+  /// Answers a request. Any thread may call it, but each thread needs its own workspace. `arrival` is the time when the
+  /// last byte of the request was read.
   Outcome handle(const Request& request, Workspace& workspace,
                  runtime::pipeline::Clock::time_point arrival) const;
 
@@ -127,19 +127,19 @@ class Api {
   std::string cors_headers(const Request& request) const;
 
   /// Records a request that failed through no fault of the client, or because the server was overloaded. The last 64
-  /// records are kept. Any thread.
+  /// records are kept. Any thread may call it.
   void note_failure(std::string_view target, const Response& response);
-  /// Returns the recorded failures, oldest first. Any thread.
+  /// Returns the recorded failures, oldest first. Any thread may call it.
   std::vector<Failure> failures() const;
 
-  /// Sets the timeout of infer requests that have no timeout parameter. Any thread.
+  /// Sets the timeout of infer requests that have no timeout parameter. Any thread may call it.
   void set_default_timeout(std::chrono::milliseconds timeout) { default_timeout_.store(timeout); }
   std::chrono::milliseconds default_timeout() const {
     return default_timeout_.load(std::memory_order_relaxed);
   }
 
-  /// Returns the reason why /v2/health/ready answers 503, or nothing if it answers 200. Any thread. Does not wait for
-  /// cards.
+  /// Returns the reason why /v2/health/ready answers 503, or nothing if it answers 200. Any thread may call it. Does
+  /// not wait for cards.
   struct NotReady {
     std::string reason;
     std::chrono::milliseconds retry_after{0};
@@ -148,11 +148,11 @@ class Api {
   bool ready() const { return !not_ready(*registry_.snapshot()); }
 
   /// Announces that the server will stop. From now on /v2/health/ready answers 503, models cannot be loaded or
-  /// unloaded, and connections should close after an answer to a POST. Inferences are still answered. Any thread.
+  /// unloaded, and connections should close after answers to POSTs. Inferences are answered. Any thread may call it.
   void give_notice() { leaving_.store(true, std::memory_order_release); }
   bool leaving() const { return leaving_.load(std::memory_order_acquire); }
 
-  /// Calls give_notice(), and refuses infer requests with 503 from now on. Any thread.
+  /// Calls give_notice(), and refuses infer requests with 503 from now on. Any thread may call it.
   void begin_drain() {
     give_notice();
     draining_.store(true, std::memory_order_release);
