@@ -1,8 +1,8 @@
 // All metrics of the server, and the page that Prometheus scrapes (text format 0.0.4).
 //
-// The code that handles an event updates its counters and histograms. A sampler reads cards and links at each
-// scrape. Series are kept when their model is unloaded, so that they go on counting if it is loaded again;
-// Retention limits for how long. README.md lists the names. Any thread, unless a comment says otherwise.
+// The code that handles an event updates its counters and histograms. A sampler reads cards and links at each scrape.
+// Series are kept when their model is unloaded, so that they go on counting if it is loaded again; Retention limits for
+// how long. README.md lists the names. Any thread may call the functions, unless a comment says otherwise.
 #pragma once
 
 #include <chrono>
