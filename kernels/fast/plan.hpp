@@ -50,7 +50,7 @@ struct Form {
   std::int32_t fill = 0;         // the padding's value, offset included
 
   std::size_t element_bytes() const { return words ? 2 : 1; }
-  /// Returns whether a tensor's plain storage already has this form.
+  /// Returns whether a tensor's plain storage already has the layout of this form.
   bool is_natural(ElementType type) const;
 };
 
@@ -69,8 +69,8 @@ struct AccumulatorRange {
 ///   count = round_half_even(clamp(float32(acc) * scale + bias, least, most)) + add
 ///
 /// The usual requantisation of a quantised net is clamp(round_half_even(float32(acc) * scale) + zero point). If no
-/// integer multiply-shift equals it, a program stores it as a table of thresholds. A few vector instructions compute
-/// the float32 form.
+/// integer multiply-shift gives equal results, a program has a table of thresholds instead. A few vector instructions
+/// compute the float32 form.
 struct LinearFit {
   float scale = 0, bias = 0, least = 0, most = 0;
   std::int32_t add = 0;
@@ -94,11 +94,11 @@ Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t fir
 /// Returns whether the tables of make_finish() would have a size in proportion to the program's.
 bool can_finish(const Requantise* requantise, std::uint32_t channels);
 
-/// One step of a frame's computation. Its destination is fixed. It finds its sources in `values` (by tensor), because
-/// the caller passes other input buffers for each frame. A step never throws and never allocates.
+/// One step of a frame's computation. Its destination is fixed. The step finds its sources in `values` (by tensor),
+/// because the caller passes other input buffers for each frame. A step never throws and never allocates.
 using Step = std::function<void(const std::byte* const* values)>;
 
-/// What every planning function reads, and the arena in which it allocates.
+/// The data that every planning function reads, and the arena in which planning allocates memory.
 struct Planning {
   const Program& program;
   const Kernels& kernels;

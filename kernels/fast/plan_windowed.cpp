@@ -106,8 +106,8 @@ std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channe
   return static_cast<std::int32_t>(bias);
 }
 
-// Computes a convolution or a sum over windows. If the producer of the input wrote it to plain storage, the step
-// first copies it into the form.
+// A step that computes a convolution or a sum over windows. If its input is in plain storage, first copies the input
+// into the form.
 struct WindowedStep {
   void operator()(const std::byte* const* values) {
     const auto* natural = reinterpret_cast<const std::uint8_t*>(values[source]);
@@ -274,13 +274,13 @@ void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes
 Method method_of(const Planning& planning, const Block& block) {
   const Tensor& in = planning.program.tensors[block.inputs[0]];
   const Tensor& out = planning.program.tensors[block.outputs[0]];
-  // Positions are counted in 32 bits, and the results' offsets are signed 32-bit numbers.
+  // The kernels count positions in 32 bits and address results by signed 32-bit offsets.
   if (out.elements() * 4 > 0x7fffffff) return Method::kPlain;
   if (const auto* c = std::get_if<Convolution>(&block.operation)) {
     const bool fits = can_finish(c->requantise ? &*c->requantise : nullptr, c->out_channels);
     if (!fits || !form_for(in, c->window, false)) return Method::kPlain;
     if (c->groups > 1 && c->groups == c->out_channels && c->groups == in.shape[2]) return Method::kDepthwise;
-    // Each group's weights are padded to whole vectors, which takes too much memory for a great many small groups.
+    // Each group's weights are padded to whole vectors, so a great many small groups would take too much memory.
     return c->groups > 64 && c->weights.size() > (std::size_t{1} << 20U) && c->out_channels / c->groups < 4
                ? Method::kPlain
                : Method::kDense;

@@ -1,9 +1,9 @@
 // The executable form of a model or of a model's partition: integer tensors, and the blocks between them.
 //
-// kernels/reference, kernels/fast and host stages run programs, emulated cards load them, and generated
-// hardware implements them. A program is plain data and uses the standard library only. runtime/plan
-// serialises it (program.proto). The arithmetic is exact. It is defined here, block by block, and
-// kernels/reference states the same definition as code.
+// kernels/reference, kernels/fast and host stages run programs, emulated cards load them, and generated hardware
+// implements them. A program is plain data and uses the standard library only. runtime/plan serialises it
+// (program.proto). The arithmetic is exact. This header defines it block by block, and kernels/reference states the
+// same as code.
 //
 // Shapes. A program computes one frame, so there is no batch axis. Inside the dataflow a tensor is [height,
 // width, channels] (NHWC, channels innermost); a vector is [1, 1, channels]. Tensors that only host blocks

@@ -46,7 +46,7 @@ void RegisterMaster::push_write(std::uint32_t address, std::uint32_t data, std::
 
 /// Adds a write without the low byte. Such a write changes no bit of a control register or of a register that takes
 /// whole words only; all bytes of an argument are written afterwards. The supervisor's stop register treats any write
-/// as a stop, so it gets no such write.
+/// as a stop, so that register gets no such write.
 void RegisterMaster::push_decoy(std::uint32_t address) {
   if (address % kWindow == kStop || !rng_.chance(0.2)) return;
   push_write(address, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)),

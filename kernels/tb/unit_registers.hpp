@@ -95,7 +95,7 @@ class Bus {
   std::vector<std::unique_ptr<RegisterMaster>> masters_;
 };
 
-/// The registers of one unit. A run of the unit raises an interrupt when it is done.
+/// The registers of one unit. A run of the unit raises an interrupt at its end.
 class Registers {
  public:
   Registers(Bus& bus, std::string unit, Report report)

@@ -65,8 +65,8 @@ Status check_own(const fs::path& root) {
   std::error_code code;
   const auto other = [](const fs::directory_entry& entry) { return entry.path().filename() != "lost+found"; };
   if (std::none_of(fs::directory_iterator(root, code), {}, other)) return {};
-  // `locks` is checked last: if another process makes the folder a cache meanwhile, `locks` is the first file
-  // that it creates.
+  // `locks` is checked last: if another process makes the folder a cache meanwhile, that process creates `locks` before
+  // any other file.
   if (fs::is_directory(root / kLocks, code)) return {};
   return Error(ErrorCode::kEnvironment, root.string() +
                                             ": contains other files and is not a cache of Millrace; give a "

@@ -32,8 +32,8 @@ bool writes_to_journal() {
          stream == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
-/// Writes the line's priority for the journal, "<4>", before the line (sd-daemon(3)). `journalctl -p warning`
-/// filters by it.
+/// Writes the line's priority for the journal, "<4>", before the line (sd-daemon(3)). `journalctl -p warning` filters
+/// by priority.
 class JournalPriority final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {

@@ -114,7 +114,7 @@ class Card {
   virtual Result<std::uint32_t> read(std::uint32_t offset) = 0;
   virtual Status write(std::uint32_t offset, std::uint32_t value) = 0;
 
-  /// Starts the supervisor's run. It ends when the card has a fault to report, and wait_supervisor() then returns
+  /// Starts the supervisor's run. The run ends when the card has a fault to report, and wait_supervisor() then returns
   /// kDone. If the run ends without a report, wait_supervisor() returns kFailed.
   virtual Status start_supervisor() = 0;
   virtual RunState wait_supervisor(std::chrono::milliseconds bound) = 0;

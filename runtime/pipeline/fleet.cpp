@@ -97,7 +97,7 @@ Status Fleet::set_up(std::uint32_t position) {
       MILLRACE_ASSIGN(egresses_[index],
                       open_card.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
     }
-    // Write parameters even to a card that already had the image: it may hold those of another deployment.
+    // Write parameters even to a card that already had the image: it may hold another deployment's parameters.
     for (const plan::ImagePartition& partition :
          deployment_.records.at(endpoint(position).image).partitions) {
       if (partition.parameters_unit.empty()) continue;

@@ -116,7 +116,7 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-/// A logical host or card of a plan. The binding assigns a real host or card to it.
+/// A logical host or card of a plan. The binding assigns a real host or card to each endpoint.
 struct Endpoint {
   std::string name;
   bool host = false;

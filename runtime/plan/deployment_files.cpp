@@ -48,7 +48,7 @@ Result<Checksums> parse_checksums(const std::string& text) {
   return sums;
 }
 
-/// Reads every file that CHECKSUMS lists and checks it. Does not return the files of kRtlFolder.
+/// Reads every file that CHECKSUMS lists, and checks its digest. Does not return the files of kRtlFolder.
 Result<Files> read_files(const fs::path& directory, const Checksums& sums) {
   Files files;
   for (const auto& [path, expected] : sums) {

@@ -55,7 +55,7 @@ struct ImageRecord {
 /// The decoded section EMULATION_DATA.
 struct EmulationData {
   ImageRecord record;
-  // The program of each partition of the record, in order. If its parameters are elsewhere, it is only a topology.
+  // The program of each partition of the record, in order. A program whose parameters are elsewhere is a topology.
   std::vector<kernels::Program> programs;
 };
 
@@ -63,7 +63,7 @@ std::string to_json(const ImageRecord& record);
 /// Parses the record. Refuses unknown fields, another ABI version, and contradictory ports.
 Result<ImageRecord> parse_image_record(std::string_view json);
 
-/// Returns the sha256 of the record without name and content_digest. It identifies what the image does.
+/// Returns the sha256 of the record without name and content_digest. This digest identifies what the image does.
 std::string compute_content_digest(const ImageRecord& record);
 
 std::vector<std::byte> encode_emulation_data(const EmulationData& data);

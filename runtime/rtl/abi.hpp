@@ -21,8 +21,8 @@ struct Stream {
   const std::uint8_t* state;
 };
 
-/// Points to a counter of a matrix-vector unit in the simulated model. It counts the cycles since the last reset in
-/// which the unit's multipliers received operands.
+/// Points to a counter of a matrix-vector unit in the simulated model. The counter counts the cycles since the last
+/// reset in which the unit's multipliers received operands.
 struct Unit {
   const std::uint64_t* busy_cycles;
 };

@@ -17,7 +17,7 @@ std::uint64_t threshold_of(double probability) {
   return static_cast<std::uint64_t>(std::ldexp(std::clamp(probability, 0.0, 1.0), 53)) << 11U;
 }
 
-/// Models the packets of a channel. It only counts bits; the data stays in the sender's frames.
+/// Models the packets of a channel. The model only counts bits; the data stays in the sender's frames.
 struct Packets {
   Packets(std::uint64_t bits_of_frame, std::uint32_t packet_bytes, std::uint32_t most_credits)
       : frame_bits(bits_of_frame),

@@ -264,7 +264,7 @@ class PrometheusMetrics final : public Metrics {
     const std::size_t index = status < by_status_.size() ? status : 0;
     prometheus::Counter* counter = by_status_[index].load(std::memory_order_acquire);
     if (counter == nullptr) {
-      // Two threads may do this at once: Add() returns the same counter for the same labels.
+      // Two threads may get here at once: Add() returns the same counter for the same labels.
       counter = &families_.http.Add({{"code", std::to_string(index)}});
       by_status_[index].store(counter, std::memory_order_release);
     }

@@ -81,7 +81,7 @@ class Metrics {
   virtual void connection_closed() = 0;
   virtual void connection_refused() = 0;
 
-  /// Counts a load or unload that has ended, by its outcome. `took` is how long it lasted.
+  /// Counts a load or unload that has ended, by its outcome. `took` says how long the load or unload lasted.
   enum class Reload { kSuccess, kFailure, kRollback, kCancelled, kUnload };
   virtual void reloaded(const std::string& model, Reload outcome, std::chrono::nanoseconds took) = 0;
 

@@ -23,7 +23,7 @@ Pin read_pin(const std::filesystem::path& model_folder);
 
 /// Writes PIN atomically. Replaces whatever PIN was, unless it is a folder. If PIN is a link, the link is replaced and
 /// its target is left alone. Returns kInvalidInput if PIN is a folder, kResourceExhausted if the disk is full, and
-/// kEnvironment otherwise. Errors name the remedy.
+/// kEnvironment for other failures. Errors name the remedy.
 Status write_pin(const std::filesystem::path& model_folder, std::uint64_t version);
 
 /// Returns those errors of write_pin() that can be detected without writing.

@@ -180,8 +180,8 @@ class Repository {
     std::string fingerprint;
     bool failed = false;
   };
-  /// Recovers a model that did not come up again after a swap, or that lacks replicas. The worker thread retries it
-  /// after pauses that double each time.
+  /// Recovers a model that did not come up again after a swap, or that lacks replicas. The worker thread retries the
+  /// recovery after pauses that double each time.
   struct Recovery {
     bool lost = false;         // no replica of the model serves
     std::optional<Error> why;  // the latest error of a retry

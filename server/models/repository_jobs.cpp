@@ -82,8 +82,8 @@ Error Repository::load_failed(const Job& job, const Error& error, bool may_retry
   return error.within(named(job.model, job.version));
 }
 
-/// Records in the index why the version was not loaded. If the same version still serves, as it was before its files
-/// changed, it stays READY, and its reason says why the change was not loaded.
+/// Records in the index why the version was not loaded. A version that still serves with its old files stays READY, and
+/// its reason says why the changed files were not loaded.
 void Repository::set_not_loaded(const Job& job, const std::string& why) {
   if (serving_version(job.model) != job.version)
     set_state(job.model, job.version, ModelState::kUnavailable, why);

@@ -226,7 +226,7 @@ bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& di
   return logged.empty();
 }
 
-/// Loads the version that should serve if it is new or has changed, but only if its files are the same as at the last
+/// Loads the version that should serve if that version is new or changed, and its files are the same as at the last
 /// poll. If the pin moved or the serving version's folder is gone, also retries a version that failed, so that the log
 /// repeats why it does not load. If the pin cannot be obeyed, changes nothing.
 void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {

@@ -17,7 +17,7 @@ constexpr std::array<std::pair<std::string_view, SwapPolicy>, 4> kPolicies = {{
     {"drain", SwapPolicy::kDrain},
 }};
 
-// A card that fails while it is being programmed usually starts at the second attempt.
+// If programming a card fails, a second attempt usually succeeds.
 constexpr int kTries = 2;
 
 std::vector<std::string> cards_of(runtime::pipeline::Pipeline& pipeline) {

@@ -60,7 +60,7 @@ class Engine {
   void tick(Clock::time_point now);
   Clock::time_point next_tick() const { return next_tick_; }
 
-  /// Answers new requests with ERR unavailable from now on. Half-received requests can complete. Any thread may call it.
+  /// From now on, answers new requests with ERR unavailable. Half-received requests go on. Any thread may call it.
   void drain() { draining_.store(true, std::memory_order_relaxed); }
 
   /// Cancels the requests that wait in a pipeline's queue. Requests that already run on cards complete.

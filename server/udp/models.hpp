@@ -21,9 +21,9 @@ namespace millrace::server::udp {
 /// a shared_ptr until they are answered; the pipeline must live that long too.
 class ServedModel {
  public:
-  /// `handle` must not be 0. If `model` is not null, it owns `pipeline`, and its requests are counted. `newest` says
-  /// that the handle means the newest version. Returns kUnsupported, naming the tensor, if a tensor has no fixed size,
-  /// and if the inputs (or the outputs) together have 4 GiB or more.
+  /// `handle` must not be 0. If `model` is not null, the model owns `pipeline`, and the model's requests are counted.
+  /// `newest` says that the handle means the newest version. Returns kUnsupported, naming the tensor, if a tensor has
+  /// no fixed size, and if the inputs (or the outputs) together have 4 GiB or more.
   static Result<std::shared_ptr<ServedModel>> make(std::uint32_t handle,
                                                    runtime::pipeline::Pipeline& pipeline,
                                                    std::shared_ptr<models::Model> model = nullptr,
@@ -36,8 +36,8 @@ class ServedModel {
   std::uint32_t input_bytes = 0, output_bytes = 0;
   std::vector<std::byte> signature;  // encoded as in a COOKIE datagram
 
-  /// Submits a frame like Pipeline::submit(). If the handle means the newest version, a later version may compute the
-  /// frame while it waits; `passage` then names that version. `passage` must live until on_complete is called.
+  /// Submits a frame like Pipeline::submit(). If the handle means the newest version, a later version may take over the
+  /// frame while the frame waits; `passage` then names that version. `passage` must live until on_complete is called.
   Status submit(runtime::pipeline::Frame& frame, models::Passage& passage) const {
     if (model_ == nullptr) return pipeline.submit(frame);
     passage = {model_, newest_};

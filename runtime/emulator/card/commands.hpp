@@ -33,7 +33,7 @@ class Completions {
  public:
   Completions(ControlBlock& control, std::byte* packets) : control_(control), packets_(packets) {}
   void finish(const Command& command, PacketState state) {
-    // If the packet was freed or reused meanwhile, it belongs to another command, so leave it alone.
+    // A packet that was freed or reused meanwhile belongs to another command and must not be changed.
     if (control_.generation[command.slot].load(std::memory_order_relaxed) != command.generation) return;
     auto& header = *reinterpret_cast<Word*>(packets_ + std::uint64_t{command.slot} * kPacketBytes);
     header.store((header.load(std::memory_order_relaxed) & ~0xfu) | static_cast<std::uint32_t>(state),

@@ -48,7 +48,7 @@ class LinkPort {
   /// Records that the card at the other end violated the protocol, and disables this port.
   void fail(std::string what);
   bool has_fault() const { return !fault_.empty(); }
-  /// Returns the fault and clears it; empty if there is none. A fault also disables the port.
+  /// Returns the fault and clears it. Returns an empty text if there is none. A fault also disables the port.
   std::string take_fault();
 
  private:

@@ -121,8 +121,8 @@ bool Partition::take_from_link(Input& input) {
     const auto& header = packet.header;
     const FrameKey key{header.epoch, header.sequence};
     moved = true;
-    // The frame is incomplete if it began before this port was enabled or if its sender restarted. Drop
-    // packets until a frame's first packet.
+    // The frame is incomplete if it began before this port was enabled or if its sender restarted. Then drop packets
+    // until the first packet of a frame.
     const bool first = header.offset == 0;
     const bool next = key == input.key && header.offset == input.received;
     if (key.epoch == services_.epoch && (first || next)) {

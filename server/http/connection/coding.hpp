@@ -15,7 +15,7 @@ namespace millrace::server::http {
 
 enum class Coding { kIdentity, kGzip, kDeflate };
 
-/// Parses the header Content-Encoding. Returns nothing if it names several codings, or one that is not in Coding.
+/// Parses the header Content-Encoding. Returns nothing for several codings and for a coding that Coding lacks.
 std::optional<Coding> parse_coding(std::string_view text);
 
 /// Returns the name of the coding in the header Content-Encoding: "gzip".

@@ -52,8 +52,8 @@ struct Exchange {
   Coding coding = Coding::kIdentity;  // content coding of the response
 };
 
-/// The buffers to write. It is a view, because Asio copies the buffer sequence several times, and copies of a vector
-/// would allocate.
+/// A view of the buffers to write, because Asio copies the buffer sequence several times, and copies of a vector would
+/// allocate.
 using BufferView = std::span<const net::const_buffer>;
 
 Response busy(std::string_view why) {
@@ -369,8 +369,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     return buffers_;
   }
 
-  /// Counts the answer's bytes as held. If that exceeds max_held_bytes, replaces the answer by a 503. An answer of at
-  /// most kFirstChunk bytes is sent anyway, because it costs no more than an idle connection.
+  /// Counts the answer's bytes as held. If the total then exceeds max_held_bytes, replaces the answer by a 503. An
+  /// answer of at most kFirstChunk bytes is sent anyway, because it costs no more than an idle connection.
   void hold_answer() {
     if (incoming_.is(verb::head)) return;
     const std::uint64_t bytes = body_bytes(exchange_->response);

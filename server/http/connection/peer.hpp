@@ -17,8 +17,8 @@ std::optional<boost::asio::ip::tcp::endpoint> tcp_endpoint(const sockaddr& addre
 /// Returns the address as text: "127.0.0.1:4711", "[::1]:4711" or "a Unix socket".
 std::string text_of(const sockaddr& address);
 
-/// Returns the same number for all connections of one machine, identified by its IPv4 address or its IPv6 /64
-/// network. The dispatcher uses it to let waiting clients take turns. An address of the form ::ffff:a.b.c.d counts as
+/// Returns the same number for all connections of one machine, identified by its IPv4 address or its IPv6 /64 network.
+/// The dispatcher uses the number to let waiting clients take turns. An address of the form ::ffff:a.b.c.d counts as
 /// IPv4. Returns `otherwise` for connections from this machine and through Unix sockets, which many clients share.
 std::uint64_t client_key(const sockaddr& peer, std::uint64_t otherwise);
 

@@ -15,8 +15,8 @@
 namespace millrace::server::http {
 
 /// An infer request and its frame. It cannot be moved, because the pipeline keeps the frame's address from start()
-/// until it calls `done`. The request's body must exist until then. One thread calls all functions, in this order, and
-/// starts again after recycle(). A thread of the pipeline calls `done`.
+/// until it calls `done`. The request's body must exist until then. One thread calls the functions in the order below,
+/// and starts again after recycle(). A thread of the pipeline calls `done`.
 ///
 ///   request() filled ─▶ prepare() ─▶ start() ─▶ `done` ─▶ finish() ─▶ keep() ─▶ recycle()
 class Inference {

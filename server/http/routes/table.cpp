@@ -143,7 +143,7 @@ Outcome statistics_of_all(const Call& call) {
   return json_response(model_statistics(call.snapshot.all()));
 }
 
-/// Answers with a document about all models. A ControlJob makes it, because that may read card registers or take long.
+/// Answers with a document about all models, in a ControlJob because it may read card registers or be long.
 template <std::string (*kDocument)(const Snapshot&)>
 Outcome snapshot_document(const Call& call) {
   return ControlJob{
