@@ -24,7 +24,7 @@ std::string_view to_string(SimdLevel level) {
 bool is_available(SimdLevel level) {
   if (level == SimdLevel::kBaseline) return true;
 #if defined(__x86_64__)
-  // __builtin_cpu_supports() also checks that the operating system saves these registers.
+  // __builtin_cpu_supports() also checks that the operating system saves the registers that an instruction set uses.
   if (level == SimdLevel::kAvx2) return __builtin_cpu_supports("avx2") != 0;
   if (level == SimdLevel::kAvx512Vnni) {
     return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("avx512f") != 0 &&

@@ -12,7 +12,7 @@ namespace millrace::kernels::tb {
 
 using Values = std::vector<std::int64_t>;
 
-/// Returns the element type for a number that the RTL uses: 0 unsigned, 1 signed, 2 bipolar.
+/// Returns the element type that the RTL denotes by a number: 0 unsigned, 1 signed, 2 bipolar.
 ElementType element_type(int kind, int bits);
 
 /// Returns a random value of the type. The type's extremes come more often than a uniform distribution would give them.

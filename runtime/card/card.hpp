@@ -142,7 +142,7 @@ Result<std::unique_ptr<Card>> open(const Address& address);
 /// Whether a Card of this process holds the device.
 bool is_open(const Address& address);
 
-/// Returns the uuid of the image on the device, whoever holds the device; empty without an image or device.
+/// Returns the uuid of the FPGA image on a device, whoever holds the device, or "" without an image or device.
 std::string image_uuid(const Address& address);
 
 /// Lists every device of XRT, in the order of XRT's indices. Opens each device for a moment.

@@ -78,8 +78,7 @@ class Fleet {
   LinkStatus describe_link(std::uint32_t link) const;
   std::uint32_t links() const { return static_cast<std::uint32_t>(binding_.channels.size()); }
 
-  /// Returns the card's whole status. Reads registers, and so waits for a hung card. Any thread may call it after
-  /// open().
+  /// Returns the card's whole status. Reads registers, so it waits for hung cards. Any thread may call it after open().
   CardStatus card_status(std::uint32_t position);
   LinkStatus link_status(std::uint32_t link);
 

@@ -177,7 +177,7 @@ class Pipeline {
   /// Any thread may call it.
   virtual void cancel(Frame& frame) = 0;
 
-  /// Calls submit() and waits until the frame completes. Any thread except a pipeline's own.
+  /// Calls submit() and waits until the frame completes. Any thread except a pipeline's own may call it.
   Status infer(Frame& frame);
 
   // Functions for the dispatcher. The defaults are for a pipeline without slots.

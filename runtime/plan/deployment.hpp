@@ -205,7 +205,7 @@ struct LoadedDeployment {
 /// for contradictions between the parts, and kUnsupported for another schema.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
-/// Checks that the parts of a plan are consistent. The error names the first part that is not.
+/// Checks that the parts of a plan are consistent. The error names the first inconsistent part.
 Status validate(const Deployment& deployment);
 
 /// Converts JSON to a plan and back. Order and indentation are fixed: equal plans give equal bytes.

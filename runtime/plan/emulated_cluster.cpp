@@ -30,7 +30,7 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   return traffic;
 }
 
-/// Appends the cards and cables of one replica. Their names end with `behind`.
+/// Appends the cards and cables of one replica. `behind` is appended to their names.
 void add_replica(const Deployment& deployment, const std::string& behind, Cluster& cluster) {
   std::vector<std::string> endpoints, cards;
   for (const auto& endpoint : deployment.endpoints) {

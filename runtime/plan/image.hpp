@@ -32,7 +32,7 @@ struct ImagePort {
 struct ImagePartition {
   std::string name;
   std::string region;
-  // Inputs in program order, then outputs. For each of its channels, an output port appears once, with the same name.
+  // Inputs in program order, then outputs. Each output port is listed once for each of its channels.
   std::vector<ImagePort> ports;
   std::vector<std::string> nodes;
   std::string program_digest;

@@ -1,5 +1,5 @@
-// Checks that the parts of a plan are consistent. Each check names the first part that is not. Files and
-// digests are checked when the deployment is loaded.
+// Checks that the parts of a plan are consistent. Each check names the first inconsistent part. Files and digests are
+// checked when the deployment is loaded.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -156,7 +156,7 @@ Result<fs::path> build_runtime(const Cache& cache, const Toolchain& tools, const
   return cache.get(kRuntimeKind, sha256_hex(tool_key(tools)), make);
 }
 
-/// Writes the folder's files and the wrapper around them to `scratch`. Returns the names of its memory files.
+/// Writes the folder's files and the wrapper around them to `scratch`. Returns the names of the folder's memory files.
 Result<Words> lay_out(const Source& source, const fs::path& scratch) {
   Words memories;
   for (const auto& [path, content] : source.files) {

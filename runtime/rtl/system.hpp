@@ -64,7 +64,7 @@ class System {
   void feed(End input, std::vector<std::byte> packed);
 
   /// Runs until every output of every partition has produced `frames` frames. `on_frame` receives each packed frame
-  /// when its last beat arrives. `progress`, if set, is called from time to time. Returns kInternal if a SystemVerilog
+  /// when it is complete. `progress`, if set, is called from time to time. Returns kInternal if a SystemVerilog
   /// assertion failed. If nothing advances any more, the status is ok and standstill() describes what waits.
   using OnFrame = std::function<void(End output, std::uint64_t frame, const std::vector<std::byte>& packed)>;
   Status run(std::uint64_t frames, const OnFrame& on_frame, const std::function<void()>& progress = {});

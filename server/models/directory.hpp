@@ -51,7 +51,7 @@ inline constexpr char kHoldsNothing[] = "holds neither deployment.json nor model
 /// that cannot be read is left out; a version folder that cannot be read has no fingerprint.
 Result<Directory> scan(const std::filesystem::path& root);
 
-/// Returns the version number: positive, at most 18 digits, without leading zeros. Returns 0 for any other text.
+/// Parses a version number: positive, at most 18 digits, without leading zeros. Returns 0 for any other text.
 std::uint64_t parse_version(std::string_view text);
 
 /// Returns "model 'm' version '2'", for use in messages.

@@ -77,7 +77,7 @@ void Repository::forget_passed_over(const std::string& model, const Versions& ve
     wanted->second.passed_over = 0;
 }
 
-/// Returns true if another version should serve than the one that serves now.
+/// Returns true if the version that should serve is not the one that serves now.
 bool Repository::is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
                              std::uint64_t passed_over) const {
   if (serves == 0) return false;

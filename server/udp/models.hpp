@@ -44,8 +44,8 @@ class ServedModel {
     return model_->submit(frame, passage);
   }
 
-  // For statistics; any thread. Every submitted request calls begun(), and then passes its passage to succeeded() or
-  // failed(), or to not_taken() if submit() failed. A request that was never submitted calls only refused().
+  // Counters; any thread may call them. Every submitted request calls begun(), and then passes its passage to
+  // succeeded(), failed() or (if submit() failed) not_taken(). A request that was never submitted calls only refused().
   void begun() const {
     if (model_) model_->begun();
   }

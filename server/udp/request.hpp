@@ -38,8 +38,8 @@ using RequestHook =
 struct Request : RequestHook {
   enum class State : std::uint8_t { kFree, kReceiving, kInFlight, kCompleted };
 
-  // The listener's thread writes these fields. While `state` is kInFlight, a pipeline thread instead writes the answer
-  // (error, time_us, output) and returns the request through Engine::done_.
+  // The listener's thread writes the fields below. While `state` is kInFlight, a pipeline thread instead writes the
+  // answer (error, time_us, output) and returns the request through Engine::done_.
   State state = State::kFree;
   Engine* engine = nullptr;
   Session* session = nullptr;

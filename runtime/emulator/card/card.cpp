@@ -49,7 +49,7 @@ Command decode_command(const std::byte* packets, std::uint64_t submission) {
   return command;
 }
 
-/// The emulated card: one event loop that reads commands, answers calls and runs partitions. One thread.
+/// The emulated card: one event loop, on one thread, that reads commands, answers calls and runs partitions.
 class Card {
  public:
   /// `image` is the descriptor of the memory to which the host writes FPGA images.
@@ -358,7 +358,7 @@ bool Card::tell_supervisor() {
   return true;
 }
 
-/// Ends this process when the host closes its end of the socket or ends in any way.
+/// Ends this process when the host closes its end of the socket or when the host ends in any way.
 void end_with_the_host() {
   char byte;
   while (read(kLivenessFd, &byte, 1) < 0 && errno == EINTR) {

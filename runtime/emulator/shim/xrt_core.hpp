@@ -1,4 +1,4 @@
-// Declares parts of libxrt_coreutil that the shim needs and no header of libxrt-dev declares. XRT 2.13 only.
+// Declares parts of libxrt_coreutil that the shim needs and no header of libxrt-dev declares. For XRT 2.13 only.
 #pragma once
 
 #include <memory>

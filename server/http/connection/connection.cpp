@@ -382,7 +382,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     drop_body();
   }
 
-  /// Logs the request, and returns the id for the answer's header, which is valid until the request ends.
+  /// Logs the request, and returns the id for the answer's header. The id is valid until the request ends.
   std::string_view log_request() {
     Asked about{"a request", "that was not read", {}, exchange_->admin, peer_.data(), {}, exchange_->arrival};
     if (exchange_->inference) about.version = exchange_->inference->served().version();

@@ -10,8 +10,8 @@
 
 namespace millrace::server::http {
 
-/// Returns nothing if the address does not belong to TCP. In this file, an address must be as long as its family
-/// requires.
+/// Returns the TCP endpoint, or nothing if the address does not belong to TCP. In this file, an address must be as long
+/// as its family requires.
 std::optional<boost::asio::ip::tcp::endpoint> tcp_endpoint(const sockaddr& address);
 
 /// Returns the address as text: "127.0.0.1:4711", "[::1]:4711" or "a Unix socket".

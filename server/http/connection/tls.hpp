@@ -22,7 +22,7 @@ class TlsIdentity {
   /// not PEM, the key does not fit the certificate, or the certificate is not valid today. Errors name the file.
   static Result<std::shared_ptr<TlsIdentity>> load(const std::string& certificate, const std::string& key);
 
-  /// Replaces certificate and key by those of `by`. Returns false if they are the same.
+  /// Replaces certificate and key by those of `by`. Returns false if nothing changes.
   bool replace(const TlsIdentity& by);
 
   std::shared_ptr<boost::asio::ssl::context> context() const;

@@ -57,8 +57,8 @@ bool split(std::string_view target, Segments& segments, std::unique_ptr<std::str
 
 using Path = std::span<const std::string_view>;
 
-/// Matches a pattern without brackets against the first segments of `path`, and removes these from `path`. Returns
-/// false if the pattern does not match.
+/// Matches a pattern without brackets against the first segments of `path`, and removes the matched segments from
+/// `path`. Returns false if the pattern does not match.
 bool take(std::string_view pattern, Path& path, RouteNames& names) {
   if (!pattern.empty()) pattern.remove_prefix(1);  // the first slash
   while (!pattern.empty()) {
