@@ -376,7 +376,7 @@ TEST_F(CommandLine, CompileNeverReplacesADirectoryThatIsNotADeployment) {
   fs::create_directories(file("work/inner"));
   write(file("work/inner/thesis.txt"), "precious");
   expect_error(compile(kModel, kThreeCards, file("work")), 2,
-               {"work", "no deployment", "give a new directory"});
+               {"work", "not part of a deployment", "give a new directory"});
   EXPECT_EQ(*read_text_file(file("work/inner/thesis.txt")), "precious");
 
   fs::create_directories(file("empty"));
@@ -391,7 +391,7 @@ TEST_F(CommandLine, CompileRefusesAnOutputThatContainsItsInputsOrTheCurrentDirec
   fs::create_directories(file("inputs/here"));
   fs::copy(kModel, file("inputs/net.onnx"));
   expect_error(compile(file("inputs/net.onnx"), kThreeCards, file("inputs")), 2,
-               {"holds", "net.onnx", "give a new directory"});
+               {"contains the input", "net.onnx", "give a new directory"});
   EXPECT_TRUE(fs::exists(file("inputs/net.onnx")));
   for (const char* output : {".", "./", "..", "../here", "../../inputs/here/"}) {
     const Outcome outcome = run_program(

@@ -95,7 +95,7 @@ TEST_F(Pack, RefusesAnOutputInsideTheDeploymentOrOverOtherFiles) {
   expect_refused(pack({"-o", deployment_ / "new"}), {"lies inside the deployment", "another directory"});
   fs::create_directory(dir_.path() / "mine");
   ASSERT_TRUE(write_file_atomically(dir_.path() / "mine" / "thesis.txt", "precious").ok());
-  expect_refused(pack({"-o", dir_.path() / "mine"}), {"no deployment", "give a new directory"});
+  expect_refused(pack({"-o", dir_.path() / "mine"}), {"not part of a deployment", "give a new directory"});
   EXPECT_EQ(*read_text_file(dir_.path() / "mine" / "thesis.txt"), "precious");
   expect_refused(pack({"-o", xclbin_}), {"not a directory"});
 }

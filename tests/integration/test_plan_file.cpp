@@ -238,7 +238,7 @@ TEST_F(PlanCommand, PlanFileCanChooseWhereASingleLayerStoresItsWeights) {
                {"'gemm_30'", "its weights are baked, not loaded"});
   with("maxpool_9", "streamed");
   expect_error(plan({"--plan", file("plan.yaml")}, "one-ku060"), 2,
-               {"'maxpool_9'", "cannot be streamed alone"});
+               {"'maxpool_9'", "cannot be streamed for this block alone"});
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST(Generators, RefusesAWeightTableInLogicOfMoreThan1024Lines) {
   Program large = dense(4096, 8);
   Folding folding = in_logic(1, 1);
   large.blocks[0].placement = folding.weights = kernels::Placement::kLoaded;
-  EXPECT_NE(refusal(large, folding).find("this one 32768"), std::string::npos);
+  EXPECT_NE(refusal(large, folding).find("this table needs 32768"), std::string::npos);
   large.blocks[0].placement = folding.weights = kernels::Placement::kStreamed;
   EXPECT_EQ(refusal(large, folding), "");
 
@@ -231,9 +231,9 @@ TEST(Generators, RefusesAWeightTableInLogicOfMoreThan1024Lines) {
   layer.bias.assign(128, 5);
   folding = in_logic(1, 1);
   folding.window = WindowStyle::kFolded;
-  EXPECT_NE(
-      refusal(depthwise, folding).find("this one 1152; choose memory 'block' or 'auto', or a larger PE"),
-      std::string::npos)
+  EXPECT_NE(refusal(depthwise, folding)
+                .find("this table needs 1152; choose memory 'block' or 'auto', or a larger PE"),
+            std::string::npos)
       << refusal(depthwise, folding);
   folding.pe = folding.window_lanes = 2;
   EXPECT_EQ(refusal(depthwise, folding), "");
