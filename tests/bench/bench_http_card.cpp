@@ -73,7 +73,8 @@ struct Options {
   int rounds = 5;
 };
 
-/// Measures and prints one placement. Returns how far (identity - null) is from the card's own time, in us.
+/// Measures and prints the times with the server on `server_cpu`. Returns by how much (identity - null) differs from
+/// the card's own time, in us.
 double report(const char* placement, int server_cpu, const Options& options, bool first) {
   pin(server_cpu);  // the cards' processes and the server's threads inherit the CPU
   const TemporaryDirectory directory("millrace-bench");

@@ -169,7 +169,7 @@ class Bare {
     return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_WAITFORONE, nullptr);
   }
 
-  /// Receives `count` datagrams. Calls again() after each time-out, and returns false once again() does.
+  /// Receives `count` datagrams. Calls again() after each time-out. Returns false as soon as again() returns false.
   template <class Again>
   bool receive(int fd, std::size_t count, Again again) {
     for (std::size_t got = 0; got < count;) {

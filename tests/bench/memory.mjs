@@ -3,7 +3,7 @@
 //   node tests/bench/memory.mjs [--millrace PROGRAM] [--requests 1000000] [--connections 8]
 //
 // The requests are sent in twenty equal parts. Prints JSON: resident memory and descriptors of the server and of its cards after each part.
-// The first part warms up. Exit code 1 if memory at the end is more than 2 % above that after the second part, or if a descriptor leaks.
+// The first part warms up. Exit code 1 if memory grows by more than 2 % after the second part, or if a descriptor leaks.
 import {execFileSync} from 'node:child_process';
 import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';

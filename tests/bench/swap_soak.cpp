@@ -165,7 +165,7 @@ std::vector<std::string> requests_of(const RepositoryHost& host) {
   return out;
 }
 
-/// Counts the outcomes of requests and compares each answer with the expected one of the version that answered. Only
+/// Counts the outcomes of requests and compares each answer with the expected answer of the version that answered. Only
 /// one thread may use an object.
 class Answers {
  public:
@@ -258,7 +258,7 @@ json::object milliseconds(std::vector<double> values) {
       {"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}, {"max", percentile(values, 1)}};
 }
 
-/// Adds the latencies of all requests to the report, and separately of the requests that were due during a swap.
+/// Adds to the report the latencies of all requests, and again those of only the requests due during a swap.
 void tell_latencies(json::object& report, const std::vector<Sample>& samples,
                     const std::vector<Swap>& swaps) {
   std::vector<double> all, during, times;

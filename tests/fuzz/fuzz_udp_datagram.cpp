@@ -1,8 +1,8 @@
 // Feeds arbitrary datagrams to the UDP engine, which must not crash, exceed a bound, or compute a request twice.
 //
-// The first input byte selects options. If bit 0 is set, the constants, client and total_len of datagrams are
-// corrected, so that the input reaches the code after those checks. If bit 1 is set, a session is opened first. The
-// rest is a series of records: a u16 length, a datagram of that length, and a u8 time that passes.
+// The first input byte selects options. If bit 0 is set, the header fields that the server checks first are corrected,
+// so that the input reaches the code after those checks. If bit 1 is set, a session is opened first. The rest is a
+// series of records: a u16 length, a datagram of that length, and a u8 time that passes.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -155,7 +155,7 @@ void decode_all(std::span<const std::byte> body) {
   (void)wire::decode(body, pong);
   if (wire::decode(body, cookie)) (void)wire::decode(cookie.signature, signature);
   if (wire::decode(body, signature)) {
-    // A client relies on sums_to(): if it returns true, no tensor is empty or larger than `bytes`.
+    // A client relies on sums_to(): if sums_to() returns true, no tensor is empty or larger than `bytes`.
     for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{300}, std::uint64_t{0xFFFFFFFF}})
       if (wire::sums_to(signature.outputs, bytes))
         for (const wire::TensorDescription& t : signature.outputs) {

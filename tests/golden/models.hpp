@@ -42,8 +42,8 @@ Frames run_reference(const kernels::Program& program, const Frames& inputs, std:
 /// Runs the first `count` frames with kernels/fast at its best SIMD level, which is quick enough for many frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// Whether Node.js and its package onnxruntime-node are installed. If not, returns kEnvironment with a message that
-/// names `tools/setup test`, and tests that need them fail.
+/// Checks that Node.js and its package onnxruntime-node are installed, without which some tests fail. If not, returns
+/// kEnvironment with a message that names `tools/setup test`.
 Status onnxruntime_is_installed();
 
 /// Runs all `inputs` with ONNX Runtime's default optimisations in tests/node/run_model.js and returns the outputs.

@@ -25,7 +25,7 @@ struct Scale {
   std::int64_t zero = 0;
 };
 
-/// Adds a scale and a zero point to the graph as constants, and returns the names of the two.
+/// Adds a scale and a zero point to the graph as constants, and returns the names of both constants.
 std::pair<std::string, std::string> constants(OnnxModel& m, const std::string& name, Scale s, int type) {
   return {m.floats(name + "_s", {}, {s.scale}), m.integers(name + "_z", type, {}, {s.zero})};
 }
@@ -47,7 +47,7 @@ OnnxModel all_pairs(Form form, int type, Scale a, Scale b) {
     const auto [scale, zero] = constants(m, name, s, type);
     const std::vector<std::int64_t> weights = {first ? 1 : 0, first ? 0 : 1};
     if (form == Form::kOperator) {
-      // The convolution only copies bytes, with scale 1. The next operator reads them with the scale of 'a' or 'b'.
+      // The convolution only copies bytes, with scale 1. The next operator reads the copy with the scale of 'a' or 'b'.
       m.int8s(name + "_w", {1, 2, 1, 1}, weights);
       m.node("QLinearConv", {"q", "q_s", "q_z", name + "_w", "one", "none", "q_s", "q_z"}, name);
       continue;
@@ -71,8 +71,8 @@ Frames pairs_of_bytes(int type) {
   return f;
 }
 
-/// Adds the output, the tensor `y` quantised with `out`, to the model. Returns how Millrace and ONNX Runtime differ, in
-/// steps of that scale.
+/// Quantises the tensor `y` with `out` and makes the result the model's output. Returns how the outputs of Millrace and
+/// ONNX Runtime differ, in steps of that scale.
 Agreement agreement(OnnxModel& m, const Frames& inputs, const std::vector<std::int64_t>& shape,
                     const std::string& y, Scale out) {
   m.node("DequantizeLinear", {y, y + "_s", y + "_z"}, "answer");

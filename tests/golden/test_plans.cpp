@@ -167,7 +167,7 @@ std::string followed(const std::string& text) {
   return out;
 }
 
-/// Plans that are read from a plan file must equal the golden files. Splits come from the plan file.
+/// Plans that are read from a plan file must equal the golden files. The plan file also says which layers are split.
 TEST_P(Plans, PlansReadBackFromPlanFilesMatchTheGoldenFiles) {
   const std::string name = GetParam().name;
   options_.plan = kSource / "tests/golden/plans" / (name + ".yaml");

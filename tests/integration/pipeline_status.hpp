@@ -6,9 +6,9 @@
 
 namespace millrace::tests {
 
-/// Asks for the pipeline's status until `holds` is true for it, and returns it; after a timeout, returns the
-/// last status. One call of status() does not suffice, because it waits for the cards only for a bounded time
-/// and returns older values on a loaded machine.
+/// Asks for the pipeline's status until `holds` accepts a status, and returns that status; after a timeout, returns the
+/// last status. One call of status() does not suffice, because the call waits for the cards only for a bounded time and
+/// returns older values on a loaded machine.
 template <class Condition>
 runtime::pipeline::PipelineStatus status_when(runtime::pipeline::Pipeline& pipeline, Condition holds) {
   runtime::pipeline::PipelineStatus status;

@@ -13,7 +13,7 @@ namespace millrace::tests {
 /// Reads an ONNX model and returns its whole program, as it is before planning. Throws std::runtime_error.
 kernels::Program program_of(const std::filesystem::path& onnx);
 
-/// Writes a cluster of one emulated card to `folder`/clusters/one-<device>.yaml and returns this path.
+/// Writes a cluster of one emulated card to `folder`/clusters/one-<device>.yaml and returns the file's path.
 std::filesystem::path write_one_card(const std::filesystem::path& folder, const std::string& device);
 
 /// Runs `millrace compile` and names the model 'net'. Replaces an older deployment in the same directory.

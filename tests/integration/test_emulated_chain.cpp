@@ -213,8 +213,8 @@ TEST(EmulatedChain, LosesOnlyTheFrameInWhichTheSenderRestarts) {
   Chain chain;
   constexpr std::uint32_t kFrames = 4, kLost = 2;
   const auto packets = [&] { return chain.controls[1]->link_register(kRowOut, abi::kLinkPacketsLow); };
-  // The test takes no frames out. The last card therefore keeps two frames, and two packets of the third
-  // frame wait in the ring buffer.
+  // The test reads no output frames. The last card therefore keeps two frames, and two packets of the third frame wait
+  // in the ring buffer.
   const auto full = packets() + 2 * ((kElements + kSmallPacket - 1) / kSmallPacket) + kFewCredits;
   for (std::uint32_t n = 0; n < kFrames; ++n) chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
   ASSERT_TRUE(wait_until([&] { return packets() >= full; }));

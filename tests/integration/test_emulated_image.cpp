@@ -184,7 +184,7 @@ TEST(EmulatedImage, DoesNotCrashOnDamagedTables) {
     const auto kind = i % 2 == 0 ? MEM_TOPOLOGY : IP_LAYOUT;
     const auto image = changed([&](auto& parts) {
       auto& table = *parts.find(kind);
-      // Do not change the counts at the start of the table, because libxrt trusts them without a check.
+      // Do not change the counts in the first bytes of `table`, because libxrt trusts them without a check.
       for (unsigned n = random() % 8 + 1; n > 0; --n)
         table[8 + random() % (table.size() - 8)] = static_cast<std::byte>(random());
       parts.set_uuid(static_cast<unsigned char>(i));

@@ -25,7 +25,7 @@ using pipeline::Pipeline;
 using pipeline::PipelineOptions;
 
 constexpr std::uint32_t kCards = 4;
-// The deadline of frames that must miss their deadline. It is long enough for the test to submit all of them before.
+// The deadline of frames that must miss it, but long enough for the test to submit all these frames before.
 constexpr auto kDeadline = 1s;
 
 class Backend : public testing::Environment {
@@ -316,8 +316,8 @@ TEST_F(PipelineOnCards, CardThatHangsOnlyBrieflyIsNotReloaded) {
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 0U);
 }
 
-// Only frames reveal that the card hangs. The test does not ask for the status, because that reads a register
-// of the card and would also notice the hang.
+// Only frames reveal that the card hangs. The test does not ask for the status, because a status request reads a
+// register of the card and would also notice the hang.
 TEST_F(PipelineOnCards, AHungCardIsReloadedWhetherOrNotFramesHaveDeadlines) {
   for (const bool with_deadline : {true, false}) {
     PipelineOptions options;

@@ -106,8 +106,8 @@ TEST_F(PlanCommand, PlanMarksADesignTooLargeToSimulateAndCompileSimulatesIt) {
   EXPECT_EQ(read_text_file(file("d/report.html"))->find("not simulated clock"), std::string::npos);
 }
 
-/// A convolution of stride 2, which can take one pixel per cycle, follows a convolution that produces one
-/// element per cycle. The second waits for the first even while it skips pixels. The picture has too many
+/// A convolution of stride 2, which can take one pixel per cycle, follows a convolution that produces one element per
+/// cycle. The convolution of stride 2 waits for the other one even while it skips pixels. The picture has too many
 /// pixels for `plan` to simulate the net.
 TEST_F(PlanCommand, AnEstimateWithoutSimulationIsWithinOnePercentOfTheBuild) {
   OnnxModel model;

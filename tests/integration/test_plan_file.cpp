@@ -31,7 +31,7 @@ TEST_F(PlanCommand, SavedPlanCanBeReusedAndAnEditedPlanIsChecked) {
   for (const char* words : {"the plan file was followed; a search without the file finds 1 card, ",
                             "the plan file uses 2 cards"}) {
     EXPECT_NE(unwrapped(told.out).find(words), std::string::npos) << told.out;
-    // The page starts the same words with a capital letter.
+    // Omit the first letter of `words`, because it is a capital letter on the page.
     EXPECT_NE(read_text_file(file("edited.html"))->find(words + 1), std::string::npos);
   }
   expect_error(edited("card: \"fpga0\"", "card: fpga9"), 2, {"edited.yaml:", "no card 'fpga9'"});
@@ -188,7 +188,7 @@ TEST_F(PlanCommand, RefusesAPlanFileThatDoesNotFitOnceFifosAndForksAreAdded) {
   const auto own = planned({"--save-plan", yaml}, "one-ku060");
   const auto& region = own.at("partitions").at(0).at("regions").at(0);
   const auto of = [&](const char* what) { return region.at(what).at("lut").to_number<double>(); };
-  // A plan may use 0.8 of a card by default. The blocks without the joints between them need 3 % less.
+  // A plan may use 0.8 of a card by default. Without the FIFOs and forks between them, the blocks need 3 % less.
   const double most = 0.8 * of("used") / of("available");
   for (const auto& [share, fits] : {std::pair{most * 1.001, true}, {most * 0.99, false}})
     for (const char* command : {"plan", "compile"}) {

@@ -112,7 +112,7 @@ TEST_F(PlanCommand, ALayerTooLargeForOneCardIsSplitOverTwo) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(json::parse(run.out).at("mismatches").to_number<int>(), 0);
   EXPECT_EQ(json::parse(run.out).at("cards").to_number<int>(), 2);
-  // One such card is too small for all layers. The message names the model's layers, not the parts of split layers.
+  // A single card is too small for all layers. The message names the model's layers, not the parts of split layers.
   expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1), "--weights", "baked"}), 1,
                {"the cards are full before layer 'gemm_24'", "what it has too little of is BRAM18, with "});
 }
@@ -297,7 +297,7 @@ TEST_F(PlanCommand, WeightLoaderCostsResourcesOnlyIfWeightsAreLoadedOrStreamed) 
     for (const auto& placement : {loaded, streamed})
       EXPECT_NEAR(offered(baked, kind) - offered(placement, kind), 0.8 * luts, 0.8 * luts * 0.03) << kind;
   EXPECT_EQ(offered({}, "lut"), offered(baked, "lut"));
-  // A plan that follows a plan file also pays for the loader.
+  // The cost of a plan that is made from a plan file also includes the weight loader.
   const auto followed = [&](const std::vector<std::string>& placement) {
     std::vector<std::string> more = placement;
     more.insert(more.end(), {"--target-fps", "5000", "--save-plan", file("plan.yaml")});

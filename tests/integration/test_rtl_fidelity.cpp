@@ -153,9 +153,9 @@ void renew_checksums(const fs::path& deployment) {
   ASSERT_EQ(std::system(again.c_str()), 0);
 }
 
-/// Replaces the matrix-vector unit by a unit that computes every pass twice and discards the first result.
-/// The output bytes are the same. Only clock cycles that are counted in the simulation show that the
-/// multipliers are busy for twice as long.
+/// Replaces the matrix-vector module by a module that computes every pass twice and discards the first result. The
+/// output bytes are the same. Only clock cycles that are counted in the simulation show that the multipliers are busy
+/// for twice as long.
 TEST_F(RtlFidelity, BusyCyclesAreMeasuredAndNotComputedFromTheFolding) {
   const fs::path deployment = directory_.path() / "twice", folder = deployment / "rtl" / "part0";
   const kernels::Program program = chain_program(2, 24);  // wide enough for several passes per input vector

@@ -79,9 +79,9 @@ class Serve : public testing::Test {
   static json::value model_status(HttpConnection& connection) {
     return json::parse(connection.request("GET", "/v2/millrace/status")->body).at("models").at(0);
   }
-  /// Asks for the model's status until `holds` is true for every card, and returns it; after a minute,
-  /// returns the last status. One request does not suffice, because it waits for the cards only for a bounded
-  /// time and may return older values.
+  /// Asks for the model's status until `holds` is true for every card, and returns that status; after a minute, returns
+  /// the last status. One request does not suffice, because the server waits for the cards only for a bounded time and
+  /// may return older values.
   template <class OfCard>
   static json::value model_status_when(HttpConnection& connection, OfCard holds) {
     json::value model;

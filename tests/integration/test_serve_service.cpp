@@ -212,7 +212,7 @@ TEST_F(ServeService, ServesOnASocketPassedBySystemd) {
   const auto rest = serve({"--http", "systemd:http"});
   command.insert(command.end(), rest.begin(), rest.end());
   BackgroundProgram server(command);
-  // The first connection starts the server, which then answers it.
+  // The first connection starts the server, which then answers the request on it.
   HttpConnection connection("unix:" + path, 60s);
   const auto connects = [&] {
     if (!connection.connected()) connection = HttpConnection("unix:" + path, 60s);

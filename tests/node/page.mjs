@@ -25,7 +25,7 @@ export async function contrastIsEnough(page) {
     };
     const ground = (element) => {
       for (let e = element; e; e = e.parentElement) {
-        // A drawn box lies behind the text beside it.
+        // The background of text in an SVG is the <rect> beside the text.
         const box = e instanceof SVGElement ? e.parentElement?.querySelector(':scope > rect') : null;
         const colour = parse(box ? getComputedStyle(box).fill : getComputedStyle(e).backgroundColor);
         if (colour.length === 3 || colour[3] === 1) return colour;

@@ -24,9 +24,9 @@ function writeNpy(path, shape, data) {
   fs.writeFileSync(path, Buffer.concat([start, Buffer.from(header, 'latin1'), Buffer.from(data.buffer)]));
 }
 
-// On processors with AVX2 but without VNNI, ONNX Runtime adds pairs of products in 16 bits, which saturate by default with full-range
-// weights. In its precise mode it gives the same bytes on every processor. That mode is unavailable for QLinearConv with signed weights and
-// signed inputs, whose kernel does not saturate.
+// On processors with AVX2 but without VNNI, ONNX Runtime adds pairs of products in 16 bits, which saturate by default
+// with full-range weights. In its precise mode, ONNX Runtime gives the same bytes on every processor. That mode is
+// unavailable for QLinearConv with signed weights and signed inputs, whose kernel does not saturate.
 async function open(model, level) {
   const options = {graphOptimizationLevel: level || 'all', intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 3};
   try {

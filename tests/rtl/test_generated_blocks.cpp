@@ -388,8 +388,8 @@ Buffer packed(const kernels::Tensor& tensor, const Buffer& storage) {
   return made;
 }
 
-/// Returns a program with the same blocks and sizes but other parameters: each output channel gets the constants of the
-/// next channel, and those weights in another order.
+/// Returns a program with the same blocks and sizes but other parameters: each output channel gets the next channel's
+/// constants, and the next channel's weights in another order.
 Program trained_again(Program program, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto turn = [](auto& values, std::size_t each) {

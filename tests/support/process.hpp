@@ -57,8 +57,8 @@ std::vector<pid_t> children_named(pid_t parent, const std::string& name);
 bool process_exists(pid_t pid);
 std::size_t open_descriptors(pid_t pid);
 
-/// Waits until every other thread of this process sleeps, so that the test can count descriptors and threads: those
-/// that were about to end are then gone. Returns false after a minute.
+/// Waits until every other thread of this process sleeps. Threads that were about to end are then gone, so the test can
+/// count descriptors and threads. Returns false after a minute.
 bool await_rest();
 
 /// Returns the path of this build's `millrace` program.

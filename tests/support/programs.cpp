@@ -53,8 +53,8 @@ class Builder {
   }
 
   /// Adds a padded 3x3 convolution, which changes only the number of channels, not height or width. Sums are divided by
-  /// 64. Every output weighs the input at its own position with `through` and neighbours with small random weights.
-  /// With kWhole, an input that is wrong by one therefore makes an output wrong by one, through any number of layers.
+  /// 64. Every output weighs the input at its own position with `through` and neighbours with small random weights. If
+  /// `through` is kWhole, an input error of one makes an output wrong by one, through any number of layers.
   TensorIndex convolution(const std::string& name, TensorIndex from, std::uint32_t channels,
                           std::int16_t through = kWhole) {
     const std::vector<std::uint32_t> shape = program_.tensors[from].shape;

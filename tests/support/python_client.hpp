@@ -14,8 +14,8 @@ namespace millrace::tests {
 Outcome run_python_client(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& environment = {});
 
-/// Finds a Python interpreter that has the module: the one on the path or the distribution's. If neither has the
-/// module, the failure names what to install. Used as ASSERT_TRUE(find_python_with("numpy", python)).
+/// Finds a Python interpreter that has the module. Tries the one on the path, then the distribution's. If neither has
+/// the module, the failure names what to install. Used as ASSERT_TRUE(find_python_with("numpy", python)).
 testing::AssertionResult find_python_with(const std::string& module, std::string& python);
 
 /// Sends arrays to the model "fake" at `url`, once with NumPy and once with NumPy hidden. The model is described in

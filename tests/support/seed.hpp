@@ -9,7 +9,7 @@
 namespace millrace::tests {
 
 /// Returns the same seed in every run, so that a new failure is caused by the change under test. The environment
-/// variable MILLRACE_SEED replaces the seed by the number that a failed test printed, or by a random one ("random").
+/// variable MILLRACE_SEED replaces the seed by its value, which is a number or "random".
 inline std::uint32_t chosen_seed(std::uint32_t usual = 1) {
   const char* const given = std::getenv("MILLRACE_SEED");
   if (given == nullptr) return usual;

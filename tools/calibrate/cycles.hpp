@@ -6,10 +6,10 @@
 //   mr_mvu,pair,MH=12 MW=45 PE=6 SIMD=9 …,0f3a9c21,12,10
 //
 // The benches feed and drain the module at full speed. `latency` is the number of cycles from the first accepted input
-// beat to the first offered output beat. `interval` is the number of cycles between the last output beats of
-// successive frames. For the weight reader, a frame is a pass over the weights, and latency counts from its
-// activation. `row` names a row of the module's .rows file; `sources` is the digest described in measurements.hpp.
-// Nothing is fitted to these measurements.
+// word to the first offered output word. `interval` is the number of cycles between the last output words of successive
+// frames. For the weight reader, a frame is a pass over the weights, and latency counts from its activation. `row`
+// names a row of the module's .rows file; `sources` is the digest described in measurements.hpp. Nothing is fitted to
+// these measurements.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 namespace millrace::tools::calibrate {
 
-/// Errors are relative to the measured count, or to this if it is larger: two LUTs more in a skid do not matter.
+/// Errors are relative to the measured count, but at least to this number: two more LUTs do not matter.
 inline constexpr double kLeastCount = 100;
 
 /// A measurement that differs from a figure which cost() should predict exactly.

@@ -139,8 +139,8 @@ Result<ModelDescription> describe(HttpClient& client, const std::string& name) {
     if (inputs != 1)
       return Error(ErrorCode::kUnsupported, "model '" + name + "' has " + std::to_string(inputs) +
                                                 " inputs; this command supports only models with one input");
-    // Other servers of the v2 protocol do not have Millrace's page. Without that page there are no labels and
-    // no preprocessing.
+    // Other servers of the v2 protocol do not have Millrace's own page about the model. Without that page there are no
+    // labels and no preprocessing.
     return description_of(metadata, answer.status == 200 ? &millrace : nullptr);
   } catch (const std::exception&) {
     return unexpected(target);

@@ -35,8 +35,8 @@ std::size_t cards_of(const runtime::plan::LoadedDeployment& deployment,
 Result<runtime::plan::Cluster> choose_cluster(const server::config::Settings& settings,
                                               const Deployments& deployments);
 
-/// The largest request body, in bytes, that the server accepts. Returns kInvalidInput if that exceeds the
-/// limit on all bodies together, or is less than the smallest request for one of the deployments.
+/// The largest request body, in bytes, that the server accepts. Returns kInvalidInput if this size exceeds the limit on
+/// all bodies together, or is less than the smallest request for one of the deployments.
 Result<std::uint64_t> longest_body(const LiveSettings& live, const Deployments& deployments);
 
 /// The addresses of the HTTP listeners, at least one; listeners for admin routes come last. Returns

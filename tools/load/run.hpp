@@ -24,7 +24,7 @@ struct Settings {
   std::chrono::milliseconds timeout{10000};  // of one request, counted from when it is sent
 };
 
-/// A request counts as late if it is sent later than this after its intended time.
+/// A request counts as late if it is sent later than intended by more than this duration.
 constexpr std::chrono::nanoseconds kLate = std::chrono::milliseconds(1);
 
 /// The results of a run. `latency` and `send_delay` cover only measured requests; `errors` also covers the warm-up.

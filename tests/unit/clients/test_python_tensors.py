@@ -145,7 +145,7 @@ class WithoutNumpy(unittest.TestCase):
         self.assertIs(find_numpy(None), numpy)
         self.assertIs(find_numpy(True), numpy)
         self.assertIsNone(find_numpy(False))
-        # An entry of None makes every import of the module fail.
+        # The entry None in sys.modules makes every import of NumPy fail.
         hidden = (
             "import sys; sys.modules['numpy'] = None; sys.path.insert(0, sys.argv[1])\n"
             "from millrace_client.errors import MillraceError\n"

@@ -285,7 +285,7 @@ TEST(Explore, TheMemoryBandwidthLimitsStreamedWeights) {
   EXPECT_NEAR(solved(problem).interval_seconds, 1e-7, 1e-13);  // 100 bytes at 1 GB/s
 }
 
-/// Returns a problem with two layers. A layer uses 80 of the card's 100 BRAM18, or reads 1,000 bytes a frame at 1 GB/s.
+/// Returns a problem with two layers. Each layer can store its weights in 80 BRAM18, or read 1,000 bytes a frame.
 Problem two_placements() {
   Problem problem = row({64, 64}, 1, 64);
   for (auto& operation : problem.operations) {
@@ -396,8 +396,8 @@ TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
 
 using runtime::plan::MemoryBank;
 
-/// Returns a problem with three layers on a card with two regions and these memory banks. The second region is
-/// connected only to the bank `second`. A layer reads 8,000 bytes a frame or uses a region's whole block RAM.
+/// Returns a problem with three layers on a card with two regions and the memory banks `banks`. The second region is
+/// connected only to the bank `second`. Each layer either reads 8,000 bytes a frame or uses a region's whole block RAM.
 Problem on_banks(const std::vector<MemoryBank>& banks, const std::string& second) {
   runtime::plan::Device device;
   device.name = "card";
@@ -728,7 +728,7 @@ TEST(ExploreVerify, RecomputesEveryFigureOfASolution) {
   expect(verify(harder, good), "maximum latency is exceeded");
 }
 
-/// Makes a solution on one card where all layers use this implementation, sets its gap and `exact`, and returns the
+/// Makes a solution on one card where all layers use `implementation`, sets its `gap` and `exact`, and returns the
 /// error of verify().
 std::string claim(const Problem& problem, std::uint32_t implementation, double gap, bool exact = false) {
   const std::size_t count = problem.operations.size();

@@ -75,7 +75,7 @@ Parts card_parts(const Artifacts& made) {
   return parts;
 }
 
-/// Is called with the bytes that a channel transports, and may change them.
+/// A function that receives the bytes that a channel transports, and may change them.
 using Tap = std::function<void(const Channel&, Buffer&)>;
 
 /// Runs the deployment's partitions in the plan's order, copies data along the plan's channels, and returns the output.
@@ -127,8 +127,8 @@ void expect_equal_on_cards(const kernels::Program& program, std::uint32_t most) 
 
 constexpr int kTrials = 100, kSeen = 95;
 
-/// Runs the program on `cards` cards. For every link, flips the lowest bit of a random byte of a frame many times.
-/// Expects that the output nearly always changes.
+/// Runs the program on `cards` cards. For every link, runs many frames and flips the lowest bit of a random byte of
+/// each frame on the link. Expects that the output nearly always changes.
 void expect_a_wrong_byte_to_show(const kernels::Program& program, std::uint32_t cards) {
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);

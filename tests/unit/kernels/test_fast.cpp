@@ -151,7 +151,7 @@ TEST(Fast, ExecutorOutlivesItsProgramAndCanBeMoved) {
 }
 
 TEST(Fast, DoesNotAllocateThePaddingOfAHugeWindow) {
-  // The input is one element with 65,535 rows of padding on each side. The window reaches it from both ends.
+  // The input is one element with 65,535 rows of padding on each side. The window reaches the element from both ends.
   Program program;
   program.name = "padding";
   program.tensors = {{"in", {ElementType::Kind::kSigned, 8}, {1, 1, 1}, {}, 0},

@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A server with one thread per connection. It sends what `answer` returns for the number of the request, or closes the
-/// connection if that is empty.
+/// A server with one thread per connection. It sends what `answer` returns for the number of the request. If the answer
+/// is empty, the server closes the connection.
 class TinyServer {
  public:
   explicit TinyServer(std::function<std::string(std::uint64_t)> answer)

@@ -24,7 +24,7 @@ class PlanBuilder {
   static constexpr std::uint32_t kElements = 8;
 
   PlanBuilder& input(const std::string& name);
-  /// Adds a partition on the host, or with card() on a card. `from` names one or two inputs of the model or partitions.
+  /// Adds a partition on the host or, with card(), on a card. `from` names one or two partitions or model inputs.
   PlanBuilder& host(const std::string& name, const std::vector<std::string>& from, int constant);
   PlanBuilder& card(const std::string& name, const std::vector<std::string>& from, int constant,
                     const std::string& endpoint = {});

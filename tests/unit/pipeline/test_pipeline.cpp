@@ -266,8 +266,8 @@ TEST_F(StalledPipeline, FramesExpireInTheQueueAndOnTheCards) {
 TEST_F(StalledPipeline, ExpiredFrameInTheQueueUsesNoSlot) {
   open(1, 4);
   TestFrame& on_card = submit();
-  // The first expired frame blocks, in its completion, the thread that removes expired frames. The second one is
-  // therefore still in the queue when a slot becomes free.
+  // The completion of the first expired frame blocks the thread that removes expired frames. The second expired frame
+  // is therefore still in the queue when a slot becomes free.
   struct Held {
     std::promise<void> entered, released;
   } held;

@@ -188,7 +188,7 @@ TEST_F(PipelineFaults, ACardThatStaysDownIsReloadedAtTheMaximumBackoff) {
   log::configure(log::Level::kOff, false);
   const std::string logged = testing::internal::GetCapturedStderr();
   EXPECT_GE(passed, 50ms + (tries - 1) * 100ms) << tries << " tries";
-  // One line reports the loss, and one line the failed load with the time until the next try.
+  // One log line reports the loss. Another line reports the failed load and the time until the next try.
   EXPECT_LE(std::count(logged.begin(), logged.end(), '\n'), 3) << logged;
   EXPECT_NE(logged.find("next attempt in 100 ms"), std::string::npos) << logged;
 }
@@ -226,8 +226,8 @@ TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
       EXPECT_EQ(frame.code(), with_deadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kUnavailable);
       ASSERT_TRUE(comes_back());
       EXPECT_EQ(frame.completions(), 1);
-      // If the last card hangs, its unfinished run for the host identifies it. If another card hangs, the pipeline
-      // cannot tell which one, so it reloads all cards.
+      // If the last card hangs, its unfinished egress run identifies the card. If another card hangs, the pipeline
+      // cannot tell which, so it reloads all cards.
       for (std::uint32_t card = 0; card < 3; ++card)
         EXPECT_EQ(world_->loads(card), card == victim || victim != 2 ? 2U : 1U) << card;
       pipeline_->stop(1s);

@@ -56,7 +56,7 @@ TEST_F(HttpServer, RefusesAHeaderOverTheLimitAndMalformedHttp) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
-/// If a proxy and the server disagree where a request ends, a second request can hide in its body (request smuggling).
+/// If a proxy and the server disagree where a request ends, another request can hide in the body (request smuggling).
 TEST_F(HttpServer, RefusesARequestWhoseBodyLengthIsAmbiguous) {
   start();
   const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\n";

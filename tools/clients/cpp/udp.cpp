@@ -128,8 +128,8 @@ class UdpClient final : public Client {
                microseconds timeout, std::vector<std::vector<std::byte>>& outputs) override {
     Clock::time_point now = Clock::now();
     const Clock::time_point deadline = now + timeout;
-    // The session can end, or the model's version can be replaced, at any time. Both can be opened or looked up again
-    // without an error to the caller.
+    // The session can end, or the model's version can be replaced, at any time. The session can then be opened again,
+    // or the model looked up again, without an error to the caller.
     for (int attempt = 0;; ++attempt) {
       const Model* found = nullptr;
       const std::uint64_t before = last_id_;

@@ -65,7 +65,7 @@ struct Options {
   std::uint16_t fragment_bytes = 1200;
   std::uint8_t key_id = 0;     // 0: datagrams carry no authentication tags
   std::vector<std::byte> key;  // at least 16 bytes if key_id is not 0
-  // Time to wait before a message is repeated, at least 100 µs. Each repetition doubles it, up to 80 ms.
+  // Time to wait before a message is repeated, at least 100 µs. Each repetition doubles the time, up to 80 ms.
   std::chrono::microseconds retry{10000};
 };
 
