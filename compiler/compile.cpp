@@ -58,7 +58,7 @@ Result<Designs> design(const Plan& plan) {
   return designs;
 }
 
-/// Checks that the designs have the planned figures. Only the planned figures are known to meet the targets.
+/// Checks that the designs have the interval, latency and cost of the plan. Only the plan is known to meet the targets.
 Status check_figures(const Plan& plan, const Designs& designs) {
   if (!plan.placed.played) return Error(ErrorCode::kInternal, "a plan that was not simulated is being built");
   for (const auto& [name, design] : designs) {

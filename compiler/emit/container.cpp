@@ -131,7 +131,7 @@ Bytes memory_section(const plan::Device& device) {
   return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
 }
 
-/// Returns a compute unit's interrupt id. Ids ascend with addresses, as XRT numbers compute units by either of them.
+/// Returns a compute unit's interrupt id. Ids ascend with addresses, because XRT may number units by id or by address.
 std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
   std::uint32_t rank = 0;
   for (const auto& kernel : kernels)

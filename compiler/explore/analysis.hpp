@@ -61,7 +61,7 @@ struct Analysis {
 /// Analyses a solution that verify() accepts. The problem must satisfy is_predictable().
 Analysis analyse(const Problem& problem, const Solution& solution);
 
-/// Adjusts the shares that depend on the rate when the interval changes.
+/// After a change of the interval, adjusts those shares of the analysis that depend on the rate.
 void change_interval(Analysis& analysis, double from_seconds, double to_seconds);
 
 /// Sets `bottleneck` and `lifts` from the analysis's figures. Figures from finished designs also count the

@@ -365,7 +365,7 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Removes nodes whose output became a constant, and all outputs but a node's first, which nothing may read.
+  /// Removes nodes whose output became a constant. Of other nodes, removes all outputs except the first: none is read.
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)

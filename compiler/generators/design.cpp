@@ -177,7 +177,7 @@ class Assembler {
     }
   }
 
-  /// Adds a register slice in each region on the path from `from` to `to`, both included. The last writes to `behind`.
+  /// Adds a register slice in each region on the path from `from` to `to`, both included. The last one feeds `behind`.
   void cross(const std::string& name, std::uint32_t from, std::uint32_t to, StreamIndex before,
              StreamIndex behind) {
     for (std::uint32_t at = from;; at += from < to ? 1U : -1U) {

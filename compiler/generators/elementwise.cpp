@@ -36,7 +36,7 @@ class ElementwiseBlock : public LanesBlock {
     return netlist.input(lanes, input(i).type.bits, input(i).elements());
   }
   static std::string table_file(const NetlistBuilder& netlist) { return netlist.prefix() + "_table.hex"; }
-  /// Adds an mr_lut whose table is loaded or in a file. `flipped` is the module's parameter FLIP.
+  /// Adds an mr_lut. The host loads its table, or a memory file contains it. `flipped` masks index bits to be inverted.
   StreamIndex look_up(NetlistBuilder& netlist, StreamIndex from, TableStyle style, std::int64_t flipped,
                       bool table_loaded) const {
     const Stream in = netlist.stream(from);
@@ -83,7 +83,7 @@ class RescaleBlock : public ElementwiseBlock {
   StepFunction step_;
 };
 
-/// Returns which bits of a table's index are inverted, so that line 0 belongs to the lowest value: the sign bit.
+/// Returns a mask of the index bit that a table inverts, so that line 0 is for the lowest value: the sign bit, if any.
 std::int64_t flip(ElementType type) {
   return kind(type) == 1 ? std::int64_t{1} << (type.bits - 1) : 0;
 }
@@ -145,7 +145,7 @@ class AddBlock : public ElementwiseBlock {
         std::min({pa.first, pb.first, pa.first + pb.first, pa.first + pb.first + add_.offset});
     const std::int64_t high =
         std::max({pa.second, pb.second, pa.second + pb.second, pa.second + pb.second + add_.offset});
-    // mr_add also compares results and stores its factors in this width.
+    // mr_add uses this width for the sum, the bounds, the offset and both multipliers.
     const unsigned bits = std::max({signed_bits(std::min({low, std::int64_t{add_.lowest}, add_.offset}),
                                                 std::max({high, std::int64_t{add_.highest}, add_.offset})),
                                     signed_bits(std::min(add_.multiplier_a, add_.multiplier_b),

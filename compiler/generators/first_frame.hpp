@@ -33,7 +33,7 @@ struct Passage {
   double first_output = 0, last_output = 0;
 };
 
-/// Returns the passage of each stage. `stages` are in topological order. A tensor that no stage makes is an input of
+/// Returns each stage's output times. `stages` are in topological order. A tensor that no stage makes is an input of
 /// the model and available from the start. Packets have at most 1,024 bytes, as in the communication plan. A packet is
 /// sent when it is complete, and a cable transmits packets in the order in which they become complete. The receiver
 /// always has buffer space. kInternal if a tensor must go between two cards without a cable; other errors as in

@@ -80,7 +80,7 @@ struct Module {
   TimingUnit (*play)(const PlayedInstance&, const Values&) = nullptr;
   /// Cycles from the input beat that completes an output beat to that output beat; null means 1.
   std::uint64_t (*latency)(const Values&) = nullptr;
-  /// Estimates the cycles of a frame with these numbers of beats. Null means the larger of the two numbers.
+  /// Estimates the cycles for a frame from its numbers of input and output beats. Null means the larger number.
   std::uint64_t (*interval)(const Values&, std::uint64_t beats_in, std::uint64_t beats_out) = nullptr;
 
   /// Describes the memory files that a calibration run writes for an instance. Null if the module reads no files.

@@ -294,7 +294,7 @@ class Unroller {
   }
 
   void open() { mark_ = body_.size(); }
-  /// Puts all text that was stored since open() into a process of its own.
+  /// Puts all text that was stored since open() into an always_ff block.
   void close() {
     if (body_.size() == mark_) return;
     body_.insert(mark_, "  always_ff @(posedge clk) if (en) begin\n");

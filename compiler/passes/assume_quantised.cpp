@@ -110,7 +110,7 @@ class Assumption {
     return dequantise(q, {scale}, name, type);
   }
 
-  /// Quantises constant weights. Returns the largest Euclidean norm of a channel's weights, by which sums may grow.
+  /// Quantises constant weights. Returns the largest Euclidean norm of a channel's weights, used to estimate sums.
   double quantise_weights(Node& node) {
     const Value weights = graph_.value(node.inputs[1]);
     if (weights.constant == nullptr || !weights.type.is_float()) return 1;

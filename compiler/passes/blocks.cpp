@@ -162,7 +162,7 @@ void negate_falling(Folded& f, const std::vector<bool>& falling) {
   }
 }
 
-/// The ranges of a layer's sums over all inputs of one type.
+/// The ranges of a layer's sums if its inputs may have any values of their type.
 struct SumRanges {
   std::vector<Range> results;  // [channel]: range of the complete sums
   Range partial;               // range of all partial sums, in any order of the products
@@ -172,7 +172,7 @@ SumRanges sum_ranges(const Folded& f, ElementType input) {
   const std::int64_t low = input.lowest(), high = input.highest();
   SumRanges r;
   for (std::size_t o = 0; o < f.bias.size(); ++o) {
-    // The products of all weights of one sign reach their extremes at the same input value.
+    // A positive weight's product is largest for the input `high`, a negative weight's product for the input `low`.
     std::int64_t positive = 0, negative = 0;
     for (std::size_t i = 0; i < f.taps; ++i) {
       const std::int64_t w = f.weights[o * f.taps + i];

@@ -13,7 +13,7 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether `v` is a model output or has several readers. Looks through one element-wise reader with a float result.
+/// Whether `v` is a model output, has several readers, or has one element-wise reader whose float result is shared.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];
@@ -82,7 +82,7 @@ std::size_t leading_scale(const Chain& chain, std::vector<float>& scale) {
   return 2;
 }
 
-/// Adds the float bias of a sum with a float output to its integer bias, so that the host only multiplies by the scale.
+/// If a float bias follows a scaled integer sum, rounds it into the sum's integer bias, so that the host only scales.
 void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   std::vector<float> scale;
   const std::size_t at = leading_scale(chain, scale);
@@ -102,7 +102,7 @@ void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   note_rounded_bias(graph, n, worst);
 }
 
-/// Applies the Relu of a sum with a float output to its integers, because max(acc * scale, 0) = max(acc, 0) * scale.
+/// If a Relu follows a scaled integer sum, applies it before the scaling: max(acc * scale, 0) = max(acc, 0) * scale.
 void take_relu(Accumulate& a, Chain& chain) {
   std::vector<float> scale;
   const std::size_t at = leading_scale(chain, scale);

@@ -31,7 +31,7 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
   return out;
 }
 
-/// Adds an alternative with copies. If `all` has one pipeline on as many cards for the objective, the faster one stays.
+/// Adds `copies` to `all`. If `all` has an alternative for the same objective and number of cards, keeps the faster.
 void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   for (auto& way : all) {
     if (way.cards != copies.cards || way.objective != copies.objective) continue;

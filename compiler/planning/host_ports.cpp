@@ -75,7 +75,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
   explore::Amounts sum{};
   const auto found = ends_.find(block);
   if (found == ends_.end()) return sum;
-  // Each port may need more than the room. The sum of these excesses is a lower bound on the excess of all ports.
+  // Sum up by how much each port alone exceeds the reserved room. All ports together exceed it by at least this sum.
   const auto charge = [&](const gen::ShellPort& port) -> Status {
     MILLRACE_ASSIGN(const gen::Cost one, gen::host_port_cost(catalog, port));
     sum += explore::less(amounts_of(one), room_);

@@ -93,8 +93,8 @@ Judgement judge(const Predicted& plan, double interval_seconds, double latency_s
 /// Computes the figures of an attempt. Errors are those of cost() and passages().
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 
-/// Returns a frame's latency through all parts, whose designs were simulated, and over the cables, in packets. The
-/// latency includes the host's time between cards.
+/// Returns a frame's latency through all parts, whose designs were simulated, and, in packets, over the cables.
+/// The latency includes the host's time between cards.
 Result<double> played_latency(const Predicted& plan);
 
 /// Returns where the weights of a block on a card are stored. If they should be streamed but the block has no

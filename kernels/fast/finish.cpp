@@ -13,8 +13,8 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
   return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin();
 }
 
-// Returns whether the exact count exceeds the fit's count by 0 to `slack` for every accumulator of the range. Neither
-// count ever decreases, and the exact count is constant between thresholds, so only those stretches' ends are checked.
+// Returns whether, for every accumulator of the range, the number of thresholds reached exceeds the fit's count by 0 to
+// `slack`. Neither number ever decreases, and the first is constant between thresholds, so only the ends are checked.
 bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
            std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {

@@ -85,7 +85,7 @@ bool every_window_sees_input(std::uint32_t extent, std::uint32_t pad, std::uint3
   return true;
 }
 
-// Bounds for the partial sums of some terms, in any order: the sums of all positive and of all negative extremes.
+// Bounds for partial sums of terms in any order: the sum of all negative minima, and of all positive maxima.
 struct Extremes {
   Wide lowest = 0;
   Wide highest = 0;
@@ -115,7 +115,7 @@ void check_accumulator(const Convolution& c, ElementType input) {
   for (std::size_t o = 0; o < c.out_channels; ++o) {
     Extremes sums;
     if (!c.bias.empty()) sums.add(c.bias[o], c.bias[o]);
-    // All weights of the same sign reach their extreme products at the same input value.
+    // A positive weight's product is largest for the input `most`, a negative weight's product for the input `least`.
     std::int64_t positive = 0, negative = 0;
     const std::int16_t* const weights = c.weights.data() + o * taps;
     for (std::size_t i = 0; i < taps; ++i) {
@@ -151,7 +151,7 @@ void check_multiply_shift(const Requantise& r, ElementType range, std::uint32_t 
     require(multiplier >= 0, "requantise.multiplier[", c,
             "] is negative; the step function must not decrease");
     require(entry(r.shift, c) <= 62, "requantise.shift[", c, "] is above 62");
-    // The product has at most 63 bits and fits. Three later values may overflow: the sum with the offset, the sum with
+    // acc * multiplier has at most 63 bits. Three later values may overflow: the sum with the offset, the sum with
     // the rounding constant, and the result plus the zero point.
     const Wide spare = half_even ? Wide{1} << 32 : 0;
     const Wide half = half_even && entry(r.shift, c) > 0 ? Wide{1} << (entry(r.shift, c) - 1) : 0;

@@ -21,7 +21,7 @@ class Cache {
  public:
   /// Opens $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and creates the folder if it is
   /// missing. Returns kEnvironment for "/" and for a folder that cannot be created and written, that another user could
-  /// change (programs in the cache are run), or that holds files of no cache.
+  /// change (programs in the cache are run), or that holds files other than a cache's.
   static Result<Cache> open();
   static Result<Cache> open(const std::filesystem::path& root);
 
@@ -30,7 +30,7 @@ class Cache {
   /// Returns the directory of an entry whose checksums match, or nothing. `kind` and `key` are names (text.hpp).
   std::optional<std::filesystem::path> find(const std::string& kind, const std::string& key) const;
 
-  /// Writes the entry's files to `entry`, an empty directory. `scratch` is removed afterwards.
+  /// Writes the entry's files to the empty directory `entry`. `scratch`, for temporary files, is removed afterwards.
   using Make =
       std::function<Status(const std::filesystem::path& entry, const std::filesystem::path& scratch)>;
 

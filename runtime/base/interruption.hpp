@@ -44,8 +44,8 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  /// Calls `rename`, which renames the temporary to `target` and returns 0 or an errno, and returns the same
-  /// value. An interruption happens either before or after the call, never during it.
+  /// Calls `rename`, which must rename the temporary file to `target`, and returns its result: 0 or an
+  /// errno. An interruption happens either before or after the call, never during it.
   int put_in_place(const std::filesystem::path& target, const std::function<int()>& rename);
 
  private:

@@ -4,10 +4,10 @@
 // the implementation for real use, which calls only XRT's public C++ API; XRT decides whether an Alveo or an
 // emulated card answers. runtime/plan/image_abi.hpp defines the units and registers of an FPGA image.
 //
-// Threads. A slot of a unit (Ingress, Egress) belongs to one thread at a time; only that thread may start its
-// runs. For each card, only one thread at a time may be inside Egress::wait() or Card::wait_supervisor(),
-// because XRT 2.13 lets one thread wait in the driver and blocks all further ones. Any thread may call
-// read(), write() and info() at any time.
+// Threads. A slot (buffer and run) of an Ingress or Egress belongs to one thread at a time, which alone
+// starts its runs. For each card, only one thread at a time may be inside Egress::wait() or
+// Card::wait_supervisor(), because XRT 2.13 lets one thread wait in the driver and blocks all further ones.
+// Any thread may call read(), write() and info() at any time.
 #pragma once
 
 #include <chrono>

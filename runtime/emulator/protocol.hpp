@@ -110,7 +110,7 @@ inline void ring(Doorbell& doorbell) {
     futex_wake(doorbell.sleeping, 1);
 }
 
-/// One direction of one tag of one cable: a ring of packet slots with one sender and one receiver. When the
+/// One direction of one channel (tag) of a cable: a ring of packet slots with one sender and one receiver. When the
 /// sender starts or restarts, it begins a new generation: it reads the size and number of slots from the link
 /// table, and starts at slot 0 when the receiver has acknowledged the generation. Until then, and whenever
 /// all slots are full, the sender has no credit.

@@ -1,4 +1,4 @@
-// The one queue in which frames of a deployment wait for a slot of its replicas.
+// The one queue in which frames of a deployment wait for a frame slot in one of the deployment's replicas.
 //
 //   submit() ─▶ the replica with most free slots
 //      └─ all slots taken ─▶ queue ─▶ the replica that frees a slot

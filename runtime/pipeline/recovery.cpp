@@ -88,8 +88,8 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
   drained_.notify_all();
 }
 
-// Checks whether the cards still work. The oldest frame shows it, because slots become free in order. A card that hangs
-// reports nothing; only the flush after this check finds which card hangs.
+// Checks whether the cards still work, by the time that the oldest frame has taken: frames complete in order. A card
+// that hangs reports nothing; only the flush after this check finds which card hangs.
 void Engine::watch_oldest() {
   const std::uint64_t oldest = done_.load();
   if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;

@@ -55,7 +55,7 @@ struct ImageRecord {
 /// The decoded section EMULATION_DATA.
 struct EmulationData {
   ImageRecord record;
-  // The program of each partition of the record, in order. A program whose parameters are elsewhere is a topology.
+  // The program of each partition of the record, in order. If its parameters are elsewhere, it is a topology only.
   std::vector<kernels::Program> programs;
 };
 

@@ -59,7 +59,7 @@ struct Design {
   std::vector<Stream> streams;
   std::vector<Layer> layers;  // empty if design.json has no blocks
   Cycles predicted;
-  // The number of 64-bit words of loaded constants, and of pipeline hops to load them. 0 if no constants are loaded.
+  // Loaded constants: how many 64-bit words they are, and how many mr_load units pass them on. 0 if there are none.
   std::uint64_t load_words = 0, load_hops = 0;
   // For weights that are streamed, that is read from memory during a frame: their size, and the names of the AXI4
   // ports that read them. 0 and empty if no weights are streamed.

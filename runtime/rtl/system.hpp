@@ -77,7 +77,7 @@ class System {
   const Simulation& simulation(std::size_t partition) const { return *parts_[partition].simulation; }
   const std::string& name(std::size_t partition) const { return parts_[partition].name; }
   double clock_mhz(std::size_t partition) const { return parts_[partition].clock_mhz; }
-  /// The passages of all frames through one port, in frame order.
+  /// When each frame passed one port, in frame order.
   using Passages = std::vector<FramePassage>;
   const Passages& input_passages(End end) const { return parts_[end.partition].inputs[end.port].passages; }
   const Passages& output_passages(End end) const { return parts_[end.partition].outputs[end.port].passages; }

@@ -94,7 +94,7 @@ MetricFamily family_of(const TritonMetric& metric, const MetricFamily& source) {
     if (labels["outcome"] != metric.outcome) continue;
     Labels kept = {{"model", labels["model"]}, {"version", labels["version"]}};
     if (metric.outcome == "failure") kept.emplace_back("reason", reason_of(labels["reason"]));
-    // A series has one type: the two values that belong to other types are 0.
+    // A series is a counter, a gauge or a histogram; the values of the two other kinds are 0.
     sums[kept] += series.counter.value + series.gauge.value + series.histogram.sample_sum * 1e6;
   }
   MetricFamily family{std::string(metric.name), std::string(metric.help), source.type, {}};

@@ -74,14 +74,14 @@ class Model;
 
 /// Says whether another version may answer a frame, and records which version did. Frame::passage points to it.
 struct Passage {
-  /// The model that the frame was submitted to. If another model takes over the frame, SwapGate stores that model here
-  /// before on_complete is called.
+  /// The version that the frame was submitted to. If another version takes over the frame, SwapGate stores that one
+  /// here before on_complete is called.
   std::shared_ptr<Model> model;
   bool any_version = false;  // a version with a different number may answer
 };
 
-/// Hands frames from the old version to the next version: those that the old version held back during the swap, and
-/// those that arrive later. A frame without a Passage is handed over only if both versions have the same deployment.
+/// After a swap, passes frames from the old version to the next: frames held during the swap, and later ones. A
+/// frame whose `passage` is null passes only if both versions have the same deployment.
 class SwapGate final : public runtime::pipeline::Successor {
  public:
   SwapGate(const Model& before, std::shared_ptr<Model> next);

@@ -127,7 +127,7 @@ bool Engine::reserve_buffers(Request& r, const ServedModel& model) {
   return true;
 }
 
-/// Starts to receive a request and assigns the slot to it. Answers BUSY if a limit is reached.
+/// Starts to receive a request, and records it in its slot of the session's window. Answers BUSY if a limit is reached.
 Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                        const wire::Layout& layout) {
   const auto busy = [&](wire::BusyReason reason) -> Request* {
@@ -301,7 +301,7 @@ void Engine::answer_known(const Arrival& a, Slot& slot) {
   answers_.response(*slot.request);
 }
 
-/// Signs further answers with the client's current keys. The request must not be in a pipeline.
+/// Signs further answers to the request with the client's current keys. No pipeline may hold the request.
 void Engine::sign_as_asked(Request& r, const Arrival& a) {
   if (r.peer.keys == a.peer.keys) return;
   r.keys = keys_;
@@ -349,7 +349,7 @@ void Engine::end(Request& r, wire::ErrCode error) {
   free_.push_back(r);
 }
 
-/// Frees the slot for another id. Returns false if the slot's request is still being computed.
+/// Frees a slot of the window for another request id. Returns false if the slot's request is still being computed.
 bool Engine::release(Slot& slot) {
   if (slot.request == nullptr) return true;
   if (slot.request->state == Request::State::kInFlight) return false;

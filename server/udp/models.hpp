@@ -1,4 +1,4 @@
-// The models that the UDP engine serves. Clients name them by handle or by name.
+// The models that the UDP engine serves. Clients refer to a model by its name or by a number, its handle.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ class ServedModel {
     return model_->submit(frame, passage);
   }
 
-  // Counters; any thread may call them. Every submitted request calls begun(), and then passes its passage to
+  // Counters; any thread may call them. Every submitted request calls begun(), and later, with its Passage,
   // succeeded(), failed() or (if submit() failed) not_taken(). A request that was never submitted calls only refused().
   void begun() const {
     if (model_) model_->begun();

@@ -82,15 +82,15 @@ class Window {
     wire::ErrCode error = wire::kNoError;
   };
 
-  /// Request ids up to and including `floor` are stale from the start.
+  /// Request ids up to and including `floor` count as too old from the start.
   Window(std::uint32_t size, std::uint64_t floor) : slots_(size), floor_(floor), newest_(floor) {}
 
   bool stale(std::uint64_t id) const {
     return id <= floor_ || (newest_ >= slots_.size() && id <= newest_ - slots_.size());
   }
 
-  /// Returns the slot of an id that is not stale. If slot.id differs from `id`, the slot still describes an id that is
-  /// older by at least the window's size. That older id must be released before the new id uses the slot.
+  /// Returns the slot of an id for which stale() is false. If slot.id differs from `id`, the slot still describes an
+  /// id that is older by at least the window's size. That older id must be released before the new id uses the slot.
   Slot& slot(std::uint64_t id) { return slots_[id % slots_.size()]; }
 
   /// Assigns the released slot to a request that is being received.

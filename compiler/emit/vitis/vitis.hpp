@@ -1,5 +1,5 @@
-// Writes the files for building FPGA images with Vivado and Vitis: a folder vitis/<image>/ for each image whose device
-// has a platform, and a Makefile above the folders. README.md describes the files. The vendor's tools never read them.
+// Writes files with which Vivado and Vitis can build FPGA images (never tried): a folder vitis/<image>/ for each image
+// whose device has a platform, and a Makefile above the folders. README.md describes the files.
 #pragma once
 
 #include <map>

@@ -54,7 +54,7 @@ Status read_units(Bytes image, ImageHeader& header) {
   if (all.size() > ImageHeader::kMaxUnits)
     return wrong("IP_LAYOUT has " + std::to_string(all.size()) + " compute units; XRT supports at most " +
                  std::to_string(ImageHeader::kMaxUnits));
-  // libxrt numbers compute units by interrupt, or by address if no unit has one.
+  // libxrt numbers compute units by interrupt, or by address if no unit has an interrupt.
   const auto interrupt = [](const ip_data& ip) { return ip.properties & IP_INTERRUPT_ID_MASK; };
   const bool by_address =
       std::all_of(all.begin(), all.end(), [&](const ip_data& ip) { return interrupt(ip) == 0; });
@@ -167,7 +167,7 @@ void DeviceMemory::free(std::uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return;
-  // Discard the content. Otherwise the next owner could read it and overlook a missing sync.
+  // Discard the content, so that a program that gets this memory next notices if it forgot to copy its own data here.
   memory_.discard(static_cast<std::uint64_t>(locate(address) - memory_.data()), block->second);
   blocks_.erase(block);
 }

@@ -67,7 +67,7 @@ void RequestLog::write(log::Level level, const Response& answer, const Asked& as
 
 std::string RequestLog::version_of(const FoundRoute& found, const Asked& asked) const {
   if (!asked.version.empty()) return std::string(asked.version);
-  // The body of a load or unload may name the version; the target never does.
+  // Only the body of a load or unload can name a version; its URL never does.
   const bool changes_it = found.route != nullptr && found.route->scope == auth::Scope::kAdmin;
   if (changes_it || !found.names.version.empty()) return std::string(found.names.version);
   const auto serves = registry_.snapshot()->find(found.names.model, "");

@@ -30,7 +30,7 @@ void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, 
 Status Inference::start(Done done, void* context) {
   frame_.on_complete = done;
   frame_.context = context;
-  // Count the request before submit(): from then on the frame can complete, and this object be destroyed, at any time.
+  // Count the request first: once submit() is called, the frame may complete and this object be destroyed at any time.
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
   const Status status = model->submit(frame_, passage_);

@@ -47,7 +47,7 @@ class Inference {
   /// Must be called after `done` was called.
   Response finish();
 
-  /// Keeps the memory of an answer that was written, for the next answer.
+  /// Takes an answer that was sent, so that the next answer reuses its memory.
   void keep(Response answer) { answer_ = std::move(answer); }
 
   /// Releases the model and all data of the request, but keeps the buffers.

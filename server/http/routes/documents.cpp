@@ -291,8 +291,8 @@ json::object deployment_of(models::Model& model) {
   return out;
 }
 
-/// Adds the trace events of a model, which the trace shows as a process. Each slot is shown as a thread and has one
-/// frame at a time. Waits for a slot overlap, so they are asynchronous events.
+/// Adds the trace events of a model, which the trace shows as a process. Each frame slot, which has one frame at a
+/// time, is shown as a thread. The waits of frames overlap, so they are shown as asynchronous events.
 void add_events(models::Model& model, std::size_t process, json::array& events) {
   const auto frames = model.pipeline().recent_frames();
   std::uint32_t slots = 0, replicas = 1;  // `slots` counts the slots of each replica
