@@ -118,7 +118,7 @@ class Board {
   std::vector<Wire> wires_;
 };
 
-/// When a tensor's first and last data words leave, in seconds after the frame enters the first card.
+/// When a tensor's first and last data words leave a block or cable, in seconds after the frame enters the first card.
 struct Passage {
   double first = 0, last = 0;
 };

@@ -258,8 +258,8 @@ std::vector<Option> options_within(const Operation& operation, std::uint64_t cyc
     for (const auto amount : ways[i].amounts) sum += amount;
     order.emplace_back(sum, i);
   }
-  // An option that uses no more of any resource than another option has no larger sum. So in ascending order of sums,
-  // only an earlier option can beat a later one.
+  // An option that uses no more of any resource than another option has no larger sum of resources. So in ascending
+  // order of sums, only an earlier option can beat a later one.
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first
                               : ways[a.second].interval_cycles < ways[b.second].interval_cycles;

@@ -147,7 +147,7 @@ class Player {
                      [](const Packet& a, const Packet& b) { return a.whole < b.whole; });
     double& free = free_[ends];
     for (const auto& packet : packets) {
-      // Sending begins one cycle after the packet's last beat, or later, when the previous packet has been sent.
+      // Sending begins one cycle after the packet's last beat or, if later, when the previous packet has been sent.
       const double start = packet.whole + 1 <= std::ceil(free) ? free : packet.whole + 1;
       free = start + static_cast<double>(packet.bytes) / link.bytes_per_second * fastest_;
       // A packet arrives at the earliest in the cycle after its last bit was sent.

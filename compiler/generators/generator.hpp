@@ -47,7 +47,7 @@ enum class WindowStyle : std::uint8_t {
 
 /// The parallelism of a block. The meaning of the fields depends on the block:
 ///   Convolution   `pe` output channels in parallel, each with `simd` inputs, `pixels` windows at once
-///   grouped       the same for each group, with all groups in parallel (pixels 1); as ungrouped behind a parallel window
+///   grouped       the same for each group, with all groups at once (pixels 1); as ungrouped behind a parallel window
 ///   depthwise     `pe` channels in parallel (simd 1, pixels 1)
 ///   all others    `simd` elements per beat; if `pixels` is above 1, a beat has that many whole pixels
 ///                 (pooling: `simd` channels of each pixel)

@@ -42,7 +42,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
       highest_(step.highest),
       loaded_(loaded) {
   if (form_ == Requantise::Form::kThresholds) {
-    // A bipolar output has only one step, from -1 to +1, so its threshold is written twice.
+    // A bipolar output has only one step, from -1 to +1, so a channel's two thresholds are equal.
     const std::size_t given = static_cast<std::size_t>(highest_ - lowest_);
     const bool bipolar = output.kind == ElementType::Kind::kBipolar;
     steps_ = (std::size_t{1} << output.bits) - 1;
@@ -65,7 +65,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   }
   const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
                      std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
-  // If all scales are powers of two, the unit has no multiplier and no adder. The sum then adds the bias at no cost.
+  // If all scales are powers of two, the unit has no multiplier or adder. The block before then adds the bias for free.
   takes_bias_ = !plain || take_bias;
   if (takes_bias_ && !bias.empty())
     for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];

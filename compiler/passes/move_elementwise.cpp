@@ -86,7 +86,7 @@ Result<Graph> sink_dequantise(Graph graph) {
 Result<Graph> raise_quantise(Graph graph) {
   const graph::Uses uses(graph);
   // Visit the nodes from the last to the first. An element-wise node that is the only reader of its float input waits
-  // until the node that produces this input is visited. The key is the input.
+  // until the node that produces this input is visited. The map's key is the input.
   std::map<ValueId, std::vector<Rising>> waiting;
   std::vector<std::vector<Node>> slots;  // the nodes of the result, from the last to the first
   const auto settle = [&slots](Rising& r) { slots[r.slot].push_back(std::move(r.node)); };

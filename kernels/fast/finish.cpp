@@ -14,7 +14,7 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
 }
 
 // Returns whether, for every accumulator of the range, the number of thresholds reached exceeds the fit's count by 0 to
-// `slack`. Neither number ever decreases, and the first is constant between thresholds, so only the ends are checked.
+// `slack`. Neither number ever decreases, and the first changes only at thresholds, so only values next to those count.
 bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
            std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {

@@ -31,7 +31,7 @@ struct ChildWatch {
 };
 
 /// Runs `command` in `directory` (if empty, in the current one) and waits until it ends. `command[0]` is a path. The
-/// child inherits the environment but no descriptors. It gets SIGTERM if the calling thread ends first. Returns
+/// child inherits the environment but no descriptors. It receives SIGTERM if the calling thread ends first. Returns
 /// kEnvironment if the program cannot start, and kResourceExhausted if no descriptors or processes are left. Any thread
 /// may call it.
 Result<ChildOutcome> run_child(const std::vector<std::string>& command,

@@ -244,7 +244,7 @@ void Repository::finish(const JobPointer& job, const Status& status) {
     const auto wanted = wanted_.find(job->model);
     if (wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested()) {
       wanted->second.failed = status.ok() ? std::nullopt : std::optional(status.error());
-      // The version that a client asked for is wanted. After a fallback, the newer version is still the wanted one.
+      // The version that a client loads is the wanted one. A fallback to an older version leaves the newer one wanted.
       if (status.ok() && (!job->own || job->version >= wanted->second.passed_over))
         wanted->second.passed_over = 0;
     }

@@ -54,7 +54,7 @@ void append_broken(std::string_view line, std::string& out) {
   while (rest.size() > kLongestLine && rest[indent] != '`') {
     const std::size_t comment = comment_begin(rest);
     const std::size_t text = std::min(rest.find_first_not_of("/ ", comment), rest.size());
-    // The rest of a broken comment needs slashes too: those of the line if it has no code, otherwise new ones.
+    // On the next line, a comment needs slashes: a copy of the old ones if it is the whole line, otherwise new ones.
     const bool whole = comment == indent;
     const std::size_t at = break_of(rest, whole ? text : indent);
     if (at == std::string::npos) break;

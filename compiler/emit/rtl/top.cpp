@@ -148,7 +148,7 @@ class Top {
       errors.emplace_back("weights_error");
     }
     const std::string done = joined(names_of(outputs_, false), " || ", "_done");
-    // If no host reads a result, a frame counts as done when its tag leaves.
+    // If the host reads no output, a frame counts as done when the frame's tag (epoch and sequence) leaves.
     const std::string& first = outputs_.front().name;
     values["done"] = done.empty() ? first + "_tag_valid && " + first + "_tag_ready" : done;
     values["quiet"] = quiet.empty() ? "1'b1" : joined(quiet, " && ");
