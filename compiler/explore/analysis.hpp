@@ -47,7 +47,7 @@ struct CableUse {
 struct Work {
   std::uint32_t operation = 0;
   double begin = 0;            // when the first word of every input has arrived
-  double first = 0, last = 0;  // when its first and last output words leave
+  double first = 0, last = 0;  // when the operation's first and last output words leave
 };
 
 struct Analysis {

@@ -42,7 +42,7 @@ ConvolutionBlock::ConvolutionBlock(const kernels::Program& program, std::uint32_
 }
 
 std::int64_t ConvolutionBlock::weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const {
-  const std::uint32_t channels = in_.c / layer_.groups;  // of one group of the convolution
+  const std::uint32_t channels = in_.c / layer_.groups;  // channels of one group of the convolution
   if (depthwise_) return layer_.weights[o * taps_ + column];
   if (matrices(folding) > 1) return layer_.weights[std::size_t{o} * taps_ * channels + column];
   const std::uint32_t tap = column / in_.c, c = column % in_.c;

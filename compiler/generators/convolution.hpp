@@ -32,7 +32,7 @@ class ConvolutionBlock : public Generator {
   std::int64_t weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const;
   Status check_window(const Folding& folding) const;
   Status check_unrolled(const Folding& folding) const;
-  std::uint32_t windows(const Folding& folding) const;  // how many are computed in parallel
+  std::uint32_t windows(const Folding& folding) const;  // how many windows are computed in parallel
   /// Returns how many pixels lie from the first to the last tap of a kernel, both included.
   static std::uint32_t reach(std::uint32_t kernel, std::uint32_t dilation) {
     return (kernel - 1) * dilation + 1;

@@ -18,7 +18,7 @@ namespace millrace::compiler::generators {
 struct BlockDesign {
   std::string block;
   Folding folding;
-  Cost cost;  // of the block's own units
+  Cost cost;  // cost of the block's own units
   /// Interval of the block alone. The design's interval is the largest interval of all blocks, or slightly more.
   std::uint64_t interval_cycles = 0;
   std::uint64_t multiply_accumulates = 0;
@@ -53,12 +53,12 @@ struct Design {
   std::vector<std::uint32_t> regions;
   std::vector<FifoDesign> fifos;
   std::vector<PortDesign> inputs, outputs;
-  Cost cost;    // of all instances of the dataflow module
+  Cost cost;    // cost of all instances in the dataflow module
   Cost loader;  // loader_cost(): a part of the shell that the device's description does not include
   Cost shell;   // shell_cost(), set by the planner when it knows the ports; not included in `cost`
   std::uint64_t interval_cycles = 0;
-  std::uint64_t latency_cycles = 0;       // from the first input beat to the last output beat of a frame
-  std::uint64_t first_output_cycles = 0;  // from the first input beat to the first output beat
+  std::uint64_t latency_cycles = 0;       // cycles from a frame's first input beat to its last output beat
+  std::uint64_t first_output_cycles = 0;  // cycles from the first input beat to the first output beat
   std::uint64_t multiply_accumulates = 0;
   bool operator==(const Design&) const = default;
 };

@@ -68,8 +68,8 @@ std::string to_string(const Folding& folding);
 
 struct Candidate {
   Folding folding;
-  Cost cost;  // of the block's own units; edge_cost() covers the connections to neighbours
-  std::uint64_t interval_cycles = 0;  // per frame in steady state, if no other block limits the rate
+  Cost cost;  // cost of the block's own units; edge_cost() covers connections to neighbours
+  std::uint64_t interval_cycles = 0;  // cycles per frame in steady state, if no other block limits the rate
   /// Cycles from the first input beat to the last output beat of a single frame, sent as fast as the block accepts it.
   std::uint64_t latency_cycles = 0;
   std::uint64_t depth_cycles = 0;  // from the input beat that completes an output beat to that output beat

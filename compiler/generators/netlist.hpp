@@ -28,7 +28,7 @@ struct Instance {
 struct Stream {
   std::string name;  // an identifier, unique in its netlist
   std::uint32_t lanes = 1;
-  std::uint32_t bits = 8;  // of an element: two's complement if signed; 1 if bipolar (1 means +1, 0 means -1)
+  std::uint32_t bits = 8;   // bits of an element: two's complement if signed; 1 if bipolar (1 is +1, 0 is -1)
   std::uint64_t beats = 0;  // beats per frame
 
   std::uint64_t width() const { return std::uint64_t{lanes} * bits; }
@@ -89,7 +89,7 @@ struct Source {
 struct WeightReader {
   Instance instance;
   std::string unit;                   // name of the instance that receives the lines
-  std::uint64_t bytes_per_frame = 0;  // read from the card's memory
+  std::uint64_t bytes_per_frame = 0;  // bytes of weights read from the card's memory
   std::string content;                // one hexadecimal number per line; empty if only costs are wanted
   bool operator==(const WeightReader&) const = default;
 };

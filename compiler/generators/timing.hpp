@@ -40,7 +40,7 @@ struct ReaderTiming {
   std::uint64_t line_cycles = 0;  // cycles between two lines of the same pass over the weights
   /// Cycles between two passes; more than line_cycles if lines share memory words and the last word is not full.
   std::uint64_t pass_cycles = 0;
-  std::uint64_t first_cycles = 0;  // from the reader's activation to its first line
+  std::uint64_t first_cycles = 0;  // cycles from the reader's activation to its first line
 };
 ReaderTiming reader_timing(const Instance& reader);
 

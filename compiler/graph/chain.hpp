@@ -17,7 +17,7 @@ namespace millrace::compiler::graph {
 enum class Trend : std::uint8_t {
   kRising,    // the results never decrease
   kFalling,   // the results never increase
-  kUnproved,  // neither of the two is proved
+  kUnproved,  // neither rising nor falling is proved
 };
 
 /// Returns the trend of x * `factor` as a function of x.

@@ -159,7 +159,7 @@ class Assumption {
   Graph graph_;
   AssumedTypes types_;
   graph::Uses uses_;
-  std::vector<double> largest_;  // [value]: rough upper bound on the size of its elements
+  std::vector<double> largest_;  // [value]: rough upper bound on the absolute value of its elements
   std::map<ValueId, ValueId> quantised_;
 };
 

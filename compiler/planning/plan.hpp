@@ -25,7 +25,7 @@ struct PlanTimes {
 
 struct Plan : Predicted {
   Model model;
-  std::vector<generators::Extrapolation> extrapolated;  // terms of its cost that no measurement supports
+  std::vector<generators::Extrapolation> extrapolated;  // terms of the plan's cost that were not measured
   PlanTimes times;
 
   /// Returns why the plan has no prediction, or an empty text if it has one. Names the blocks without hardware, the

@@ -25,7 +25,7 @@ struct Node {
 struct Edge {
   std::size_t from = 0, to = 0;  // nodes
   std::uint64_t bytes = 0;
-  double share = -1;  // of the bandwidth of the cables between both nodes; negative: no cable
+  double share = -1;  // used part of the bandwidth of the cables between both nodes; negative: no cable
 };
 
 /// The parts of a plan in the order in which a frame passes them. If a card reads the model's input, the host is also

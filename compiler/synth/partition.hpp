@@ -30,7 +30,7 @@ struct EmittedInstance {
 struct BlockWork {
   std::string block;
   std::uint64_t multiply_accumulates = 0;
-  std::uint64_t busy_cycles = 0;  // in which the block's multipliers work
+  std::uint64_t busy_cycles = 0;  // cycles in which the block's multipliers work
 };
 
 /// A region of the device and the resources used in it. The shell and the logic between instances count to the first
@@ -45,7 +45,7 @@ struct RegionUse {
 struct PartitionFacts {
   std::string partition, device;
   std::uint64_t interval_cycles = 0;   // predicted; 0: not in design.json
-  runtime::plan::Resources available;  // for the dataflow; all zero: unknown
+  runtime::plan::Resources available;  // resources that the dataflow may use; all zero: unknown
   std::vector<RegionUse> regions;      // the partition's regions, still unused; empty: unknown
 };
 
@@ -70,7 +70,7 @@ struct InstanceCost : EmittedInstance {
 struct LayerUse {
   std::string block;
   std::uint64_t multiply_accumulates = 0;
-  std::uint64_t dsp = 0;  // measured, over all instances of the block
+  std::uint64_t dsp = 0;  // measured DSP slices of all instances of the block
   double per_interval = 0,
          per_busy = 0;  // over the predicted interval, and over the cycles in which its multipliers work
 };

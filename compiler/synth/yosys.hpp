@@ -47,7 +47,7 @@ struct SynthesisJob {
   std::vector<std::pair<std::string, std::string>> names;  // string parameter -> file name, or its beginning
   std::map<std::string, std::string> memories;             // name of a memory file -> content
   Sources sources;                                         // files of `module` and all modules below it
-  std::string family;                                      // of the device: "xcu", "xcup"
+  std::string family;                                      // family of the device: "xcu", "xcup"
   std::uint64_t size = 1;  // estimated LUTs and flip-flops, for runs of equal size
 };
 

@@ -30,7 +30,7 @@ struct Variant {
   bool own = false;       // whether compile() alone would build this variant
   PlanOptions options;
   Figures figures;
-  explore::Amounts used{};  // of all regions together
+  explore::Amounts used{};  // resources used in all regions together
   std::string digest;       // digest of the deployment
 };
 

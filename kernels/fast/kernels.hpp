@@ -66,7 +66,7 @@ struct DenseArgs {
   const std::int32_t* bias = nullptr;       // [block][lane]
   std::uint32_t channels = 0;
   std::uint8_t* out = nullptr;
-  const std::int32_t* out_offsets = nullptr;  // [pixels / pool] in bytes
+  const std::int32_t* out_offsets = nullptr;  // [pixels / pool] in bytes: where each result is written
   Finish finish;
 };
 

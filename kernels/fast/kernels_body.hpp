@@ -21,7 +21,7 @@ namespace {
 /// Where the results of one tile are written.
 struct Destination {
   std::uint8_t* out;
-  const std::int32_t* offsets;  // one for each result, from the tile's first
+  const std::int32_t* offsets;  // [result of the tile]: where it is written, in bytes from `out`
   std::uint32_t results;
   std::uint32_t pool;  // accumulators for each result
   std::uint32_t channels;

@@ -44,7 +44,7 @@ class Arena {
 struct Form {
   bool words = false;
   std::int32_t offset = 0;
-  std::uint32_t height = 0, width = 0, channels = 0;  // of the tensor, without padding
+  std::uint32_t height = 0, width = 0, channels = 0;  // size of the tensor, without padding
   std::size_t pixel_bytes = 0, pitch_bytes = 0, bytes = 0;
   std::size_t origin_bytes = 0;  // offset from the buffer's begin to the first element inside the padding
   std::int32_t fill = 0;         // the padding's value, offset included

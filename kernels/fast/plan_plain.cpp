@@ -281,7 +281,7 @@ Step plan(const Planning& planning, Plain p, const Concat&) {
 /// Returns the index of the input element that each element of a permutation's output is copied from.
 std::vector<std::uint32_t> sources_of(const Permute& op, std::size_t elements) {
   const std::size_t axes = op.perm.size();
-  std::vector<std::size_t> stride(axes, 1);  // of the axes of the input
+  std::vector<std::size_t> stride(axes, 1);  // the strides of the input's axes
   for (std::size_t axis = axes; axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
   std::vector<std::uint32_t> from(elements), at(axes, 0);  // `at`: position along the axes of the output
   std::size_t source = 0;

@@ -46,7 +46,7 @@ struct Tensor {
   std::vector<std::uint32_t> shape;
   // An integer q represents the real value (q - zero_point) * scale. Reports and comparisons use scale and zero point;
   // kernels do not.
-  std::vector<float> scale;  // empty, one, or one a channel
+  std::vector<float> scale;  // empty, one for all channels, or one for each
   std::int32_t zero_point = 0;
 
   std::uint64_t elements() const;
@@ -79,7 +79,7 @@ struct Requantise {
   std::vector<std::int32_t> multiplier;
   std::vector<std::int64_t> offset;
   std::vector<std::uint8_t> shift;       // 0..62
-  std::vector<std::int64_t> thresholds;  // channels (or 1) * (highest - lowest)
+  std::vector<std::int64_t> thresholds;  // highest - lowest entries for each channel, or once for all
   std::int32_t zero_point = 0;           // kMultiplyShiftHalfEven: inside the output type's range; else 0
   std::int32_t lowest = 0;               // inside the output type's range
   std::int32_t highest = 0;

@@ -42,7 +42,7 @@ struct Stream {
   std::size_t next = 0;
   bool offered = false;  // once a source has offered a beat, it keeps offering it
   bool saw_valid = false;
-  Beat held;  // the beat that the sink saw before it was ready; it must not depend on ready
+  Beat held;  // the beat that the sink saw before it became ready; the module must keep it
 
   bool get(const Port& port) const { return (port.get() >> lane & 1u) != 0; }
   void set(const Port& port, bool on) const {

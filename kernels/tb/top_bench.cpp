@@ -29,7 +29,7 @@ namespace abi = runtime::plan::abi;
 
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::size_t kMostRuns = 4;  // of a unit in each batch
+constexpr std::size_t kMostRuns = 4;  // most runs of a unit in each batch
 constexpr unsigned kBurst = 16;
 constexpr std::uint64_t kDeadlockCycles = 300'000;
 constexpr std::uint8_t kGuard = 0xa5;

@@ -76,7 +76,7 @@ struct CardInfo {
 /// Values that XRT measures on a board. A value is absent if XRT does not measure it, as on emulated cards.
 struct Sensors {
   std::optional<double> temperature_celsius;  // the hottest sensor's value
-  std::optional<double> power_watts;          // drawn by the whole board
+  std::optional<double> power_watts;          // power that the whole board draws
 };
 
 class Card {

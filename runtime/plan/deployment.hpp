@@ -149,7 +149,7 @@ struct Channel {
   Transport transport = Transport::kHost;  // kHost: through the host's memory
   kernels::ElementType type;
   Slice slice;                     // the whole tensor unless the channel carries a part
-  std::uint64_t frame_bytes = 0;   // in packed form on links, in storage form for kHost
+  std::uint64_t frame_bytes = 0;   // bytes of a frame: in packed form on links, in storage form for kHost
   std::uint32_t packet_bytes = 0;  // payload bytes of a packet; 0 for kHost
   std::uint32_t credits = 0;       // most packets in flight; 0 for kHost
   bool operator==(const Channel&) const = default;

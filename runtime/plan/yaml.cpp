@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxNodes = 100000;
 constexpr std::size_t kMaxDepth = 64;
-constexpr std::size_t kMaxBytes = 16U << 20U;  // most bytes of all scalars; aliases count again
+constexpr std::size_t kMaxBytes = 16U << 20U;  // most bytes of all scalars together; each alias counts too
 constexpr std::uint64_t kMaxFileBytes = 1U << 20U;
 
 Error at_line(const std::string& file, int line, const std::string& message) {

@@ -33,11 +33,11 @@ struct ServerOptions {
   std::size_t max_connections = 16'384;              // further connections get 503; see connections_within()
   std::size_t max_header_bytes = 16'384;             // a longer header gets 431
   std::uint64_t max_body_bytes = 64U << 20U;         // a longer body gets 413; see body_bytes_for()
-  std::uint64_t max_held_bytes = 1U << 30U;          // bodies and answers of all connections; beyond it: 503
+  std::uint64_t max_held_bytes = 1U << 30U;          // bytes in bodies and answers; beyond them: 503
   std::uint64_t compress_from_bytes = 1'024;         // shortest answer that is compressed; 0: none
-  std::chrono::milliseconds idle_timeout{600'000};   // between two requests of a connection
-  std::chrono::milliseconds header_timeout{10'000};  // from a request's first byte to the end of its header
-  std::chrono::milliseconds body_timeout{60'000};    // from the end of the header to the end of the body
+  std::chrono::milliseconds idle_timeout{600'000};   // longest time between two requests of a connection
+  std::chrono::milliseconds header_timeout{10'000};  // limit from a request's first byte to its header's end
+  std::chrono::milliseconds body_timeout{60'000};    // limit from the header's end to the body's end
   std::chrono::milliseconds write_timeout{60'000};
   std::chrono::milliseconds linger{1'000};  // longest time to read on so that the client gets the last answer
 };

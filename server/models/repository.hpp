@@ -42,7 +42,7 @@ struct RepositoryOptions {
   RepositoryMode mode = RepositoryMode::kNone;
   std::vector<std::string> load;  // models that mode explicit loads when the server starts; "*": every model
   std::chrono::milliseconds poll{15'000};
-  SwapPolicy policy = SwapPolicy::kAuto;  // of loads that name no policy
+  SwapPolicy policy = SwapPolicy::kAuto;  // policy of loads that name none
   std::optional<Compiler> compiler;       // without one, a model without a deployment cannot be loaded
   std::optional<Cache> cache;             // set if `compiler` is set
   std::size_t compilations = 1;           // how many compilations may run at once

@@ -17,7 +17,7 @@ namespace millrace::server::udp {
 /// Why a datagram was dropped without an answer, in addition to wire::Refusal.
 enum class Drop {
   kTag,            // the tag is missing or wrong, or its key is unknown
-  kUnexpected,     // a datagram type or direction bit that only servers send
+  kUnexpected,     // the datagram's type or direction bit is one that only servers send
   kBody,           // the body of a HELLO, NACK or PING contradicts itself
   kAmplification,  // the answer to an unproved address would be longer than the datagram
   kUnasked,        // a later fragment of a request that is not being received

@@ -28,7 +28,7 @@ Status measure(const std::vector<TensorSignature>& tensors, std::vector<std::uin
   std::uint64_t sum = 0;
   for (const TensorSignature& tensor : tensors) {
     auto& shape = described.emplace_back(wire::TensorDescription{tensor.name, tensor.datatype, {}}).shape;
-    std::uint64_t bytes = wire::datatype_bytes(tensor.datatype);  // 0: size not fixed, or too large
+    std::uint64_t bytes = wire::datatype_bytes(tensor.datatype);  // 0: the size is not fixed, or is too large
     for (const std::int64_t n : tensor.shape) {
       const auto elements = static_cast<std::uint64_t>(n);
       bytes = n <= 0 || bytes > kMost / elements ? 0 : bytes * elements;

@@ -450,7 +450,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
 Detached HttpConnection::run(Open open) {
   if (refuse_) server_.metrics.connection_refused();
   if (transport_.secure()) {
-    if (refuse_) co_return;  // without an answer, which would need a handshake
+    if (refuse_) co_return;  // closes without an answer, which would need a handshake
     deadline_ = Clock::now() + server_.options.header_timeout;
     const IoResult shaken = co_await transport_.handshake();
     if (shaken.error) co_return;
