@@ -1,4 +1,4 @@
-# Writes OUTPUT, a C++ source with the text of each of SOURCES (below FOLDER) as a string.
+# Writes the C++ source OUTPUT, which contains the text of each file in SOURCES (paths below FOLDER) as a string.
 set(text "#include \"kernels/rtl/library.hpp\"\n\nnamespace millrace::kernels::rtl {\n\n")
 string(APPEND text "const std::vector<LibraryFile>& library() {\n  static const std::vector<LibraryFile> files = {\n")
 foreach(source IN LISTS SOURCES)

@@ -1,4 +1,4 @@
-# Writes OUT: a row {name, bytes} for each of FILES, as C++.
+# Writes the C++ text OUT, which has a row {name, bytes} for each of FILES.
 file(WRITE ${OUT} "")
 foreach(path IN LISTS FILES)
   get_filename_component(name ${path} NAME)

@@ -64,7 +64,7 @@ module mr_link_send #(
   localparam integer RW = $clog2(REFRESH + 1);
   localparam logic [7:0] DATA = 8'd1, TAKEN = 8'd2, GREETING = 8'd3, WELCOME = 8'd4;
 
-  // Elements to words; zeros complete a frame's last one
+  // Converts elements to words; zeros complete a frame's last word.
   logic [BW-1:0] beats_left;
   logic [FW-1:0] words_left;
   logic          packing, first, adapter_ready, word_valid, word_ready, push, tag_ready, feed;
@@ -97,7 +97,7 @@ module mr_link_send #(
       end
     end
 
-  // Tags and words until their packet is complete
+  // Holds tags and words until their packet is complete.
   logic         frame_valid, frame_done, held_valid, held_take, empty;
   logic [95:0]  frame;  // {sequence, epoch}
   logic [W-1:0] held;

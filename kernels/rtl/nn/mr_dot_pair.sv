@@ -25,7 +25,7 @@ module mr_dot_pair #(
   output logic                  carry1
 );
 `ifdef SIM_FAST
-  // One sum and a chain as long as the tree is high. It gives the same numbers in the same clocks and simulates faster.
+  // One sum and as many registers in a row as the tree has levels. It gives the same numbers in the same clocks and simulates faster.
   function automatic integer activation(input logic [ABITS-1:0] field);
     activation = (AKIND == 1) ? 32'($signed(field)) : 32'(field);
   endfunction

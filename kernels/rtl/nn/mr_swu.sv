@@ -66,7 +66,7 @@ module mr_swu #(
   localparam logic signed [FW-1:0] F_FIRST = FW'(-PL * CF);
   localparam logic signed [FW-1:0] F_TAP = FW'(DW * CF - (CF - 1));
   localparam logic signed [FW-1:0] F_WINDOW = FW'(SW * CF);
-  // Rows the buffer's read position moves by, modulo ROWS: a tap down, a window down, from the last window to the next frame.
+  // By how many rows the buffer's read position moves, modulo ROWS: to the next row of taps, of windows, or to the next frame.
   localparam integer MOVE_TAP = DH % ROWS;
   localparam integer MOVE_WINDOW = SH % ROWS;
   localparam integer MOVE_FRAME = (((H - (OH - 1) * SH) % ROWS) + ROWS) % ROWS;

@@ -155,7 +155,7 @@ module mr_egress #(
   end
   assign frame_done = (state == FINISH) && finished && !dropped && !flush;
 
-  // Elements to bytes to words; behind the frame zeros complete its last word
+  // Converts elements to bytes, and bytes to words. Zeros complete a frame's last word.
   logic [BEAT*8-1:0]       beat;
   logic                    adapter_ready, adapted_valid;
   logic [DATA_BYTES*8-1:0] adapted, word;

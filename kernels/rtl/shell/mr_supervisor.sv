@@ -53,7 +53,7 @@ module mr_supervisor #(
   localparam logic [31:0] MAGIC = 32'h4654524d;
   localparam logic [31:0] STOPPED = 32'd1, LINK_DOWN = 32'd2, PROTOCOL = 32'd3;
 
-  // The first of a literal's `length` characters in the lowest byte, zeros behind.
+  // Returns a literal of `length` characters with its first character in the lowest byte, and zeros after the last one.
   function automatic logic [383:0] text(input logic [383:0] literal, input integer length);
     text = '0;
     for (integer i = 0; i < 48; i = i + 1) if (i < length) text[i*8+:8] = literal[(length-1-i)*8+:8];

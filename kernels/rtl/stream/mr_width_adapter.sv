@@ -73,7 +73,7 @@ module mr_width_adapter #(
         end
       end
     end else begin : g_any
-      // The lanes held, oldest lowest, zero above `count`: a new beat is ORed in behind what stays.
+      // The lanes held: the oldest is lowest, and bits above `count` are zero, so that a new beat can be ORed in there.
       localparam integer B = S_LANES + M_LANES - 1;
       localparam integer CW = $clog2(B + 1);
       localparam logic [CW-1:0] S = CW'(S_LANES);

@@ -65,7 +65,7 @@ module block_ram #(
   assign a_srval = value(SRVAL_A, SRVAL_B, READ_WIDTH_A);
   assign b_srval = value(SRVAL_B, 72'd0, READ_WIDTH_B);
 
-  // A value as the parameter has it, parity above the data: of `width` bits, or half in each of two.
+  // Returns a parameter's value, parity bits above the data: `low` with `width` bits or, if that is widest, halves of `low` and `high`.
   function automatic logic [71:0] value(input [71:0] low, input [71:0] high, input integer width);
     value = '0;
     if (width < 9) value[7:0] = low[7:0];
@@ -87,7 +87,7 @@ module block_ram #(
   function automatic integer data_bits(input integer width);
     data_bits = (width >= 9) ? width / 9 * 8 : width;
   endfunction
-  // The first bit of a port of this many data bits.
+  // Returns the first bit that a port with this many data bits sees.
   function automatic [AW-1:0] first_bit(input [AW-1:0] addr, input integer bits);
     first_bit = (bits == 0) ? addr : addr & ~AW'(bits - 1);
   endfunction

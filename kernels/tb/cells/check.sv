@@ -83,7 +83,7 @@ module check;
     .A(d_a), .B(d_b), .C('0), .D('0), .INMODE('0), .ALUMODE('0), .OPMODE(9'b000000101), .CARRYINSEL('0), .ACIN('0), .BCIN('0),
     .PCIN('0), .CARRYIN(d_carry), .P(d_p));
 
-  // CARRY4: S the exclusive or of two operands, DI one of them: O their sum, CO the carries.
+  // CARRY4: if S is the exclusive or of two operands and DI one of them, O is their sum and CO has the carries.
   logic       c_in = 0, c_init = 0;
   logic [3:0] c_x = 0, c_y = 0, c_co, c_o;
   CARRY4 carry (.CO(c_co), .O(c_o), .CI(c_in), .CYINIT(c_init), .DI(c_x), .S(c_x ^ c_y));
@@ -96,7 +96,7 @@ module check;
       expect_value("a sum by the carry chain", {67'd0, c_co[3], c_o}, 72'(5'(c_x) + 5'(c_y) + 5'(i[8])));
     end
 
-    // Initial content: an 18-bit word k is bits 16k.. of INIT and 2k.. of INITP; a 9-bit one 8k.. and k.
+    // Initial content: 18-bit word k is bits 16k.. of INIT and 2k.. of INITP; 9-bit word k is bits 8k.. of INIT and bit k of INITP.
     a_en = 1; b_en = 1;
     a_addr = {10'd3, 4'h0}; b_addr = {11'd5, 3'h0}; tick;
     expect_value("18 bits of INIT", {54'd0, read_ap, read_a}, {54'd0, 2'b10, 16'h0706});
@@ -105,7 +105,7 @@ module check;
     expect_value("lower address bits are ignored", {56'd0, read_a}, 72'h0706);
     expect_value("the last byte is INIT_3F's", {64'd0, read_b[7:0]}, 72'hee);
 
-    // Write modes, both bytes.
+    // Writes both bytes in each write mode.
     a_addr = {10'd4, 4'h0}; b_addr = {11'd100, 3'h0}; tick;
     a_we = 2'b11; a_di = 16'hbeef; a_dip = 2'b01; tick;
     expect_value("WRITE_FIRST shows what is written", {54'd0, first_ap, first_a}, {54'd0, 2'b01, 16'hbeef});
@@ -114,7 +114,7 @@ module check;
     expect_value("NO_CHANGE keeps its output", {54'd0, keep_ap, keep_a}, {54'd0, 2'b00, 16'h0908});
     a_we = 2'b00; a_addr = {10'd4, 4'h0}; tick;
     expect_value("written", {54'd0, keep_ap, keep_a}, {54'd0, 2'b01, 16'hbeef});
-    // One byte only: its parity with it.
+    // Writes only one byte, with its parity bit.
     a_we = 2'b10; a_di = 16'h7777; a_dip = 2'b10; tick;
     a_we = 2'b00; tick;
     expect_value("a byte written", {54'd0, read_ap, read_a}, {54'd0, 2'b11, 16'h77ef});
@@ -130,7 +130,7 @@ module check;
     a_rst = 0; tick;
     expect_value("after reset", {56'd0, read_a}, 72'h0100);
 
-    // Simple dual-port: lower half on A's pins; each byte with its enable; READ_FIRST with common clocks reads what was there.
+    // Simple dual-port: A's pins have the lower half, each byte has an enable; READ_FIRST with a common clock reads the old content.
     r_en = 1; r_addr = {9'd8, 5'h0}; tick;
     expect_value("36 bits of INIT_01", {36'd0, r_dop, r_do}, {36'd0, 4'hb, 32'hdeadbeef});
     w_en = 1; w_addr = {9'd8, 5'h1f}; w_we = 4'b0101; w_di = 32'h44332211; w_dip = 4'b0100; tick;
@@ -140,7 +140,7 @@ module check;
     r_en = 0; r_addr = 0; tick;
     expect_value("no enable, no read", {40'd0, r_do}, 72'hde33be11);
 
-    // 72 bits in, narrower out: the lower part at the lower address.
+    // 72 bits are written and fewer read: the lower part is at the lower address.
     v_en = 1; v_we = 8'hff; v_addr = {9'd7, 6'h0}; v_di = 64'h8877665544332211; v_dip = 8'hd2; tick;
     v_we = 8'h00; n_en = 1; m_addr = {10'd15, 5'h0}; n_addr = 15'(7 * 64 + 17); tick;
     expect_value("the upper 36 of 72", {36'd0, m_dop, m_do}, {36'd0, 4'hd, 32'h88776655});
@@ -151,7 +151,7 @@ module check;
     m_addr = {10'd1023, 5'h0}; tick;
     expect_value("the last word is INIT_7F's", {36'd0, m_dop, m_do}, {36'd0, 4'h9, 32'hcafef00d});
 
-    // The multiplier: 27 low bits of A, both operands signed, the product's sign extended to 48 bits.
+    // The multiplier takes B and the low 27 bits of A, both signed, and extends the product's sign to 48 bits.
     d_a = 30'd3; d_b = 18'd5; #1;
     expect_value("3 * 5", {24'd0, d_p}, 72'd15);
     d_a = -30'd3; #1;

@@ -1,8 +1,8 @@
-// Proof that mr_crop passes every beat inside the border once, unchanged, in order and one cycle later, nothing of the border,
-// holds its output until taken, and accepts whenever it has room: a border all around, two beats a pixel; and one below and at the
-// right only.
-// KEPT has a bit for each beat of a frame, first lowest: whether it must come out. A ghost of one beat receives what must and
-// gives up what comes out.
+// Proof that mr_crop passes every beat inside the border once, unchanged, in order and one cycle later, and no beat of the border;
+// that it holds its output until taken; and that it accepts a beat whenever it has room. Two instances: a border on all sides with
+// two beats a pixel, and a border only below and at the right.
+// KEPT has a bit for each beat of a frame, the first beat's lowest: whether the beat must come out. A ghost (a model that stores
+// one beat) receives what must come out and gives up what comes out.
 // probe ring y dut.y
 // probe ring x dut.x
 // probe ring c dut.c

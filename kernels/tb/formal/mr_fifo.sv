@@ -1,6 +1,6 @@
-// Proof that mr_fifo (3 deep, so that the pointers wrap off a power of two) neither loses, doubles nor reorders beats, holds
-// its output until taken, accepts exactly while its memory has room, and shows a beat at most one cycle after it has one.
-// A ghost queue of the same capacity receives what goes in and gives up what comes out.
+// Proof that mr_fifo (3 deep, so that the pointers wrap at no power of two) neither loses, doubles nor reorders beats, holds its
+// output until taken, accepts exactly while its memory has room, and shows a beat at most one cycle after it has one.
+// A ghost queue (a model of the same capacity) receives what goes in and gives up what comes out.
 // probe fifo wp dut.wp
 // probe fifo rp dut.rp
 // probe fifo count dut.count
@@ -42,7 +42,7 @@ module fifo (
         endcase
     end
 
-  // What the memory holds, oldest first, against the ghost behind the output register.
+  // The memory's beats, oldest first, must equal the ghost's beats after the one in the output register.
   wire [5:0] order = (rp == 2'd0) ? {mem2, mem1, mem0} : (rp == 2'd1) ? {mem0, mem2, mem1} : {mem1, mem0, mem2};
   wire [5:0] behind = m_valid ? q[7:2] : q[5:0];
   wire [2:0] ahead = {1'b0, rp} + {1'b0, count};

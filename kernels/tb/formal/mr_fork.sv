@@ -1,5 +1,5 @@
-// Proof that mr_fork gives every reader every beat exactly once, unchanged and stable until taken, whenever each is ready.
-// Assumes what the handshake demands of the source: a beat offered stays until taken.
+// Proof that mr_fork gives each reader every beat exactly once, unchanged and stable until taken, as soon as that reader is ready.
+// Assumes that the source keeps an offered beat until it is taken, as the handshake demands.
 // probe three_readers served dut.served
 module three_readers (
   input logic       clk,

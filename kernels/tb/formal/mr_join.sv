@@ -1,4 +1,4 @@
-// Proof that mr_join takes one beat of every input exactly when its output is taken, unchanged and side by side.
+// Proof that mr_join takes a beat of each input exactly when its output is taken, which has these beats unchanged side by side.
 module three_inputs (
   input logic       clk,
   input logic       any_reset,

@@ -1,8 +1,8 @@
 // Proof that mr_pad neither loses, doubles nor reorders beats, puts beats of the pad value exactly where the frame's border is,
-// holds its output until taken, starts no frame before its first beat is there, and waits for nothing else: a border all around,
-// two beats a pixel; and one below and at the right only, two lanes a beat.
-// PIXELS has a bit for each beat of a frame, first lowest: whether it is one of the input. A ghost of one beat receives what
-// goes in and gives up what comes out.
+// holds its output until taken, starts no frame before its first beat is there, and waits for nothing else. Two instances: a border
+// on all sides with two beats a pixel, and a border only below and at the right with two lanes a beat.
+// PIXELS has a bit for each beat of a frame, the first beat's lowest: whether the beat is one of the input. A ghost (a model that
+// stores one beat) receives what goes in and gives up what comes out.
 // probe ring y dut.y
 // probe ring x dut.x
 // probe ring c dut.c

@@ -1,5 +1,5 @@
 // Proof that mr_skid neither loses, doubles nor reorders beats, holds its output until taken, and shows every beat it has.
-// The ghost queue q0, q1 receives what goes in and gives up what comes out.
+// The ghost queue q0, q1 (a model) receives what goes in and gives up what comes out.
 // probe skid spare_valid dut.spare_valid
 // probe skid spare dut.spare
 module skid (

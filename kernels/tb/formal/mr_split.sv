@@ -1,5 +1,5 @@
-// Proof that mr_split gives every reader its part of every beat exactly once, unchanged and stable until taken, whenever each is ready.
-// Assumes what the handshake demands of the source: a beat offered stays until taken.
+// Proof that mr_split gives each reader its part of every beat exactly once, unchanged and stable until taken, once that reader is ready.
+// Assumes that the source keeps an offered beat until it is taken, as the handshake demands.
 // probe three_readers served dut.served
 module three_readers (
   input logic       clk,

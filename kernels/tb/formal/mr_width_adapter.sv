@@ -123,7 +123,7 @@ module two_three (
     end
 endmodule
 
-/// The ghost: lanes in order, oldest lowest, zero above; an overflow or underflow breaks the count.
+/// The ghost queue (a model): lanes in order, the oldest lowest, zeros above. An overflow or underflow makes the count wrong.
 (* ghost *)
 module lane_queue #(
   parameter integer LANE     = 2,
