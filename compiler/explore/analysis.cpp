@@ -12,7 +12,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMultipliesPerDsp = 2;
 
-/// Analyses position `p` of the pipeline: the resources that it uses of its card.
+/// Analyses position `p` of the pipeline: how much of the card's resources is used there.
 PlaceAnalysis place_analysis(const Problem& problem, const Solution& solution, const Usage& usage,
                              std::uint32_t p) {
   PlaceAnalysis place;

@@ -235,7 +235,7 @@ class Diagnosis {
            number((found->latency_seconds / most - 1) * 100) + " % too long";
   }
 
-  /// Fills cards one after another. Returns the first layer that no longer fits, and the last card.
+  /// Fills cards one after another. Returns the first layer that no longer fits, and the last card that was filled.
   std::pair<std::size_t, std::uint32_t> fill(const Board& board) const {
     const auto kinds = card_kinds(board.problem);
     IntervalFit fit(board, kinds, seconds_);

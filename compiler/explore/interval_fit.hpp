@@ -32,7 +32,7 @@ class IntervalFit {
     return filling(card, cables, begin, unknown).end;
   }
 
-  /// Sets region and implementation of the layers [begin, end). `end` must not exceed farthest() for kDoesNotFit.
+  /// Sets region and implementation of layers [begin, end). `end` is at most what farthest() returns for kDoesNotFit.
   void choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
               Assignment& assignment);
 

@@ -17,7 +17,7 @@ struct Stage {
   const Design* design = nullptr;  // null for a part on the host
   double clock_hz = 0;             // clock of the partition's card
   std::uint32_t card = 0;
-  /// Names of tensors. Ignored for a partition, because its design has ports.
+  /// Names of the tensors that the stage reads and writes. Ignored for a partition, because its design has ports.
   std::vector<std::string> inputs, outputs;
   double host_seconds = 0;  // the host's time from the last input to the outputs
 };

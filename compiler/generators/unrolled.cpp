@@ -130,7 +130,7 @@ class Unroller {
   }
 
   /// Adds a + b one clock later, considering the signs in `minus`. If `multiple` is set, the sum is a multiple of one
-  /// input and has that node's range.
+  /// input, and `multiple` has the sum's range.
   Node sum(const Node& a, const Node& b, std::string name, const Node* multiple = nullptr) {
     const bool same = a.minus == b.minus;
     const Node &left = same || !a.minus ? a : b, &right = same || !a.minus ? b : a;

@@ -125,7 +125,7 @@ bool along_channels(const Elementwise& e) {
   return e.chain.channels() == 1 || e.axis == 1;
 }
 
-/// Makes `n` produce the result of `reader`, because `n` now computes both. Removes the outputs of `reader`.
+/// Makes `n` produce the result of `reader`, whose computation `n` has absorbed. Removes the outputs of `reader`.
 void absorb(Node& n, Node& reader) {
   n.outputs = reader.outputs;
   n.sources = join_sources(n.sources, reader.sources);

@@ -5,7 +5,7 @@
 namespace millrace::compiler::passes {
 namespace {
 
-/// Lowers each ONNX node for which the operator table has this kind of lowering function.
+/// Lowers each ONNX node for which the operator table has a lowering function in the member `lowering`.
 Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*lowering) {
   const graph::Uses uses(graph);
   std::vector<bool> absorbed(graph.nodes.size());

@@ -9,7 +9,7 @@ namespace {
 
 using graph::Level;
 
-/// Makes node names unique. Passes derive names of new nodes from old names, and the file may also contain such a name.
+/// Makes node names unique. Passes derive new names from old names, and the ONNX file may already use such a name.
 void make_node_names_unique(Graph& graph) {
   graph::Names names;
   for (Node& n : graph.nodes) n.name = names.unique(n.name);

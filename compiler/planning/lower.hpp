@@ -59,7 +59,7 @@ struct PlanOptions : ModelOptions {
 /// Whether the options need predicted figures: they have targets, a plan file, or an objective other than the default.
 bool needs_prediction(const PlanOptions& options);
 
-/// The inputs that all alternatives tried for one plan share.
+/// The inputs that are the same for all alternatives that are tried for one plan.
 struct Task {
   const PlanOptions& options;
   Steps& steps;

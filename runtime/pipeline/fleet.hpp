@@ -82,7 +82,7 @@ class Fleet {
   CardStatus card_status(std::uint32_t position);
   LinkStatus link_status(std::uint32_t link);
 
-  /// Counts a fault that a card reported for this row of its link table. Any thread may call it.
+  /// Counts a fault that a card reported for a row of the card's link table. Any thread may call it.
   void count_link_error(std::uint32_t position, std::uint32_t row);
 
  private:

@@ -80,7 +80,7 @@ struct Prediction {
   bool operator==(const Prediction&) const = default;
 };
 
-/// A file with a partition's parameters that are not in its image. parameters.hpp describes the format.
+/// A file with those parameters of a partition that its image lacks. parameters.hpp describes the format.
 struct ParameterFile {
   std::string file;  // relative to the deployment: "weights/<sha256>.bin"
   std::string sha256;

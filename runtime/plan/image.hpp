@@ -63,7 +63,7 @@ std::string to_json(const ImageRecord& record);
 /// Parses the record. Refuses unknown fields, another ABI version, and contradictory ports.
 Result<ImageRecord> parse_image_record(std::string_view json);
 
-/// Returns the sha256 of the record without name and content_digest. This digest identifies what the image does.
+/// Returns the sha256 of the record without name and content_digest. The result identifies what the image does.
 std::string compute_content_digest(const ImageRecord& record);
 
 std::vector<std::byte> encode_emulation_data(const EmulationData& data);

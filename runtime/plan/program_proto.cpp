@@ -10,7 +10,7 @@
 namespace millrace::runtime::plan {
 namespace k = kernels;
 
-// Each struct has a function fields(), by which the class Fields converts it and which must come before its use.
+// Each struct has a function fields(), with which the class Fields converts the struct. It must precede its use.
 
 void fields(Fields& io, k::ElementType& type) {
   io(type.kind, type.bits);

@@ -70,7 +70,7 @@ class IoThread {
   void stop() {
     context_.stop();
     if (thread_.joinable()) thread_.join();
-    // Run the handlers that pipelines posted last: each connection exists until its handler has run.
+    // Run the handlers that pipelines have posted meanwhile: a connection exists until its handler has run.
     context_.restart();
     context_.poll();
   }
@@ -140,7 +140,7 @@ class BeastServer final : public Server {
     net::post(accepting(), [this] {
       for (auto& listener : listeners_)
         if (listener->passed()) listener->close();
-      // Post once more, so that connections whose accept has completed already are admitted first.
+      // Post a second handler, so that connections whose accept has completed already are admitted before it runs.
       net::post(accepting(), [this] { accepting_passed_ = false; });
     });
   }

@@ -44,7 +44,7 @@ void Repository::set_state(const std::string& model, std::uint64_t version, Mode
   states_[model][version] = {state, std::move(reason)};
 }
 
-/// Shows a load's progress in the index. A version that already serves stays READY while its change is loaded.
+/// Shows a load's progress in the index. A version that already serves stays READY while its changed files are loaded.
 void Repository::set_progress(const Job& job, const std::string& text) {
   const auto now = serving(job.model);
   if (now == nullptr || parse_version(now->version()) != job.version)

@@ -17,8 +17,8 @@
 
 namespace millrace::server::udp {
 
-/// A loaded model version under one handle, with its sizes and signature computed in advance. Requests hold it through
-/// a shared_ptr until they are answered; the pipeline must live that long too.
+/// A loaded model version and a handle (a number) for it, with sizes and signature computed in advance. Requests hold
+/// it through a shared_ptr until they are answered; the pipeline must live that long too.
 class ServedModel {
  public:
   /// `handle` must not be 0. If `model` is not null, the model owns `pipeline`, and the model's requests are counted.

@@ -26,7 +26,7 @@ struct TopModule {
   TopInterface interface;
 };
 
-/// Returns the shell around a partition's network. Returns kInternal if the FPGA image has other ports.
+/// Returns the shell around a partition's network. Returns kInternal if its ports are not those of the FPGA image.
 Result<TopModule> top_module(const generators::Design& design,
                              const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options);
 

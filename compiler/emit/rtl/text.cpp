@@ -33,8 +33,8 @@ std::size_t comment_begin(std::string_view line) {
   return line.size();
 }
 
-/// Returns the position of the last blank after `from` at which `line` may be broken, or npos if there is none. Prefers
-/// a blank before a port's connection to a blank inside the connection.
+/// Returns the position of the last blank after `from` at which `line` may be broken, or npos if there is none. A blank
+/// before a port's connection has precedence over a blank inside it.
 std::size_t break_of(std::string_view line, std::size_t from) {
   std::size_t found = std::string_view::npos, port = 0;
   bool quoted = false;

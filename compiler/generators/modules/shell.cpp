@@ -48,7 +48,7 @@ struct LineLayout {
   std::int64_t words;  // words of a line
 };
 
-/// Returns how many RAM32M16 buffer shared words. A RAM32M16 stores 14 neighbouring bits. Any of them may begin a line.
+/// Returns the number of RAM32M16 primitives for shared words. Each stores 14 adjacent bits, and any bit may begin a line.
 std::int64_t shared_word_primitives(const LineLayout& layout, std::int64_t width) {
   std::int64_t primitives = 0, next = 0;
   for (std::int64_t line = 0; line < layout.bus / layout.pitch; ++line) {

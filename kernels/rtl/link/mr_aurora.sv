@@ -1,8 +1,8 @@
 /// Connects mr_link_switch to the user interface of an Aurora 64B/66B core (AMD PG074): framing, little endian, 8 bytes per lane.
 ///
 /// `up` rises once the channel has been up for SETTLE cycles without a hard error. Words are whole, so tkeep is all ones; the CRC rejects a
-/// frame that arrives with part of a word. Everything runs on the core's user_clk. For another clock, put the vendor's axis_clock_converter
-/// between. This was never run with a core. Registered: the receive side and `up`; transmit is wires.
+/// frame that arrives with part of a word. Everything runs on the core's user_clk. If mr_link_switch has another clock, put the vendor's
+/// axis_clock_converter between. This was never run with a core. Registered: the receive side and `up`; transmit is wires.
 `default_nettype none
 module mr_aurora #(
   parameter integer BYTES  = 8,

@@ -2,8 +2,8 @@
 ///
 /// Port i is row i of the table: an mr_link_send, an mr_link_receive, or nothing (its inputs are then 0). A fault raises `fault` for a
 /// cycle, with its code (image_abi.hpp: 2 a cable in service went down, 3 protocol) and its row, for mr_supervisor. If several rows have a
-/// fault, the lowest is reported. There is one clock; if a cable's core has another, put a clock converter behind tx_ and rx_. rx_ cannot
-/// wait.
+/// fault, the lowest is reported. There is one clock; if a cable's core has another, put a clock converter behind tx_ and rx_. The sender
+/// on rx_ cannot wait.
 `default_nettype none
 module mr_link_hub #(
   parameter integer BYTES      = 8,

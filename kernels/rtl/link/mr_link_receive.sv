@@ -4,10 +4,10 @@
 /// are as in mr_link_send. A frame's tag {now at its first beat, sequence, epoch} is offered on t_ from the cycle after that beat; the next
 /// frame begins when the tag is taken. The buffer holds BUFFER words and MOST packets, and must have room for `credits` packets. The
 /// receiver welcomes a sender that greets it with the receiver's own packet size and credits. It acknowledges each packet that it takes out
-/// of the buffer or drops for its epoch, and repeats the last acknowledgement every REFRESH cycles, so a lost one costs only time. `peer`:
-/// a sender was welcomed. `fault`: a greeting with other numbers, or a packet that is missing, finds no room or does not continue the
-/// frame. `packet`: a packet came, with its number of bytes. `flush` drops everything held here. Registered: all outputs except m_data and
-/// m_valid, which belong to the adapter.
+/// of the buffer or drops because of its epoch, and repeats the last acknowledgement every REFRESH cycles, so a lost one costs only time.
+/// `peer`: a sender was welcomed. `fault`: a greeting with other numbers, or a packet that is missing, finds no room or does not continue
+/// the frame. `packet`: a packet came, with its number of bytes. `flush` drops everything held here. Registered: all outputs except m_data
+/// and m_valid, which belong to the adapter.
 `default_nettype none
 module mr_link_receive #(
   parameter integer BYTES   = 8,

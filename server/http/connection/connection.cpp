@@ -101,8 +101,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     server_.metrics.connection_closed();
   }
 
-  /// Owned by the coroutine that serves the connection. Keeps the connection alive, and closes it when the coroutine
-  /// ends.
+  /// The coroutine that serves the connection owns this object, which keeps the connection alive and closes it at
+  /// the end.
   class Open {
    public:
     explicit Open(std::shared_ptr<HttpConnection> connection) : connection_(std::move(connection)) {}

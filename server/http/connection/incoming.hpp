@@ -51,7 +51,7 @@ class Incoming final : public Headers {
   bool done() const { return parser_ && parser_->is_done(); }
   /// Returns true once for each request: at the first call after its header is complete.
   bool take_header();
-  /// Returns true if the client waits for "100 Continue": after take_header(), and only once for each request.
+  /// Returns true if the client waits for "100 Continue". Returns true only after take_header(), once for each request.
   bool take_continue();
 
   // The functions from here to body() must be called only after the header was read, unless they say otherwise.
