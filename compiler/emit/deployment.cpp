@@ -120,7 +120,7 @@ class DeploymentWriter {
     }
   }
 
-  /// Writes the file with the parameters of a partition that its FPGA image does not contain.
+  /// Writes the file with those parameters of a partition that the FPGA image does not contain.
   void add_parameters(const kernels::Program& program, const Rtl& rtl, Partition& partition) {
     std::vector<std::byte> bytes = encode_parameters(program, rtl.load, rtl.streamed);
     const std::string sha256 = sha256_hex(bytes);

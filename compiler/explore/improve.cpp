@@ -25,7 +25,7 @@ void for_each_on_card(const Board& board, const Assignment& assignment, const Vi
   }
 }
 
-/// Returns the change of implementation that lowers latency most for its resources. `now` is the current solution.
+/// Returns the change of implementation that saves most latency per added resource. `now` is the current solution.
 std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignment, const Solution& now,
                                          double limit) {
   std::optional<Exchange> found;
@@ -66,7 +66,7 @@ std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignm
   return found;
 }
 
-/// Returns the change of implementation, not in `refused`, that saves most memory reads for the resources it uses.
+/// Returns the change of implementation, not in `refused`, that saves most memory reads in relation to its resources.
 std::optional<Exchange> leanest_exchange(const Board& board, const Assignment& assignment,
                                          double interval_seconds, const std::set<Exchange>& refused) {
   std::optional<Exchange> found;

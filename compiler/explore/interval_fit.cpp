@@ -58,7 +58,7 @@ Amounts IntervalFit::budget(std::uint32_t card, std::uint32_t cables, std::size_
   return out;
 }
 
-/// Returns the known packings into one budget, the sum of a card's regions. Layers over this budget fit no regions.
+/// Returns the known packings into one budget, the sum of a card's regions. Layers above this budget do not fit.
 IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
   for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)

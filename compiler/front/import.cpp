@@ -365,7 +365,7 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Removes nodes whose output became a constant. Removes all outputs of a node but the first; refuses them if used.
+  /// Removes nodes whose output became a constant. Removes unused outputs besides a node's first; refuses used ones.
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)

@@ -159,7 +159,7 @@ Result<Cost> edge_cost(const Catalog& catalog, std::uint32_t from_lanes, std::ui
 Result<Cost> netlist_cost(const Catalog& catalog, const Netlist& netlist);
 
 /// Returns the cost of mr_parameters, which the shell of a partition contains if constants are loaded; otherwise
-/// nothing. netlist_cost() does not include this cost.
+/// zero. netlist_cost() does not include this cost.
 Result<Cost> loader_cost(const Catalog& catalog, const Netlist& netlist);
 
 /// Returns an upper bound of loader_cost() for any netlist. The amount of constants hardly changes the cost.

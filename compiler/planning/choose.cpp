@@ -64,7 +64,7 @@ double least_load(const explore::Problem& problem, std::uint32_t block, double s
   return least;
 }
 
-/// Returns the block that fills most of a region at an interval of `seconds`, among the blocks that can be split.
+/// Returns the block, of those that can be split, that fills the largest share of a region at an interval of `seconds`.
 std::optional<std::uint32_t> largest_block(const Lowered& lowered, double seconds) {
   std::optional<std::uint32_t> largest;
   double most = 0;

@@ -267,7 +267,7 @@ double x_of(double cards, double most) {
                    : kLeft + 14 + (cards - 1) / (most - 1) * (kWidth - kRight - kLeft - 28);
 }
 
-/// Returns the best point of each number of cards that beats the points of all smaller numbers.
+/// For each number of cards, returns the best point if it beats the points of all smaller numbers of cards.
 std::vector<ChartPoint> front(std::vector<ChartPoint> points, bool more_is_better) {
   const auto better = [&](double a, double b) { return more_is_better ? a > b : a < b; };
   std::sort(points.begin(), points.end(), [&](const ChartPoint& a, const ChartPoint& b) {

@@ -126,7 +126,7 @@ class Observer {
   ~Observer();
 
   /// Reads every card and link again. Cards and links that do not answer within `bound` keep their last values, and a
-  /// hanging card gets CardStatus::answers = false. Any thread may call it.
+  /// hanging card has CardStatus::answers = false. Any thread may call it.
   Figures read(std::chrono::milliseconds bound);
 
   /// Ends the observer's thread after the current card. Does not wait. Any thread may call it.

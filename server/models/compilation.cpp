@@ -24,7 +24,7 @@ Error cancelled() {
   return Error(ErrorCode::kCancelled, "the compilation was cancelled");
 }
 
-/// Returns a digest of the compiler, the name and the content of all files in the directory except the stored frames.
+/// Returns a digest of the compiler, the model's name, and all files in `source` except the stored frames.
 Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, const std::string& name,
                               const std::stop_token& stop) {
   std::vector<std::string> files;

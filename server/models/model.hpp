@@ -120,7 +120,7 @@ class Model {
   void set_state(ModelState state) { state_.store(state, std::memory_order_release); }
 
   /// The stored frames with which the missing replicas must still be verified, or null if there are none. Only the
-  /// thread that swaps versions may use these two functions.
+  /// thread that swaps versions may read or set them.
   const std::shared_ptr<const StoredFrames>& pending_verification() const { return pending_verification_; }
   void set_pending_verification(std::shared_ptr<const StoredFrames> stored) {
     pending_verification_ = std::move(stored);

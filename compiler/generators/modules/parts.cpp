@@ -79,7 +79,7 @@ Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style)
 }
 
 Cost read_modify_write(std::int64_t width, std::int64_t depth) {
-  // With one port for reading and writing, RAM32M16 stores 32 words of 16 bits, and RAMnX1S n = 64, 128 or 256 bits.
+  // With one port for reading and writing, RAM32M16 stores 32 words of 16 bits, and RAMnX1S stores 64, 128 or 256 bits.
   constexpr double kSelect = 0.75;
   struct Shape {
     std::int64_t words, bits;

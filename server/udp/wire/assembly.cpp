@@ -10,7 +10,7 @@ void Assembly::start(const Layout& layout, std::span<std::byte> into) {
   assert(into.size() == layout.total);
   layout_ = layout;
   into_ = into;
-  // Most messages need only one word of the map, which is already allocated.
+  // Most messages need only one word of the map of fragments, and that word is already allocated.
   if (layout.count <= 64 && map_.size() == 1)
     map_[0] = 0;
   else
