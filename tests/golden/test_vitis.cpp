@@ -600,7 +600,7 @@ TEST_F(VitisLinks, BothKernelsPassVerilatorLint) {
         (kSource / "tests/golden/vitis/vendor_cores.sv").string()});
 }
 
-TEST_F(Vitis, RefusesATopWithMoreRegisterSlavesThanAKernelHasWindows) {
+TEST_F(Vitis, RefusesATopWithMoreRegisterSlavesThanAKernelHasAddressWindows) {
   while (image_.top->units.size() < 17)
     image_.top->units.push_back({"in" + std::to_string(image_.top->units.size())});
   const auto files = emit_vitis({image_});

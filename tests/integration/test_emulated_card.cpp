@@ -226,7 +226,7 @@ TEST(EmulatedCard, AbortsARunThatHangs) {
   EXPECT_EQ(card.run(frame, 1), expected(program(), frame));
 }
 
-TEST(EmulatedCard, SupervisorRunEndsAfterAStop) {
+TEST(EmulatedCard, SupervisorRunEndsWhenTheHostWritesTheStopRegister) {
   const auto image = load(0, host_to_host());
   Control control(0, image);
   Supervisor supervisor(0, image);

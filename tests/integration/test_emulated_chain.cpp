@@ -300,7 +300,7 @@ TEST(EmulatedChain, SenderWaitsForAReceiverThatStartsLater) {
   EXPECT_EQ(chain.out[0]->frame(), chain.expected(random_frame(kElements, 1)));
 }
 
-TEST(EmulatedChain, ReportsALinkWhoseEndsDisagree) {
+TEST(EmulatedChain, ReportsALinkWhoseEndsHaveDifferentPacketSizes) {
   Chain chain;
   Supervisor supervisor(2, chain.images[2]);
   supervisor.start();
@@ -316,7 +316,7 @@ TEST(EmulatedChain, ReportsALinkWhoseEndsDisagree) {
   EXPECT_NE(std::string(report.detail).find("96"), std::string::npos) << report.detail;
 }
 
-TEST(EmulatedChain, ReportsAFrameOfAnotherSize) {
+TEST(EmulatedChain, ReceiverReportsAFrameOfUnexpectedSize) {
   Chain chain;
   chain.out.clear();
   chain.controls[2].reset();

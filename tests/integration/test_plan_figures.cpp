@@ -10,7 +10,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndKeepsTheRateIfAlreadyMet) {
+TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndCostsNoRateIfThePlanAlreadyMeetsIt) {
   const auto latency = [](const json::value& report) {
     return report.at("predicted").at("latency_us").to_number<double>();
   };

@@ -89,7 +89,7 @@ TEST_F(RepositoryForce, PollingDoesNotLoadAVersionWithDifferentOutputTensors) {
   EXPECT_EQ(host.metric("millrace_model_outdated", "model=\"m\""), 0);
 }
 
-TEST_F(RepositoryForce, PollingRepeatsALoggedRefusalOnceWhenTheVersionIsPinned) {
+TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheRefusedVersionIsPinned) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();
@@ -100,7 +100,7 @@ TEST_F(RepositoryForce, PollingRepeatsALoggedRefusalOnceWhenTheVersionIsPinned) 
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_F(RepositoryForce, PollingRepeatsALoggedRefusalOnceWhenTheServingVersionIsDeleted) {
+TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheServingVersionIsDeleted) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();

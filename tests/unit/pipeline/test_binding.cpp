@@ -82,7 +82,7 @@ TEST(Binding, RefusesATriangleOfChannelsWithoutATriangleOfCables) {
   EXPECT_EQ(bound->channels.size(), 3U);
 }
 
-TEST(Binding, RefusesTooFewCardsOfAModelAndNamesTheirNumber) {
+TEST(Binding, RefusesAClusterWithTooFewCardsOfAKindAndStatesHowManyItHas) {
   const auto refused = bind(chain(3), chain_cluster(2));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);

@@ -320,7 +320,7 @@ TEST_F(DispatcherTest, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie)
               served.load(), lost_frames.load(), not_ready);
 }
 
-TEST_F(DispatcherTest, KeepsTheLastReplicaAndFinishCompletesWaitingFramesUnderLoad) {
+TEST_F(DispatcherTest, RefusesToRetireTheLastReplicaAndFinishCompletesWaitingFrames) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);

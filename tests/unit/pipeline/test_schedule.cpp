@@ -17,7 +17,7 @@ Schedule derive(const Plan& plan) {
   return derived.ok() ? *derived : Schedule{};
 }
 
-TEST(Schedule, HostStagesRunAtSubmissionBeforeCardsAndWithResultsAfterCards) {
+TEST(Schedule, HostStagesRunAtSubmissionOrWhenTheResultsOfCardsArrive) {
   PlanBuilder builder;
   builder.input("x")
       .host("before", {"x"}, 1)
@@ -44,7 +44,7 @@ TEST(Schedule, KeepsAnInputThatALaterStageReads) {
   EXPECT_EQ(schedule.kept_inputs, std::vector<std::uint32_t>{1});
 }
 
-TEST(Schedule, AJoinWaitsForEachResultOnce) {
+TEST(Schedule, AStageThatReadsAResultTwiceWaitsForTheResultOnce) {
   PlanBuilder builder;
   builder.input("x")
       .card("a", {"x"}, 1)

@@ -258,7 +258,7 @@ TEST_F(HttpServer, ErrorSaysThatThePortIsInUse) {
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "the first goes on";
 }
 
-TEST_F(HttpServer, ReservesItsPortFromBindAndServesFromStart) {
+TEST_F(HttpServer, BindReservesThePortAndStartAcceptsConnections) {
   auto bound = Server::bind({}, api, registry, *metrics);
   ASSERT_TRUE(bound.ok()) << bound.error().message();
   EXPECT_FALSE(RawClient(bound.value()->address()).connected());

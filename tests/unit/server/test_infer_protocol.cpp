@@ -150,7 +150,7 @@ std::ostream& operator<<(std::ostream& out, const BadCase& one) {
 
 class BadInferRequest : public testing::TestWithParam<BadCase> {};
 
-TEST_P(BadInferRequest, IsRefusedByTheNameOfTheField) {
+TEST_P(BadInferRequest, IsRefusedAndTheErrorSaysWhy) {
   const auto request = parse(one_input(), GetParam().body);
   ASSERT_FALSE(request.ok());
   EXPECT_EQ(request.error().code(), GetParam().code);
