@@ -49,7 +49,7 @@ def main():
         total += cost
         print(name)
     if left:
-        print(f"tools/test: {left} more tests may feel the change and would take too long: run tools/test for them", file=sys.stderr)
+        print(f"tools/test: {left} more tests may be affected by the change but would take too long here: run tools/test for them", file=sys.stderr)
 
 
 main()

@@ -52,7 +52,7 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
     const Card& card = problem.cards[choice.card[at]];
     if (choice.region[first] >= card.regions.size() || choice.region[first] < region)
       return wrong("'" + name + "' is assigned to a region of '" + card.name +
-                   "' that does not exist or precedes that of the layer before");
+                   "' that does not exist or precedes the region of the previous layer");
     place = at;
     region = choice.region[first];
     out.place[l] = place;
@@ -104,7 +104,8 @@ Result<Solution> solve(const Problem& problem, bool explain) {
   if (const auto wrong = check(problem); !wrong.empty())
     return Error(ErrorCode::kInternal, "partition: " + wrong);
   if (!is_predictable(problem))
-    return Error(ErrorCode::kInternal, "partition: an operation has no implementation, or a card no region");
+    return Error(ErrorCode::kInternal,
+                 "partition: an operation has no implementation, or a card has no region");
   MILLRACE_TRY(check_targets(problem.targets));
   const Board board(problem);
   MILLRACE_TRY(check_layers(problem, board.chain.size()));

@@ -417,7 +417,8 @@ class Importer {
       same = !declared.dim(i).has_dim_value() ||
              declared.dim(i).dim_value() == value.shape[static_cast<std::size_t>(i)];
     if (same) return {};
-    return invalid("the output '" + output.name() + "' is declared with another shape than its nodes give (" +
+    return invalid("the output '" + output.name() +
+                   "' is declared with a shape that differs from the shape its node produces (" +
                    to_string(value.shape) + ")");
   }
 

@@ -18,7 +18,9 @@ namespace yaml = runtime::plan::yaml;
 
 Result<std::vector<std::string>> read_labels(const yaml::Mapping& map, const std::filesystem::path& folder) {
   const bool inside = map.find("labels") != nullptr, beside = map.find("labels_file") != nullptr;
-  if (inside && beside) return map.error("labels_file", "labels are given here and by 'labels'; keep one");
+  if (inside && beside)
+    return map.error("labels_file",
+                     "labels are given by 'labels_file' and also by 'labels'; keep one of the two keys");
   if (!beside) return map.texts("labels");
   MILLRACE_ASSIGN(const std::string name, map.text("labels_file"));
   const auto text = read_text_file(folder / name, 1U << 20U);

@@ -142,7 +142,7 @@ Outcome combine(Site& site, Combine::Kind kind) {
   }
   if (site.in(0).shape != site.in(1).shape)
     return "its operands have different shapes, " + to_string(site.in(0).shape) + " and " +
-           to_string(site.in(1).shape) + "; both must have one shape, or one be a constant";
+           to_string(site.in(1).shape) + "; both must have the same shape, or one must be a constant";
   ValueId result = site.node.outputs[0];
   const bool dequantised = only_step(site.producer(0), Step::Kind::kDequantise) != nullptr &&
                            only_step(site.producer(1), Step::Kind::kDequantise) != nullptr;

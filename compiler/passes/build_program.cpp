@@ -115,7 +115,7 @@ Result<kernels::Operation> make_dequantise(const Chain& chain) {
         ") without a quantiser behind it; put a QuantizeLinear/DequantizeLinear pair behind it");
   for (const float scale : d.scale)
     if (!(scale > 0) || !std::isfinite(scale))
-      return unsupported("its factor towards float must be finite and above 0");
+      return unsupported("the scale that converts its integers to float must be finite and above 0");
   return kernels::Operation(std::move(d));
 }
 

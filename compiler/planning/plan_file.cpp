@@ -161,7 +161,7 @@ class Reader {
     MILLRACE_ASSIGN(const auto* replicas, map.sequence("replicas"));
     if (replicas->size() >= explore::kMostReplicas)
       return map.error("replicas", "at most " + std::to_string(explore::kMostReplicas - 1) +
-                                       " are allowed in addition to the first one");
+                                       " replicas are allowed in addition to the first one");
     for (const auto& node : *replicas) {
       MILLRACE_ASSIGN(const auto replica, yaml::Mapping::of(node, file_, "replica", {"cards"}));
       MILLRACE_ASSIGN(const auto names, replica.texts("cards"));

@@ -237,7 +237,7 @@ void check(const Convolution& c, const Tensor& in, const Tensor& out) {
   check_accumulator(c, in.type);
   if (c.requantise) return check_requantise(*c.requantise, c.accumulator, out);
   require(out.type == c.accumulator, "output '", out.name,
-          "' must have the accumulator's type, for there is no requantise");
+          "' must have the accumulator's type, because requantise is not given");
 }
 
 void check(const MaxPool& p, const Tensor& in, const Tensor& out) {

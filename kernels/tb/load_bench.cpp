@@ -150,7 +150,8 @@ class ParametersRow {
 
   void print() const {
     std::printf(
-        "  %-8s %s: %u runs, %u of them asked for early, %u refused, %u with failing memory, %u reset\n",
+        "  %-8s %s: %u runs, %u of them requested before the previous run ended, %u refused, %u with failing "
+        "memory, %u reset\n",
         parameters_.row().c_str(), failures == 0 ? "ok" : "FAILED", runs_, chained_, refused_, failed_,
         resets_);
   }

@@ -109,7 +109,8 @@ Result<Port> parse_port(const Object& object, const std::string& expected) {
   port.lanes = static_cast<std::uint32_t>(lanes);
   port.bits = static_cast<std::uint32_t>(bits);
   if (port.beat_bits() > kMaxBeatBits || port.elements() > std::uint64_t{1} << 31U)
-    return bad(object.at("lanes") + ": a beat or frame of this size is not possible");
+    return bad(object.at("lanes") +
+               ": lanes times bits, or lanes times beats, exceeds the largest size of a beat or frame");
   return port;
 }
 

@@ -87,16 +87,21 @@ struct Families {
       counters("millrace_requests_total", "Inference requests answered, by transport, outcome and reason.");
   Counters& requests_refused =
       counters("millrace_requests_refused_total",
-               "Of the failures, requests that no pipeline accepted, so they reached no card.");
-  Gauges& in_flight =
-      gauges("millrace_requests_in_flight", "Inference requests accepted and not yet answered.");
+               "Failed inference requests that reached no card, because no pipeline accepted them.");
+  Gauges& in_flight = gauges("millrace_requests_in_flight",
+                             "Inference requests that were accepted but are not yet answered.");
   Histograms& request =
-      times("millrace_request_seconds", "From the end of reading a request until its answer is ready.");
-  Histograms& queue = times("millrace_queue_seconds", "Waiting for a slot of the pipeline.");
-  Histograms& input = times("millrace_input_seconds", "Host stages before the cards, and copies in.");
-  Histograms& compute =
-      times("millrace_compute_seconds", "From the first start of a card to the last completion.");
-  Histograms& output = times("millrace_output_seconds", "Copies out, and host stages after the cards.");
+      times("millrace_request_seconds", "Time from the end of reading a request until its answer is ready.");
+  Histograms& queue =
+      times("millrace_queue_seconds", "Time that a request waits until the pipeline can take its frame.");
+  Histograms& input =
+      times("millrace_input_seconds",
+            "Time to compute the layers on the host before the cards and copy inputs to the cards.");
+  Histograms& compute = times("millrace_compute_seconds",
+                              "Time from a frame's start on the first card to its end on the last card.");
+  Histograms& output =
+      times("millrace_output_seconds",
+            "Time to copy results from the cards and compute the layers on the host after the cards.");
   Counters& http = counters("millrace_http_responses_total", "HTTP answers of every route, by status code.");
   prometheus::Gauge& connections = gauges("millrace_http_connections", "Open HTTP connections.").Add({});
   prometheus::Counter& refused = counters("millrace_http_connections_refused_total",

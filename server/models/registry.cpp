@@ -91,10 +91,12 @@ void sample_partitions(const Labelled& of_model, Model& model, const runtime::pi
     if (!on_card(partition)) continue;
     const Labelled of_partition = of_model.with({{"partition", partition.name}, {"card", card.card}});
     // The card counts the frames of all its partitions together.
-    of_partition.counter("millrace_partition_frames_total", "Frames computed since its card's last load.",
+    of_partition.counter("millrace_partition_frames_total",
+                         "Frames that the partition computed since an image was last loaded on its card.",
                          static_cast<double>(card.frames) / static_cast<double>(count));
-    of_partition.gauge("millrace_partition_busy_ratio",
-                       "Fraction of at least the last second during which its card computed.", ratio);
+    of_partition.gauge(
+        "millrace_partition_busy_ratio",
+        "Fraction of recent time (at least one second) during which the partition's card computed.", ratio);
   }
 }
 
@@ -104,10 +106,12 @@ void sample_card(const Labelled& of_card, const runtime::pipeline::CardStatus& c
   const bool up = card.state == runtime::pipeline::CardState::kUp && card.answers;
   of_card.gauge("millrace_card_up", "1 if the card is programmed and responds.", up);
   of_card.counter("millrace_card_restarts_total", "Times the card failed and was reloaded.", card.restarts);
-  of_card.counter("millrace_card_programmed_total", "Times an image was loaded.", card.programmed);
-  of_card.counter("millrace_card_frames_total", "Frames computed since the last load.", card.frames);
-  of_card.counter("millrace_card_busy_seconds_total", "Time computing since the last load.",
-                  card.busy_seconds);
+  of_card.counter("millrace_card_programmed_total", "Times an image was loaded on the card.",
+                  card.programmed);
+  of_card.counter("millrace_card_frames_total",
+                  "Frames that the card computed since an image was last loaded.", card.frames);
+  of_card.counter("millrace_card_busy_seconds_total",
+                  "Time that the card spent computing since an image was last loaded.", card.busy_seconds);
   if (celsius)
     of_card.gauge("millrace_card_temperature_celsius", "The hottest sensor of the board.", *celsius);
   if (watts) of_card.gauge("millrace_card_power_watts", "Power drawn by the board.", *watts);
@@ -132,10 +136,9 @@ void Registry::sample(metrics::Samples& samples) const {
     of_model.gauge("millrace_model_ready",
                    "1 if every card of the model, or of one of its replicas, is running.", status.ready);
     of_model.gauge("millrace_replicas", "Pipelines of the model, each on its own cards.", status.replicas);
-    of_model.gauge(
-        "millrace_replicas_wanted",
-        "Pipelines the model should have; more than are running if some did not start after a swap.",
-        model->pipeline().wanted());
+    of_model.gauge("millrace_replicas_wanted",
+                   "Pipelines the model should have; fewer are running if some did not start after a swap.",
+                   model->pipeline().wanted());
     of_model.gauge("millrace_replicas_ready", "Pipelines of the model whose cards are all running.",
                    status.replicas_ready);
     of_model.gauge("millrace_frames_in_flight", "Frames on the cards.", status.in_flight);

@@ -111,12 +111,13 @@ void Repository::sample(metrics::Samples& samples) const {
                     {{"model", model}, {"version", pin.version == 0 ? "" : std::to_string(pin.version)}}, 1);
     samples.gauge(
         "millrace_model_outdated",
-        "1 if another version should serve than the one that does: it did not load, or it is pinned.",
+        "1 if a version serves in place of the newest or pinned version, which should serve but is not "
+        "loaded.",
         {{"model", model}},
         is_outdated(model, pin, serves == nullptr ? 0 : parse_version(serves->version()), passed) ? 1 : 0);
   }
   samples.gauge("millrace_repository_models_unavailable",
-                "Models that should be served, could not be loaded, and do not serve.", {},
+                "Models that should be served, but do not serve because no version could be loaded.", {},
                 static_cast<double>(unavailable));
 }
 

@@ -116,7 +116,7 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
   const bool all_there = there == before;
   if (policy == SwapPolicy::kRolling && !lost && !all_there)
     return Error(ErrorCode::kDoesNotFit,
-                 "policy rolling needs all replicas of the version that serves, and " +
+                 "policy rolling needs all replicas of the serving version, but only " +
                      std::to_string(there) + " of " + std::to_string(before) + " are up");
   const bool can_roll = all_there && before > 1 && before == wanted && !lost;
   Status fits = Error(ErrorCode::kDoesNotFit, "it is lost");

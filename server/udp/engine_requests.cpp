@@ -73,7 +73,7 @@ void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
     return refuse(a, wire::ErrCode::kSize, "total_len is not the model's input_bytes");
   if (!wire::make_layout(model->output_bytes, session.fragment_bytes, response))
     return refuse(a, wire::ErrCode::kSize,
-                  "the response does not fit into 65,535 fragments: ask for larger ones in HELLO");
+                  "the response does not fit into 65,535 fragments: request larger fragments in HELLO");
 
   wire::Layout layout;
   [[maybe_unused]] const bool sound = wire::layout_of(h, a.datagram.payload.size(), layout);

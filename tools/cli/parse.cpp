@@ -118,9 +118,10 @@ void add_what(CLI::App* sub, PlanWhat& c) {
                   "Number of pipelines, each on its own cards (default: as many as the target or the "
                   "throughput objective needs)")
       ->check(whole(1, 1024));
-  sub->add_option("--max-utilisation", c.max_utilisation,
-                  "Largest share of the resources beside the shell that layers may use: 0.8 (default), or "
-                  "for one kind: dsp=0.9; may be repeated");
+  sub->add_option(
+      "--max-utilisation", c.max_utilisation,
+      "Largest share that layers may use of the resources that the shell leaves free: 0.8 (default), or "
+      "for one kind: dsp=0.9; may be repeated");
   sub->add_option("--split", c.splits,
                   "BLOCK=N: split this layer into N, each with a part of the output channels; may be "
                   "repeated (other layers are split only if they do not fit or limit the rate)");
@@ -131,9 +132,9 @@ void add_what(CLI::App* sub, PlanWhat& c) {
       "--no-host", c.no_host,
       "Refuse a model if the host would have to compute more than the conversion of inputs and outputs");
   sub->add_option("--host", c.host_blocks, "Run this block on the host; may be repeated");
-  sub->add_option(
-      "--host-time", c.host_time,
-      "Time of each block that runs on the host between cards, in place of the catalogue's: 30us");
+  sub->add_option("--host-time", c.host_time,
+                  "Time to assume for each block that runs on the host between cards, instead of the cost "
+                  "catalogue's time: 30us");
   sub->add_option("--generator-plugin", c.generator_plugin,
                   "A program that proposes implementations of blocks, in JSON (" +
                       runtime::plan::document("compiler/generators/README.md") +

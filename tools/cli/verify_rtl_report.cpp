@@ -196,9 +196,10 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
     out << "FIFO depths: "
         << (*sufficient ? "the interval is reached" : "the predicted interval is NOT reached");
   if (!findings.standstill && sufficient)
-    out << (wasteful.empty() ? ", none is deeper than twice what it held\n"
-                             : ", " + std::to_string(wasteful.size()) +
-                                   " deeper than twice what they held: " + joined(wasteful) + "\n");
+    out << (wasteful.empty()
+                ? ", no FIFO is deeper than twice its largest fill level\n"
+                : ", " + std::to_string(wasteful.size()) +
+                      " FIFOs deeper than twice their largest fill level: " + joined(wasteful) + "\n");
   if (findings.standstill)
     out << "DEADLOCK after cycle " << grouped(findings.standstill->cycle) << ":\n"
         << findings.standstill->message << "\n";

@@ -79,8 +79,9 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
   if (!design.netlist.readers.empty()) {
     modules.insert("mr_weight_reader");
     if (design.netlist.loads.empty())
-      return Error(ErrorCode::kInternal, "rtl: partition '" + design.partition +
-                                             "' reads weights from memory, and nothing says where they are");
+      return Error(ErrorCode::kInternal,
+                   "rtl: partition '" + design.partition +
+                       "' reads weights from memory, but the design has no unit that gives their address");
   }
   std::vector<std::string> sources;
   for (const auto& file : kernels::rtl::closure(modules)) {

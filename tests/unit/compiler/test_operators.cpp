@@ -382,7 +382,7 @@ TEST(Operators, RefusesAnUnquantisedOutputAndOperandsOfDifferentShapes) {
   shapes.node("Mul", {"xq", "pooled"}, "scaled");
   shapes.pair("scaled", 0.5F, 0, "y");
   shapes.output("y");
-  expect_refused(shapes, {"'scaled'", "both must have one shape, or one be a constant"});
+  expect_refused(shapes, {"'scaled'", "both must have the same shape, or one must be a constant"});
 }
 
 TEST(Operators, RefusesANonMonotonicFunctionOfASum) {
@@ -441,7 +441,7 @@ TEST(Operators, ANonMonotonicFunctionOfOneByteBecomesALookupTable) {
   }
 }
 
-TEST(Operators, QuantisesASumThatTwoBranchesReadOnlyOnce) {
+TEST(Operators, QuantisesOnlyOnceASumThatTwoBranchesUse) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");

@@ -168,7 +168,7 @@ class UdpClient(Client):
         if not data:
             raise MillraceError(
                 "unavailable",
-                "the model's description does not fit into one datagram; use larger ones, or HTTP",
+                "the model's description does not fit into one datagram; use larger datagrams, or HTTP",
             )
         try:
             names = list(DATATYPES)
