@@ -147,7 +147,7 @@ TEST(EmulatedCard, MarksFramesOfAnotherEpochAsDropped) {
   EXPECT_EQ(card.control.read(abi::kRegEpoch), 2u);
 }
 
-TEST(EmulatedCard, EndsARunWhenALaterFrameOvertakesItsFrame) {
+TEST(EmulatedCard, EndsAnEgressRunAsDroppedWhenALaterFrameArrivesInstead) {
   const auto image = load(0, host_to_host());
   Opened card(0, image);
   EgressUnit later(0, image, "p_out0", kElements);

@@ -209,7 +209,7 @@ TEST(EmulatedChain, DropsFramesInFlightWhenANewEpochStarts) {
   }
 }
 
-TEST(EmulatedChain, LosesOnlyTheFrameInWhichTheSenderRestarts) {
+TEST(EmulatedChain, LosesOnlyTheFrameDuringWhichTheSenderRestarts) {
   Chain chain;
   constexpr std::uint32_t kFrames = 4, kLost = 2;
   const auto packets = [&] { return chain.controls[1]->link_register(kRowOut, abi::kLinkPacketsLow); };

@@ -152,7 +152,7 @@ TEST_F(PlanCommand, ReportNotesAnAveragePoolThatMayDifferByOneStep) {
   EXPECT_NE(html.find("Noted: " + note), std::string::npos);
 }
 
-TEST_F(PlanCommand, UsesNoMoreCardsWhenTheHostLimitsTheRate) {
+TEST_F(PlanCommand, UsesNoMoreCardsThanNeededWhenTheHostLimitsTheRate) {
   const std::vector<std::string> asked{"--host", "maxpool_9", "--objective", "throughput", "--alternatives"};
   const auto root = planned(asked, "nine-ku060");
   ASSERT_EQ(root.at("bottleneck").as_string().find("the host limits"), 0U);

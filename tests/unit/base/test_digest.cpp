@@ -23,7 +23,7 @@ TEST(Result, ContextPrecedesTheMessageAndKeepsTheErrorCode) {
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
 }
 
-TEST(Result, ExitCodesSeparateFailureBadInputEnvironmentAndBug) {
+TEST(Result, ExitCodesDistinguishFailureBadInputEnvironmentAndBug) {
   EXPECT_EQ(exit_code(ErrorCode::kDoesNotFit), 1);
   EXPECT_EQ(exit_code(ErrorCode::kInvalidInput), 2);
   EXPECT_EQ(exit_code(ErrorCode::kCorrupt), 2);

@@ -78,7 +78,7 @@ TEST_F(Interruption, RemovesTheUnfinishedDirectoryAndEndsByTheSignal) {
   }
 }
 
-TEST_F(Interruption, KeepsAndNamesFilesFinishedBefore) {
+TEST_F(Interruption, KeepsAndNamesFilesThatWereFinishedBeforeTheSignal) {
   const int status = interrupt(SIGTERM, [&](const auto& ready) {
     static_cast<void>(write_directory_atomically(dir_.path() / "whole", [&](const fs::path& temporary) {
       return write_directory_atomically(

@@ -295,7 +295,7 @@ TEST(Operators, GraphPrintsAndVerifiesAfterEveryPass) {
   EXPECT_EQ(seen.size(), compiler::passes::standard_passes().size());
 }
 
-TEST(VerifyGraph, NamesTheNodeThatBreaksTheGraph) {
+TEST(VerifyGraph, ErrorNamesTheNodeThatMakesTheGraphInvalid) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");

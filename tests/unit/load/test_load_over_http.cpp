@@ -186,7 +186,7 @@ TEST(LoadOverHttp, AnswersOtherThanHttpAreProtocolErrors) {
   EXPECT_EQ(tally->latency.count(), 0U);
 }
 
-TEST(LoadOverHttp, WithoutAServerReturnsUnavailable) {
+TEST(LoadOverHttp, FailsWithUnavailableIfNoServerListens) {
   std::optional<TinyServer> server;
   server.emplace([](std::uint64_t) { return kGood; });
   const Address address = server->address();

@@ -36,7 +36,7 @@ TEST(OpenLoop, RequestsDueDuringTheWarmUpAreNotMeasured) {
   EXPECT_EQ(warm_up, 10);
 }
 
-TEST(OpenLoop, CountsRequestsThatCouldNotBeSentBeforeTheEnd) {
+TEST(OpenLoop, CountsRequestsThatCouldNotBeSentBeforeTheRunEnded) {
   Schedule schedule(kStart, 0s, 10s, 100.0);
   for (int i = 0; i < 250; ++i) ASSERT_TRUE(schedule.take(kStart + 9s).has_value());
   EXPECT_FALSE(schedule.take(kStart + 10s).has_value());
@@ -95,7 +95,7 @@ TEST(OpenLoop, AVeryLowRateSendsOneRequest) {
   }
 }
 
-TEST(ClosedLoop, AStallSlowsDownOneRequestPerConnection) {
+TEST(ClosedLoop, AServerStallDelaysOnlyOneRequestPerConnection) {
   const Tally tally = play(Schedule(kStart, 0s, 10s, std::nullopt), 4);
   EXPECT_GT(tally.latency.count(), 30'000U);
   EXPECT_EQ(tally.latency.percentile(99) / 1ms, 1);

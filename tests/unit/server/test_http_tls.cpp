@@ -114,7 +114,7 @@ TEST_F(Tls, CancelsAQueuedRequestWhenItsClientClosesTls) {
   pipeline->release();
 }
 
-TEST_F(Tls, KeepsARequestThatArrivesWhileAnotherIsComputed) {
+TEST_F(Tls, KeepsARequestThatArrivesWhileAnotherRequestIsComputed) {
   start_tls();
   pipeline->hold();
   Client to(server->address());

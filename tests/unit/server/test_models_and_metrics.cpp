@@ -48,7 +48,7 @@ TEST_F(RegistryAndMetrics, FindsTheMostRecentlyPublishedVersion) {
   EXPECT_EQ(now->all(), (std::vector{two, other}));
 }
 
-TEST_F(RegistryAndMetrics, ViewFindsLaterModelsAndAReferencedModelSurvivesWithdrawal) {
+TEST_F(RegistryAndMetrics, ARefreshedViewFindsNewModelsAndAHeldModelSurvivesWithdrawal) {
   Registry::View view;
   EXPECT_TRUE(registry.refresh(view).empty());
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
@@ -314,7 +314,7 @@ TEST_F(RegistryAndMetrics, EachTransportHasItsOwnSeriesFromTheStart) {
   EXPECT_EQ(model->statistics().successes, 2U);
 }
 
-TEST_F(RegistryAndMetrics, AddsTritonsMetricNamesOnRequest) {
+TEST_F(RegistryAndMetrics, AddsTritonsMetricNamesOnlyIfConfigured) {
   EXPECT_EQ(metrics->serialise().find("nv_"), std::string::npos);
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton);
   const auto model = make("m", "1");

@@ -44,7 +44,7 @@ TEST_F(UdpEngine, DuplicateRequestGetsAckWhileComputingAndTheSameResponseLater) 
   EXPECT_EQ(counters.get(Event::kRepeated), 3U);
 }
 
-TEST_F(UdpEngine, AsksForMissingFragmentsThreeTimesAndWhenTheClientProbes) {
+TEST_F(UdpEngine, AsksForMissingFragmentsThreeTimesAndAgainWhenTheClientRepeatsFragment0) {
   open();
   const Bytes message = pattern(kIn, 1);
   fragment(10, 0, message);
