@@ -195,7 +195,7 @@ Status ConvolutionBlock::check(const Folding& folding) const {
                   " partial sums, but a memory in LUTs holds " + std::to_string(kMostPartialResults) +
                   "; choose a larger PE");
   if (depthwise_ && folding.window == WindowStyle::kFolded && folding.window_lanes != folding.pe)
-    return refuse("a depthwise convolution's window lanes are its PE; set both to " +
+    return refuse("a depthwise convolution needs as many window lanes as PE; set both to " +
                   std::to_string(folding.pe));
   if (folding.implementation == Implementation::kFolded && folding.multiplier == Multiplier::kDspPair &&
       !pairs())

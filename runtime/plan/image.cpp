@@ -174,7 +174,7 @@ Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes) {
   EmulationData out;
   MILLRACE_ASSIGN(out.record, read(message.record()));
   if (static_cast<std::size_t>(message.programs_size()) != out.record.partitions.size())
-    return bad("partitions", "their number differs from that of the programs");
+    return bad("partitions", "the number of partitions differs from the number of programs");
   for (std::size_t i = 0; i < out.record.partitions.size(); ++i) {
     const auto& partition = out.record.partitions[i];
     const std::string& program = message.programs(static_cast<int>(i));

@@ -119,8 +119,8 @@ void sample_card(const Labelled& of_card, const runtime::pipeline::CardStatus& c
 
 void sample_link(const Labelled& of_link, const runtime::pipeline::LinkStatus& link) {
   of_link.gauge("millrace_link_up", "1 if both ends see the link.", link.up);
-  of_link.counter("millrace_link_bytes_total", "Payload carried.", link.bytes);
-  of_link.counter("millrace_link_packets_total", "Packets carried.", link.packets);
+  of_link.counter("millrace_link_bytes_total", "Payload bytes that the link carried.", link.bytes);
+  of_link.counter("millrace_link_packets_total", "Packets that the link carried.", link.packets);
   of_link.counter("millrace_link_stalls_total", "Times a sender waited for a credit.", link.stalls);
   of_link.counter("millrace_link_errors_total", "Times a card reported a fault of the link.", link.errors);
 }

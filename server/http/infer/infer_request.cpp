@@ -133,7 +133,7 @@ class RequestReader {
         return bad("inputs lacks " + shown(signature.name));
     if (!binary.empty())
       return bad("the body has " + std::to_string(binary.size()) +
-                 " bytes behind the last tensor that no input names");
+                 " bytes behind the last tensor, which belong to no input");
     return {};
   }
 
