@@ -112,7 +112,7 @@ TEST(ClosedLoop, SendsRequestsUntilTheEnd) {
   EXPECT_EQ(schedule.untaken(), 0U);
 }
 
-TEST(Tally, CountsFailuresButNotLatenciesOfTheWarmUp) {
+TEST(Tally, CountsFailuresDuringTheWarmUpButNotItsLatencies) {
   Schedule schedule(kStart, 1s, 1s, std::nullopt);
   const auto slot = schedule.take(kStart);
   Tally tally;

@@ -127,7 +127,7 @@ TEST_F(DispatcherTest, AFrameGoesToTheReplicaWithMostFreeSlots) {
   EXPECT_EQ(frames_of(1), 2U);
 }
 
-TEST_F(DispatcherTest, PrefersMoreFreeSlotsToTheReplicaNextInRotation) {
+TEST_F(DispatcherTest, PrefersTheReplicaWithMoreFreeSlotsToTheNextInRotation) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);

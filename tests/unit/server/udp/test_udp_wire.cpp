@@ -192,7 +192,7 @@ TEST(UdpHeader, RandomBytesNeverParseToAnInconsistentHeader) {
   EXPECT_GT(accepted, 1000U);
 }
 
-TEST(UdpMessages, DecodedHelloEqualsTheEncodedHelloAndIsNotShorterThanCookie) {
+TEST(UdpMessages, EncodedHelloDecodesUnchangedAndIsNotShorterThanACookie) {
   std::array<std::byte, kMaxHelloBytes> out;
   Hello hello;
   hello.cookie.fill(std::byte{9});
@@ -267,7 +267,7 @@ TEST(UdpMessages, DecodedCookieEqualsTheEncodedCookieAndItsSignature) {
     EXPECT_FALSE(decode(std::span(described).first(n), back)) << n;
 }
 
-TEST(UdpMessages, DecodedNackHasItsBitsAndExtraBitsAreRefused) {
+TEST(UdpMessages, NackDecodesUnchangedAndBitsBeyondItsCountAreRefused) {
   Nack nack;
   nack.base = 130;
   nack.bits = 11;
