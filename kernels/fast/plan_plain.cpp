@@ -382,6 +382,16 @@ Step plan(const Planning&, Plain p, const Softmax&) {
   };
 }
 
+// Allocates scratch memory for each frame; the operator is the same code as in kernels/reference.
+Step plan(const Planning&, Plain p, const FloatOperator& op) {
+  return [p = std::move(p), op](Values values) {
+    std::vector<const float*> tensors;
+    for (const TensorIndex source : p.sources)
+      tensors.push_back(reinterpret_cast<const float*>(values[source]));
+    host::compute(op, tensors, reinterpret_cast<float*>(p.out));
+  };
+}
+
 }  // namespace
 
 Step plan_plain(const Planning& planning, const Block& block, std::byte* destination) {

@@ -372,12 +372,42 @@ void check(const Softmax&, const Tensor& in, const Tensor& out) {
   check_same_shape(in, out);
 }
 
+/// Checks an operator of the host: one input per operand of kind kTensor, each with as many elements as its shape.
+void check_float_operator(const Program& program, const Block& block, const FloatOperator& op,
+                          const Tensor& out) {
+  require(op.operands.size() <= 1024, "operands: ", op.operands.size(), " given, at most 1024 possible");
+  std::size_t next = 0;
+  for (const FloatOperand& operand : op.operands) {
+    if (operand.kind != FloatOperand::Kind::kTensor) continue;
+    require(next < block.inputs.size(), "inputs: ", block.inputs.size(), " given, more operands are tensors");
+    const Tensor& in = program.tensors[block.inputs[next++]];
+    check_float(in);
+    std::uint64_t elements = 1;
+    for (const std::int64_t extent : operand.shape) {
+      require(extent >= 1 && extent <= 0x7fffffff, "operands: an extent of ", extent, " is not possible");
+      elements *= static_cast<std::uint64_t>(extent);
+      require(elements <= 0x7fffffff, "operands: a shape holds too many elements");
+    }
+    require(elements == in.elements(), "operands: '", in.name, "' does not have the elements of its shape");
+  }
+  require(next >= 1 && next == block.inputs.size(), "inputs: ", block.inputs.size(), " given, ", next,
+          " needed");
+  check_float(out);
+  if (const std::string why = host::check(op); !why.empty()) fail(why);
+  std::uint64_t elements = 1;
+  for (const std::int64_t extent : op.shape) elements *= static_cast<std::uint64_t>(extent);
+  require(elements == out.elements(), "output '", out.name,
+          "' does not have the elements of the operator's shape");
+}
+
 }  // namespace
 
 void check_operation(const Program& program, const Block& block) {
   require(block.outputs.size() == 1, "outputs: ", block.outputs.size(), " given, 1 needed");
   const Tensor& out = program.tensors[block.outputs[0]];
   if (std::holds_alternative<Concat>(block.operation)) return check_concat(program, block, out);
+  if (const auto* op = std::get_if<FloatOperator>(&block.operation))
+    return check_float_operator(program, block, *op, out);
   const auto* add = std::get_if<Add>(&block.operation);
   const std::size_t needed = add != nullptr ? 2 : 1;
   require(block.inputs.size() == needed, "inputs: ", block.inputs.size(), " given, ", needed, " needed");
@@ -386,7 +416,9 @@ void check_operation(const Program& program, const Block& block) {
   std::visit(
       [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;
-        if constexpr (!std::is_same_v<Op, Add> && !std::is_same_v<Op, Concat>) check(op, in, out);
+        if constexpr (!std::is_same_v<Op, Add> && !std::is_same_v<Op, Concat> &&
+                      !std::is_same_v<Op, FloatOperator>)
+          check(op, in, out);
       },
       block.operation);
 }

@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/host/float_operator.hpp"
 #include "kernels/program/shared_vector.hpp"
 
 namespace millrace::kernels {
@@ -189,7 +190,7 @@ struct Softmax {
 };
 
 using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, Add, Concat, Permute, Quantise,
-                               Dequantise, Softmax>;
+                               Dequantise, Softmax, FloatOperator>;
 
 using TensorIndex = std::uint32_t;
 

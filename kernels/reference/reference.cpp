@@ -261,6 +261,16 @@ Values concat(const Program& program, const Block& block, const std::vector<Valu
   return values;
 }
 
+Values compute_floats(const Program& program, const Block& block, const FloatOperator& op,
+                      const std::vector<Values>& known) {
+  std::vector<const float*> tensors;
+  for (const TensorIndex index : block.inputs) tensors.push_back(known[index].floats.data());
+  Values values;
+  values.floats.resize(program.tensors[block.outputs[0]].elements());
+  host::compute(op, tensors, values.floats.data());
+  return values;
+}
+
 Values compute(const Program& program, const Block& block, const std::vector<Values>& known) {
   const TensorIndex first = block.inputs[0];
   const Tensor& in = program.tensors[first];
@@ -273,6 +283,8 @@ Values compute(const Program& program, const Block& block, const std::vector<Val
           return add(op, in, known[first], program.tensors[second], known[second]);
         } else if constexpr (std::is_same_v<Op, Concat>) {
           return concat(program, block, known);
+        } else if constexpr (std::is_same_v<Op, FloatOperator>) {
+          return compute_floats(program, block, op, known);
         } else {
           return apply(op, in, known[first], out);
         }

@@ -74,6 +74,18 @@ static void fields(Fields& io, k::Dequantise& dequantise) {
 
 static void fields(Fields&, k::Softmax&) {}
 
+static void fields(Fields& io, k::FloatAttribute& attribute) {
+  io(attribute.name, attribute.integers, attribute.reals, attribute.text);
+}
+
+static void fields(Fields& io, k::FloatOperand& operand) {
+  io(operand.kind, operand.shape, operand.floats, operand.integers);
+}
+
+static void fields(Fields& io, k::FloatOperator& op) {
+  io(op.type, op.opset, op.attributes, op.operands, op.shape);
+}
+
 static void fields(Fields& io, k::Tensor& tensor) {
   io(tensor.name, tensor.type, tensor.shape, tensor.scale, tensor.zero_point);
 }

@@ -1,0 +1,150 @@
+// Operators in float32: hand-made cases against results computed here, and hostile operators.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/host/float_operator.hpp"
+
+namespace millrace::kernels::host {
+namespace {
+
+FloatOperand tensor(Shape shape) {
+  return {FloatOperand::Kind::kTensor, std::move(shape), {}, {}};
+}
+
+FloatOperand constant(Shape shape, std::vector<float> floats) {
+  return {FloatOperand::Kind::kFloats, std::move(shape), std::move(floats), {}};
+}
+
+FloatOperand integers(std::vector<std::int64_t> values) {
+  return {FloatOperand::Kind::kIntegers, {static_cast<std::int64_t>(values.size())}, {}, values};
+}
+
+FloatOperator make(std::string type, std::vector<FloatOperand> operands,
+                   std::vector<FloatAttribute> attributes = {}, std::int64_t opset = 17) {
+  FloatOperator op{std::move(type), opset, std::move(attributes), std::move(operands), {}};
+  std::string why;
+  if (const auto shape = result_shape(op, why)) op.shape = *shape;
+  EXPECT_EQ(why, "");
+  return op;
+}
+
+/// Computes an operator with one tensor.
+std::vector<float> run(const FloatOperator& op, const std::vector<float>& x) {
+  EXPECT_EQ(check(op), "");
+  std::size_t count = 1;
+  for (const std::int64_t extent : op.shape) count *= static_cast<std::size_t>(extent);
+  std::vector<float> result(count);
+  const float* const tensors[] = {x.data()};
+  compute(op, tensors, result.data());
+  return result;
+}
+
+std::vector<float> counting(std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i);
+  return values;
+}
+
+TEST(FloatOperators, ConvolvesWithStridePaddingAndGroups) {
+  // Two groups of one channel; the kernel sums its taps, the second group's kernel doubles them.
+  const auto op =
+      make("Conv",
+           {tensor({1, 2, 3, 3}), constant({2, 1, 2, 2}, {1, 1, 1, 1, 2, 2, 2, 2}), constant({2}, {0, 100})},
+           {{"group", {2}, {}, ""}, {"strides", {2, 2}, {}, ""}, {"pads", {1, 1, 0, 0}, {}, ""}});
+  EXPECT_EQ(op.shape, (Shape{1, 2, 2, 2}));
+  EXPECT_EQ(run(op, counting(18)), (std::vector<float>{0, 3, 9, 24, 118, 142, 154, 220}));
+}
+
+TEST(FloatOperators, TransposesAConvolution) {
+  const auto op = make("ConvTranspose", {tensor({1, 1, 2, 2}), constant({1, 1, 2, 2}, {1, 2, 3, 4})},
+                       {{"strides", {2, 2}, {}, ""}});
+  EXPECT_EQ(run(op, {1, 2, 3, 4}), (std::vector<float>{1, 2, 2, 4, 3, 4, 6, 8, 3, 6, 4, 8, 9, 12, 12, 16}));
+}
+
+TEST(FloatOperators, AveragesWithAndWithoutPadding) {
+  const std::vector<FloatAttribute> window{{"kernel_shape", {2, 2}, {}, ""}, {"pads", {1, 1, 0, 0}, {}, ""}};
+  auto counted = window;
+  counted.push_back({"count_include_pad", {1}, {}, ""});
+  EXPECT_EQ(run(make("AveragePool", {tensor({1, 1, 2, 2})}, window), {4, 8, 12, 16}),
+            (std::vector<float>{4, 6, 8, 10}));
+  EXPECT_EQ(run(make("AveragePool", {tensor({1, 1, 2, 2})}, counted), {4, 8, 12, 16}),
+            (std::vector<float>{1, 3, 4, 10}));
+}
+
+TEST(FloatOperators, BroadcastsConstants) {
+  EXPECT_EQ(run(make("Mul", {tensor({1, 2, 1, 2}), constant({2, 1, 1}, {10, 100})}), {1, 2, 3, 4}),
+            (std::vector<float>{10, 20, 300, 400}));
+  EXPECT_EQ(run(make("Sub", {constant({}, {1}), tensor({1, 2})}), {3, 4}), (std::vector<float>{-2, -3}));
+}
+
+TEST(FloatOperators, MultipliesStacksOfMatrices) {
+  const auto op = make("MatMul", {tensor({2, 1, 2}), constant({2, 2}, {1, 2, 3, 4})});
+  EXPECT_EQ(op.shape, (Shape{2, 1, 2}));
+  EXPECT_EQ(run(op, {1, 1, 2, 0}), (std::vector<float>{4, 6, 2, 4}));
+  EXPECT_EQ(run(make("Gemm", {tensor({1, 2}), constant({1, 2}, {3, 4}), constant({1}, {10})},
+                     {{"transB", {1}, {}, ""}, {"alpha", {}, {2}, ""}, {"beta", {}, {0.5F}, ""}}),
+                {1, 2}),
+            (std::vector<float>{27}));
+}
+
+TEST(FloatOperators, ReducesAxesThatAreAttributesOrOperands) {
+  const std::vector<float> x = counting(6);
+  EXPECT_EQ(run(make("ReduceMean", {tensor({1, 2, 3})}, {{"axes", {-1}, {}, ""}}), x),
+            (std::vector<float>{1, 4}));
+  EXPECT_EQ(run(make("ReduceSum", {tensor({1, 2, 3}), integers({1})}, {{"keepdims", {0}, {}, ""}}), x),
+            (std::vector<float>{3, 5, 7}));
+}
+
+TEST(FloatOperators, SelectsPadsAndMovesElements) {
+  EXPECT_EQ(run(make("Slice", {tensor({1, 6}), integers({-1}), integers({0}), integers({1}), integers({-2})}),
+                counting(6)),
+            (std::vector<float>{5, 3, 1}));
+  EXPECT_EQ(
+      run(make("Pad", {tensor({1, 3}), integers({0, 2, 0, 1})}, {{"mode", {}, {}, "reflect"}}), counting(3)),
+      (std::vector<float>{2, 1, 0, 1, 2, 1}));
+  EXPECT_EQ(run(make("DepthToSpace", {tensor({1, 4, 1, 2})}, {{"blocksize", {2}, {}, ""}}), counting(8)),
+            (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
+  EXPECT_EQ(run(make("Transpose", {tensor({2, 3})}), counting(6)), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(run(make("Gather", {tensor({1, 3}), integers({2, -3})}, {{"axis", {1}, {}, ""}}), counting(3)),
+            (std::vector<float>{2, 0}));
+}
+
+TEST(FloatOperators, NormalisesRows) {
+  const auto y = run(make("LayerNormalization", {tensor({1, 4}), constant({4}, {1, 1, 1, 2})}), {1, 3, 1, 3});
+  EXPECT_NEAR(y[0], -1, 1e-4);
+  EXPECT_NEAR(y[3], 2, 1e-4);
+  const auto p = run(make("Softmax", {tensor({1, 2, 2})}, {{"axis", {1}, {}, ""}}), {0, 1, 0, 1});
+  EXPECT_EQ(p, (std::vector<float>{0.5F, 0.5F, 0.5F, 0.5F}));
+}
+
+TEST(FloatOperators, RefusesOperandsThatDoNotFit) {
+  const auto refused = [](const FloatOperator& op) {
+    std::string why;
+    return !result_shape(op, why).has_value() && !why.empty();
+  };
+  EXPECT_TRUE(refused({"NoSuchOperator", 17, {}, {tensor({1})}, {}}));
+  EXPECT_TRUE(refused({"Relu", 17, {}, {}, {}}));
+  EXPECT_TRUE(refused({"Relu", 17, {}, {tensor({1, 1 << 20, 1 << 20})}, {}}));
+  EXPECT_TRUE(refused({"Add", 17, {}, {tensor({1, 2}), constant({3}, {1, 2, 3})}, {}}));
+  EXPECT_TRUE(refused({"Add", 17, {}, {tensor({1, 2}), constant({2}, {1})}, {}}));
+  EXPECT_TRUE(refused(
+      {"Conv", 17, {{"group", {0}, {}, ""}}, {tensor({1, 1, 2, 2}), constant({1, 1, 1, 1}, {1})}, {}}));
+  EXPECT_TRUE(refused(
+      {"Conv", 17, {{"strides", {0, 1}, {}, ""}}, {tensor({1, 1, 2, 2}), constant({1, 1, 1, 1}, {1})}, {}}));
+  EXPECT_TRUE(refused({"Transpose", 17, {{"perm", {0, 0}, {}, ""}}, {tensor({2, 2})}, {}}));
+  EXPECT_TRUE(refused({"Slice", 17, {}, {tensor({1, 2}), integers({2}), integers({2}), integers({1})}, {}}));
+  EXPECT_TRUE(refused({"MaxPool", 17, {{"kernel_shape", {3, 3}, {}, ""}}, {tensor({1, 1, 2, 2})}, {}}));
+}
+
+TEST(FloatOperators, NamesEveryOperatorOnce) {
+  auto names = operators();
+  EXPECT_GT(names.size(), 60U);
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+  for (const auto name : names) EXPECT_TRUE(supports(name)) << name;
+}
+
+}  // namespace
+}  // namespace millrace::kernels::host
