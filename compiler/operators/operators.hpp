@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
+#include "kernels/host/float_operator.hpp"
 
 namespace millrace::compiler::operators {
 
@@ -98,5 +99,10 @@ std::string infer(graph::Graph& graph, const graph::Node& node);
 /// and shape must have been inferred. DequantizeLinear is never folded, so integer weights stay integers.
 std::optional<graph::Constant> fold(const graph::Graph& graph, const graph::Node& node,
                                     std::int64_t limit = std::int64_t{1} << 28);
+
+/// Returns the node as an operator that kernels/host computes. Its operands of kind kTensor are the node's inputs that are
+/// not constant, in order. Returns nothing if kernels/host does not know the operator, or if an input that is not constant,
+/// or the output, is not float32. The result is not checked (kernels::host::check()).
+std::optional<kernels::FloatOperator> float_operator(const graph::Graph& graph, const graph::Node& node);
 
 }  // namespace millrace::compiler::operators
