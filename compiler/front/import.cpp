@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "compiler/front/tensor.hpp"
+#include "compiler/front/whole_numbers.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/operators/operators.hpp"
 #include "runtime/base/text.hpp"
@@ -71,6 +72,7 @@ class Importer {
     MILLRACE_TRY(read_inputs());
     MILLRACE_TRY(read_nodes());
     MILLRACE_TRY(check_operators());
+    take_whole_numbers(graph_, names_, annotated_types());
     MILLRACE_TRY(expand_qoperators());
     if (const Node* node = graph::sort_nodes(graph_))
       return invalid("the graph has a cycle: " + operation_name(node->operation) + " '" + node->name +
@@ -327,6 +329,15 @@ class Importer {
           "onnxruntime.quantization); `millrace quantize MODEL --samples X.npy`, which does it with "
           "calibration samples, is coming");
     return {};
+  }
+
+  /// The integer types that FINN's annotations give to tensors, by the tensor's name.
+  std::map<std::string, std::string> annotated_types() const {
+    std::map<std::string, std::string> types;
+    for (const auto& annotation : proto_.quantization_annotation())
+      for (const auto& entry : annotation.quant_parameter_tensor_names())
+        if (entry.key() == "finn_datatype") types[annotation.tensor_name()] = entry.value();
+    return types;
   }
 
   Status expand_qoperators() {

@@ -20,6 +20,12 @@ std::int64_t quantise_one(float x, float scale, std::int64_t zero_point, std::in
   return static_cast<std::int64_t>(rounded);
 }
 
+/// Returns how many of the ascending `thresholds` are at most `x`.
+std::int64_t thresholds_reached(const std::vector<float>& thresholds, float x) {
+  if (std::isnan(x)) return 0;
+  return std::upper_bound(thresholds.begin(), thresholds.end(), x) - thresholds.begin();
+}
+
 struct Description {
   const char* name;  // the name that printed graphs use
   const char* onnx;  // the ONNX operator that the step comes from
@@ -28,18 +34,20 @@ struct Description {
 };
 
 const Description& describe(Step::Kind kind) {
-  static constexpr Description kDescriptions[] = {// In the order of Step::Kind.
-                                                  {"add_integer", "Add", false, false, false, true},
-                                                  {"clamp", "Clip", false, false, false, false},
-                                                  {"to_float", "Cast", false, true, false, false},
-                                                  {"dequantise", "DequantizeLinear", false, true, true, true},
-                                                  {"multiply", "Mul", true, true, true, false},
-                                                  {"add", "Add", true, true, true, false},
-                                                  {"divide", "Div", true, true, true, false},
-                                                  {"relu", "Relu", true, true, false, false},
-                                                  {"clip", "Clip", true, true, false, false},
-                                                  {"function", "", true, true, false, false},
-                                                  {"quantise", "QuantizeLinear", true, false, true, true}};
+  static constexpr Description kDescriptions[] = {
+      // In the order of Step::Kind.
+      {"add_integer", "Add", false, false, false, true},
+      {"clamp", "Clip", false, false, false, false},
+      {"to_float", "Cast", false, true, false, false},
+      {"dequantise", "DequantizeLinear", false, true, true, true},
+      {"multiply", "Mul", true, true, true, false},
+      {"add", "Add", true, true, true, false},
+      {"divide", "Div", true, true, true, false},
+      {"relu", "Relu", true, true, false, false},
+      {"clip", "Clip", true, true, false, false},
+      {"function", "", true, true, false, false},
+      {"quantise", "QuantizeLinear", true, false, true, true},
+      {"thresholds", "MultiThreshold", true, false, false, false}};
   return kDescriptions[static_cast<std::size_t>(kind)];
 }
 
@@ -71,6 +79,8 @@ Number apply(const Step& s, Number x, std::size_t channel) {
     case K::kQuantise:
       return integer(
           quantise_one(x.real, pick(s.floats, channel), pick(s.integers, channel), s.lowest, s.highest));
+    case K::kThresholds:
+      return integer(s.lowest + s.stride * thresholds_reached(pick(s.thresholds, channel), x.real));
   }
   return x;
 }
@@ -99,11 +109,12 @@ Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
 /// Returns the index of the quantiser with which the accumulator dequantisation `steps[first]` can be merged. Returns 0
 /// if there is none.
 std::size_t quantiser_of(const std::vector<Step>& steps, std::size_t first) {
-  if (steps[first].kind != Step::Kind::kDequantise || !steps[first].accumulator) return 0;
+  if (steps[first].kind != Step::Kind::kDequantise || !steps[first].accumulator || steps[first].written)
+    return 0;
   std::size_t i = first + 1;
   while (i < steps.size() && (steps[i].kind == Step::Kind::kRelu || steps[i].kind == Step::Kind::kClip)) ++i;
   const bool found = i < steps.size() && steps[i].kind == Step::Kind::kQuantise &&
-                     steps[i].floats.size() == 1 && steps[i].integers.size() == 1;
+                     steps[i].floats.size() == 1 && steps[i].integers.size() == 1 && !steps[i].written;
   return found ? i : 0;
 }
 
@@ -160,7 +171,7 @@ bool Chain::is_increasing() const {
 
 std::size_t Chain::channels() const {
   std::size_t n = 1;
-  for (const Step& s : steps) n = std::max({n, s.floats.size(), s.integers.size()});
+  for (const Step& s : steps) n = std::max({n, s.floats.size(), s.integers.size(), s.thresholds.size()});
   return n;
 }
 
@@ -174,6 +185,8 @@ std::string Chain::check(bool from_float) const {
       return "step '" + to_string(s) + "' takes " + (is_float ? "an integer" : "a float");
     if (d.floats && !fits(s.floats.size())) return "step '" + to_string(s) + "' lacks float constants";
     if (d.integers && !fits(s.integers.size())) return "step '" + to_string(s) + "' lacks integer constants";
+    if (s.kind == Step::Kind::kThresholds && !fits(s.thresholds.size()))
+      return "step '" + to_string(s) + "' lacks thresholds";
     is_float = d.makes_float;
   }
   return {};
@@ -236,6 +249,8 @@ std::string to_string(const Step& s) {
   out << (s.function != nullptr ? s.function->name : describe(s.kind).name);
   if (describe(s.kind).floats) list(s.floats);
   if (describe(s.kind).integers) list(s.integers);
+  if (s.kind == Step::Kind::kThresholds)
+    out << ' ' << s.lowest << " + " << s.stride << " [" << s.thresholds.size() << "]";
   if (s.kind == Step::Kind::kClampInteger) out << ' ' << s.lowest << ' ' << s.highest;
   const int constants = s.function != nullptr ? s.function->constants : s.kind == Step::Kind::kClip ? 2 : 0;
   if (constants > 0) out << ' ' << s.low;

@@ -54,18 +54,24 @@ struct Step {
     kFunction,      // float -> float: function->evaluate(x, low, high)
     kQuantise,      // float -> integer: clamp(rne(x / floats[c]) + integers[c], lowest, highest); NaN gives
                     // integers[c]
+    kThresholds,  // float -> integer: lowest + stride * (number of thresholds[c] that x reaches); NaN reaches none
   };
   Kind kind = Kind::kToFloat;
   std::vector<float> floats{};           // one entry for all channels, or one per channel
   std::vector<std::int64_t> integers{};  // one entry for all channels, or one per channel
   float low = 0, high = 0;
   std::int64_t lowest = 0, highest = 0;
+  std::vector<std::vector<float>> thresholds{};  // one ascending list for all channels, or one per channel
+  std::int64_t stride = 1;                       // kThresholds: above 0
   const Function* function = nullptr;
   /// Whether this step dequantises a sum of products. The step's scale is then input scale * weight scale. If a
   /// quantiser follows, with at most Relu and Clip between, both steps are computed as QLinearConv computes them: x *
   /// (floats / scale) instead of (x * floats) / scale.
   bool accumulator = false;
   bool qlinear = false;  // whether the step is a quantiser or dequantiser inside a QLinear operator
+  /// Whether the model writes this conversion itself (QONNX, FINN). It is computed as written, and never merged as
+  /// ONNX Runtime merges quantisers of QDQ form.
+  bool written = false;
   bool operator==(const Step&) const = default;
 
   using Floats = std::vector<float>;
@@ -92,6 +98,13 @@ struct Step {
     Step s{.kind = Kind::kQuantise, .floats = std::move(scale), .integers = {zero_point}};
     s.lowest = lowest;
     s.highest = highest;
+    return s;
+  }
+  static Step count_thresholds(std::vector<std::vector<float>> thresholds, std::int64_t lowest,
+                               std::int64_t stride) {
+    Step s{.kind = Kind::kThresholds, .lowest = lowest};
+    s.thresholds = std::move(thresholds);
+    s.stride = stride;
     return s;
   }
 };

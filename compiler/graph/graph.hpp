@@ -97,6 +97,7 @@ struct OnnxOperator {
   std::int64_t opset = 0;
   std::map<std::string, Attribute> attributes;
   bool qlinear = false;  // whether it is a part of a QLinear operator, which ONNX Runtime computes as a whole
+  bool written = false;  // whether the model writes this conversion itself (Step::written)
 
   bool has(const std::string& name) const { return attributes.contains(name); }
   /// Returns an attribute, or `otherwise` if the operator has no attribute with this name and type.

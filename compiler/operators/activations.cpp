@@ -22,7 +22,13 @@ struct Activation {
   const char* high_attribute = nullptr;
   float low = 0, high = 0;
   Fusion fusion = Fusion::kAlways;
+  const char* domain = kOnnx;
 };
+
+constexpr Activation rounding(const char* name, const char* onnx, float (*evaluate)(float, float, float),
+                              const char* domain = kOnnx) {
+  return {.function = {name, onnx, 0, evaluate, rising}, .domain = domain};
+}
 
 constexpr Activation kActivations[] = {
     {.function = {"leaky_relu", "LeakyRelu", 1,
@@ -51,7 +57,21 @@ constexpr Activation kActivations[] = {
          "hard_swish", "HardSwish", 0,
          [](float x, float, float) { return x * std::max(0.0F, std::min(1.0F, x / 6.0F + 0.5F)); },
          [](float x_low, float, float, float) { return x_low >= 0 ? Trend::kRising : Trend::kUnproved; }},
-     .fusion = Fusion::kNever}};
+     .fusion = Fusion::kNever},
+    rounding("round", "Round", [](float x, float, float) { return std::nearbyint(x); }),
+    rounding("floor", "Floor", [](float x, float, float) { return std::floor(x); }),
+    rounding("ceil", "Ceil", [](float x, float, float) { return std::ceil(x); }),
+    // ONNX has no operators for the other roundings of QONNX. They have no rows of their own there either.
+    rounding(
+        "round_to_zero", "RoundToZero", [](float x, float, float) { return std::trunc(x); }, kQonnx),
+    rounding(
+        "round_from_zero", "RoundFromZero",
+        [](float x, float, float) { return std::copysign(std::ceil(std::abs(x)), x); }, kQonnx),
+    rounding(
+        "round_half_up", "RoundHalfUp", [](float x, float, float) { return std::round(x); }, kQonnx),
+    rounding(
+        "round_half_down", "RoundHalfDown",
+        [](float x, float, float) { return std::copysign(std::ceil(std::abs(x) - 0.5F), x); }, kQonnx)};
 
 Step step_of(const OnnxOperator& op) {
   const auto row = std::find_if(std::begin(kActivations), std::end(kActivations),
@@ -65,6 +85,23 @@ Step step_of(const OnnxOperator& op) {
 
 Outcome give_step(Site& site, Step step) {
   return site.give(Elementwise{{{std::move(step)}}, -1}, {site.node.inputs[0]});
+}
+
+/// Computes a function of one element if the element is known.
+std::optional<Constant> fold_step(const Step& step, const Value& input) {
+  const Chain chain{{step}};
+  Constant c;
+  for (const float f : input.constant->floats)
+    c.floats.push_back(chain.evaluate(graph::Number{true, 0, f}, 0).real);
+  return c;
+}
+
+std::optional<Constant> fold_activation(const OnnxOperator& op, const Inputs& in, const Value&) {
+  return in[0]->type.is_float() ? fold_step(step_of(op), *in[0]) : std::nullopt;
+}
+
+std::optional<Constant> fold_relu(const OnnxOperator&, const Inputs& in, const Value&) {
+  return in[0]->type.is_float() ? fold_step(Step::relu(), *in[0]) : std::nullopt;
 }
 
 Outcome lower_activation(Site& site) {
@@ -126,6 +163,7 @@ std::vector<Operator> make_rows() {
   std::vector<Operator> rows = {
       {.type = "Relu",
        .infer = same,
+       .fold = fold_relu,
        .lower_elementwise = lower_relu,
        .computes = true,
        .fusion = Fusion::kAlways},
@@ -137,7 +175,9 @@ std::vector<Operator> make_rows() {
       {.type = "Softmax", .infer = same_floats, .lower_elementwise = lower_softmax}};
   for (const Activation& a : kActivations)
     rows.push_back({.type = a.function.onnx,
+                    .domain = a.domain,
                     .infer = same_floats,
+                    .fold = fold_activation,
                     .lower_elementwise = lower_activation,
                     .computes = true,
                     .fusion = a.fusion});

@@ -15,7 +15,7 @@ namespace {
 const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& table() {
   static const auto kTable = [] {
     std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
-    for (const auto family : {activations, arithmetic, moves, pools, products, qoperators, quantisers})
+    for (const auto family : {activations, arithmetic, moves, pools, products, qonnx, qoperators, quantisers})
       for (const Operator& row : family()) rows.emplace(std::pair(row.domain, row.type), &row);
     return rows;
   }();
@@ -32,11 +32,12 @@ struct AttributeNames {
 const std::vector<AttributeNames>& known_attributes() {
   static const std::vector<AttributeNames> kNames = {
       {"an integer",
-       {"allowzero", "axis", "block_size", "ceil_mode", "channels_last", "count_include_pad", "end", "group",
-        "output_dtype", "precision", "saturate", "seed", "spatial", "start", "storage_order", "to",
-        "training_mode", "transA", "transB"}},
-      {"a float", {"alpha", "beta", "epsilon", "max", "min", "momentum", "ratio"}},
-      {"a string", {"auto_pad"}},
+       {"allowzero", "axis",          "block_size", "ceil_mode", "channels_last", "count_include_pad",
+        "end",       "group",         "narrow",     "opset",     "output_dtype",  "precision",
+        "saturate",  "seed",          "signed",     "spatial",   "start",         "storage_order",
+        "to",        "training_mode", "transA",     "transB"}},
+      {"a float", {"alpha", "beta", "epsilon", "max", "min", "momentum", "out_bias", "out_scale", "ratio"}},
+      {"a string", {"auto_pad", "data_layout", "out_dtype", "rounding_mode"}},
       {"a list of integers",
        {"axes", "dilations", "ends", "kernel_shape", "pads", "perm", "shape", "starts", "strides"}}};
   return kNames;
@@ -52,24 +53,19 @@ bool is_sound(const OnnxOperator& op, const std::string& attribute, float number
 
 /// Returns why a well-known operator is not supported.
 const char* known_reason(const std::string& type) {
-  constexpr const char* kDialect =
-      "the QONNX and FINN dialects are not supported yet; export the model as QDQ";
   constexpr const char* kControl = "control flow cannot become a dataflow pipeline";
   constexpr const char* kRecurrent = "recurrent operators are not supported";
   static const std::map<std::string, const char*> kReasons = {
       {"DynamicQuantizeLinear",
        "its scale depends on the data of each frame; quantise the model statically (QDQ or QOperator)"},
-      {"Quant", kDialect},
-      {"BipolarQuant", kDialect},
-      {"Trunc", kDialect},
-      {"MultiThreshold", kDialect},
+      {"FloatQuant",
+       "it quantises to small floats; hardware computes with integers: quantise with Quant instead"},
       {"If", kControl},
       {"Loop", kControl},
       {"Scan", kControl},
       {"LSTM", kRecurrent},
       {"GRU", kRecurrent},
-      {"RNN", kRecurrent},
-      {"QLinearSoftmax", "not supported; end the model before the softmax, or compute it in float32"}};
+      {"RNN", kRecurrent}};
   const auto it = kReasons.find(type);
   return it == kReasons.end() ? nullptr : it->second;
 }
@@ -77,7 +73,8 @@ const char* known_reason(const std::string& type) {
 }  // namespace
 
 const Operator* find(const OnnxOperator& op) {
-  const auto row = table().find({op.domain, op.type});
+  const bool older = op.domain == "onnx.brevitas" || op.domain == "finn.custom_op.general";
+  const auto row = table().find({older ? kQonnx : std::string_view(op.domain), op.type});
   return row == table().end() ? nullptr : row->second;
 }
 
@@ -91,8 +88,11 @@ std::string why_unsupported(const OnnxOperator& op) {
 
 std::string supported_operators() {
   std::string names;
+  const auto is_internal = [](const Operator& row) {
+    return row.domain == std::string_view(kQonnx) && row.rewrite == nullptr;
+  };
   for (const auto& [key, row] : table())
-    if (key.first == kOnnx || !table().contains({kOnnx, key.second}))
+    if (!is_internal(*row) && (key.first == kOnnx || !table().contains({kOnnx, key.second})))
       names += (names.empty() ? "" : ", ") + std::string(row->type);
   return names;
 }
@@ -113,8 +113,8 @@ std::string check_attributes(const OnnxOperator& op) {
 }
 
 bool is_quantiser(const OnnxOperator& op) {
-  static const std::set<std::string> kOthers = {"ConvInteger", "MatMulInteger", "QGemm",
-                                                "Quant",       "BipolarQuant",  "MultiThreshold"};
+  static const std::set<std::string> kOthers = {"ConvInteger", "MatMulInteger", "QGemm", "Quant",
+                                                "IntQuant",    "BipolarQuant",  "Trunc", "MultiThreshold"};
   return op.type.find("QuantizeLinear") != std::string::npos || op.type == "DequantizeLinear" ||
          op.type.find("QLinear") != std::string::npos || kOthers.contains(op.type);
 }

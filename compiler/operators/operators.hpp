@@ -34,6 +34,7 @@ using Inputs = std::vector<const graph::Value*>;  // a node's inputs; null for a
 
 inline constexpr const char* kOnnx = "";  // the domain ai.onnx
 inline constexpr const char* kMicrosoft = "com.microsoft";
+inline constexpr const char* kQonnx = "qonnx.custom_op.general";  // find() takes older names of it as well
 
 /// Whether an operator can be computed together with the operator before it, without a quantiser between them.
 enum class Fusion : std::uint8_t { kNever, kAlways, kWithConstant };
@@ -48,6 +49,10 @@ struct Expansion {
   std::size_t result = 0;    // index of the input that is the result's scale; its zero point follows
   std::size_t bias = 0;      // index of the input that is the bias; 0 if there is none
 };
+
+/// Appends the nodes that a node of a dialect means to `out`. Returns what is wrong with the node, or an empty text.
+using Rewrite = std::string (*)(graph::Graph&, const graph::Node&, graph::Names&,
+                                std::vector<graph::Node>& out);
 
 struct Operator {
   const char* type;  // "Conv"
@@ -64,7 +69,9 @@ struct Operator {
   // The next two fields are for passes::assume_quantised().
   bool computes = false;  // a quantising tool quantises its result
   Fusion fusion = Fusion::kNever;
-  Expansion expansion = {};  // if its type is set, the importer replaces the operator and ignores all above
+  // If one of the next two is set, the importer replaces the operator, and all above is ignored.
+  Expansion expansion = {};
+  Rewrite rewrite = nullptr;
 };
 
 /// Returns the operator's entry in the table, or null if the operator is not supported.
@@ -86,8 +93,8 @@ bool is_quantiser(const graph::OnnxOperator& op);
 /// Returns the type for an ONNX data type number (TensorProto.DataType), or nothing if it is not supported.
 std::optional<graph::Type> type_of(std::int64_t onnx_number);
 
-/// Appends the node to `out`. If the node is in QOperator form, appends the equivalent float operator between
-/// dequantisers and quantisers instead. Returns what is wrong with the node, or an empty text.
+/// Appends the node to `out`. If the node is in QOperator form or of a dialect, appends the equivalent float operator
+/// between dequantisers and quantisers instead. Returns what is wrong with the node, or an empty text.
 std::string expand(graph::Graph& graph, const graph::Node& node, graph::Names& names,
                    std::vector<graph::Node>& out);
 

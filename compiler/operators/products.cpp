@@ -217,10 +217,24 @@ std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float
   for (const float s : w->scale) scale.push_back(alpha * x->scale[0] * s);
   Step dequantise = Step::dequantise(scale, 0);
   dequantise.accumulator = !site.op.qlinear;
+  dequantise.written = x->written || w->written;
   graph::Accumulate sum;
   sum.weight_zero = w->zero;
   sum.input_zero = x->zero[0];
   return Product{x->q, w->q, std::move(sum), {{std::move(dequantise)}}};
+}
+
+/// Adds the bias at input 2: to the sum, or as a float behind the dequantised sum if the model writes its conversions
+/// itself. Returns what is wrong with the bias, or an empty text.
+std::string add_bias(Site& site, Product& p, const std::vector<float>& scale, std::int64_t channels) {
+  std::string why;
+  if (site.has(2) && p.chain.steps[0].written) {
+    const auto floats = float_bias(site, 2, channels, why);
+    if (floats) p.chain.steps.push_back(Step::add(*floats));
+  } else if (auto integers = bias(site, 2, scale, channels, why)) {
+    p.sum.bias = std::move(*integers);
+  }
+  return why;
 }
 
 Outcome lower_conv(Site& site) {
@@ -228,10 +242,8 @@ Outcome lower_conv(Site& site) {
   std::vector<float> scale;
   auto p = qdq_operands(site, 0, 1.0F, scale, why);
   if (!p) return why;
-  auto b = bias(site, 2, scale, first_extent(site.graph.value(p->weights).shape), why);
-  if (!b) return why;
-  p->sum.bias = std::move(*b);
-  return emit_convolution(site, *p);
+  why = add_bias(site, *p, scale, first_extent(site.graph.value(p->weights).shape));
+  return why.empty() ? emit_convolution(site, *p) : why;
 }
 
 Outcome lower_matmul(Site& site) {
@@ -252,10 +264,8 @@ Outcome lower_gemm(Site& site) {
   std::vector<float> scale;
   auto p = qdq_operands(site, transposed ? 0 : 1, alpha, scale, why);
   if (!p) return why;
-  auto b = bias(site, 2, scale, matrix_channels(site.graph.value(p->weights), transposed), why);
-  if (!b) return why;
-  p->sum.bias = std::move(*b);
-  return emit_matrix_product(site, transposed, *p);
+  why = add_bias(site, *p, scale, matrix_channels(site.graph.value(p->weights), transposed));
+  return why.empty() ? emit_matrix_product(site, transposed, *p) : why;
 }
 
 /// Reads the operands of ConvInteger or MatMulInteger: (x, w, zero point of x, zero points of w).

@@ -60,7 +60,7 @@ std::string not_quantised(const Site& site, std::size_t i) {
 std::optional<Dequantised> activation(const Site& site, std::size_t i, std::string& why) {
   const Node* n = site.producer(i);
   const Step* step = only_step(n, Step::Kind::kDequantise);
-  if (step != nullptr) return Dequantised{n->inputs[0], step->floats, step->integers};
+  if (step != nullptr) return Dequantised{n->inputs[0], step->floats, step->integers, step->written};
   why = not_quantised(site, i);
   return std::nullopt;
 }
@@ -74,7 +74,7 @@ std::optional<Dequantised> constant_operand(const Site& site, std::size_t i) {
       (has_input(*n, 2) && zero == nullptr))
     return std::nullopt;
   return Dequantised{n->inputs[0], scale->floats,
-                     zero == nullptr ? std::vector<std::int64_t>{0} : zero->integers};
+                     zero == nullptr ? std::vector<std::int64_t>{0} : zero->integers, onnx_of(*n)->written};
 }
 
 std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,
@@ -92,9 +92,8 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
   return why.empty() ? w : std::nullopt;
 }
 
-std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
-                                              std::int64_t channels, std::string& why) {
-  if (!site.has(i)) return std::vector<std::int64_t>{};
+std::optional<std::vector<float>> float_bias(Site& site, std::size_t i, std::int64_t channels,
+                                             std::string& why) {
   const auto known = known_floats(site.graph, site.uses, site.node.inputs[i]);
   if (!known) {
     why = "its bias is not constant";
@@ -106,6 +105,14 @@ std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const s
     why = "its bias of " + to_string(shape) + " does not run along the output channels";
     return std::nullopt;
   }
+  return known;
+}
+
+std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
+                                              std::int64_t channels, std::string& why) {
+  if (!site.has(i)) return std::vector<std::int64_t>{};
+  const auto known = float_bias(site, i, channels, why);
+  if (!known) return std::nullopt;
   // If a bias is dequantised by the accumulator's scale, use its integers directly, to avoid float32 rounding.
   const auto own = constant_operand(site, i);
   const bool zero_free =
@@ -148,6 +155,7 @@ std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vecto
   }
   found.quantise = *quantise;
   if (site.op.qlinear) return found;
+  if (quantise->written) return std::nullopt;
   // Like ONNX Runtime, remove clamps that do not change the quantised result.
   for (const Step& clamp : clamps)
     if (!changes_nothing(clamp, *quantise)) return std::nullopt;

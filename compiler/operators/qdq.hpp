@@ -15,6 +15,7 @@ struct Dequantised {
   ValueId q = graph::kNoValue;
   std::vector<float> scale;
   std::vector<std::int64_t> zero;
+  bool written = false;  // Step::written
 };
 
 /// Returns the integers, scale and zero point of input `i` if it is dequantised by one scale. Otherwise returns
@@ -28,6 +29,11 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
 
 /// Returns input `i` if it is a constant that is dequantised by constants, otherwise nothing.
 std::optional<Dequantised> constant_operand(const Site& site, std::size_t i);
+
+/// Returns a bias that is constant floats, one for all output channels or one for each. Otherwise returns nothing and
+/// sets `why` to what is wrong.
+std::optional<std::vector<float>> float_bias(Site& site, std::size_t i, std::int64_t channels,
+                                             std::string& why);
 
 /// Returns the bias at input `i` as integers at the accumulator's scale. Notes if a bias at another scale is rounded.
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,

@@ -18,6 +18,8 @@ constexpr Operator kQOperators[] = {
     row("QLinearLeakyRelu", kMicrosoft, {.type = "LeakyRelu", .result = 3}),
     row("QLinearAveragePool", kMicrosoft, {.type = "AveragePool", .result = 3}),
     row("QLinearGlobalAveragePool", kMicrosoft, {.type = "GlobalAveragePool", .result = 3}),
+    row("QLinearMul", kMicrosoft, {.type = "Mul", .operands = 2, .result = 6}),
+    row("QLinearSoftmax", kMicrosoft, {.type = "Softmax", .result = 3}),
     row("QLinearConcat", kMicrosoft, {.type = "Concat", .first = 2, .operands = 0, .result = 0})};
 
 /// Replaces one node in QOperator form by nodes in QDQ form.
@@ -48,6 +50,8 @@ class Expander {
     if (e.bias != 0 && has_input(node_, e.bias))
       operands.push_back(dequantise({input(e.bias), bias_scale()}, -1, ".bias"));
     OnnxOperator op{"", e.type, kOpset, op_.attributes};
+    // A softmax says in an attribute which operator set's meaning of `axis` it has.
+    if (const auto set = op.attributes.extract("opset")) op.opset = op_.integer("opset", kOpset);
     op.qlinear = !e.has_weights || !is_quantised;
     if (!is_quantised) {
       out_.push_back(make_node(node_.name, std::move(op), operands, node_.outputs[0], node_.sources));
@@ -117,6 +121,7 @@ std::span<const Operator> qoperators() {
 
 std::string expand(Graph& graph, const Node& node, graph::Names& names, std::vector<Node>& out) {
   const Operator* row = find(std::get<OnnxOperator>(node.operation));
+  if (row != nullptr && row->rewrite != nullptr) return row->rewrite(graph, node, names, out);
   if (row != nullptr && row->expansion.type != nullptr)
     return Expander(graph, node, names, out).expand(row->expansion);
   out.push_back(node);

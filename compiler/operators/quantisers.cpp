@@ -26,6 +26,14 @@ std::string check_quantiser(const Inference& c) {
   return {};
 }
 
+// A quantiser of QONNX may have a range that is narrower than its type.
+std::int64_t lowest(const OnnxOperator& op, Type type) {
+  return op.written ? op.integer("lowest", type.lowest()) : type.lowest();
+}
+std::int64_t highest(const OnnxOperator& op, Type type) {
+  return op.written ? op.integer("highest", type.highest()) : type.highest();
+}
+
 std::string infer_quantise(Inference& c) {
   if (std::string why = check_quantiser(c); !why.empty()) return why;
   if (!c.in(0).type.is_float()) return "quantises an input that is not a float";
@@ -40,7 +48,8 @@ std::string infer_quantise(Inference& c) {
 std::string infer_dequantise(Inference& c) {
   if (std::string why = check_quantiser(c); !why.empty()) return why;
   if (!c.in(0).type.is_integer()) return "dequantises " + to_string(c.in(0).type);
-  if (c.has(2) && c.in(2).type != c.in(0).type) return "has a zero point of another type than its input";
+  if (c.has(2) && !c.op.written && c.in(2).type != c.in(0).type)
+    return "has a zero point of another type than its input";
   c.type = Type::float32();
   c.shape = c.shape_of(0);
   return {};
@@ -57,8 +66,8 @@ std::optional<Constant> fold_quantise(const OnnxOperator& op, const Inputs& in, 
   Constant c;
   for (std::size_t i = 0; i < x.constant->floats.size(); ++i) {
     const std::size_t at = channel.index(i);
-    const Chain q{{Step::quantise({scale[at]}, zero[zero.size() == 1 ? 0 : at], output.type.lowest(),
-                                  output.type.highest())}};
+    const Chain q{{Step::quantise({scale[at]}, zero[zero.size() == 1 ? 0 : at], lowest(op, output.type),
+                                  highest(op, output.type))}};
     c.integers.push_back(q.evaluate(graph::Number{true, 0, x.constant->floats[i]}, 0).integer);
   }
   return c;
@@ -73,9 +82,10 @@ Outcome lower(Site& site, bool dequantises) {
   const Type type = dequantises ? site.in(0).type : site.result().type;
   if (type.bits > 32) return "quantises to " + to_string(type);
   Step step = dequantises ? Step::dequantise(scale->floats, 0)
-                          : Step::quantise(scale->floats, 0, type.lowest(), type.highest());
+                          : Step::quantise(scale->floats, 0, lowest(site.op, type), highest(site.op, type));
   if (zero != nullptr) step.integers = zero->integers;
   step.qlinear = site.op.qlinear;
+  step.written = site.op.written;
   const Shape& shape = site.in(0).shape;
   const auto axis = axis_in(site.op.integer("axis", 1), shape.size());
   if (type.bits <= 16)

@@ -37,6 +37,7 @@ std::span<const Operator> arithmetic();   // Add, Sub, Mul, Div, Cast, BatchNorm
 std::span<const Operator> moves();        // operators that move, join or select elements
 std::span<const Operator> pools();
 std::span<const Operator> products();  // convolutions and matrix products
+std::span<const Operator> qonnx();     // Quant, BipolarQuant, Trunc, MultiThreshold
 std::span<const Operator> qoperators();
 std::span<const Operator> quantisers();
 

@@ -83,6 +83,7 @@ Result<Chain> spread(const Elementwise& e, const Shape& shape) {
   for (Step& s : chain.steps) {
     repeat(s.floats);
     repeat(s.integers);
+    repeat(s.thresholds);
   }
   return chain;
 }
@@ -102,7 +103,8 @@ Result<kernels::Operation> make_dequantise(const Chain& chain) {
   kernels::Dequantise d{{1.0F}, 0};
   if (dequantises) d = {s[0].floats, static_cast<std::int32_t>(s[0].integers[0])};
   bool plain = converts || (dequantises && s[0].integers.size() == 1);
-  if (s.size() == 2 && converts && s[1].kind == K::kMultiply)
+  const bool by_one = converts || (plain && d.scale == std::vector<float>{1.0F});
+  if (s.size() == 2 && by_one && s[1].kind == K::kMultiply)
     d.scale = s[1].floats;
   else if (s.size() == 2 && dequantises && s[1].kind == K::kDivide && d.scale.size() == 1 &&
            s[1].floats.size() == 1)
@@ -365,10 +367,26 @@ class ProgramBuilder {
                              : to.type.is_float() ? make_dequantise(chain)
                                                   : make_rescale(chain, from, to.type));
     const auto shape = program_.tensors[x].shape;
-    const TensorIndex t = add_tensor(to, element_type(to.type), shape);
+    TensorIndex t = add_tensor(to, element_type(to.type), shape);
     add_block(n.name, n.sources, std::move(op), {x}, t);
+    if (!from.is_integer() && to.type.is_integer()) t = clamp_quantised(n, chain.steps.back(), to, t);
     stored_[n.outputs[0]] = {t, stored_[v].map, stored_[v].is_input, {}};
     return {};
+  }
+
+  /// Adds a block that clamps the integers in tensor `t` if the quantiser before it has a range that is narrower than
+  /// its type, because Quantise has no range of its own. Returns the tensor with the result.
+  TensorIndex clamp_quantised(const Node& n, const Step& quantise, const Value& value, TensorIndex t) {
+    if (quantise.lowest <= value.type.lowest() && quantise.highest >= value.type.highest()) return t;
+    kernels::Requantise clamp;
+    clamp.multiplier = {1};
+    clamp.offset = {0};
+    clamp.shift = {0};
+    clamp.lowest = static_cast<std::int32_t>(quantise.lowest);
+    clamp.highest = static_cast<std::int32_t>(quantise.highest);
+    const TensorIndex clamped = add_tensor(value, element_type(value.type), program_.tensors[t].shape);
+    add_block(n.name + ".clamp", n.sources, kernels::Rescale{clamp}, {t}, clamped);
+    return clamped;
   }
 
   Status lower(const Node&, const OnnxOperator&) { return unsupported("is an ONNX operator"); }

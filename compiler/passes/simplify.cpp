@@ -1,5 +1,7 @@
 // Removes nodes whose results are constant, that nothing reads, or that do not change their input.
 #include <algorithm>
+#include <set>
+#include <unordered_map>
 
 #include "compiler/passes/rewrite.hpp"
 
@@ -11,6 +13,54 @@ bool changes_nothing(const Graph& graph, const Node& n) {
   if (op == nullptr || n.inputs.empty() || n.inputs[0] == kNoValue) return false;
   if (op->type == "Identity" || op->type == "Dropout") return true;
   return op->type == "Cast" && graph.value(n.inputs[0]).type == graph.value(n.outputs[0]).type;
+}
+
+/// The axis of `to`, counted from the front, along which the entries of axis `axis` of `from` lie after a node that
+/// moves elements. Nothing if they do not lie along one axis.
+std::optional<std::size_t> moved_axis(const OnnxOperator& op, const Shape& from, std::size_t axis,
+                                      const Shape& to) {
+  if (op.type == "Transpose") {
+    const std::vector<std::int64_t> perm = op.integers("perm", {});
+    if (perm.empty()) return from.size() - 1 - axis;
+    const auto found = std::find(perm.begin(), perm.end(), static_cast<std::int64_t>(axis));
+    return static_cast<std::size_t>(found - perm.begin());
+  }
+  // The other nodes keep the order of the elements. The axis is the same if as many elements precede and follow it.
+  const graph::AlongAxis old(from, axis);
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (const graph::AlongAxis now(to, i); now.extent == old.extent && now.inner == old.inner) return i;
+  return std::nullopt;
+}
+
+/// If `n` moves the elements of a dequantised constant, moves the integers instead and makes `n` their dequantiser.
+/// Weights and biases thus stay integers behind Transpose and Reshape.
+void move_below_dequantiser(Graph& graph, Node& n, const Node* producer) {
+  static const std::set<std::string> kMoves = {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+  const OnnxOperator* op = onnx_of(n);
+  if (op == nullptr || !op->domain.empty() || !kMoves.contains(op->type) || producer == nullptr ||
+      !is_onnx(*producer, "DequantizeLinear"))
+    return;
+  const graph::Constant* scale = constant_input(graph, *producer, 1);
+  if (constant_input(graph, *producer, 0) == nullptr || scale == nullptr) return;
+  OnnxOperator dequantise = *onnx_of(*producer);
+  const ValueId integers = producer->inputs[0];
+  const Shape from = graph.value(integers).shape, to = graph.value(n.outputs[0]).shape;
+  if (scale->size() > 1) {
+    const auto axis = graph::axis_in(dequantise.integer("axis", 1), from.size());
+    const auto moved = axis ? moved_axis(*op, from, *axis, to) : std::nullopt;
+    if (!moved) return;
+    dequantise.attributes["axis"] = static_cast<std::int64_t>(*moved);
+  }
+  const ValueId q =
+      graph.add_value(graph.value(n.outputs[0]).name + ".integers", graph.value(integers).type, to);
+  Node move = make_node(n.name + ".integers", *op, n.inputs, q, n.sources);
+  move.inputs[0] = integers;
+  auto known = operators::fold(graph, move);
+  if (!known) return;
+  graph.value(q).constant = std::make_shared<const graph::Constant>(std::move(*known));
+  n.operation = std::move(dequantise);
+  n.inputs = producer->inputs;
+  n.inputs[0] = q;
 }
 
 void remove_unread(Graph& graph) {
@@ -33,10 +83,16 @@ void remove_unread(Graph& graph) {
 }  // namespace
 
 /// Replaces operators whose inputs are all constants by their results. Does not fold DequantizeLinear, so that weights
-/// stay integers.
+/// stay integers; what moves the elements of dequantised weights moves their integers.
 Result<Graph> fold_constants(Graph graph) {
   std::vector<Node> kept;
+  std::unordered_map<ValueId, std::size_t> dequantisers;  // of constants; indices in `kept`
   for (Node& n : graph.nodes) {
+    if (const auto found = n.inputs.empty() ? dequantisers.end() : dequantisers.find(n.inputs[0]);
+        found != dequantisers.end())
+      move_below_dequantiser(graph, n, &kept[found->second]);
+    if (is_onnx(n, "DequantizeLinear") && constant_input(graph, n, 0) != nullptr)
+      dequantisers[n.outputs[0]] = kept.size();
     auto constant = operators::fold(graph, n);
     if (!constant) {
       kept.push_back(std::move(n));

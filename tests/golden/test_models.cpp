@@ -77,6 +77,7 @@ constexpr Model kModels[] = {
     {"ad_autoencoder", "ad01_int8_qop", Rule::kQuantised, Fused::kExact},
     {"jet_hls4ml_16_64_32_32_5", "jet_int8_qdq", Rule::kFloatTail, Fused::kUnlike},
     {"micro_kws_ortquant", "micro_kws_m_static_qdq", Rule::kQuantised, Fused::kUnlike},
+    {"micro_kws_ortquant", "micro_kws_m_static_qoperator", Rule::kSoftmax, Fused::kUnlike},
     {"resnet8_cifar10", "resnet8_int8_qdq", Rule::kSoftmax, Fused::kUnlike},
     {"resnet8_cifar10", "resnet8_int8_qop", Rule::kSoftmax, Fused::kUnlike},
 };
@@ -232,9 +233,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, RefusedModel,
                                            std::pair("pttdnn_cifar10/ptt_float.onnx", "millrace quantize"),
                                            std::pair("mpcnn_gestures/mpcnn_float.onnx", "millrace quantize"),
                                            std::pair("jet_hls4ml_16_64_32_32_5/jet_qkeras6b.qonnx.onnx",
-                                                     "export the model as QDQ"),
-                                           std::pair("micro_kws_ortquant/micro_kws_m_static_qoperator.onnx",
-                                                     "QLinearSoftmax"),
+                                                     "its input 'global_in' is not quantised"),
                                            std::pair("kws_dscnn/kws_float.onnx", "is not quantised")));
 
 }  // namespace
