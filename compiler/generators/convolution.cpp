@@ -9,6 +9,7 @@ using kernels::Convolution;
 using kernels::ElementType;
 
 constexpr unsigned kMostOperandBits = 8;
+constexpr unsigned kMostWeightBits = 9;        // 8 bits less a zero point
 constexpr std::uint64_t kMostUnrolled = 8192;  // more nonzero weights would take the FPGA tools minutes
 constexpr std::uint64_t kLeastStreamedBytes = 4096;
 
@@ -202,8 +203,8 @@ Status ConvolutionBlock::check(const Folding& folding) const {
     return refuse(has_most_negative_ ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
                                            ", which a DSP slice with two products does not support; choose "
                                            "one product per slice, or train with a symmetric range"
-                                     : "two products in a DSP slice need signed weights and integer inputs; "
-                                       "choose one product per slice");
+                                     : "two products in a DSP slice need signed weights of at most 8 bits and "
+                                       "integer inputs; choose one product per slice");
   if (folding.implementation == Implementation::kFolded && !streams()) {
     const std::uint64_t lines = std::uint64_t{rows(folding) / folding.pe} * (columns(folding) / folding.simd);
     MILLRACE_TRY(check_table(folding, lines, ", or a larger PE" + std::string(depthwise_ ? "" : " or SIMD")));
@@ -226,10 +227,10 @@ MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t in
   const auto& block = program.blocks[index];
   const auto& layer = std::get<Convolution>(block.operation);
   const auto& in = program.tensors[block.inputs[0]].type;
-  if (in.bits > kMostOperandBits || layer.weight_type.bits > kMostOperandBits)
-    return Error(ErrorCode::kUnsupported, block_label(block) + "operands of " +
-                                              std::to_string(std::max(in.bits, layer.weight_type.bits)) +
-                                              " bits; hardware multiplies at most 8 by 8");
+  if (in.bits > kMostOperandBits || layer.weight_type.bits > kMostWeightBits)
+    return Error(ErrorCode::kUnsupported,
+                 block_label(block) + "inputs of " + std::to_string(in.bits) + " bits and weights of " +
+                     std::to_string(layer.weight_type.bits) + "; hardware multiplies at most 8 by 9");
   const auto& out = program.tensors[block.outputs[0]].type;
   if (layer.requantise && out.bits > kMostOperandBits)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +

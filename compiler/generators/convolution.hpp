@@ -57,8 +57,8 @@ class ConvolutionBlock : public Generator {
   }
   bool pairs() const {
     using Kind = kernels::ElementType::Kind;
-    return !streams() && layer_.weight_type.kind == Kind::kSigned && !has_most_negative_ &&
-           input().type.kind != Kind::kBipolar && !depthwise_;
+    return !streams() && layer_.weight_type.kind == Kind::kSigned && layer_.weight_type.bits <= 8 &&
+           !has_most_negative_ && input().type.kind != Kind::kBipolar && !depthwise_;
   }
   bool unrolls() const { return constants_.has_value(); }
 

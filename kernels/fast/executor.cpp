@@ -199,7 +199,7 @@ struct Executor::Impl {
     if (method_of(planning, block) == Method::kDense) {
       const auto& weights = std::get<Convolution>(block.operation).weights;
       const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
-      bytes = planning.kernels.bytes && *low >= -128 && *high <= 127;
+      bytes = planning.kernels.bytes && *low >= 2 * -128 && *high <= 2 * 127;  // sums of two bytes
     }
     return *form_for(in, window_of(block), bytes);
   }

@@ -1,6 +1,7 @@
 // Turns convolutions and sums over windows into arguments of the dense and depthwise kernels.
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "kernels/fast/plan.hpp"
 
@@ -46,6 +47,27 @@ std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_byt
     words.back().weights[words.back().count++] = tap.weight;
   }
   return words;
+}
+
+// Returns the byte that a word takes of `weight`: the nearest byte or, in a rest, what the byte leaves over.
+std::int8_t weight_byte(std::int16_t weight, bool rest) {
+  const auto nearest = std::clamp<std::int16_t>(weight, -128, 127);
+  return static_cast<std::int8_t>(rest ? weight - nearest : nearest);
+}
+
+// Returns the words whose weights are not all bytes, which weights with a zero point may be (9 bits). Such a word is
+// multiplied twice: by the nearest bytes, and by the rest. `weights` are those of `channels` output channels.
+std::vector<Word> rests_of(const std::vector<Word>& words, const std::int16_t* weights,
+                           std::uint32_t channels, std::size_t per_channel) {
+  const auto needs_rest = [&](const Word& word) {
+    for (std::uint32_t o = 0; o < channels; ++o)
+      for (std::uint32_t i = 0; i < word.count; ++i)
+        if (weight_byte(weights[o * per_channel + word.weights[i]], true) != 0) return true;
+    return false;
+  };
+  std::vector<Word> rests;
+  std::copy_if(words.begin(), words.end(), std::back_inserter(rests), needs_rest);
+  return rests;
 }
 
 // Returns the offsets of the output positions in the order of computation: row by row or, with a fused pooling, one
@@ -189,8 +211,14 @@ DenseArgs plan_group(const Planning& planning, const Convolution& c, std::uint32
   const std::uint32_t count = c.out_channels / c.groups, first = group * count;
   const std::size_t group_in = s.in.shape[2] / c.groups;
   const std::size_t per_channel = c.weights.size() / c.out_channels;
-  const std::vector<Word> words =
+  std::vector<Word> words =
       words_of(taps_of(c.window, s.form, group * group_in, group_in), s.form.element_bytes());
+  const std::size_t whole = words.size();
+  if (!s.form.words) {
+    const std::vector<Word> rests =
+        rests_of(words, c.weights.data() + first * per_channel, count, per_channel);
+    words.insert(words.end(), rests.begin(), rests.end());
+  }
 
   DenseArgs args;
   set_channels(planning, c, first, count, s, args);
@@ -207,7 +235,7 @@ DenseArgs plan_group(const Planning& planning, const Convolution& c, std::uint32
         if (s.form.words) {
           weights16[at + i] = weight;
         } else {
-          weights8[at + i] = static_cast<std::int8_t>(weight);
+          weights8[at + i] = weight_byte(weight, t >= whole);
         }
       }
     }

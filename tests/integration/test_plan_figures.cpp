@@ -221,11 +221,10 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
   x = model.node(
       "Conv", {x, model.weights("w", {4, 4, 1, 1}, std::vector<std::int64_t>(16, 1), {0.0078125F})}, "first");
   x = model.pair(x, 0.0625F, 0, "first.q");
-  std::vector<std::int64_t> values(4 * 4 * 9);  // minus the zero point: -100 to 155, which needs 9 bits
+  std::vector<std::int64_t> values(4 * 4 * 9);  // -300 to 300: 10 bits
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<std::int64_t>(i * 255 / (values.size() - 1));
-  const auto wide =
-      model.weights("v", {4, 4, 3, 3}, values, {0.0078125F}, 0, onnx::TensorProto::UINT8, {100});
+    values[i] = static_cast<std::int64_t>(i * 600 / (values.size() - 1)) - 300;
+  const auto wide = model.weights("v", {4, 4, 3, 3}, values, {0.0078125F}, 0, onnx::TensorProto::INT16);
   x = model.node("Conv", {x, wide}, "wide");
   model.output(model.pair(x, 8, 0, "out"));
   std::ofstream(file("wide.onnx"), std::ios::binary) << model.bytes();
@@ -235,8 +234,8 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
     return millrace(more);
   };
   const std::string says =
-      "block 'wide' (convolution): operands of 9 bits; hardware multiplies at most 8 by 8; the other layers "
-      "can use hardware if the host computes this layer: --host wide";
+      "block 'wide' (convolution): inputs of 8 bits and weights of 10 bits; hardware multiplies at most 8 by "
+      "9; the other layers can use hardware if the host computes this layer: --host wide";
   const Outcome text = with("plan", {});
   EXPECT_NE(unwrapped(text.out).find("nothing is predicted: " + says), std::string::npos)
       << text.out << text.err;

@@ -36,6 +36,7 @@ using Buffer = kernels::reference::Buffer;
 constexpr ElementType kInt8{ElementType::Kind::kSigned, 8};
 constexpr ElementType kUint8{ElementType::Kind::kUnsigned, 8};
 constexpr ElementType kInt4{ElementType::Kind::kSigned, 4};
+constexpr ElementType kInt9{ElementType::Kind::kSigned, 9};
 constexpr ElementType kUint4{ElementType::Kind::kUnsigned, 4};
 constexpr ElementType kBipolar{ElementType::Kind::kBipolar, 1};
 
@@ -194,6 +195,15 @@ void add_convolutions(Blocks& b) {
   folded.window_lanes = 4;
   b.block("halves", b.convolution(window(3, 2, 1), 4, 8, 2, kInt8, kInt8, 1), {b.input(kInt8, {5, 5, 4})},
           kInt8, {3, 3, 8}, folded);
+  // Weights of uint8 less a zero point.
+  b.block("nine_bits", b.convolution(window(3, 1, 1), 2, 4, 1, kInt9, kInt8, 0), {b.input(kUint8, {4, 5, 2})},
+          kInt8, {4, 5, 4}, folding(2, 6, parallel, Multiplier::kDsp));
+  b.block("nine_bits_soft", b.convolution(window(1), 6, 4, 1, kInt9, kUint8, 2), {b.input(kInt8, {2, 3, 6})},
+          kUint8, {2, 3, 4}, folding(2, 3, WindowStyle::kNone, Multiplier::kSoft));
+  folded = folding(2, 1, tap, Multiplier::kDsp);
+  folded.window_lanes = 2;
+  b.block("nine_bits_depthwise", b.convolution(window(3, 1, 1), 4, 4, 4, kInt9, kInt8, 0),
+          {b.input(kUint8, {5, 5, 4})}, kInt8, {5, 5, 4}, folded);
   b.block("whole", b.convolution(window(3), 2, 10, 1, kInt8, kInt8, 1), {b.input(kInt8, {3, 3, 2})}, kInt8,
           {1, 1, 10}, folding(5, 6));
   b.block("dense", b.convolution(window(1), 12, 7, 1, kInt8, kInt8, -1), {b.input(kInt8, {1, 1, 12})},
