@@ -34,20 +34,23 @@ struct Description {
 };
 
 const Description& describe(Step::Kind kind) {
-  static constexpr Description kDescriptions[] = {
-      // In the order of Step::Kind.
-      {"add_integer", "Add", false, false, false, true},
-      {"clamp", "Clip", false, false, false, false},
-      {"to_float", "Cast", false, true, false, false},
-      {"dequantise", "DequantizeLinear", false, true, true, true},
-      {"multiply", "Mul", true, true, true, false},
-      {"add", "Add", true, true, true, false},
-      {"divide", "Div", true, true, true, false},
-      {"relu", "Relu", true, true, false, false},
-      {"clip", "Clip", true, true, false, false},
-      {"function", "", true, true, false, false},
-      {"quantise", "QuantizeLinear", true, false, true, true},
-      {"thresholds", "MultiThreshold", true, false, false, false}};
+  static constexpr Description kDescriptions[] = {// In the order of Step::Kind.
+                                                  {"add_integer", "Add", false, false, false, true},
+                                                  {"clamp", "Clip", false, false, false, false},
+                                                  {"to_float", "Cast", false, true, false, false},
+                                                  {"dequantise", "DequantizeLinear", false, true, true, true},
+                                                  {"multiply", "Mul", true, true, true, false},
+                                                  {"add", "Add", true, true, true, false},
+                                                  {"divide", "Div", true, true, true, false},
+                                                  {"relu", "Relu", true, true, false, false},
+                                                  {"prelu", "PRelu", true, true, true, false},
+                                                  {"minimum", "Min", true, true, true, false},
+                                                  {"maximum", "Max", true, true, true, false},
+                                                  {"clip", "Clip", true, true, false, false},
+                                                  {"function", "", true, true, false, false},
+                                                  {"quantise", "QuantizeLinear", true, false, true, true},
+                                                  {"thresholds", "MultiThreshold", true, false, false, false},
+                                                  {"table", "Mul", false, false, false, false}};
   return kDescriptions[static_cast<std::size_t>(kind)];
 }
 
@@ -72,6 +75,12 @@ Number apply(const Step& s, Number x, std::size_t channel) {
       return real(x.real / pick(s.floats, channel));
     case K::kRelu:
       return real(x.real > 0 ? x.real : 0);
+    case K::kPRelu:
+      return real(x.real < 0 ? x.real * pick(s.floats, channel) : x.real);
+    case K::kMinimum:
+      return real(std::min(x.real, pick(s.floats, channel)));
+    case K::kMaximum:
+      return real(std::max(x.real, pick(s.floats, channel)));
     case K::kClip:
       return real(std::min(std::max(x.real, s.low), s.high));
     case K::kFunction:
@@ -81,6 +90,11 @@ Number apply(const Step& s, Number x, std::size_t channel) {
           quantise_one(x.real, pick(s.floats, channel), pick(s.integers, channel), s.lowest, s.highest));
     case K::kThresholds:
       return integer(s.lowest + s.stride * thresholds_reached(pick(s.thresholds, channel), x.real));
+    case K::kTable: {
+      const auto last = static_cast<std::int64_t>(s.table.size()) - 1;
+      return integer(
+          s.table[static_cast<std::size_t>(std::clamp<std::int64_t>(x.integer - s.lowest, 0, last))]);
+    }
   }
   return x;
 }
@@ -97,6 +111,16 @@ Trend trend_of(const Step& s, float low, float high, std::size_t channel) {
       return pick(s.floats, channel) == 0 ? Trend::kUnproved : trend_of_factor(pick(s.floats, channel));
     case K::kAdd:
       return std::isfinite(pick(s.floats, channel)) ? Trend::kRising : Trend::kUnproved;
+    case K::kMinimum:
+    case K::kMaximum:
+      return std::isnan(pick(s.floats, channel)) ? Trend::kUnproved : Trend::kRising;
+    case K::kPRelu: {
+      const float slope = pick(s.floats, channel);
+      if (low >= 0 || slope >= 0) return std::isfinite(slope) ? Trend::kRising : Trend::kUnproved;
+      return high <= 0 ? trend_of_factor(slope) : Trend::kUnproved;
+    }
+    case K::kTable:
+      return Trend::kUnproved;  // a table has few inputs, so callers compare all results instead
     case K::kClip:
       return std::isnan(s.low) || std::isnan(s.high) ? Trend::kUnproved : Trend::kRising;
     case K::kFunction:
@@ -158,8 +182,9 @@ bool Chain::is_increasing() const {
     bool falling = false;
     for (const Step& s : steps) {
       // A factor of zero turns an infinite input into NaN.
-      const bool by_zero =
-          (s.kind == Step::Kind::kMultiply || s.kind == Step::Kind::kDequantise) && pick(s.floats, c) == 0;
+      const bool by_zero = (s.kind == Step::Kind::kMultiply || s.kind == Step::Kind::kDequantise ||
+                            s.kind == Step::Kind::kPRelu) &&
+                           pick(s.floats, c) == 0;
       const Trend trend = trend_of(s, -kInfinity, kInfinity, c);
       if (trend == Trend::kUnproved || by_zero) return false;
       falling = falling != (trend == Trend::kFalling);
@@ -184,6 +209,7 @@ std::string Chain::check(bool from_float) const {
     if (d.takes_float != is_float)
       return "step '" + to_string(s) + "' takes " + (is_float ? "an integer" : "a float");
     if (d.floats && !fits(s.floats.size())) return "step '" + to_string(s) + "' lacks float constants";
+    if (s.kind == Step::Kind::kTable && s.table.empty()) return "step 'table' has no entries";
     if (d.integers && !fits(s.integers.size())) return "step '" + to_string(s) + "' lacks integer constants";
     if (s.kind == Step::Kind::kThresholds && !fits(s.thresholds.size()))
       return "step '" + to_string(s) + "' lacks thresholds";

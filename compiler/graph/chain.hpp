@@ -50,11 +50,15 @@ struct Step {
     kAdd,           // float -> float: x + floats[c]
     kDivide,        // float -> float: x / floats[c]
     kRelu,          // float -> float: max(x, 0)
+    kPRelu,         // float -> float: x < 0 ? x * floats[c] : x
+    kMinimum,       // float -> float: min(x, floats[c])
+    kMaximum,       // float -> float: max(x, floats[c])
     kClip,          // float -> float: min(max(x, low), high)
     kFunction,      // float -> float: function->evaluate(x, low, high)
     kQuantise,      // float -> integer: clamp(rne(x / floats[c]) + integers[c], lowest, highest); NaN gives
                     // integers[c]
     kThresholds,  // float -> integer: lowest + stride * (number of thresholds[c] that x reaches); NaN reaches none
+    kTable,       // integer -> integer: table[x - lowest], with x clamped to the table's ends
   };
   Kind kind = Kind::kToFloat;
   std::vector<float> floats{};           // one entry for all channels, or one per channel
@@ -64,6 +68,8 @@ struct Step {
   std::vector<std::vector<float>> thresholds{};  // one ascending list for all channels, or one per channel
   std::int64_t stride = 1;                       // kThresholds: above 0
   const Function* function = nullptr;
+  std::vector<std::int64_t>
+      table{};  // of kTable: one entry for each input from `lowest` on, for all channels
   /// Whether this step dequantises a sum of products. The step's scale is then input scale * weight scale. If a
   /// quantiser follows, with at most Relu and Clip between, both steps are computed as QLinearConv computes them: x *
   /// (floats / scale) instead of (x * floats) / scale.
@@ -90,6 +96,9 @@ struct Step {
   static Step add(Floats addend) { return {.kind = Kind::kAdd, .floats = std::move(addend)}; }
   static Step divide(Floats divisor) { return {.kind = Kind::kDivide, .floats = std::move(divisor)}; }
   static Step relu() { return {.kind = Kind::kRelu}; }
+  static Step prelu(Floats slope) { return {.kind = Kind::kPRelu, .floats = std::move(slope)}; }
+  static Step minimum(Floats bound) { return {.kind = Kind::kMinimum, .floats = std::move(bound)}; }
+  static Step maximum(Floats bound) { return {.kind = Kind::kMaximum, .floats = std::move(bound)}; }
   static Step clip(float low, float high) { return {.kind = Kind::kClip, .low = low, .high = high}; }
   static Step apply(const Function& function, float low = 0, float high = 0) {
     return {.kind = Kind::kFunction, .low = low, .high = high, .function = &function};
@@ -106,6 +115,9 @@ struct Step {
     s.thresholds = std::move(thresholds);
     s.stride = stride;
     return s;
+  }
+  static Step look_up(std::int64_t lowest, Integers table) {
+    return {.kind = Kind::kTable, .lowest = lowest, .table = std::move(table)};
   }
 };
 

@@ -90,6 +90,29 @@ AlongAxis::AlongAxis(const Shape& shape, std::size_t axis)
           elements({shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end()}))),
       extent(static_cast<std::size_t>(shape[axis])) {}
 
+const char* to_string(Combine::Kind kind) {
+  static constexpr const char* kNames[] = {"add", "subtract", "multiply", "divide", "minimum", "maximum"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+float combined(Combine::Kind kind, float x, float y) {
+  switch (kind) {
+    case Combine::Kind::kAdd:
+      return x + y;
+    case Combine::Kind::kSubtract:
+      return x - y;
+    case Combine::Kind::kMultiply:
+      return x * y;
+    case Combine::Kind::kDivide:
+      return x / y;
+    case Combine::Kind::kMinimum:
+      return std::min(x, y);
+    case Combine::Kind::kMaximum:
+      return std::max(x, y);
+  }
+  return 0;
+}
+
 std::string operation_name(const Operation& operation) {
   static constexpr const char* kNames[] = {"ONNX operator", "accumulate", "elementwise", "max_pool",
                                            "sum_pool",      "combine",    "move",        "concat",

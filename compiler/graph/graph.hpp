@@ -148,9 +148,10 @@ struct SumPool {
   Chain chain;
 };
 
-/// Computes tail(a(x) + b(y)) or tail(a(x) * b(y)). The chains `a` and `b` convert the operands to float32.
+/// Computes tail(a(x) + b(y)), or another function of two operands in place of the sum. The chains `a` and `b` convert
+/// the operands to float32.
 struct Combine {
-  enum class Kind : std::uint8_t { kAdd, kMultiply };
+  enum class Kind : std::uint8_t { kAdd, kSubtract, kMultiply, kDivide, kMinimum, kMaximum };
   /// All values but kAsWritten merge three steps into one: the dequantisation in `a`, the dequantisation in `b`, and
   /// the quantiser at the start of `tail`.
   enum class Arithmetic : std::uint8_t {
@@ -162,6 +163,12 @@ struct Combine {
   Arithmetic arithmetic = Arithmetic::kAsWritten;
   Chain a, b, tail;
 };
+
+/// Returns the name of a kind of Combine for printing: "add".
+const char* to_string(Combine::Kind kind);
+
+/// Returns what a Combine of this kind computes of its operands, in float32.
+float combined(Combine::Kind kind, float x, float y);
 
 /// Moves elements: transposes the input by `perm` (unless empty), then gives the result the output's shape.
 struct Move {
@@ -304,6 +311,12 @@ struct ResolvedWindow {
 /// spatial axis. If the window is not valid, the result is empty and `why` has the reason.
 std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
                                              const std::vector<std::int64_t>& kernel, std::string& why);
+
+/// Returns the extents of the spatial axes behind the window of an ONNX Conv or pooling operator with any number of
+/// spatial axes. The arguments are as in resolve_window().
+std::optional<std::vector<std::int64_t>> windowed_extents(const OnnxOperator& op, const Shape& input,
+                                                          const std::vector<std::int64_t>& kernel,
+                                                          std::string& why);
 
 /// Which operations a graph may contain. These rules are checked after every pass. A violation is a bug of the compiler
 /// (kInternal) in the pass that ran before the check.

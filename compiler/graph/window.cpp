@@ -33,17 +33,14 @@ bool resolve_axis(Axis& a, std::int64_t extent, const std::string& auto_pad, boo
   return true;
 }
 
-}  // namespace
-
-std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
-                                             const std::vector<std::int64_t>& kernel, std::string& why) {
+/// Resolves the attributes of all spatial axes. If the window is not valid, the result is empty and `why` has the reason.
+std::optional<std::vector<Axis>> resolve_axes(const OnnxOperator& op, const Shape& input,
+                                              const std::vector<std::int64_t>& kernel, std::string& why) {
   const auto fail = [&why](std::string text) {
     why = std::move(text);
     return std::nullopt;
   };
   const std::size_t n = kernel.size();
-  if (n < 1 || n > 2 || input.size() != n + 2)
-    return fail("supports one or two spatial axes, but its input has the shape " + to_string(input));
   const std::vector<std::int64_t> strides = op.integers("strides", std::vector<std::int64_t>(n, 1));
   const std::vector<std::int64_t> dilations = op.integers("dilations", std::vector<std::int64_t>(n, 1));
   const std::vector<std::int64_t> pads = op.integers("pads", std::vector<std::int64_t>(2 * n, 0));
@@ -52,9 +49,9 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
   const std::string auto_pad = op.text("auto_pad", "NOTSET");
   if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER")
     return fail("has the unknown auto_pad '" + auto_pad + "'");
-  Axis axes[2];
+  std::vector<Axis> axes(n);
   for (std::size_t i = 0; i < n; ++i) {
-    Axis& a = axes[2 - n + i];
+    Axis& a = axes[i];
     a = {kernel[i], strides[i], dilations[i], pads[i], pads[n + i], 0};
     const auto sane = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMostExtent; };
     if (!sane(a.kernel, 1) || !sane(a.stride, 1) || !sane(a.dilation, 1) || !sane(a.before, 0) ||
@@ -63,6 +60,36 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
     if (!resolve_axis(a, input[2 + i], auto_pad, op.integer("ceil_mode", 0) != 0))
       return fail("has a window larger than its padded input of " + to_string(input));
   }
+  return axes;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> windowed_extents(const OnnxOperator& op, const Shape& input,
+                                                          const std::vector<std::int64_t>& kernel,
+                                                          std::string& why) {
+  if (kernel.empty() || input.size() != kernel.size() + 2) {
+    why = "has a window of " + std::to_string(kernel.size()) + " axes for an input of " + to_string(input);
+    return std::nullopt;
+  }
+  const auto axes = resolve_axes(op, input, kernel, why);
+  if (!axes) return std::nullopt;
+  std::vector<std::int64_t> extents;
+  for (const Axis& a : *axes) extents.push_back(a.out);
+  return extents;
+}
+
+std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
+                                             const std::vector<std::int64_t>& kernel, std::string& why) {
+  const std::size_t n = kernel.size();
+  if (n < 1 || n > 2 || input.size() != n + 2) {
+    why = "takes one or two spatial axes, this one has an input of " + to_string(input);
+    return std::nullopt;
+  }
+  const auto resolved = resolve_axes(op, input, kernel, why);
+  if (!resolved) return std::nullopt;
+  Axis axes[2];
+  std::copy(resolved->begin(), resolved->end(), axes + 2 - n);
   if (n == 1) axes[0].out = 1;
   ResolvedWindow w;
   const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };

@@ -13,6 +13,24 @@ using graph::Trend;
 Trend rising(float, float, float, float) {
   return Trend::kRising;
 }
+Trend falling(float, float, float, float) {
+  return Trend::kFalling;
+}
+/// For functions that rise over positive numbers, and whose trend elsewhere is not stated here.
+Trend rising_if_positive(float x_low, float, float, float) {
+  return x_low >= 0 ? Trend::kRising : Trend::kUnproved;
+}
+Trend unproved(float, float, float, float) {
+  return Trend::kUnproved;
+}
+/// For functions that rise if their first constant is positive.
+Trend rising_if_alpha_is_positive(float, float, float alpha, float) {
+  return alpha > 0 && std::isfinite(alpha) ? Trend::kRising : Trend::kUnproved;
+}
+
+float softplus(float x) {
+  return x > 0 ? x + std::log(std::exp(-x) + 1.0F) : std::log(std::exp(x) + 1.0F);
+}
 
 /// A float32 function that an ONNX operator computes for each element. New functions must be added to kActivations.
 struct Activation {
@@ -25,9 +43,12 @@ struct Activation {
   const char* domain = kOnnx;
 };
 
-constexpr Activation rounding(const char* name, const char* onnx, float (*evaluate)(float, float, float),
-                              const char* domain = kOnnx) {
-  return {.function = {name, onnx, 0, evaluate, rising}, .domain = domain};
+/// A row for a function without constants.
+constexpr Activation plain(const char* name, const char* onnx, float (*evaluate)(float, float, float),
+                           Trend (*trend)(float, float, float, float), const char* domain = kOnnx) {
+  return {.function = {name, onnx, 0, evaluate, trend},
+          .fusion = trend == rising ? Fusion::kAlways : Fusion::kNever,
+          .domain = domain};
 }
 
 constexpr Activation kActivations[] = {
@@ -40,9 +61,6 @@ constexpr Activation kActivations[] = {
                   }},
      .low_attribute = "alpha",
      .low = 0.01F},
-    {.function = {"sigmoid", "Sigmoid", 0, [](float x, float, float) { return 1.0F / (1.0F + std::exp(-x)); },
-                  rising}},
-    {.function = {"tanh", "Tanh", 0, [](float x, float, float) { return std::tanh(x); }, rising}},
     {.function = {
          "hard_sigmoid", "HardSigmoid", 2,
          [](float x, float alpha, float beta) { return std::max(0.0F, std::min(1.0F, alpha * x + beta)); },
@@ -53,35 +71,160 @@ constexpr Activation kActivations[] = {
      .high_attribute = "beta",
      .low = 0.2F,
      .high = 0.5F},
+    {.function = {"elu", "Elu", 1,
+                  [](float x, float alpha, float) { return x < 0 ? alpha * (std::exp(x) - 1.0F) : x; },
+                  rising_if_alpha_is_positive},
+     .low_attribute = "alpha",
+     .low = 1.0F},
+    {.function = {"celu", "Celu", 1,
+                  [](float x, float alpha, float) {
+                    return x < 0 ? alpha * (std::exp(x / alpha) - 1.0F) : x;
+                  },
+                  rising_if_alpha_is_positive},
+     .low_attribute = "alpha",
+     .low = 1.0F},
     {.function = {
-         "hard_swish", "HardSwish", 0,
-         [](float x, float, float) { return x * std::max(0.0F, std::min(1.0F, x / 6.0F + 0.5F)); },
-         [](float x_low, float, float, float) { return x_low >= 0 ? Trend::kRising : Trend::kUnproved; }},
+         "selu", "Selu", 2,
+         [](float x, float alpha, float gamma) { return gamma * (x < 0 ? alpha * (std::exp(x) - 1.0F) : x); },
+         [](float, float, float alpha, float gamma) {
+           const bool rises = alpha > 0 && gamma > 0 && std::isfinite(alpha) && std::isfinite(gamma);
+           return rises ? Trend::kRising : Trend::kUnproved;
+         }},
+     .low_attribute = "alpha",
+     .high_attribute = "gamma",
+     .low = 1.67326319217681884765625F,
+     .high = 1.05070102214813232421875F},
+    {.function = {
+         "thresholded_relu", "ThresholdedRelu", 1,
+         [](float x, float alpha, float) { return x > alpha ? x : 0.0F; },
+         [](float, float, float alpha, float) { return alpha >= 0 ? Trend::kRising : Trend::kUnproved; }},
+     .low_attribute = "alpha",
+     .low = 1.0F},
+    {.function = {"shrink", "Shrink", 2,
+                  [](float x, float bias,
+                     float lambda) { return x < -lambda  ? x + bias
+                                            : x > lambda ? x - bias
+                                                         : 0.0F; },
+                  unproved},
+     .low_attribute = "bias",
+     .high_attribute = "lambd",
+     .low = 0.0F,
+     .high = 0.5F,
      .fusion = Fusion::kNever},
-    rounding("round", "Round", [](float x, float, float) { return std::nearbyint(x); }),
-    rounding("floor", "Floor", [](float x, float, float) { return std::floor(x); }),
-    rounding("ceil", "Ceil", [](float x, float, float) { return std::ceil(x); }),
+    {.function = {"swish", "Swish", 1,
+                  [](float x, float alpha, float) { return x * (1.0F / (1.0F + std::exp(-alpha * x))); },
+                  [](float x_low, float, float alpha, float) {
+                    return x_low >= 0 && alpha >= 0 ? Trend::kRising : Trend::kUnproved;
+                  }},
+     .low_attribute = "alpha",
+     .low = 1.0F,
+     .fusion = Fusion::kNever},
+    plain(
+        "sigmoid", "Sigmoid", [](float x, float, float) { return 1.0F / (1.0F + std::exp(-x)); }, rising),
+    plain(
+        "tanh", "Tanh", [](float x, float, float) { return std::tanh(x); }, rising),
+    plain(
+        "softplus", "Softplus", [](float x, float, float) { return softplus(x); }, rising),
+    plain(
+        "softsign", "Softsign", [](float x, float, float) { return x / (1.0F + std::abs(x)); }, rising),
+    plain(
+        "erf", "Erf", [](float x, float, float) { return std::erf(x); }, rising),
+    plain(
+        "exp", "Exp", [](float x, float, float) { return std::exp(x); }, rising),
+    plain(
+        "floor", "Floor", [](float x, float, float) { return std::floor(x); }, rising),
+    plain(
+        "ceil", "Ceil", [](float x, float, float) { return std::ceil(x); }, rising),
+    plain(
+        "round", "Round", [](float x, float, float) { return std::nearbyint(x); }, rising),
+    plain(
+        "sign", "Sign", [](float x, float, float) { return x > 0   ? 1.0F
+                                                           : x < 0 ? -1.0F
+                                                                   : x; }, rising),
+    plain(
+        "atan", "Atan", [](float x, float, float) { return std::atan(x); }, rising),
+    plain(
+        "sinh", "Sinh", [](float x, float, float) { return std::sinh(x); }, rising),
+    plain(
+        "asinh", "Asinh", [](float x, float, float) { return std::asinh(x); }, rising),
+    plain(
+        "neg", "Neg", [](float x, float, float) { return -x; }, falling),
+    plain(
+        "hard_swish", "HardSwish",
+        [](float x, float, float) { return x * std::max(0.0F, std::min(1.0F, x / 6.0F + 0.5F)); },
+        rising_if_positive),
+    plain(
+        "mish", "Mish", [](float x, float, float) { return x * std::tanh(softplus(x)); }, rising_if_positive),
+    plain(
+        "sqrt", "Sqrt", [](float x, float, float) { return std::sqrt(x); }, rising_if_positive),
+    plain(
+        "log", "Log", [](float x, float, float) { return std::log(x); }, rising_if_positive),
+    plain(
+        "cosh", "Cosh", [](float x, float, float) { return std::cosh(x); }, rising_if_positive),
+    plain(
+        "abs", "Abs", [](float x, float, float) { return std::abs(x); },
+        [](float x_low, float x_high, float, float) {
+          return x_low >= 0 ? Trend::kRising : x_high <= 0 ? Trend::kFalling : Trend::kUnproved;
+        }),
+    plain(
+        "reciprocal", "Reciprocal", [](float x, float, float) { return 1.0F / x; },
+        [](float x_low, float x_high, float, float) {
+          return x_low > 0 || x_high < 0 ? Trend::kFalling : Trend::kUnproved;
+        }),
+    plain(
+        "sin", "Sin", [](float x, float, float) { return std::sin(x); }, unproved),
+    plain(
+        "cos", "Cos", [](float x, float, float) { return std::cos(x); }, unproved),
+    plain(
+        "tan", "Tan", [](float x, float, float) { return std::tan(x); }, unproved),
+    plain(
+        "asin", "Asin", [](float x, float, float) { return std::asin(x); }, unproved),
+    plain(
+        "acos", "Acos", [](float x, float, float) { return std::acos(x); }, unproved),
+    plain(
+        "acosh", "Acosh", [](float x, float, float) { return std::acosh(x); }, unproved),
+    plain(
+        "atanh", "Atanh", [](float x, float, float) { return std::atanh(x); }, unproved),
+    plain(
+        "gelu", "Gelu",
+        [](float x, float, float) { return 0.5F * x * (1.0F + std::erf(x * 0.70710678118654752440F)); },
+        rising_if_positive),
     // ONNX has no operators for the other roundings of QONNX. They have no rows of their own there either.
-    rounding(
-        "round_to_zero", "RoundToZero", [](float x, float, float) { return std::trunc(x); }, kQonnx),
-    rounding(
+    plain(
+        "round_to_zero", "RoundToZero", [](float x, float, float) { return std::trunc(x); }, rising, kQonnx),
+    plain(
         "round_from_zero", "RoundFromZero",
-        [](float x, float, float) { return std::copysign(std::ceil(std::abs(x)), x); }, kQonnx),
-    rounding(
-        "round_half_up", "RoundHalfUp", [](float x, float, float) { return std::round(x); }, kQonnx),
-    rounding(
+        [](float x, float, float) { return std::copysign(std::ceil(std::abs(x)), x); }, rising, kQonnx),
+    plain(
+        "round_half_up", "RoundHalfUp", [](float x, float, float) { return std::round(x); }, rising, kQonnx),
+    plain(
         "round_half_down", "RoundHalfDown",
-        [](float x, float, float) { return std::copysign(std::ceil(std::abs(x) - 0.5F), x); }, kQonnx)};
+        [](float x, float, float) { return std::copysign(std::ceil(std::abs(x) - 0.5F), x); }, rising,
+        kQonnx)};
 
-Step step_of(const OnnxOperator& op) {
+/// Gelu with the attribute approximate = "tanh".
+constexpr graph::Function kGeluTanh = {
+    "gelu_tanh", "Gelu", 0,
+    [](float x, float, float) {
+      return 0.5F * x * (1.0F + std::tanh(0.79788456080286535588F * (x + 0.044715F * x * x * x)));
+    },
+    rising_if_positive};
+
+}  // namespace
+
+std::optional<Step> activation_step(const OnnxOperator& op) {
   const auto row = std::find_if(std::begin(kActivations), std::end(kActivations),
                                 [&](const Activation& a) { return op.type == a.function.onnx; });
+  if (row == std::end(kActivations)) return std::nullopt;
+  if (op.type == "Gelu" && op.text("approximate", "none") == "tanh") return Step::apply(kGeluTanh);
   const auto constant = [&op](const char* attribute, float otherwise) {
     return attribute == nullptr ? 0 : op.real(attribute, otherwise);
   };
   return Step::apply(row->function, constant(row->low_attribute, row->low),
                      constant(row->high_attribute, row->high));
 }
+
+namespace {
 
 Outcome give_step(Site& site, Step step) {
   return site.give(Elementwise{{{std::move(step)}}, -1}, {site.node.inputs[0]});
@@ -97,7 +240,7 @@ std::optional<Constant> fold_step(const Step& step, const Value& input) {
 }
 
 std::optional<Constant> fold_activation(const OnnxOperator& op, const Inputs& in, const Value&) {
-  return in[0]->type.is_float() ? fold_step(step_of(op), *in[0]) : std::nullopt;
+  return in[0]->type.is_float() ? fold_step(*activation_step(op), *in[0]) : std::nullopt;
 }
 
 std::optional<Constant> fold_relu(const OnnxOperator&, const Inputs& in, const Value&) {
@@ -105,7 +248,7 @@ std::optional<Constant> fold_relu(const OnnxOperator&, const Inputs& in, const V
 }
 
 Outcome lower_activation(Site& site) {
-  return give_step(site, step_of(site.op));
+  return give_step(site, *activation_step(site.op));
 }
 
 Outcome lower_relu(Site& site) {
@@ -144,7 +287,30 @@ Outcome lower_clip(Site& site) {
   return give_step(site, Step::clip(*low, *high));
 }
 
-/// Lowers Softmax along the channels of a vector or of a [1, C, H, W] value.
+std::string infer_prelu(Inference& c) {
+  if (std::string why = same_floats(c); !why.empty()) return why;
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  if (c.in(1).type != c.type || broadcast(c.shape_of(1), c.shape) != c.shape)
+    return "has slopes of another type, or a shape that does not broadcast to its input";
+  return {};
+}
+
+/// The slopes are one number, or one for each index of an axis.
+Outcome lower_prelu(Site& site) {
+  Value slope = site.in(1);
+  if (slope.constant == nullptr) {
+    const auto known = known_floats(site.graph, site.uses, site.node.inputs[1]);
+    if (!known) return "its slopes are not constant";
+    slope.constant = std::make_shared<const Constant>(Constant{*known, {}});
+  }
+  const auto along = along_axis(slope, site.in(0).shape);
+  if (!along) return "its slopes of " + to_string(slope.shape) + " do not run along one axis of its input";
+  Chain chain{{Step::prelu(along->floats)}};
+  const std::int64_t axis = chain.channels() > 1 ? along->axis : -1;
+  return site.give(Elementwise{std::move(chain), axis}, {site.node.inputs[0]});
+}
+
+/// Softmax is supported along the channels of a vector or of [1, C, H, W].
 Outcome lower_softmax(Site& site) {
   const Shape& x = site.in(0).shape;
   const bool joins_axes = site.op.opset < 13;  // older versions flatten all axes from the given axis on
@@ -172,6 +338,11 @@ std::vector<Operator> make_rows() {
        .lower_elementwise = lower_clip,
        .computes = true,
        .fusion = Fusion::kAlways},
+      {.type = "PRelu",
+       .infer = infer_prelu,
+       .lower_elementwise = lower_prelu,
+       .computes = true,
+       .fusion = Fusion::kWithConstant},
       {.type = "Softmax", .infer = same_floats, .lower_elementwise = lower_softmax}};
   for (const Activation& a : kActivations)
     rows.push_back({.type = a.function.onnx,

@@ -88,6 +88,19 @@ std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
   return std::nullopt;
 }
 
+// Pow by a constant, and the division of a constant by data.
+constexpr graph::Function kPower = {
+    "power", "Pow", 1, [](float x, float exponent, float) { return std::pow(x, exponent); },
+    [](float x_low, float, float exponent, float) {
+      return x_low >= 0 && exponent >= 0 ? graph::Trend::kRising : graph::Trend::kUnproved;
+    }};
+constexpr graph::Function kQuotient = {"quotient", "Div", 1,
+                                       [](float x, float dividend, float) { return dividend / x; },
+                                       [](float x_low, float x_high, float dividend, float) {
+                                         if (!(x_low > 0) && !(x_high < 0)) return graph::Trend::kUnproved;
+                                         return graph::trend_of_factor(-dividend);
+                                       }};
+
 template <class T>
 std::vector<T> negated(std::vector<T> values) {
   for (T& v : values) v = -v;
@@ -110,6 +123,8 @@ Outcome lower_with_constant(Site& site) {
     if (type != "Add" && (type != "Sub" || constant_first))
       return type + " of integers with a constant is not supported";
     chain.steps = {Step::add_integer(type == "Add" ? integers : negated(integers))};
+  } else if (type == "Min" || type == "Max") {
+    chain.steps = {type == "Min" ? Step::minimum(floats) : Step::maximum(floats)};
   } else if (type == "Add") {
     chain.steps = {Step::add(floats)};
   } else if (type == "Mul") {
@@ -120,14 +135,16 @@ Outcome lower_with_constant(Site& site) {
     chain.steps = {Step::multiply({-1.0F}), Step::add(floats)};
   } else if (!constant_first) {
     chain.steps = {Step::divide(floats)};
+  } else if (floats.size() == 1) {
+    chain.steps = {Step::apply(kQuotient, floats[0])};
   } else {
-    return "divides a constant by data, which is not supported";
+    return "divides several constants by data; one constant is supported";
   }
   return site.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1},
                    {site.node.inputs[known->data]});
 }
 
-/// Adds or multiplies two tensors. The element-wise chains of both operands become part of the operation.
+/// Computes a function of two tensors. The element-wise chains of both operands become part of the operation.
 Outcome combine(Site& site, Combine::Kind kind) {
   Combine c;
   c.kind = kind;
@@ -146,7 +163,8 @@ Outcome combine(Site& site, Combine::Kind kind) {
   ValueId result = site.node.outputs[0];
   const bool dequantised = only_step(site.producer(0), Step::Kind::kDequantise) != nullptr &&
                            only_step(site.producer(1), Step::Kind::kDequantise) != nullptr;
-  if (const auto quantiser = dequantised ? fused_quantiser(site, operands) : std::nullopt) {
+  const bool has_kernel = kind == Combine::Kind::kAdd || kind == Combine::Kind::kMultiply;
+  if (const auto quantiser = dequantised && has_kernel ? fused_quantiser(site, operands) : std::nullopt) {
     c.arithmetic =
         quantiser->made_unsigned ? Combine::Arithmetic::kQLinearUnsigned : Combine::Arithmetic::kQLinear;
     c.tail = {{quantiser->quantise}};
@@ -190,8 +208,45 @@ Outcome lower_add(Site& site) {
   return combine(site, Combine::Kind::kAdd);
 }
 
-Outcome lower_multiply(Site& site) {
-  return combine(site, Combine::Kind::kMultiply);
+template <Combine::Kind kind>
+Outcome lower_combine(Site& site) {
+  if (site.node.inputs.size() != 2)
+    return "takes " + std::to_string(site.node.inputs.size()) + " tensors, not two";
+  return combine(site, kind);
+}
+
+/// Min and Max take any number of operands. Only two are lowered.
+std::string infer_extreme(Inference& c) {
+  if (std::string why = same_floats(c); !why.empty()) return why;
+  for (std::size_t i = 1; i < c.count(); ++i) {
+    if (!c.has(i)) return "leaves out an input";
+    const auto shape = broadcast(c.shape, c.shape_of(i));
+    if (!shape || c.in(i).type != c.type)
+      return "has operands of different types or shapes that do not broadcast";
+    c.shape = *shape;
+  }
+  return {};
+}
+
+Outcome lower_extreme(Site& site) {
+  return site.node.inputs.size() == 2 ? lower_with_constant(site) : Outcome::later();
+}
+
+std::string infer_power(Inference& c) {
+  if (std::string why = same_floats(c); !why.empty()) return why;
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  const auto shape = broadcast(c.shape, c.shape_of(1));
+  if (!shape) return "has operands whose shapes do not broadcast";
+  c.shape = *shape;
+  return {};
+}
+
+Outcome lower_power(Site& site) {
+  const Constant* exponent = site.constant(1);
+  if (exponent == nullptr || exponent->size() != 1 || site.result().shape != site.in(0).shape)
+    return "its exponent must be one constant";
+  const float e = exponent->floats.empty() ? static_cast<float>(exponent->integers[0]) : exponent->floats[0];
+  return site.give(Elementwise{{{Step::apply(kPower, e)}}, -1}, {site.node.inputs[0]});
 }
 
 std::string infer_cast(Inference& c) {
@@ -272,9 +327,22 @@ constexpr Operator with_constant(const char* type, Lowering lower_qdq) {
 
 constexpr Operator kArithmetic[] = {
     with_constant("Add", lower_add),
-    with_constant("Sub", nullptr),
-    with_constant("Mul", lower_multiply),
-    with_constant("Div", nullptr),
+    with_constant("Sub", lower_combine<Combine::Kind::kSubtract>),
+    with_constant("Mul", lower_combine<Combine::Kind::kMultiply>),
+    with_constant("Div", lower_combine<Combine::Kind::kDivide>),
+    {.type = "Min",
+     .infer = infer_extreme,
+     .lower_elementwise = lower_extreme,
+     .lower_qdq = lower_combine<Combine::Kind::kMinimum>,
+     .computes = true,
+     .fusion = Fusion::kWithConstant},
+    {.type = "Max",
+     .infer = infer_extreme,
+     .lower_elementwise = lower_extreme,
+     .lower_qdq = lower_combine<Combine::Kind::kMaximum>,
+     .computes = true,
+     .fusion = Fusion::kWithConstant},
+    {.type = "Pow", .infer = infer_power, .lower_elementwise = lower_power, .computes = true},
     {.type = "Cast", .infer = infer_cast, .fold = fold_cast, .lower_elementwise = lower_cast},
     {.type = "BatchNormalization",
      .infer = infer_batch_normalisation,

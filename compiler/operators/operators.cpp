@@ -15,7 +15,8 @@ namespace {
 const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& table() {
   static const auto kTable = [] {
     std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
-    for (const auto family : {activations, arithmetic, moves, pools, products, qonnx, qoperators, quantisers})
+    for (const auto family :
+         {activations, arithmetic, moves, pools, products, qonnx, qoperators, quantisers, transposed})
       for (const Operator& row : family()) rows.emplace(std::pair(row.domain, row.type), &row);
     return rows;
   }();
@@ -32,14 +33,37 @@ struct AttributeNames {
 const std::vector<AttributeNames>& known_attributes() {
   static const std::vector<AttributeNames> kNames = {
       {"an integer",
-       {"allowzero", "axis",          "block_size", "ceil_mode", "channels_last", "count_include_pad",
-        "end",       "group",         "narrow",     "opset",     "output_dtype",  "precision",
-        "saturate",  "seed",          "signed",     "spatial",   "start",         "storage_order",
-        "to",        "training_mode", "transA",     "transB"}},
-      {"a float", {"alpha", "beta", "epsilon", "max", "min", "momentum", "out_bias", "out_scale", "ratio"}},
-      {"a string", {"auto_pad", "data_layout", "out_dtype", "rounding_mode"}},
+       {"allowzero",
+        "axis",
+        "block_size",
+        "ceil_mode",
+        "channels_last",
+        "count_include_pad",
+        "end",
+        "group",
+        "keepdims",
+        "noop_with_empty_axes",
+        "narrow",
+        "opset",
+        "output_dtype",
+        "precision",
+        "saturate",
+        "seed",
+        "signed",
+        "spatial",
+        "start",
+        "storage_order",
+        "to",
+        "training_mode",
+        "transA",
+        "transB"}},
+      {"a float",
+       {"alpha", "beta", "bias", "epsilon", "gamma", "lambd", "max", "min", "momentum", "out_bias",
+        "out_scale", "ratio"}},
+      {"a string", {"approximate", "auto_pad", "data_layout", "out_dtype", "rounding_mode"}},
       {"a list of integers",
-       {"axes", "dilations", "ends", "kernel_shape", "pads", "perm", "shape", "starts", "strides"}}};
+       {"axes", "dilations", "ends", "kernel_shape", "output_padding", "output_shape", "pads", "perm",
+        "shape", "starts", "strides"}}};
   return kNames;
 }
 

@@ -20,11 +20,10 @@ std::string infer_pool(Inference& c) {
     if (c.op.integer(attribute, 0) != 0)
       return std::string("has ") + attribute + " 1, which is not supported";
   std::string why;
-  const auto window = graph::resolve_window(c.op, c.shape, kernel, why);
-  if (!window) return why;
+  const auto extents = graph::windowed_extents(c.op, c.shape, kernel, why);
+  if (!extents) return why;
   c.shape = {c.shape[0], c.shape[1]};
-  if (kernel.size() == 2) c.shape.push_back(window->out_h);
-  c.shape.push_back(window->out_w);
+  c.shape.insert(c.shape.end(), extents->begin(), extents->end());
   return {};
 }
 
@@ -36,9 +35,22 @@ std::string infer_global_pool(Inference& c) {
   return {};
 }
 
-/// Returns the node's window over the input [1, C, H, W] or [1, C, W]. If `global`, the window is the whole input.
+/// The plane [1, C, H, W] that a pool's input [1, C, ...] is: one with a row if it has one spatial axis, or several that
+/// are pooled whole.
+Shape plane_of(const Shape& x, bool global) {
+  if (x.size() == 4) return x;
+  return {x[0], x[1], 1, global ? elements({x.begin() + 2, x.end()}) : x.back()};
+}
+
+/// Why a pool with this input is not supported, or an empty text.
+std::string refused_input(const Shape& x, bool global) {
+  if (x.size() < 3 || (x.size() > 4 && !global)) return "only one or two spatial axes are supported";
+  return x[0] == 1 ? "" : "its batch is " + std::to_string(x[0]) + ", not 1";
+}
+
+/// The node's window over its plane: the whole input if `global`.
 std::optional<ResolvedWindow> window_of(const Site& site, bool global, std::string& why) {
-  const Shape& x = site.in(0).shape;
+  const Shape x = global ? plane_of(site.in(0).shape, true) : site.in(0).shape;
   if (!global) return graph::resolve_window(site.op, x, site.op.integers("kernel_shape", {}), why);
   ResolvedWindow whole;
   whole.window.kernel_h = static_cast<std::uint32_t>(x.size() == 4 ? x[2] : 1);
@@ -49,8 +61,7 @@ std::optional<ResolvedWindow> window_of(const Site& site, bool global, std::stri
 
 Outcome lower_max(Site& site, bool global) {
   const Shape x = site.in(0).shape;
-  if (x.size() != 3 && x.size() != 4) return "only one or two spatial axes are supported";
-  if (x[0] != 1) return "its batch is " + std::to_string(x[0]) + ", not 1";
+  if (std::string refused = refused_input(x, global); !refused.empty()) return refused;
   std::string why;
   const auto window = window_of(site, global, why);
   if (!window) return why;
@@ -63,7 +74,7 @@ Outcome lower_max(Site& site, bool global) {
     return "some of its windows lie wholly in the padding";
   if (x.size() == 4) return site.give(graph::MaxPool{g}, {site.node.inputs[0]});
   const Value result = site.result();
-  const ValueId plane = site.graph.add_value(result.name + ".plane", result.type, {1, x[1], 1, x[2]});
+  const ValueId plane = site.graph.add_value(result.name + ".plane", result.type, plane_of(x, global));
   const ValueId pooled =
       site.graph.add_value(result.name + ".pooled", result.type, {1, x[1], 1, window->out_w});
   site.emit(Move{}, {site.node.inputs[0]}, plane, ".plane");
@@ -72,22 +83,35 @@ Outcome lower_max(Site& site, bool global) {
   return {};
 }
 
-/// Returns an average's window. If it is the whole input, sets `global`, as ONNX Runtime has a kernel for this case.
-std::optional<Window> averaged(const Site& site, bool& global, std::string& why) {
+/// Whether each position of the window has the same divisor.
+bool divides_evenly(const OnnxOperator& op, const Shape& x, const ResolvedWindow& window) {
+  if (!window.padded) return true;
+  if (op.integer("count_include_pad", 0) == 0) return false;
+  // Taps that ceil_mode adds behind the padding do not count.
+  OnnxOperator plain = op;
+  plain.attributes.erase("ceil_mode");
+  std::string why;
+  const auto without = graph::resolve_window(plain, x, op.integers("kernel_shape", {}), why);
+  return without && without->out_h == window.out_h && without->out_w == window.out_w;
+}
+
+/// The window of an average. Sets `global` if it is the whole input, for which ONNX Runtime has another kernel.
+std::optional<ResolvedWindow> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
-  if (x.size() != 4 || x[0] != 1) {
-    why = "only [1, C, H, W] is supported";
-    return std::nullopt;
-  }
+  why = refused_input(x, global);
+  if (!why.empty()) return std::nullopt;
   const auto window = window_of(site, global, why);
   if (!window) return std::nullopt;
-  if (window->padded && site.op.integer("count_include_pad", 0) == 0) {
-    why = "padding that is not counted is not supported; set count_include_pad to 1, or pads to 0";
+  if (!global && !divides_evenly(site.op, x, *window)) {
+    why =
+        "padding that is not counted is not supported; set count_include_pad to 1, or pads and ceil_mode to "
+        "0";
     return std::nullopt;
   }
   const Window& g = window->window;
-  global = g.kernel_h == x[2] && g.kernel_w == x[3] && !window->padded;
-  return g;
+  const Shape plane = plane_of(x, global);
+  global = g.kernel_h == plane[2] && g.kernel_w == plane[3] && !window->padded;
+  return window;
 }
 
 float count_of(const Window& g) {
@@ -121,43 +145,181 @@ Chain average_chain(Site& site, const Window& window, bool global, float scale, 
            Step::quantise({1.0F}, -shift, quantise.lowest, quantise.highest)}};
 }
 
+/// Emits the sum over a window of the integers `x`, a plane of shape `plane`. `result` has the sum's elements, in any
+/// shape.
+void emit_sum(Site& site, SumPool sum, ValueId x, const Shape& plane, const ResolvedWindow& window,
+              ValueId result) {
+  const Value to = site.graph.value(result);
+  const Shape pooled = {1, plane[1], window.out_h, window.out_w};
+  const ValueId from = site.graph.value(x).shape == plane ? x : site.move(x, {}, plane, ".plane");
+  if (to.shape == pooled) {
+    site.emit(std::move(sum), {from}, result);
+    return;
+  }
+  const ValueId sums = site.graph.add_value(to.name + ".pooled", to.type, pooled);
+  copy_meaning(site.graph, result, sums);
+  site.emit(std::move(sum), {from}, sums);
+  site.emit(Move{}, {sums}, result, ".shape");
+}
+
 Outcome lower_average(Site& site, bool global) {
   std::string why;
   const auto x = activation(site, 0, why);
   if (!x) return why;
+  const bool whole = global;
   const auto window = averaged(site, global, why);
   if (!window) return why;
-  SumPool sum{*window, x->zero[0], {}};
+  const Shape plane = plane_of(site.in(0).shape, whole);
+  SumPool sum{window->window, x->zero[0], {}};
   if (const auto quantiser = fused_quantiser(site, {x->q})) {
-    sum.chain =
-        average_chain(site, *window, global, x->scale[0], quantiser->quantise, quantiser->made_unsigned);
+    sum.chain = average_chain(site, window->window, global, x->scale[0], quantiser->quantise,
+                              quantiser->made_unsigned);
     absorb(site, *quantiser);
-    site.emit(std::move(sum), {x->q}, quantiser->result);
+    emit_sum(site, std::move(sum), x->q, plane, *window, quantiser->result);
     return {};
   }
   const Value result = site.result();
   const ValueId acc = site.graph.add_value(result.name + ".acc", Type::integer(32), result.shape);
-  site.emit(std::move(sum), {x->q}, acc);
-  const Chain chain{{Step::dequantise(x->scale, 0), Step::divide({count_of(*window)})}};
+  emit_sum(site, std::move(sum), x->q, plane, *window, acc);
+  const Chain chain{{Step::dequantise(x->scale, 0), Step::divide({count_of(window->window)})}};
   site.emit(Elementwise{chain, -1}, {acc}, site.node.outputs[0], ".chain");
   note_inexact_average(site, x->scale[0]);
   return {};
 }
 
-constexpr Operator kPools[] = {{.type = "MaxPool",
-                                .infer = infer_pool,
-                                .lower_elementwise = [](Site& site) { return lower_max(site, false); }},
-                               {.type = "GlobalMaxPool",
-                                .infer = infer_global_pool,
-                                .lower_elementwise = [](Site& site) { return lower_max(site, true); }},
-                               {.type = "AveragePool",
-                                .infer = infer_pool,
-                                .lower_qdq = [](Site& site) { return lower_average(site, false); },
-                                .computes = true},
-                               {.type = "GlobalAveragePool",
-                                .infer = infer_global_pool,
-                                .lower_qdq = [](Site& site) { return lower_average(site, true); },
-                                .computes = true}};
+// ReduceMean, ReduceSum and ReduceMax: pools over the axes that they reduce.
+
+/// The reduced axes in ascending order: those given, or all if none are. Nothing if they are not sound, or if the
+/// operator reduces none.
+std::optional<std::vector<std::size_t>> reduced_axes(const OnnxOperator& op, std::size_t rank,
+                                                     const std::vector<std::int64_t>& given) {
+  std::vector<std::size_t> axes;
+  if (given.empty() && op.integer("noop_with_empty_axes", 0) != 0) return std::nullopt;
+  for (std::size_t i = 0; i < rank && given.empty(); ++i) axes.push_back(i);
+  for (const std::int64_t a : given) {
+    const auto axis = axis_in(a, rank);
+    if (!axis) return std::nullopt;
+    axes.push_back(*axis);
+  }
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return std::nullopt;
+  return axes;
+}
+
+std::string infer_reduce(Inference& c) {
+  if (std::string why = same_floats(c); !why.empty()) return why;
+  const auto given = integers_of(c, 1, "axes");
+  if (c.has(1) && !given) return "has axes that are not known at compile time";
+  const auto axes = reduced_axes(c.op, c.shape.size(), given.value_or(Shape()));
+  if (!axes) return "has axes that are missing, outside its input, or there twice";
+  Shape shape;
+  for (std::size_t i = 0; i < c.shape.size(); ++i) {
+    const bool reduced = std::find(axes->begin(), axes->end(), i) != axes->end();
+    if (!reduced)
+      shape.push_back(c.shape[i]);
+    else if (c.op.integer("keepdims", 1) != 0)
+      shape.push_back(1);
+  }
+  c.shape = shape;
+  return {};
+}
+
+/// How a reduction becomes a pool over the whole of a plane [1, C, 1, W] or [1, C, H, W].
+struct Reduction {
+  std::vector<std::int64_t> perm;  // brings the reduced axes to the back; empty: they are there
+  Shape permuted, plane;
+  ResolvedWindow window;
+};
+
+std::optional<Reduction> reduction_of(const Site& site, std::string& why) {
+  const Shape& x = site.in(0).shape;
+  const std::vector<std::int64_t> given =
+      site.has(1) ? site.constant(1)->integers : site.op.integers("axes", {});
+  const auto axes = reduced_axes(site.op, x.size(), given);  // infer_reduce() has checked them
+  const bool batch = std::find(axes->begin(), axes->end(), 0U) != axes->end();
+  if (x.empty() || x[0] != 1 || (batch && axes->size() != x.size())) {
+    why = "it reduces the batch, or its batch of " + to_string(x) + " is not 1";
+    return std::nullopt;
+  }
+  Reduction r;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (i == 0 || std::find(axes->begin(), axes->end(), i) == axes->end())
+      r.perm.push_back(static_cast<std::int64_t>(i));
+  const std::size_t kept = r.perm.size();
+  for (const std::size_t a : *axes)
+    if (a != 0) r.perm.push_back(static_cast<std::int64_t>(a));
+  for (const std::int64_t a : r.perm) r.permuted.push_back(x[static_cast<std::size_t>(a)]);
+  if (std::is_sorted(r.perm.begin(), r.perm.end())) r.perm.clear();
+  const auto split = r.permuted.begin() + static_cast<std::ptrdiff_t>(kept);
+  if (r.permuted.size() == 4 && kept == 2)
+    r.plane = r.permuted;
+  else
+    r.plane = {1, elements({r.permuted.begin(), split}), 1, elements({split, r.permuted.end()})};
+  if (std::max(r.plane[2], r.plane[3]) > 65535) {
+    why = "it reduces too many elements";
+    return std::nullopt;
+  }
+  r.window.window.kernel_h = static_cast<std::uint32_t>(r.plane[2]);
+  r.window.window.kernel_w = static_cast<std::uint32_t>(r.plane[3]);
+  r.window.out_h = r.window.out_w = 1;
+  return r;
+}
+
+Outcome lower_reduce_max(Site& site) {
+  std::string why;
+  const auto r = reduction_of(site, why);
+  if (!r) return why;
+  ValueId x = site.node.inputs[0];
+  if (!r->perm.empty()) x = site.move(x, r->perm, r->permuted, ".turned");
+  x = site.move(x, {}, r->plane, ".plane");
+  const ValueId pooled =
+      site.graph.add_value(site.result().name + ".pooled", site.result().type, {1, r->plane[1], 1, 1});
+  site.emit(graph::MaxPool{r->window.window}, {x}, pooled);
+  site.emit(Move{}, {pooled}, site.node.outputs[0], ".shape");
+  return {};
+}
+
+Outcome lower_reduce_sum(Site& site, bool mean) {
+  std::string why;
+  const auto x = activation(site, 0, why);
+  if (!x) return why;
+  const auto r = reduction_of(site, why);
+  if (!r) return why;
+  const Value result = site.result();
+  const ValueId acc = site.graph.add_value(result.name + ".acc", Type::integer(32), result.shape);
+  const ValueId turned = r->perm.empty() ? x->q : site.move(x->q, r->perm, r->permuted, ".turned");
+  emit_sum(site, SumPool{r->window.window, x->zero[0], {}}, turned, r->plane, r->window, acc);
+  Chain chain{{Step::dequantise(x->scale, 0)}};
+  if (mean) chain.steps.push_back(Step::divide({count_of(r->window.window)}));
+  site.emit(Elementwise{std::move(chain), -1}, {acc}, site.node.outputs[0], ".chain");
+  note_inexact_average(site, x->scale[0]);
+  return {};
+}
+
+constexpr Operator kPools[] = {
+    {.type = "MaxPool",
+     .infer = infer_pool,
+     .lower_elementwise = [](Site& site) { return lower_max(site, false); }},
+    {.type = "GlobalMaxPool",
+     .infer = infer_global_pool,
+     .lower_elementwise = [](Site& site) { return lower_max(site, true); }},
+    {.type = "AveragePool",
+     .infer = infer_pool,
+     .lower_qdq = [](Site& site) { return lower_average(site, false); },
+     .computes = true},
+    {.type = "GlobalAveragePool",
+     .infer = infer_global_pool,
+     .lower_qdq = [](Site& site) { return lower_average(site, true); },
+     .computes = true},
+    {.type = "ReduceMax", .infer = infer_reduce, .lower_elementwise = lower_reduce_max},
+    {.type = "ReduceMean",
+     .infer = infer_reduce,
+     .lower_qdq = [](Site& site) { return lower_reduce_sum(site, true); },
+     .computes = true},
+    {.type = "ReduceSum",
+     .infer = infer_reduce,
+     .lower_qdq = [](Site& site) { return lower_reduce_sum(site, false); },
+     .computes = true}};
 
 }  // namespace
 

@@ -32,11 +32,10 @@ std::string convolve(Inference& c, std::size_t x, std::size_t w) {
     return "has " + std::to_string(groups) + " groups, weights of " + to_string(weights) +
            " and an input of " + to_string(c.shape_of(x)) + ", which do not fit";
   std::string why;
-  const auto window = graph::resolve_window(c.op, c.shape_of(x), kernel, why);
-  if (!window) return why;
+  const auto extents = graph::windowed_extents(c.op, c.shape_of(x), kernel, why);
+  if (!extents) return why;
   c.shape = {c.shape_of(x)[0], weights[0]};
-  if (kernel.size() == 2) c.shape.push_back(window->out_h);
-  c.shape.push_back(window->out_w);
+  c.shape.insert(c.shape.end(), extents->begin(), extents->end());
   return {};
 }
 
@@ -155,10 +154,76 @@ std::int64_t matrix_channels(const Value& weights, bool transposed) {
   return weights.shape.size() < 2 ? 0 : weights.shape[weights.shape.size() - (transposed ? 2 : 1)];
 }
 
-/// Lowers a convolution over one or two spatial axes.
+/// Removes the axis `axis` of a list that has an entry for each spatial axis, or (pads) two.
+void erase_axis(OnnxOperator& op, const char* name, std::size_t axis) {
+  std::vector<std::int64_t> values = op.integers(name, {});
+  if (values.size() == 6) values.erase(values.begin() + static_cast<std::ptrdiff_t>(axis) + 3);
+  if (values.size() > axis) values.erase(values.begin() + static_cast<std::ptrdiff_t>(axis));
+  if (!values.empty()) op.attributes[name] = std::move(values);
+}
+
+/// The spatial axis of a three-dimensional convolution over which its window does not move: the window is as long as
+/// the input. Returns nothing if there is none.
+std::optional<std::size_t> still_axis(const OnnxOperator& op, const Shape& x, const Shape& w) {
+  const std::vector<std::int64_t> pads = op.integers("pads", std::vector<std::int64_t>(6, 0));
+  const bool pads_itself = op.text("auto_pad", "NOTSET").starts_with("SAME");
+  for (std::size_t i = 0; i < 3 && pads.size() == 6; ++i)
+    if (x[2 + i] == w[2 + i] && pads[i] == 0 && pads[3 + i] == 0 && (!pads_itself || w[2 + i] == 1)) return i;
+  return std::nullopt;
+}
+
+/// Moves the axis `axis` (0 to 2) of [N, C, D, H, W] behind the channels.
+std::vector<std::int64_t> behind_channels(std::size_t axis) {
+  std::vector<std::int64_t> perm = {0, 1, static_cast<std::int64_t>(2 + axis)};
+  for (std::int64_t i = 2; i < 5; ++i)
+    if (i != perm[2]) perm.push_back(i);
+  return perm;
+}
+
+/// Lowers a convolution over three axes, one of which becomes a part of the channels.
+Outcome emit_solid_convolution(Site& site, const Product& p) {
+  const Value w = site.graph.value(p.weights);
+  const Shape x_shape = site.graph.value(p.x).shape;
+  const auto axis = still_axis(site.op, x_shape, w.shape);
+  if (!axis)
+    return "its window moves along three axes, which is not supported; two are, if the window is as long as "
+           "the "
+           "third one of its input of " +
+           to_string(x_shape);
+  if (x_shape[0] != 1) return "its batch is " + std::to_string(x_shape[0]) + ", not 1";
+  OnnxOperator op = site.op;
+  for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) erase_axis(op, name, *axis);
+  const std::vector<std::int64_t> perm = behind_channels(*axis);
+  const auto permuted = [&perm](const Shape& shape) {
+    Shape result;
+    for (const std::int64_t i : perm) result.push_back(shape[static_cast<std::size_t>(i)]);
+    return result;
+  };
+  const auto flat = [](const Shape& s) { return Shape{s[0], s[1] * s[2], s[3], s[4]}; };
+  const Shape solid = permuted(x_shape), kernel = permuted(w.shape);
+  std::string why;
+  const auto window = graph::resolve_window(op, flat(solid), {kernel[3], kernel[4]}, why);
+  if (!window) return why;
+  graph::Accumulate a = with_weights(site, p, w.shape[0]);
+  a.window = window->window;
+  a.groups = site.op.integer("group", 1);
+  const std::vector<std::int64_t> own = graph::strides_of(w.shape);
+  std::vector<std::int64_t> strides;
+  for (const std::int64_t i : perm) strides.push_back(own[static_cast<std::size_t>(i)]);
+  Constant turned;
+  for (const std::size_t i : graph::strided_indices(kernel, strides))
+    turned.integers.push_back(w.constant->integers[i]);
+  a.weights = std::make_shared<const Constant>(std::move(turned));
+  const ValueId ordered = *axis == 0 ? p.x : site.move(p.x, perm, solid, ".turned");
+  const ValueId plane = site.move(ordered, {}, flat(solid), ".plane");
+  return emit(site, std::move(a), p, plane, {1, w.shape[0], window->out_h, window->out_w});
+}
+
+/// Lowers a convolution over one or two spatial axes, or over three if it flattens.
 Outcome emit_convolution(Site& site, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (std::string why = check(site, p); !why.empty()) return why;
+  if (w.shape.size() == 5) return emit_solid_convolution(site, p);
   const std::int64_t channels = first_extent(w.shape);
   const Shape x_shape = site.graph.value(p.x).shape;
   std::string why;
@@ -184,12 +249,52 @@ std::shared_ptr<const Constant> transpose_weights(const Constant& weights, std::
   return std::make_shared<const Constant>(std::move(turned));
 }
 
+/// Lowers the products of B matrices [T, K] of x by B matrices [K, N] of weights: a convolution in B groups with a 1 x 1
+/// window over the rows.
+Outcome emit_matrix_products(Site& site, const Product& p) {
+  const Value w = site.graph.value(p.weights);
+  const Shape x_shape = site.graph.value(p.x).shape, result = site.result().shape;
+  const std::int64_t batch = elements({w.shape.begin(), w.shape.end() - 2});
+  const std::int64_t k = w.shape[w.shape.size() - 2], n = w.shape.back();
+  const std::int64_t rows = elements(x_shape) / (batch * k);
+  if (x_shape.size() < 2 || elements({x_shape.begin(), x_shape.end() - 2}) != batch || rows < 1 ||
+      p.sum.weight_zero.size() != 1 || p.chain.channels() != 1)
+    return "its weights of " + to_string(w.shape) +
+           " are several matrices, which need as many in its data of " + to_string(x_shape) +
+           ", and one scale";
+  graph::Accumulate a = with_weights(site, p, batch * n);
+  a.groups = batch;
+  Constant turned;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const auto first = w.constant->integers.begin() + b * k * n;
+    const auto matrix = transpose_weights({{}, {first, first + k * n}}, k, n);
+    turned.integers.insert(turned.integers.end(), matrix->integers.begin(), matrix->integers.end());
+  }
+  a.weights = std::make_shared<const Constant>(std::move(turned));
+  const ValueId split = site.move(p.x, {}, {batch, rows, k}, ".rows");
+  const ValueId columns = site.move(split, {0, 2, 1}, {batch, k, rows}, ".turned");
+  const ValueId plane = site.move(columns, {}, {1, batch * k, 1, rows}, ".plane");
+  const std::string name = site.result().name;
+  const Type type = p.chain.steps.empty() ? Type::integer(32) : site.result().type;
+  ValueId last = site.graph.add_value(name + ".acc", Type::integer(32), {1, batch * n, 1, rows});
+  site.emit(std::move(a), {plane}, last);
+  if (!p.chain.steps.empty()) {
+    const ValueId next = site.graph.add_value(name + ".chain", type, {1, batch * n, 1, rows});
+    site.emit(Elementwise{p.chain, -1}, {last}, next, ".chain");
+    last = next;
+  }
+  const ValueId lines = site.move(last, {}, {batch, n, rows}, ".columns");
+  const ValueId back = site.move(lines, {0, 2, 1}, {batch, rows, n}, ".back");
+  site.emit(Move{}, {back}, site.node.outputs[0], ".move");
+  return {};
+}
+
 /// Lowers the product of x [.., T, K] and weights [K, N], which are [N, K] if `transposed`.
 Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (std::string why = check(site, p); !why.empty()) return why;
-  if (w.shape.size() < 2 || elements({w.shape.begin(), w.shape.end() - 2}) != 1)
-    return "its weights are not a matrix";
+  if (w.shape.size() < 2) return "its weights are not a matrix";
+  if (elements({w.shape.begin(), w.shape.end() - 2}) != 1) return emit_matrix_products(site, p);
   const std::int64_t channels = matrix_channels(w, transposed);
   const std::int64_t k = elements(w.shape) / channels;
   const Shape x_shape = site.graph.value(p.x).shape;
@@ -224,14 +329,17 @@ std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float
   return Product{x->q, w->q, std::move(sum), {{std::move(dequantise)}}};
 }
 
-/// Adds the bias at input 2: to the sum, or as a float behind the dequantised sum if the model writes its conversions
+/// Adds `factor` times the bias at input 2: to the sum, or as a float behind the dequantised sum if the model writes its conversions
 /// itself. Returns what is wrong with the bias, or an empty text.
-std::string add_bias(Site& site, Product& p, const std::vector<float>& scale, std::int64_t channels) {
+std::string add_bias(Site& site, Product& p, const std::vector<float>& scale, std::int64_t channels,
+                     float factor = 1.0F) {
   std::string why;
   if (site.has(2) && p.chain.steps[0].written) {
-    const auto floats = float_bias(site, 2, channels, why);
-    if (floats) p.chain.steps.push_back(Step::add(*floats));
-  } else if (auto integers = bias(site, 2, scale, channels, why)) {
+    auto floats = float_bias(site, 2, channels, why);
+    if (!floats) return why;
+    for (float& f : *floats) f *= factor;
+    p.chain.steps.push_back(Step::add(*floats));
+  } else if (auto integers = bias(site, 2, scale, channels, why, factor)) {
     p.sum.bias = std::move(*integers);
   }
   return why;
@@ -256,16 +364,19 @@ Outcome lower_matmul(Site& site) {
 
 Outcome lower_gemm(Site& site) {
   const bool transposed = site.op.integer("transB", 0) != 0;
-  if (site.op.integer("transA", 0) != 0) return "transA is not supported";
-  const float alpha = site.op.real("alpha", 1.0F);
-  if (!(alpha > 0)) return "its alpha must be above 0";
-  if (site.has(2) && site.op.real("beta", 1.0F) != 1.0F) return "beta other than 1 is not supported";
+  const float alpha = site.op.real("alpha", 1.0F), beta = site.op.real("beta", 1.0F);
+  if (alpha == 0) return "its alpha is 0, so its result does not depend on its data";
   std::string why;
   std::vector<float> scale;
   auto p = qdq_operands(site, transposed ? 0 : 1, alpha, scale, why);
   if (!p) return why;
-  why = add_bias(site, *p, scale, matrix_channels(site.graph.value(p->weights), transposed));
-  return why.empty() ? emit_matrix_product(site, transposed, *p) : why;
+  why = add_bias(site, *p, scale, matrix_channels(site.graph.value(p->weights), transposed), beta);
+  if (!why.empty()) return why;
+  if (site.op.integer("transA", 0) != 0) {
+    const Shape& x = site.graph.value(p->x).shape;
+    p->x = site.move(p->x, {1, 0}, {x[1], x[0]}, ".transposed");
+  }
+  return emit_matrix_product(site, transposed, *p);
 }
 
 /// Reads the operands of ConvInteger or MatMulInteger: (x, w, zero point of x, zero points of w).

@@ -109,24 +109,25 @@ std::optional<std::vector<float>> float_bias(Site& site, std::size_t i, std::int
 }
 
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
-                                              std::int64_t channels, std::string& why) {
+                                              std::int64_t channels, std::string& why, float factor) {
   if (!site.has(i)) return std::vector<std::int64_t>{};
   const auto known = float_bias(site, i, channels, why);
   if (!known) return std::nullopt;
   // If a bias is dequantised by the accumulator's scale, use its integers directly, to avoid float32 rounding.
   const auto own = constant_operand(site, i);
   const bool zero_free =
-      own && std::all_of(own->zero.begin(), own->zero.end(), [](std::int64_t z) { return z == 0; });
+      own && factor == 1.0F &&
+      std::all_of(own->zero.begin(), own->zero.end(), [](std::int64_t z) { return z == 0; });
   std::vector<std::int64_t> result;
   double worst = 0;
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
     const auto pick = [c](const auto& values) { return values[values.size() == 1 ? 0 : c]; };
     const float unit = pick(scale);
-    if (zero_free && std::abs(pick(own->scale) - unit) <= 1e-5F * unit) {
+    if (zero_free && std::abs(pick(own->scale) - unit) <= 1e-5F * std::abs(unit)) {
       result.push_back(pick(site.graph.value(own->q).constant->integers));
       continue;
     }
-    const double exact = static_cast<double>(pick(*known)) / static_cast<double>(unit);
+    const double exact = static_cast<double>(factor * pick(*known)) / static_cast<double>(unit);
     if (!(std::abs(exact) < 2147483647.0)) {
       why = "its bias is out of the accumulator's range";
       return std::nullopt;

@@ -35,9 +35,10 @@ std::optional<Dequantised> constant_operand(const Site& site, std::size_t i);
 std::optional<std::vector<float>> float_bias(Site& site, std::size_t i, std::int64_t channels,
                                              std::string& why);
 
-/// Returns the bias at input `i` as integers at the accumulator's scale. Notes if a bias at another scale is rounded.
+/// Returns `factor` times the bias at input `i` in units of the accumulator. A bias in other units is rounded, and a note
+/// says so.
 std::optional<std::vector<std::int64_t>> bias(Site& site, std::size_t i, const std::vector<float>& scale,
-                                              std::int64_t channels, std::string& why);
+                                              std::int64_t channels, std::string& why, float factor = 1.0F);
 
 /// Returns an element-wise node's only step if the step is of kind `kind` and equal for all channels, otherwise null.
 const Step* only_step(const Node* n, Step::Kind kind);

@@ -40,6 +40,7 @@ std::span<const Operator> products();  // convolutions and matrix products
 std::span<const Operator> qonnx();     // Quant, BipolarQuant, Trunc, MultiThreshold
 std::span<const Operator> qoperators();
 std::span<const Operator> quantisers();
+std::span<const Operator> transposed();  // ConvTranspose
 
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
 
@@ -96,6 +97,9 @@ struct Site {
   /// Appends a Move of `x` to a new value, whose name is that of `x` with `suffix`.
   ValueId move(ValueId x, std::vector<std::int64_t> perm, Shape shape, const char* suffix);
 };
+
+/// Returns the step of an operator that is a float function of one element, such as Sigmoid, or nothing for others.
+std::optional<Step> activation_step(const OnnxOperator& op);
 
 /// Returns the unrounded result of ONNX Runtime's QLinearAdd for the operands 0 and 0, after `shift` was added to both
 /// operands' integers. The steps are the two dequantisations and the quantisation.

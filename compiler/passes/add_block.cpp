@@ -1,4 +1,5 @@
-// Makes the block that adds or multiplies two operands of at most 8 bits. Compares all pairs of operands.
+// Makes the block that computes a function of two operands of at most 8 bits, such as a sum or a product. Compares all
+// pairs of operands.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -23,22 +24,21 @@ struct Pairs {
 };
 
 /// Returns a function that computes the result for a pair of operands in float32, exactly as the ONNX model says.
-std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine& c, ElementType b) {
+PairFunction as_written(const Combine& c, ElementType b) {
   std::vector<float> right;
   for (std::int64_t y = b.lowest(); y <= b.highest(); ++y)
     right.push_back(c.b.evaluate(graph::Number{false, y, 0}, 0).real);
   return [&c, right = std::move(right), first = b.lowest()](std::int64_t x, std::int64_t y) {
     const float left = c.a.evaluate(graph::Number{false, x, 0}, 0).real;
     const float r = right[static_cast<std::size_t>(y - first)];
-    const float joined = c.kind == Combine::Kind::kAdd ? left + r : left * r;
-    return c.tail.evaluate(graph::Number{true, 0, joined}, 0).integer;
+    return c.tail.evaluate(graph::Number{true, 0, graph::combined(c.kind, left, r)}, 0).integer;
   };
 }
 
 /// Returns a function that computes the result for a pair of operands as ONNX Runtime 1.30 does on x86 processors with
 /// AVX2 and FMA (mlas, qladd_avx2.cpp and qlmul.cpp): it adds the zero point before rounding. Kernels for other
 /// processors may round a tie the other way. Steps after the quantiser process its integers.
-std::function<std::int64_t(std::int64_t, std::int64_t)> by_kernel(const Combine& c) {
+PairFunction by_kernel(const Combine& c) {
   const Step &a = c.a.steps[0], &b = c.b.steps[0], &quantise = c.tail.steps[0];
   // ONNX Runtime converts signed tensors to unsigned ones by adding 128.
   const std::int64_t shift = c.arithmetic == Combine::Arithmetic::kQLinearUnsigned ? 128 : 0;
@@ -58,9 +58,17 @@ std::function<std::int64_t(std::int64_t, std::int64_t)> by_kernel(const Combine&
   };
 }
 
+}  // namespace
+
+PairFunction pair_function(const Combine& c, ElementType b) {
+  return c.arithmetic == Combine::Arithmetic::kAsWritten ? as_written(c, b) : by_kernel(c);
+}
+
+namespace {
+
 Pairs all_pairs(const Combine& c, ElementType a, ElementType b) {
   Pairs p{a, b, {}, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
-  const auto result = c.arithmetic == Combine::Arithmetic::kAsWritten ? as_written(c, b) : by_kernel(c);
+  const PairFunction result = pair_function(c, b);
   for (std::int64_t x = a.lowest(); x <= a.highest(); ++x)
     for (std::int64_t y = b.lowest(); y <= b.highest(); ++y) {
       const std::int64_t q = result(x, y);
@@ -87,7 +95,7 @@ std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int6
 
 /// Returns by how many steps the result changes per step of each operand; nothing if a chain does more than scale.
 std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
-  if (c.kind != Combine::Kind::kAdd) return std::nullopt;
+  if (c.kind != Combine::Kind::kAdd && c.kind != Combine::Kind::kSubtract) return std::nullopt;
   const auto scale = [](const graph::Chain& chain) -> double {
     return chain.steps.size() == 1 && chain.steps[0].kind == Step::Kind::kDequantise
                ? static_cast<double>(chain.steps[0].floats[0])
@@ -103,7 +111,7 @@ std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
   }
   const double a = scale(c.a), b = scale(c.b);
   if (!(a > 0) || !(b > 0) || !(out > 0)) return std::nullopt;
-  return std::pair(a / out, b / out);
+  return std::pair(a / out, c.kind == Combine::Kind::kAdd ? b / out : -b / out);
 }
 
 }  // namespace
@@ -124,8 +132,8 @@ Result<kernels::Add> make_add(const Combine& c, ElementType a, ElementType b, Ty
   if (const auto slopes = slopes_of(c)) {
     for (int shift = 0; shift <= 24; ++shift) {
       const double ma = std::ldexp(slopes->first, shift), mb = std::ldexp(slopes->second, shift);
-      if (ma > 1e9 || mb > 1e9) break;
-      if (ma < 0.5 || mb < 0.5) continue;
+      if (ma > 1e9 || std::abs(mb) > 1e9) break;
+      if (ma < 0.5 || std::abs(mb) < 0.5) continue;
       const std::int64_t first = std::llround(ma), second = std::llround(mb);
       const auto offset = offset_of(p, first, second, shift);
       if (!offset) continue;

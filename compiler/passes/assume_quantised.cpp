@@ -15,6 +15,7 @@ namespace {
 std::size_t channel_axis(const Node& node, const Shape& weights) {
   const OnnxOperator* op = onnx_of(node);
   if (op == nullptr || weights.size() < 2 || op->type == "Conv") return 0;
+  if (op->type == "ConvTranspose") return 1;
   return op->type == "Gemm" && op->integer("transB", 0) != 0 ? 0 : weights.size() - 1;
 }
 
@@ -47,7 +48,8 @@ class Assumption {
       if (const auto q = v == kNoValue ? quantised_.end() : quantised_.find(v); q != quantised_.end())
         v = q->second;
     const ValueId output = node.outputs[0];
-    const bool product = op != nullptr && (op->type == "Conv" || op->type == "Gemm" || op->type == "MatMul");
+    const bool product = op != nullptr && (op->type == "Conv" || op->type == "ConvTranspose" ||
+                                           op->type == "Gemm" || op->type == "MatMul");
     if (product && node.inputs.size() > 1) largest *= quantise_weights(node);
     if (output < largest_.size()) largest_[output] = largest > 0 && std::isfinite(largest) ? largest : 1;
     const operators::Operator* row = op == nullptr ? nullptr : operators::find(*op);

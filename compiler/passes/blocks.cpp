@@ -68,11 +68,11 @@ Result<Trend> prove_trend(const Chain& chain, Range range, std::size_t channel) 
     if (is_sorted(chain, range, channel, std::greater_equal<>())) return Trend::kFalling;
   }
   const std::string step = graph::operator_name(chain.steps[found.step]);
-  return unsupported(step +
-                     " is not supported between a sum and its quantiser, even with a further quantiser "
-                     "between them: the result "
-                     "must only rise, or only fall, as the sum grows. Replace " +
-                     step + " by a function that only rises, such as Relu");
+  return unsupported(
+      step +
+      " is not supported between a sum and its quantiser: the result must only rise, or only fall, "
+      "as the sum grows. Put a QuantizeLinear/DequantizeLinear pair before it. Or replace " +
+      step + " by a function that only rises, such as Relu");
 }
 
 Range hull(const std::vector<Range>& ranges) {

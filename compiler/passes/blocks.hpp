@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -48,6 +49,13 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, kernels::Element
 /// Makes a Rescale of an element-wise chain from integer to integer, or a Lookup if the chain is not a step function.
 Result<kernels::Operation> make_rescale(const graph::Chain& chain, kernels::ElementType input,
                                         graph::Type output);
+
+/// Computes the result of a Combine for one pair of its operands' integers.
+using PairFunction = std::function<std::int64_t(std::int64_t, std::int64_t)>;
+
+/// Returns the function that `c` computes of its operands; the second one has type `b`. `c` must live as long as the
+/// function.
+PairFunction pair_function(const graph::Combine& c, kernels::ElementType b);
 
 /// Makes an Add with multipliers if their result is right for all pairs of operands, otherwise with a table of results.
 Result<kernels::Add> make_add(const graph::Combine& c, kernels::ElementType a, kernels::ElementType b,

@@ -121,6 +121,34 @@ Result<kernels::Operation> make_dequantise(const Chain& chain) {
   return kernels::Operation(std::move(d));
 }
 
+/// The type of the integers that a quantiser gives.
+Type type_of(const Step& quantise) {
+  if (quantise.lowest < 0) return Type::holding(quantise.lowest, quantise.highest);
+  return Type::natural(Type::holding(0, quantise.highest).bits - 1);
+}
+
+/// A sum's chain in two parts. A function that neither only rises nor only falls becomes a table behind a quantiser.
+struct Split {
+  Chain chain;  // becomes part of the sum
+  Chain rest;   // becomes a table of the sum's result
+  Type type;    // of the integers between the two
+};
+
+/// Splits `chain` behind its last quantiser but the one at its end, and puts what follows before `rest`. Returns nothing
+/// if there is no such quantiser.
+std::optional<Split> split(const Split& whole) {
+  const std::vector<Step>& steps = whole.chain.steps;
+  for (std::size_t i = steps.size(); i-- > 1;) {
+    const Step& s = steps[i - 1];
+    if (s.kind != Step::Kind::kQuantise || s.highest - s.lowest > 255) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    return Split{{{steps.begin(), steps.begin() + at}},
+                 Chain{{steps.begin() + at, steps.end()}}.then(whole.rest),
+                 type_of(s)};
+  }
+  return std::nullopt;
+}
+
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(Graph graph)
@@ -289,11 +317,50 @@ class ProgramBuilder {
     const IndexMap order =
         a.dense ? order_of(v)
                 : dataflow_map({1, shape_of(v)[1] / a.groups, window.kernel_h, window.kernel_w});
-    MILLRACE_ASSIGN(auto c, make_convolution(a, window, order, stored_type(x), type_of(n)));
+    Split parts{a.chain, {}, type_of(n)};
+    const auto make = [&](const Split& s) {
+      Accumulate sum = a;
+      sum.chain = s.chain;
+      return make_convolution(sum, window, order, stored_type(x), s.type);
+    };
+    MILLRACE_ASSIGN(auto c, make_split(parts, make));
     if (!c.requantise)
       c.accumulator.bits = std::max(c.accumulator.bits, static_cast<std::uint8_t>(sum_bits_[n.outputs[0]]));
-    const auto type = c.requantise ? element_type(type_of(n)) : c.accumulator;
-    add_result(n, whole ? join_sources(stored_[v].moves, n.sources) : n.sources, std::move(c), {x}, type);
+    const auto type = c.requantise ? element_type(parts.type) : c.accumulator;
+    return add_split(n, whole ? join_sources(stored_[v].moves, n.sources) : n.sources, std::move(c), x, type,
+                     parts.rest);
+  }
+
+  /// Calls `make` with the whole chain and, while it is refused, with ever shorter parts. Changes `parts` to those that
+  /// were taken. Returns the first refusal if all are refused.
+  template <class Make>
+  static auto make_split(Split& parts, const Make& make) -> decltype(make(parts)) {
+    auto made = make(parts);
+    for (auto shorter = split(parts); !made.ok() && shorter; shorter = split(*shorter)) {
+      if (made.error().code() != ErrorCode::kUnsupported) break;
+      auto part = make(*shorter);
+      if (!part.ok()) continue;
+      parts = *shorter;
+      return part;
+    }
+    return made;
+  }
+
+  /// Adds the block of a sum and, unless `rest` is empty, the block that computes the rest of its chain.
+  Status add_split(const Node& n, std::vector<std::string> sources, kernels::Operation op, TensorIndex x,
+                   kernels::ElementType type, const Chain& rest) {
+    if (rest.steps.empty()) {
+      add_result(n, std::move(sources), std::move(op), {x}, type);
+      return {};
+    }
+    const Value& result = graph_.value(n.outputs[0]);
+    Value between = result;
+    between.name += ".sum";
+    between.scale.clear();
+    const TensorIndex t = add_tensor(between, type, narrow(dataflow_shape(result.shape)));
+    MILLRACE_ASSIGN(auto function, make_rescale(rest, type, result.type));
+    add_block(n.name + ".sum", sources, std::move(op), {x}, t);
+    add_result(n, std::move(sources), std::move(function), {t}, element_type(result.type));
     return {};
   }
 
@@ -306,9 +373,14 @@ class ProgramBuilder {
 
   Status lower(const Node& n, const graph::SumPool& s) {
     MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(n.inputs[0]));
-    MILLRACE_ASSIGN(auto p, make_sum_pool(s, stored_type(x), type_of(n)));
-    add_result(n, n.sources, std::move(p), {x}, element_type(type_of(n)));
-    return {};
+    Split parts{s.chain, {}, type_of(n)};
+    const auto make = [&](const Split& part) {
+      graph::SumPool sum = s;
+      sum.chain = part.chain;
+      return make_sum_pool(sum, stored_type(x), part.type);
+    };
+    MILLRACE_ASSIGN(auto p, make_split(parts, make));
+    return add_split(n, n.sources, std::move(p), x, element_type(parts.type), parts.rest);
   }
 
   Status lower(const Node& n, const Combine& c) {

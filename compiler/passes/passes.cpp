@@ -18,15 +18,17 @@ void make_node_names_unique(Graph& graph) {
 }  // namespace
 
 std::span<const Pass> standard_passes() {
-  static constexpr std::array<Pass, 8> kPasses = {{
+  static constexpr std::array<Pass, 10> kPasses = {{
       {"fold_constants", fold_constants, Level::kImported},
       {"remove_dead", remove_dead, Level::kImported},
       {"lower_elementwise", lower_elementwise, Level::kMixed},
+      {"tabulate", tabulate, Level::kMixed},
       {"sink_dequantise", sink_dequantise, Level::kMixed},
       {"lower_qdq", lower_qdq, Level::kInteger},
       {"raise_quantise", raise_quantise, Level::kInteger},
       {"merge_elementwise", merge_elementwise, Level::kInteger},
       {"fuse_requantise", fuse_requantise, Level::kInteger},
+      {"join_branches", join_branches, Level::kInteger},
   }};
   return kPasses;
 }

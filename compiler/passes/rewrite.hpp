@@ -25,10 +25,12 @@ using graph::ValueId;
 Result<Graph> fold_constants(Graph graph);
 Result<Graph> remove_dead(Graph graph);
 Result<Graph> lower_elementwise(Graph graph);
+Result<Graph> tabulate(Graph graph);
 Result<Graph> sink_dequantise(Graph graph);
 Result<Graph> lower_qdq(Graph graph);
 Result<Graph> raise_quantise(Graph graph);
 Result<Graph> merge_elementwise(Graph graph);
 Result<Graph> fuse_requantise(Graph graph);
+Result<Graph> join_branches(Graph graph);
 
 }  // namespace millrace::compiler::passes

@@ -282,5 +282,92 @@ TEST(ComparedWithOnnxRuntime, MulBetweenQuantisersIsEqualForEveryPairOfBytes) {
   expect_equal_to_onnxruntime("Mul", Form::kBetweenQuantisers);
 }
 
+TEST(ComparedWithOnnxRuntime, FunctionsOfTwoTensorsAreEqualForEveryPairOfBytes) {
+  for (const char* type : {"Sub", "Min", "Max"})
+    for (const Case& c : cases(4)) {
+      OnnxModel m = all_pairs(Form::kBetweenQuantisers, c.type, c.a, c.b);
+      const std::string y = two_operands(m, type, Form::kBetweenQuantisers, c.out, c.type);
+      const Agreement found = agreement(m, pairs_of_bytes(c.type), {1, 2, 256, 256}, y, c.out);
+      EXPECT_EQ(found.equal, found.outputs) << type << ' ' << described(c) << "; " << found.first_difference;
+    }
+}
+
+/// Returns all bytes, dequantised with `s`.
+Frames all_bytes(int type, Scale s) {
+  Frames inputs;
+  inputs.count = 1;
+  inputs.elements = 256;
+  for (int i = 0; i < 256; ++i)
+    inputs.data.push_back(static_cast<float>(i + (type == kInt8 ? -128 : 0) - s.zero) * s.scale);
+  return inputs;
+}
+
+// ONNX Runtime approximates some functions by polynomials, so a result halfway between two steps may become either.
+TEST(ComparedWithOnnxRuntime, FunctionsOfOneByteAreEqualUpToRoundingOfTies) {
+  std::size_t outputs = 0, equal = 0;
+  for (const char* type : {"Sigmoid",
+                           "Tanh",
+                           "HardSigmoid",
+                           "HardSwish",
+                           "Elu",
+                           "Selu",
+                           "Celu",
+                           "Softplus",
+                           "Softsign",
+                           "Mish",
+                           "Exp",
+                           "Abs",
+                           "Neg",
+                           "Floor",
+                           "Ceil",
+                           "Round",
+                           "Erf",
+                           "Gelu",
+                           "ThresholdedRelu",
+                           "LeakyRelu",
+                           "Sign",
+                           "Sin",
+                           "Cos",
+                           "Sqrt"})
+    for (const Case& c : cases(8)) {
+      OnnxModel m(20);
+      m.input("x", {1, 1, 16, 16});
+      m.quantise("x", c.a.scale, c.a.zero, "q", c.type);
+      m.node("DequantizeLinear", {"q", "q_s", "q_z"}, "qf");
+      if (std::string(type) == "Sqrt") m.node("Abs", {"qf"}, "positive");
+      m.node(type, {std::string(type) == "Sqrt" ? "positive" : "qf"}, "f");
+      const auto [scale, zero] = constants(m, "y", c.out, c.type);
+      m.node("QuantizeLinear", {"f", scale, zero}, "y");
+      const Agreement found = agreement(m, all_bytes(c.type, c.a), {1, 1, 16, 16}, "y", c.out);
+      EXPECT_EQ(found.within_one, found.outputs)
+          << type << ' ' << described(c) << "; " << found.first_difference;
+      outputs += found.outputs;
+      equal += found.equal;
+    }
+  EXPECT_GE(static_cast<double>(equal), 0.999 * static_cast<double>(outputs));
+  std::cout << outputs - equal << " of " << outputs << " results differ by a step\n";
+}
+
+TEST(ComparedWithOnnxRuntime, ConvolutionsWithUnsignedWeightsAndAZeroPointAreEqual) {
+  for (const std::int64_t groups : {1, 3})
+    for (const Case& c : cases(8)) {
+      if (c.type != kUint8) continue;
+      OnnxModel m;
+      m.input("x", kPicture);
+      m.quantise("x", c.a.scale, c.a.zero, "q", kUint8);
+      m.node("DequantizeLinear", {"q", "q_s", "q_z"}, "qf");
+      std::vector<std::int64_t> weights;
+      for (std::int64_t i = 0; i < 12 * 27 / groups; ++i) weights.push_back(i * 89 % 256);
+      m.weights("w", {12, 3 / groups, 3, 3}, weights, {0.01F}, 0, kUint8, {103});
+      m.node("Conv", {"qf", "w"}, "conv");
+      m.attribute("group", groups);
+      const auto [scale, zero] = constants(m, "y", {c.out.scale * 8, c.out.zero}, kUint8);
+      m.node("QuantizeLinear", {"conv", scale, zero}, "y");
+      const Agreement found =
+          agreement(m, random_pictures(kUint8, c.a), kPicture, "y", {c.out.scale * 8, c.out.zero});
+      EXPECT_EQ(found.equal, found.outputs) << described(c) << "; " << found.first_difference;
+    }
+}
+
 }  // namespace
 }  // namespace millrace::golden

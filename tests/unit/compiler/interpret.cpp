@@ -138,11 +138,12 @@ class Interpreter {
                  const Array* c) const {
     const std::int64_t k = a.shape.back(), rows = static_cast<std::int64_t>(a.data.size()) / k;
     const std::int64_t columns = static_cast<std::int64_t>(b.data.size()) / k;
-    const auto alpha = static_cast<double>(op_->real("alpha", 1.0F));  // an attribute of Gemm
+    const auto alpha = static_cast<double>(op_->real("alpha", 1.0F));  // of Gemm
+    const auto beta = static_cast<double>(op_->real("beta", 1.0F));
     Array y;
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t o = 0; o < columns; ++o) {
-        double sum = c == nullptr ? 0 : c->data[c->data.size() == 1 ? 0 : static_cast<std::size_t>(o)];
+        double sum = c == nullptr ? 0 : beta * c->data[c->data.size() == 1 ? 0 : static_cast<std::size_t>(o)];
         for (std::int64_t i = 0; i < k; ++i)
           sum += alpha * (a.data[static_cast<std::size_t>(r * k + i)] - za) *
                  (b.data[static_cast<std::size_t>(transposed ? o * k + i : i * columns + o)] -
@@ -152,8 +153,167 @@ class Interpreter {
     return y;
   }
 
-  Array pool(bool largest, bool global) const {
+  static Array turned(const Array& matrix) {
+    Array y{{matrix.dim(1), matrix.dim(0)}, {}};
+    for (std::int64_t i = 0; i < matrix.dim(1); ++i)
+      for (std::int64_t k = 0; k < matrix.dim(0); ++k)
+        y.data.push_back(matrix.data[static_cast<std::size_t>(k * matrix.dim(1) + i)]);
+    return y;
+  }
+
+  /// Products of several matrices [.., M, K] and [.., K, N], as many of each.
+  Array multiply_batch() const {
+    const Array &a = in(0), &b = in(1);
+    const std::int64_t k = a.shape.back(), n = b.shape.back(), m = a.dim(a.shape.size() - 2);
+    Array y;
+    for (std::int64_t batch = 0; batch < static_cast<std::int64_t>(b.data.size()) / (k * n); ++batch)
+      for (std::int64_t r = 0; r < m; ++r)
+        for (std::int64_t o = 0; o < n; ++o) {
+          double sum = 0;
+          for (std::int64_t i = 0; i < k; ++i)
+            sum += a.data[static_cast<std::size_t>((batch * m + r) * k + i)] *
+                   b.data[static_cast<std::size_t>((batch * k + i) * n + o)];
+          y.data.push_back(sum);
+        }
+    return y;
+  }
+
+  /// A convolution over three axes with strides and pads, without dilation.
+  Array convolve_solid() const {
+    const Array &x = in(0), &w = in(1);
+    const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
+    const auto stride = op_->integers("strides", {1, 1, 1}), pad = op_->integers("pads", {0, 0, 0, 0, 0, 0});
+    const std::int64_t each = w.dim(0) / op_->integer("group", 1);
+    Array y;
+    for (std::int64_t at = 0; at < cg::elements(shape); ++at) {
+      const std::int64_t p[3] = {at / (shape[3] * shape[4]) % shape[2], at / shape[4] % shape[3],
+                                 at % shape[4]};
+      const std::int64_t o = at / (shape[2] * shape[3] * shape[4]);
+      double sum = has(2) ? in(2).data[static_cast<std::size_t>(o)] : 0;
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(w.data.size()) / w.dim(0); ++i) {
+        const std::int64_t tap[3] = {i / (w.dim(3) * w.dim(4)) % w.dim(2), i / w.dim(4) % w.dim(3),
+                                     i % w.dim(4)};
+        std::int64_t from = o / each * w.dim(1) + i / (w.dim(2) * w.dim(3) * w.dim(4));
+        bool inside = true;
+        for (std::size_t d = 0; d < 3; ++d) {
+          const std::int64_t position = p[d] * stride[d] - pad[d] + tap[d];
+          inside = inside && position >= 0 && position < x.dim(2 + d);
+          from = from * x.dim(2 + d) + position;
+        }
+        if (inside)
+          sum +=
+              x.data[static_cast<std::size_t>(from)] *
+              w.data[static_cast<std::size_t>(o * static_cast<std::int64_t>(w.data.size()) / w.dim(0) + i)];
+      }
+      y.data.push_back(sum);
+    }
+    return y;
+  }
+
+  /// Every input pixel adds its weights to the output pixels around it. [C, W] counts as [C, 1, W].
+  Array convolve_transposed() const {
+    const Array &x = in(0), &w = in(1);
+    const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
+    const std::size_t n = shape.size() - 2;
+    const auto list = [&](const char* name, std::int64_t otherwise) {
+      auto values = op_->integers(name, std::vector<std::int64_t>(2 * n, otherwise));
+      if (n == 1) values.insert(values.begin(), otherwise);
+      return values;
+    };
+    const auto stride = list("strides", 1), dilation = list("dilations", 1), pad = list("pads", 0);
+    const auto last2 = [n](const cg::Shape& s) {
+      return n == 1 ? std::pair(std::int64_t{1}, s[2]) : std::pair(s[2], s[3]);
+    };
+    const auto [h, wide] = last2(x.shape);
+    const auto [out_h, out_w] = last2(shape);
+    const auto [kh, kw] = last2(w.shape);
+    const std::int64_t groups = op_->integer("group", 1), each = w.dim(1), depth = x.dim(1) / groups;
+    Array y;
+    for (std::int64_t o = 0; o < shape[1]; ++o)
+      y.data.insert(y.data.end(), static_cast<std::size_t>(out_h * out_w),
+                    has(2) ? in(2).data[static_cast<std::size_t>(o)] : 0.0);
+    for (std::int64_t c = 0; c < x.dim(1); ++c)
+      for (std::int64_t i = 0; i < h * wide; ++i)
+        for (std::int64_t k = 0; k < each * kh * kw; ++k) {
+          const std::int64_t oy = i / wide * stride[0] + k / kw % kh * dilation[0] - pad[0];
+          const std::int64_t ox = i % wide * stride[1] + k % kw * dilation[1] - pad[1];
+          if (oy < 0 || oy >= out_h || ox < 0 || ox >= out_w) continue;
+          const std::int64_t o = c / depth * each + k / (kh * kw);
+          y.data[static_cast<std::size_t>((o * out_h + oy) * out_w + ox)] +=
+              x.data[static_cast<std::size_t>(c * h * wide + i)] *
+              w.data[static_cast<std::size_t>(c * each * kh * kw + k)];
+        }
+    return y;
+  }
+
+  Array reduce(const std::string& type) const {
     const Array& x = in(0);
+    auto axes = op_->integers("axes", {});
+    if (has(1)) axes.assign(in(1).data.begin(), in(1).data.end());
+    std::vector<bool> reduced(x.shape.size(), axes.empty());
+    for (const std::int64_t a : axes)
+      reduced[static_cast<std::size_t>(a < 0 ? a + static_cast<std::int64_t>(x.shape.size()) : a)] = true;
+    std::int64_t count = 1;
+    for (std::size_t d = 0; d < reduced.size(); ++d) count *= reduced[d] ? x.shape[d] : 1;
+    Array y;
+    y.data.assign(x.data.size() / static_cast<std::size_t>(count), type == "ReduceMax" ? -HUGE_VAL : 0.0);
+    for (std::size_t i = 0; i < x.data.size(); ++i) {
+      std::size_t rest = i, to = 0, stride = 1;
+      for (std::size_t d = reduced.size(); d-- > 0;) {
+        const auto extent = static_cast<std::size_t>(x.shape[d]);
+        if (!reduced[d]) to += rest % extent * stride, stride *= extent;
+        rest /= extent;
+      }
+      y.data[to] = type == "ReduceMax" ? std::max(y.data[to], x.data[i]) : y.data[to] + x.data[i];
+    }
+    if (type == "ReduceMean")
+      for (double& v : y.data) v /= static_cast<double>(count);
+    return y;
+  }
+
+  /// A function of one element, as ONNX defines it; null if the operator is another.
+  std::function<double(double)> unary(const std::string& t) const {
+    const auto a = [this](const char* name, double otherwise) {
+      return static_cast<double>(op_->real(name, static_cast<float>(otherwise)));
+    };
+    const double alpha = a("alpha", t == "Selu" ? 1.6732631921768188 : t == "HardSigmoid" ? 0.2 : 1.0);
+    if (t == "Tanh") return [](double x) { return std::tanh(x); };
+    if (t == "HardSigmoid")
+      return [alpha, beta = a("beta", 0.5)](double x) { return std::clamp(alpha * x + beta, 0.0, 1.0); };
+    if (t == "Elu") return [alpha](double x) { return x < 0 ? alpha * std::expm1(x) : x; };
+    if (t == "Celu") return [alpha](double x) { return x < 0 ? alpha * std::expm1(x / alpha) : x; };
+    if (t == "Selu")
+      return [alpha, gamma = a("gamma", 1.0507010221481323)](double x) {
+        return gamma * (x < 0 ? alpha * std::expm1(x) : x);
+      };
+    if (t == "Softplus") return [](double x) { return std::log1p(std::exp(x)); };
+    if (t == "Softsign") return [](double x) { return x / (1 + std::abs(x)); };
+    if (t == "Mish") return [](double x) { return x * std::tanh(std::log1p(std::exp(x))); };
+    if (t == "Gelu" && op_->text("approximate", "none") == "tanh")
+      return [](double x) {
+        return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+      };
+    if (t == "Gelu") return [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); };
+    if (t == "Erf") return [](double x) { return std::erf(x); };
+    if (t == "Exp") return [](double x) { return std::exp(x); };
+    if (t == "Log") return [](double x) { return std::log(x); };
+    if (t == "Sqrt") return [](double x) { return std::sqrt(x); };
+    if (t == "Reciprocal") return [](double x) { return 1 / x; };
+    if (t == "Abs") return [](double x) { return std::abs(x); };
+    if (t == "Neg") return [](double x) { return -x; };
+    if (t == "Floor") return [](double x) { return std::floor(x); };
+    if (t == "Ceil") return [](double x) { return std::ceil(x); };
+    if (t == "Round") return [](double x) { return std::nearbyint(x); };
+    if (t == "Sign") return [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; };
+    if (t == "Sin") return [](double x) { return std::sin(x); };
+    if (t == "Cos") return [](double x) { return std::cos(x); };
+    if (t == "ThresholdedRelu") return [alpha](double x) { return x > alpha ? x : 0.0; };
+    return nullptr;
+  }
+
+  Array pool(bool largest, bool global) const {
+    Array x = in(0);
+    if (global && x.shape.size() == 3) x.shape.insert(x.shape.begin() + 2, 1);
     std::string why;
     cg::ResolvedWindow w;
     if (global)
@@ -161,6 +321,7 @@ class Interpreter {
       w.out_h = w.out_w = 1;
     else
       w = *cg::resolve_window(*op_, x.shape, op_->integers("kernel_shape", {}), why);
+    if (x.shape.size() == 3) x.shape.insert(x.shape.begin() + 2, 1);
     const kernels::Window g = w.window;
     Array y;
     for (std::int64_t c = 0; c < x.dim(1); ++c)
@@ -240,6 +401,15 @@ class Interpreter {
     if (t == "DequantizeLinear")
       return per_channel(in(0), in(1).data.size(),
                          [this](double q, std::size_t c) { return (q - zero(2, c)) * in(1).data[c]; });
+    if (const auto function = unary(t)) return map(in(0), function);
+    if (t.starts_with("Reduce")) return reduce(t);
+    if (t == "PRelu") return binary([](double x, double slope) { return x < 0 ? x * slope : x; });
+    if (t == "Min") return binary([](double a, double b) { return std::min(a, b); });
+    if (t == "Max") return binary([](double a, double b) { return std::max(a, b); });
+    if (t == "Pow") return binary([](double a, double b) { return std::pow(a, b); });
+    if (t == "ConvTranspose") return convolve_transposed();
+    if (t == "Conv" && in(0).shape.size() == 5) return convolve_solid();
+    if (t == "MatMul" && in(1).shape.size() > 2) return multiply_batch();
     if (t == "Relu") return map(in(0), [](double x) { return std::max(x, 0.0); });
     if (t == "LeakyRelu")
       return map(in(0),
@@ -263,7 +433,8 @@ class Interpreter {
     if (t == "Conv") return convolve(in(0), in(1), 0, 99, has(2) ? &in(2) : nullptr);
     if (t == "ConvInteger") return convolve(in(0), in(1), zero(2), 3, nullptr);
     if (t == "Gemm")
-      return multiply(in(0), in(1), op_->integer("transB", 0) != 0, 0, 99, has(2) ? &in(2) : nullptr);
+      return multiply(op_->integer("transA", 0) != 0 ? turned(in(0)) : in(0), in(1),
+                      op_->integer("transB", 0) != 0, 0, 99, has(2) ? &in(2) : nullptr);
     if (t == "MatMul") return multiply(in(0), in(1), false, 0, 99, nullptr);
     if (t == "MatMulInteger") return multiply(in(0), in(1), false, zero(2), 3, nullptr);
     if (t == "MaxPool") return pool(true, false);

@@ -199,8 +199,8 @@ TEST(Operators, RefusesAllUnquantisedNodesAtOnce) {
 
 TEST(Operators, ListsErrorsOfSeveralPassesTogetherWithoutFollowUpErrors) {
   OnnxModel m = with_image(3);
-  m.floats("one", {}, {1.0F});
-  m.node("Div", {"one", "xq"}, "odd");  // lower_elementwise refuses a division by data
+  m.floats("several", {7}, std::vector<float>(7, 1.0F));
+  m.node("Div", {"several", "xq"}, "odd");  // lower_elementwise refuses a division by data
   m.pair("odd", 1.0F, 0, "after");
   m.floats("v", {4, 3, 1, 1}, std::vector<float>(12, 0.5F));
   m.node("Conv", {"after", "v"}, "follows");

@@ -387,8 +387,8 @@ TEST(Operators, RefusesAnUnquantisedOutputAndOperandsOfDifferentShapes) {
 
 TEST(Operators, RefusesANonMonotonicFunctionOfASum) {
   const std::string remedy = "by a function that only rises, such as Relu";
-  expect_refused(with_products("HardSwish"), {"'product'", "Replace HardSwish " + remedy});
-  expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "Replace LeakyRelu " + remedy});
+  expect_refused(with_products("HardSwish"), {"'product'", "replace HardSwish " + remedy});
+  expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "replace LeakyRelu " + remedy});
   // The range of these sums is too long for the compiler to try every value.
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
@@ -396,22 +396,13 @@ TEST(Operators, RefusesANonMonotonicFunctionOfASum) {
   m.node("HardSwish", {"conv"}, "bent");
   m.pair("bent", 0.5F, 0, "y");
   m.output("y");
-  expect_refused(m, {"'conv'", "Replace HardSwish " + remedy});
-  OnnxModel quantised = with_image(3);
-  conv_weights(quantised, 4, 3, 3);
-  quantised.node("Conv", {"xq", "w"}, "conv");
-  quantised.pair("conv", 0.5F, 0, "between");
-  quantised.node("HardSwish", {"between"}, "bent");
-  quantised.pair("bent", 0.5F, 0, "y");
-  quantised.output("y");
-  expect_refused(quantised,
-                 {"'conv'", "even with a further quantiser between them", "Replace HardSwish " + remedy});
+  expect_refused(m, {"'conv'", "replace HardSwish " + remedy});
   OnnxModel mean = with_image(3);
   mean.node("GlobalAveragePool", {"xq"}, "mean");
   mean.node("HardSwish", {"mean"}, "bent");
   mean.pair("bent", 0.125F, 0, "y");
   mean.output("y");
-  expect_refused(mean, {"'mean'", "Replace HardSwish " + remedy});
+  expect_refused(mean, {"'mean'", "replace HardSwish " + remedy});
 }
 
 TEST(Operators, AMonotonicFunctionOfASumIsExact) {

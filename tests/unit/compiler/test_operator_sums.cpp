@@ -1,0 +1,177 @@
+// Forms of convolutions, matrix products and pools: each as a small model, compiled whole and compared with what ONNX
+// says it means. Scales are powers of two, so results are exact unless a test says otherwise.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "operator_case.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using kernels::Program;
+
+/// ConvTranspose of [1, C, 5, 4] with `attributes`, and per-channel scales unless there are groups.
+void expect_transposed(std::int64_t groups, std::int64_t kernel,
+                       const std::vector<std::pair<std::string, Ints>>& attributes, int type = kInt8) {
+  OnnxModel m;
+  m.input("x", {1, 4, 5, 4});
+  m.pair("x", 0.5F, 3, "xq");
+  const std::int64_t each = 6 / groups;
+  const bool is_signed = type == kInt8;
+  m.weights("w", {4, each, kernel, kernel},
+            random_integers(static_cast<std::size_t>(4 * each * kernel * kernel), is_signed ? -128 : 0,
+                            is_signed ? 127 : 255, 7),
+            groups > 1 ? std::vector<float>{0.25F, 0.5F, 1.0F}
+                       : std::vector<float>{0.25F, 0.5F, 0.25F, 1.0F, 0.5F, 0.125F},
+            1, type,
+            is_signed ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{117, 3, 255, 0, 128, 90});
+  m.weights("b", {6}, {100, -2000, 30, 7, 0, 55}, {0.5F}, 0, kInt32);
+  m.node("ConvTranspose", {"xq", "w", "b"}, "up");
+  m.attribute("group", groups);
+  for (const auto& [name, values] : attributes) m.attribute(name, values);
+  m.pair("up", 64.0F, -7, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "convolution"), 1U);
+}
+
+TEST(Operators, TransposedConvolutionsAreExact) {
+  expect_transposed(1, 2, {{"strides", {2, 2}}});
+  expect_transposed(1, 3, {{"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}, {"output_padding", {1, 1}}});
+  expect_transposed(1, 4, {{"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}});
+  expect_transposed(1, 3, {{"pads", {1, 1, 1, 1}}});
+  expect_transposed(1, 3, {{"strides", {3, 3}}, {"dilations", {2, 2}}, {"pads", {1, 0, 1, 2}}});
+  expect_transposed(1, 5, {{"strides", {2, 1}}, {"pads", {2, 0, 1, 1}}});
+  expect_transposed(1, 1, {{"strides", {2, 2}}, {"output_padding", {1, 1}}});
+  expect_transposed(2, 4, {{"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}});
+  expect_transposed(1, 2, {{"strides", {2, 2}}}, kUint8);
+}
+
+TEST(Operators, ATransposedConvolutionOfALineIsExact) {
+  OnnxModel m;
+  m.input("x", {1, 3, 9});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {3, 2, 4}, random_integers(24, -128, 127, 7), {0.25F});
+  m.node("ConvTranspose", {"xq", "w"}, "up");
+  m.attribute("strides", Ints{2});
+  m.attribute("pads", Ints{1, 1});
+  m.pair("up", 32.0F, -7, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, ConvolutionsOverThreeAxesThatFlattenAreExact) {
+  const auto solid = [](const Ints& input, const Ints& kernel, const Ints& pads, std::int64_t groups) {
+    OnnxModel m;
+    m.input("x", input);
+    m.pair("x", 0.5F, 3, "xq");
+    Ints shape = {4, input[1] / groups};
+    shape.insert(shape.end(), kernel.begin(), kernel.end());
+    std::int64_t count = 1;
+    for (const std::int64_t d : shape) count *= d;
+    m.weights("w", shape, random_integers(static_cast<std::size_t>(count), -128, 127, 7),
+              {0.25F, 0.5F, 0.125F, 0.25F});
+    m.node("Conv", {"xq", "w"}, "conv");
+    m.attribute("pads", pads);
+    m.attribute("strides", Ints{1, 1, 2});
+    m.attribute("group", groups);
+    m.pair("conv", 64.0F, -7, "y");
+    m.output("y");
+    return m;
+  };
+  expect_meaning(solid({1, 2, 3, 6, 7}, {3, 3, 3}, {0, 1, 1, 0, 1, 0}, 1));
+  expect_meaning(solid({1, 2, 5, 3, 7}, {3, 3, 3}, {1, 0, 1, 1, 0, 0}, 2));
+  expect_meaning(solid({1, 2, 5, 6, 1}, {3, 3, 1}, {1, 0, 0, 1, 0, 0}, 1));
+  expect_refused(solid({1, 2, 5, 6, 7}, {3, 3, 3}, {1, 1, 1, 1, 1, 1}, 1), {"'conv'", "three axes"});
+}
+
+TEST(Operators, ADepthwiseConvolutionWithAMultiplierIsExact) {
+  OnnxModel m = with_image(4);
+  conv_weights(m, 12, 1, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.attribute("group", std::int64_t{4});
+  m.attribute("pads", Ints{0, 2, 1, 0});
+  m.pair("conv", 32.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, GemmScalesProductAndBiasAndTransposesBoth) {
+  for (const float alpha : {0.5F, -2.0F})
+    for (const bool transposed : {false, true}) {
+      OnnxModel m;
+      m.input("x", {1, 8});
+      m.pair("x", 0.5F, 3, "xq");
+      if (transposed) {
+        m.node("Transpose", {"xq"}, "column");
+        m.attribute("perm", Ints{1, 0});
+      }
+      m.weights("w", {transposed ? 5 : 8, transposed ? 8 : 5}, random_integers(40, -128, 127, 3), {0.25F});
+      m.floats("c", {1, 5}, {16.0F, -4.0F, 0.5F, 256.0F, 0.0F});
+      m.node("Gemm", {transposed ? "column" : "xq", "w", "c"}, "product");
+      m.attribute("alpha", alpha);
+      m.attribute("beta", 0.5F);
+      m.attribute("transA", std::int64_t{transposed});
+      m.attribute("transB", std::int64_t{transposed});
+      m.pair("product", 16.0F, 2, "y");
+      m.output("y");
+      expect_meaning(m);
+    }
+}
+
+TEST(Operators, ProductsOfSeveralMatricesAreExact) {
+  OnnxModel m;
+  m.input("x", {1, 3, 5, 8});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {3, 8, 4}, random_integers(96, -128, 127, 3), {0.25F});
+  m.node("MatMul", {"xq", "w"}, "product");
+  m.pair("product", 32.0F, 2, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, AveragesOverALineAreExact) {
+  for (const bool global : {false, true}) {
+    OnnxModel m;
+    m.input("x", {1, 3, 16});
+    m.pair("x", 0.5F, 3, "xq");
+    m.node(global ? "GlobalAveragePool" : "AveragePool", {"xq"}, "mean");
+    if (!global) m.attribute("kernel_shape", Ints{4});
+    if (!global) m.attribute("strides", Ints{2});
+    m.pair("mean", 0.25F, 0, "y");
+    m.output("y");
+    expect_meaning(m);
+  }
+}
+
+TEST(Operators, ReductionsOverAnyAxesArePools) {
+  for (const char* type : {"ReduceMean", "ReduceSum", "ReduceMax"})
+    for (const Ints& axes : {Ints{2, 3}, Ints{-1}, Ints{1}, Ints{1, 3}, Ints{1, 2, 3}})
+      for (const std::int64_t keep : {0, 1}) {
+        OnnxModel m(11);
+        m.input("x", {1, 4, 8, 8});
+        m.pair("x", 0.5F, 3, "xq");
+        m.node(type, {"xq"}, "reduced");
+        m.attribute("axes", axes);
+        m.attribute("keepdims", keep);
+        m.pair("reduced", std::string(type) == "ReduceSum" ? 16.0F : 0.5F, 0, "y");
+        m.output("y");
+        expect_meaning(m);
+      }
+}
+
+TEST(Operators, RefusesAnAverageWhoseDivisorDependsOnThePosition) {
+  OnnxModel m = with_image(3);
+  m.node("AveragePool", {"xq"}, "pool");
+  m.attribute("kernel_shape", Ints{3, 3});
+  m.attribute("strides", Ints{2, 2});
+  m.attribute("ceil_mode", std::int64_t{1});
+  m.attribute("count_include_pad", std::int64_t{1});
+  m.pair("pool", 0.25F, 0, "y");
+  m.output("y");
+  expect_refused(m, {"AveragePool 'pool'", "ceil_mode"});
+}
+
+}  // namespace
+}  // namespace millrace::tests
