@@ -312,12 +312,13 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   return emit(site, std::move(a), p, turned, {1, channels, 1, rows}, {0, 2, 3, 1});
 }
 
-/// Reads inputs 0 and 1 in QDQ form, without the bias. Sets `scale` to `alpha` times the product of their scales.
+/// Reads inputs 0 and 1 in QDQ form, without the bias. Input `data` is the data, the other one the weights. Sets `scale`
+/// to `alpha` times the product of their scales.
 std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float alpha,
-                                    std::vector<float>& scale, std::string& why) {
-  const auto x = activation(site, 0, why);
+                                    std::vector<float>& scale, std::string& why, std::size_t data = 0) {
+  const auto x = activation(site, data, why);
   if (!x) return std::nullopt;
-  const auto w = weights(site, 1, channel_axis, why);
+  const auto w = weights(site, 1 - data, channel_axis, why);
   if (!w) return std::nullopt;
   for (const float s : w->scale) scale.push_back(alpha * x->scale[0] * s);
   Step dequantise = Step::dequantise(scale, 0);
@@ -354,7 +355,24 @@ Outcome lower_conv(Site& site) {
   return why.empty() ? emit_convolution(site, *p) : why;
 }
 
+/// Lowers the product of constant weights [M, K] and x [.., K, N]: a convolution with a 1 x 1 window over the N columns.
+Outcome lower_product_from_left(Site& site) {
+  std::string why;
+  std::vector<float> scale;
+  const auto p = qdq_operands(site, 0, 1.0F, scale, why, 1);
+  if (!p) return why;
+  if (why = check(site, *p); !why.empty()) return why;
+  const Shape w = site.graph.value(p->weights).shape, x = site.graph.value(p->x).shape;
+  if (w.size() != 2 || x.size() < 2 || elements(x) != x.back() * x[x.size() - 2])
+    return "multiplies weights of " + to_string(w) + " by data of " + to_string(x) +
+           "; the data must be one matrix";
+  graph::Accumulate a = with_weights(site, *p, w[0]);
+  const ValueId columns = site.move(p->x, {}, {1, w[1], 1, x.back()}, ".columns");
+  return emit(site, std::move(a), *p, columns, {1, w[0], 1, x.back()});
+}
+
 Outcome lower_matmul(Site& site) {
+  if (constant_operand(site, 0)) return lower_product_from_left(site);
   std::string why;
   std::vector<float> scale;
   const auto p = qdq_operands(site, static_cast<std::int64_t>(site.in(1).shape.size()) - 1, 1.0F, scale, why);

@@ -131,6 +131,17 @@ TEST(Operators, ProductsOfSeveralMatricesAreExact) {
   expect_meaning(m);
 }
 
+TEST(Operators, AProductWithWeightsOnTheLeftIsExact) {
+  OnnxModel m;
+  m.input("x", {1, 8, 5});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {4, 8}, random_integers(32, -128, 127, 3), {0.25F, 0.5F, 1.0F, 0.25F});
+  m.node("MatMul", {"w", "xq"}, "product");
+  m.pair("product", 32.0F, 2, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
 TEST(Operators, AveragesOverALineAreExact) {
   for (const bool global : {false, true}) {
     OnnxModel m;
