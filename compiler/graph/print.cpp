@@ -43,8 +43,8 @@ std::string detail(const Operation& operation) {
   if (const auto* m = std::get_if<MaxPool>(&operation)) return window_text(m->window);
   if (const auto* s = std::get_if<SumPool>(&operation)) return window_text(s->window) + chain_text(s->chain);
   if (const auto* c = std::get_if<Combine>(&operation))
-    return std::string(" ") + to_string(c->kind) + " a" + chain_text(c->a) + " b" + chain_text(c->b) + " tail" +
-           chain_text(c->tail);
+    return std::string(" ") + to_string(c->kind) + " a" + chain_text(c->a) + " b" + chain_text(c->b) +
+           " tail" + chain_text(c->tail);
   if (const auto* m = std::get_if<Move>(&operation))
     return m->perm.empty() ? "" : " perm " + attribute_text(m->perm);
   if (const auto* c = std::get_if<Concat>(&operation)) return " axis " + std::to_string(c->axis);
