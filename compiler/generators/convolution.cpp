@@ -200,11 +200,12 @@ Status ConvolutionBlock::check(const Folding& folding) const {
                   std::to_string(folding.pe));
   if (folding.implementation == Implementation::kFolded && folding.multiplier == Multiplier::kDspPair &&
       !pairs())
-    return refuse(has_most_negative_ ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
-                                           ", which a DSP slice with two products does not support; choose "
-                                           "one product per slice, or train with a symmetric range"
-                                     : "two products in a DSP slice need signed weights of at most 8 bits and "
-                                       "integer inputs; choose one product per slice");
+    return refuse(has_most_negative_
+                      ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
+                            ", which a DSP slice with two products does not support; choose "
+                            "one product per slice, or train with a symmetric range"
+                      : "two products in a DSP slice need signed weights of at most 8 bits and "
+                        "integer inputs; choose one product per slice");
   if (folding.implementation == Implementation::kFolded && !streams()) {
     const std::uint64_t lines = std::uint64_t{rows(folding) / folding.pe} * (columns(folding) / folding.simd);
     MILLRACE_TRY(check_table(folding, lines, ", or a larger PE" + std::string(depthwise_ ? "" : " or SIMD")));
@@ -230,7 +231,7 @@ MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t in
   if (in.bits > kMostOperandBits || layer.weight_type.bits > kMostWeightBits)
     return Error(ErrorCode::kUnsupported,
                  block_label(block) + "inputs of " + std::to_string(in.bits) + " bits and weights of " +
-                     std::to_string(layer.weight_type.bits) + "; hardware multiplies at most 8 by 9");
+                     std::to_string(layer.weight_type.bits) + " bits; hardware multiplies at most 8 by 9");
   const auto& out = program.tensors[block.outputs[0]].type;
   if (layer.requantise && out.bits > kMostOperandBits)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +

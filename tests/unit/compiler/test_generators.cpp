@@ -100,6 +100,25 @@ std::vector<Folding> chosen(const Program& program, std::uint64_t target) {
   return tests::choose_foldings(catalog(), program, options).value();
 }
 
+TEST(Generators, MultipliesWeightsOfNineBitsWithOneProductASlice) {
+  Program program = convolution(-200);
+  auto& layer = std::get<Convolution>(program.blocks[0].operation);
+  layer.weight_type.bits = 9;
+  Folding folding = parallel(8, 36);
+  for (const Multiplier multiplier : {Multiplier::kSoft, Multiplier::kDsp}) {
+    folding.multiplier = multiplier;
+    EXPECT_EQ(refusal(program, folding), "");
+  }
+  folding.multiplier = Multiplier::kDspPair;
+  EXPECT_NE(refusal(program, folding).find("signed weights of at most 8 bits"), std::string::npos);
+  layer.weight_type.bits = 10;
+  const auto wider = Generator::make(program, 0);
+  ASSERT_FALSE(wider.ok());
+  EXPECT_NE(wider.error().message().find("weights of 10 bits; hardware multiplies at most 8 by 9"),
+            std::string::npos)
+      << wider.error().message();
+}
+
 TEST(Generators, RefusesAFoldingThatDoesNotDivideTheLayer) {
   const Program program = convolution();
   EXPECT_EQ(refusal(program, parallel(8, 36)), "");
