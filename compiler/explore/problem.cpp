@@ -43,7 +43,7 @@ Graph graph_of(const Problem& problem) {
   return graph;
 }
 
-/// Moves permutes to the host if only the host reads their results, or if the host already has all their inputs.
+/// Moves rearrangements to the host if only the host reads their results, or if the host already has all their inputs.
 void extend_host(const k::Program& program, Problem& problem) {
   const Graph graph = graph_of(problem);
   auto& operations = problem.operations;
@@ -55,7 +55,7 @@ void extend_host(const k::Program& program, Problem& problem) {
                        [&](auto reader) { return operations[reader].host; });
   };
   const auto move = [&](std::size_t i, const std::vector<std::uint32_t>& tensors, const auto& is_host) {
-    if (std::holds_alternative<k::Permute>(program.blocks[i].operation) && !operations[i].host)
+    if (std::holds_alternative<k::Rearrange>(program.blocks[i].operation) && !operations[i].host)
       operations[i].host = std::all_of(tensors.begin(), tensors.end(), is_host);
   };
   for (std::size_t i = 0; i < operations.size(); ++i) move(i, operations[i].inputs, from_host);

@@ -138,7 +138,7 @@ inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};
 std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares);
 
 /// Makes the problem for a program and a cluster. The host runs `host_blocks` (names), the blocks that touch
-/// float32, and permutes whose data only the host makes or reads. Operations have no implementations yet.
+/// float32, and rearrangements whose data only the host makes or reads. Operations have no implementations yet.
 /// Cards have the regions of region_budgets().
 Problem make_problem(const kernels::Program& program, const runtime::plan::Cluster& cluster,
                      std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares,

@@ -88,6 +88,7 @@ std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block);
 using MadeGenerator = Result<std::unique_ptr<Generator>>;
 MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t block);
 MadeGenerator make_pooling(const kernels::Program& program, std::uint32_t block);
+MadeGenerator make_reorder(const kernels::Program& program, std::uint32_t block);
 MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t block);
 
 /// Returns the beginning of an error message: "block 'conv_5' (convolution): ".

@@ -1,10 +1,11 @@
-// Generators for blocks that compute element by element or only move elements: Rescale, Lookup, Add, Concat, Permute.
+// Generators for blocks that compute element by element or only move elements: Rescale, Lookup, Add, Concat, Rearrange.
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
 #include "compiler/generators/blocks.hpp"
 #include "compiler/generators/step_function.hpp"
+#include "kernels/program/rearrange.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -260,17 +261,6 @@ class ReshapeBlock : public ElementwiseBlock {
   }
 };
 
-/// Whether all axes longer than 1 keep their order.
-bool keeps_order(const kernels::Permute& permute) {
-  std::optional<std::uint32_t> before;
-  for (const std::uint32_t axis : permute.perm) {
-    if (permute.dims[axis] == 1) continue;
-    if (before && axis < *before) return false;
-    before = axis;
-  }
-  return true;
-}
-
 template <class Block>
 MadeGenerator made(const kernels::Program& program, std::uint32_t block) {
   return std::unique_ptr<Generator>(std::make_unique<Block>(program, block));
@@ -281,12 +271,11 @@ MadeGenerator made(const kernels::Program& program, std::uint32_t block) {
 MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t index) {
   const auto& block = program.blocks[index];
   if (std::holds_alternative<kernels::Concat>(block.operation)) return made<ConcatBlock>(program, index);
-  if (const auto* permute = std::get_if<kernels::Permute>(&block.operation)) {
-    if (keeps_order(*permute)) return made<ReshapeBlock>(program, index);
-    return Error(ErrorCode::kUnsupported,
-                 block_label(block) +
-                     "it moves elements across the whole frame, but no hardware module stores a whole frame "
-                     "to output it in another order; take the transpose out of the model");
+  if (const auto* rearrange = std::get_if<kernels::Rearrange>(&block.operation)) {
+    if (kernels::keeps_order(*rearrange, program.tensors[block.inputs[0]].elements(),
+                             program.tensors[block.outputs[0]].elements()))
+      return made<ReshapeBlock>(program, index);
+    return make_reorder(program, index);
   }
   bool bipolar = false;
   for (const auto t : block.inputs) bipolar = bipolar || kind(program.tensors[t].type) == 2;

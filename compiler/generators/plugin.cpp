@@ -11,6 +11,7 @@
 #include "compiler/generators/blocks.hpp"
 #include "compiler/generators/netlist_builder.hpp"
 #include "compiler/generators/plugin_process.hpp"
+#include "kernels/program/rearrange.hpp"
 #include "runtime/base/text.hpp"
 
 namespace millrace::compiler::generators {
@@ -89,9 +90,12 @@ json::object described(const kernels::Program& program, const kernels::Block& bl
   } else if (const auto* sum = std::get_if<kernels::SumPool>(&block.operation)) {
     out["window"] = described(sum->window);
     out["accumulator_bits"] = sum->accumulator.bits;
-  } else if (const auto* permute = std::get_if<kernels::Permute>(&block.operation)) {
-    out["dims"] = numbers(permute->dims);
-    out["perm"] = numbers(permute->perm);
+  } else if (const auto* rearrange = std::get_if<kernels::Rearrange>(&block.operation)) {
+    const kernels::Rearrange loops =
+        kernels::simplified(*rearrange, program.tensors[block.outputs.front()].elements());
+    out["offset"] = loops.offset;
+    out["extents"] = numbers(loops.extents);
+    out["strides"] = numbers(loops.strides);
   }
   return out;
 }

@@ -175,6 +175,12 @@ struct Move {
   std::vector<std::int64_t> perm;
 };
 
+/// Selects, repeats or moves elements: the loops of kernels::Rearrange over the elements in the row-major order of the
+/// ONNX shapes. A Move keeps every element and costs nothing until its order matters; a Select becomes a block.
+struct Select {
+  kernels::Rearrange loops;
+};
+
 struct Concat {
   std::int64_t axis = 1;
 };
@@ -182,8 +188,8 @@ struct Concat {
 /// Computes Softmax along the last axis, in float32.
 struct Softmax {};
 
-using Operation =
-    std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Concat, Softmax>;
+using Operation = std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Select,
+                               Concat, Softmax>;
 
 struct Node {
   std::string name;  // unique in the graph

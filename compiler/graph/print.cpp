@@ -47,6 +47,10 @@ std::string detail(const Operation& operation) {
            " tail" + chain_text(c->tail);
   if (const auto* m = std::get_if<Move>(&operation))
     return m->perm.empty() ? "" : " perm " + attribute_text(m->perm);
+  if (const auto* s = std::get_if<Select>(&operation))
+    return " offset " + std::to_string(s->loops.offset) + " extents " +
+           attribute_text(std::vector<std::int64_t>(s->loops.extents.begin(), s->loops.extents.end())) +
+           " strides " + attribute_text(s->loops.strides);
   if (const auto* c = std::get_if<Concat>(&operation)) return " axis " + std::to_string(c->axis);
   return {};
 }

@@ -59,6 +59,20 @@ std::string check(const Move& m, const Value& in, const Value& out) {
   return m.perm.empty() || m.perm.size() == in.shape.size() ? "" : "has a permutation of the wrong rank";
 }
 
+std::string check(const Select& s, const Value& in, const Value& out) {
+  if (in.type != out.type) return "changes the type";
+  const std::size_t loops = s.loops.extents.size();
+  if (loops == 0 || loops != s.loops.strides.size()) return "has no loops, or loops without strides";
+  std::int64_t made = 1, lowest = static_cast<std::int64_t>(s.loops.offset), highest = lowest;
+  for (std::size_t k = 0; k < loops; ++k) {
+    made *= s.loops.extents[k];
+    const std::int64_t reach = (std::int64_t{s.loops.extents[k]} - 1) * s.loops.strides[k];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  if (made != elements(out.shape)) return "has loops that do not make its output";
+  return lowest >= 0 && highest < elements(in.shape) ? "" : "reads elements outside its input";
+}
+
 std::string check(const Concat& c, const Value& in, const Value& out) {
   const bool same = in.type == out.type && in.shape.size() == out.shape.size();
   return same && axis_in(c.axis, out.shape.size())

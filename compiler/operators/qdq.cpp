@@ -15,7 +15,8 @@ const Node* only_reader(const Site& site, ValueId v) {
 
 bool is_move_or_max(const Node* n) {
   return n != nullptr &&
-         (std::holds_alternative<Move>(n->operation) || std::holds_alternative<graph::MaxPool>(n->operation));
+         (std::holds_alternative<Move>(n->operation) || std::holds_alternative<graph::Select>(n->operation) ||
+          std::holds_alternative<graph::MaxPool>(n->operation));
 }
 
 /// Whether a quantiser produces the integers `q`, only one dequantiser reads them, and the dequantiser has one reader.

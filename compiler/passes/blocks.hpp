@@ -32,9 +32,6 @@ graph::Shape dataflow_shape(const graph::Shape& shape);
 /// Returns, for each position in the dataflow's layout, the row-major index that the element has in the ONNX shape.
 IndexMap dataflow_map(const graph::Shape& shape);
 
-/// Returns the transposition that the map describes, or nothing if the map is not a transposition.
-std::optional<kernels::Permute> find_permutation(const IndexMap& source);
-
 // The functions that make blocks are in blocks.cpp and add_block.cpp.
 
 /// Makes a convolution of `a`, with its zero points folded into weights and bias. Weight i of an output channel is

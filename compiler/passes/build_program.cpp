@@ -1,11 +1,12 @@
 // Converts integer operations to the blocks of a program. Tensors have channels innermost and no batch axis, and
-// requantisation is proved. A Move becomes a Permute only if a later operation needs the elements in another order.
+// requantisation is proved. A Move becomes a Rearrange only if a later operation needs the elements in another order.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "compiler/passes/blocks.hpp"
 #include "compiler/passes/rewrite.hpp"
+#include "kernels/program/rearrange.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
@@ -40,7 +41,8 @@ std::vector<int> fewest_sum_bits(const Graph& graph) {
     bits[v] = own <= 8 ? 1 : own <= 16 ? 9 : 17;
   }
   for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
-    if (std::holds_alternative<graph::Move>(n->operation))
+    if (std::holds_alternative<graph::Move>(n->operation) ||
+        std::holds_alternative<graph::Select>(n->operation))
       bits[n->inputs[0]] = std::max(bits[n->inputs[0]], bits[n->outputs[0]]);
     if (std::holds_alternative<graph::Concat>(n->operation))
       for (const ValueId part : n->inputs) bits[part] = graph.value(part).type.bits;
@@ -245,7 +247,7 @@ class ProgramBuilder {
       if (shape[0] != 1)
         return unsupported("output '" + graph_.value(v).name + "' is " + to_string(shape) +
                            "; its first axis must be the batch, and 1");
-      if (const Status moved = permute(v, identity_map(elements(shape)), without_batch(shape)); !moved.ok())
+      if (const Status moved = rearrange(v, identity_map(elements(shape)), without_batch(shape)); !moved.ok())
         return moved.error().within("output '" + graph_.value(v).name + "'");
     }
     const TensorIndex t = stored_[v].tensor;
@@ -257,35 +259,35 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Adds a Permute that stores `v` in the order `wanted`, with this shape.
-  Status permute(ValueId v, const IndexMap& wanted, const std::vector<std::uint32_t>& shape) {
+  /// Adds a Rearrange that stores `v` in the order `wanted`, with this shape.
+  Status rearrange(ValueId v, const IndexMap& wanted, const std::vector<std::uint32_t>& shape) {
     const Value& value = graph_.value(v);
     Stored& s = stored_[v];
     const IndexMap position = inverse(order_of(v));
     IndexMap source;
     for (const std::uint32_t element : wanted) source.push_back(position[element]);
-    kernels::Permute permutation;
+    kernels::Rearrange order;
     if (!is_identity_map(source)) {
-      auto found = find_permutation(source);
+      auto found = kernels::find_loops(source);
       if (!found)
         return unsupported(
-            "its elements would have to be reordered in a way that no transposition can express; simplify "
+            "its elements would have to be reordered in a way that nested loops cannot express; simplify "
             "the Reshape and Transpose nodes before it");
-      permutation = std::move(*found);
+      order = std::move(*found);
     }
     const TensorIndex moved = add_tensor(value, stored_type(s.tensor), shape);
     inherit_meaning(moved, s.tensor);
-    add_block(value.name + ".permute", {}, std::move(permutation), {s.tensor}, moved);
+    add_block(value.name + ".permute", {}, std::move(order), {s.tensor}, moved);
     s.tensor = moved;
     s.map = wanted == dataflow_map(value.shape) ? nullptr : std::make_shared<const IndexMap>(wanted);
     return {};
   }
 
-  /// Returns a tensor with `v` in the dataflow's order and shape. Adds a Permute if necessary.
+  /// Returns a tensor with `v` in the dataflow's order and shape. Adds a Rearrange if necessary.
   Result<TensorIndex> in_dataflow(ValueId v) {
     const auto shape = narrow(dataflow_shape(shape_of(v)));
     if (stored_[v].map != nullptr || program_.tensors[stored_[v].tensor].shape != shape) {
-      MILLRACE_TRY(permute(v, dataflow_map(shape_of(v)), shape));
+      MILLRACE_TRY(rearrange(v, dataflow_map(shape_of(v)), shape));
     }
     return stored_[v].tensor;
   }
@@ -301,7 +303,7 @@ class ProgramBuilder {
   }
 
   /// Makes a convolution. A fully connected layer becomes a convolution with a window as large as its input. Its
-  /// weights get the order in which the input is stored, so the input needs no Permute.
+  /// weights get the order in which the input is stored, so the input needs no Rearrange.
   Status lower(const Node& n, const Accumulate& a) {
     const ValueId v = n.inputs[0];
     const bool whole = a.dense && !stored_[v].is_input;
@@ -423,6 +425,23 @@ class ProgramBuilder {
     stored_[to].moves = join_sources(stored_[from].moves, n.sources);
     const bool is_dataflow = map == dataflow_map(shape_of(to));
     stored_[to].map = is_dataflow ? nullptr : std::make_shared<const IndexMap>(std::move(map));
+    return {};
+  }
+
+  /// Adds a block, unless the elements that are selected are all elements in their order.
+  Status lower(const Node& n, const graph::Select& s) {
+    const ValueId from = n.inputs[0], to = n.outputs[0];
+    const IndexMap position = inverse(order_of(from)), selected = kernels::sources_of(s.loops);
+    IndexMap source;
+    for (const std::uint32_t element : dataflow_map(shape_of(to)))
+      source.push_back(position[selected[element]]);
+    const TensorIndex x = stored_[from].tensor;
+    auto found = kernels::find_loops(source);
+    if (!found)
+      return unsupported(
+          "selects elements in an order that nested loops cannot visit; simplify it, or split it");
+    const auto sources = join_sources(stored_[from].moves, n.sources);
+    inherit_meaning(add_result(n, sources, std::move(*found), {x}, stored_type(x)), x);
     return {};
   }
 

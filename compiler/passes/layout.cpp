@@ -47,37 +47,4 @@ IndexMap dataflow_map(const graph::Shape& shape) {
   return is_plane(shape) ? move_map(graph::Move{{0, 2, 3, 1}}, shape) : identity_map(graph::elements(shape));
 }
 
-std::optional<kernels::Permute> find_permutation(const IndexMap& source) {
-  struct Axis {
-    std::size_t extent, stride;
-  };
-  std::vector<Axis> axes;  // the output's axes, the innermost first
-  if (source.empty() || source[0] != 0) return std::nullopt;
-  for (std::size_t block = 1; block < source.size();) {
-    const std::size_t stride = source[block];
-    std::size_t extent = 1;
-    while (extent * block < source.size() && source[extent * block] == extent * stride) ++extent;
-    if (extent < 2 || source.size() % (block * extent) != 0) return std::nullopt;
-    axes.push_back({extent, stride});
-    block *= extent;
-  }
-  std::reverse(axes.begin(), axes.end());
-  std::vector<std::size_t> order(axes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&axes](std::size_t a, std::size_t b) { return axes[a].stride > axes[b].stride; });
-  kernels::Permute p;
-  p.perm.resize(axes.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    p.dims.push_back(static_cast<std::uint32_t>(axes[order[i]].extent));
-    p.perm[order[i]] = static_cast<std::uint32_t>(i);
-  }
-  // The loop above read only some elements. Check that the axes are right for all elements.
-  const graph::Shape shape(p.dims.begin(), p.dims.end());
-  const graph::Move move{{p.perm.begin(), p.perm.end()}};
-  if (graph::elements(shape) != static_cast<std::int64_t>(source.size()) || move_map(move, shape) != source)
-    return std::nullopt;
-  return p;
-}
-
 }  // namespace millrace::compiler::passes

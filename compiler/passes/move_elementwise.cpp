@@ -13,7 +13,10 @@ namespace {
 
 using graph::Elementwise;
 using graph::MaxPool;
-using graph::Move;
+
+bool moves(const graph::Operation& operation) {
+  return std::holds_alternative<graph::Move>(operation) || std::holds_alternative<graph::Select>(operation);
+}
 
 /// Whether the node `n` is a dequantiser that may move below a node that reads its result. `n` may be null.
 bool sinks(const Graph& graph, const Node* n, bool below_max) {
@@ -28,7 +31,7 @@ bool rises(const Node& n, const graph::Operation& above) {
   const auto& e = std::get<Elementwise>(n.operation);
   const bool scalar = e.chain.channels() == 1;
   if (std::holds_alternative<MaxPool>(above)) return (scalar || e.axis == 1) && e.chain.is_increasing();
-  return scalar && (std::holds_alternative<Move>(above) || std::holds_alternative<graph::Concat>(above));
+  return scalar && (moves(above) || std::holds_alternative<graph::Concat>(above));
 }
 
 /// An element-wise node that moves up, and the position that it gets if it moves no further.
@@ -64,7 +67,7 @@ Result<Graph> sink_dequantise(Graph graph) {
   };
   for (Node& n : graph.nodes) {
     const bool pools = std::holds_alternative<MaxPool>(n.operation);
-    const bool passes = pools || std::holds_alternative<Move>(n.operation);
+    const bool passes = pools || moves(n.operation);
     const auto found = passes ? producers.find(n.inputs[0]) : producers.end();
     if (found == producers.end() || !sinks(graph, &found->second, pools)) {
       append(std::move(n));

@@ -139,7 +139,7 @@ Status check_host(const PlanOptions& options, const Lowered& lowered) {
     const auto& operation = lowered.program.blocks[i].operation;
     const bool converts = std::holds_alternative<kernels::Quantise>(operation) ||
                           std::holds_alternative<kernels::Dequantise>(operation) ||
-                          std::holds_alternative<kernels::Permute>(operation);
+                          std::holds_alternative<kernels::Rearrange>(operation);
     if (lowered.problem.operations[i].host && !converts) names.push_back(lowered.program.blocks[i].name);
   }
   if (names.empty()) return {};

@@ -186,7 +186,7 @@ void insert_relays(Program& program, Solution& solution) {
           unique("relay_" + as_file_name(tensor.name) + "_" + std::to_string(relay.place), block_names);
       pass.inputs = {relay.input};
       pass.outputs = {relay.output};
-      pass.operation = kernels::Permute{tensor.shape, {}};
+      pass.operation = kernels::Rearrange{};
       added[{stage[b], relay.place}].push_back(add(std::move(pass), 0, 0));
     }
   }

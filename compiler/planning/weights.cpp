@@ -55,7 +55,7 @@ unsigned accumulator_bits(const Convolution& layer, ElementType input) {
 void retype(kernels::Program& program, kernels::TensorIndex tensor, ElementType type) {
   program.tensors[tensor].type = type;
   for (const auto& block : program.blocks)
-    if (std::holds_alternative<kernels::Permute>(block.operation) && block.inputs[0] == tensor)
+    if (std::holds_alternative<kernels::Rearrange>(block.operation) && block.inputs[0] == tensor)
       retype(program, block.outputs[0], type);
 }
 

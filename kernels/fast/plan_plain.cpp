@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/fast/plan.hpp"
+#include "kernels/program/rearrange.hpp"
 
 namespace millrace::kernels::fast {
 namespace {
@@ -278,53 +279,42 @@ Step plan(const Planning& planning, Plain p, const Concat&) {
   };
 }
 
-/// Returns the index of the input element that each element of a permutation's output is copied from.
-std::vector<std::uint32_t> sources_of(const Permute& op, std::size_t elements) {
-  const std::size_t axes = op.perm.size();
-  std::vector<std::size_t> stride(axes, 1);  // the strides of the input's axes
-  for (std::size_t axis = axes; axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
-  std::vector<std::uint32_t> from(elements), at(axes, 0);  // `at`: position along the axes of the output
-  std::size_t source = 0;
-  for (auto& one : from) {
-    one = static_cast<std::uint32_t>(source);
-    for (std::size_t axis = axes; axis-- > 0;) {
-      source += stride[op.perm[axis]];
-      if (++at[axis] < op.dims[op.perm[axis]]) break;
-      source -= at[axis] * stride[op.perm[axis]];
-      at[axis] = 0;
-    }
-  }
-  return from;
+/// Copies `count` elements of the type Element that are `stride` elements apart to neighbouring places.
+template <class Element>
+void gather(std::byte* to, const std::byte* from, std::size_t count, std::int64_t stride) {
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Element));
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i)
+    std::memcpy(to + i * kBytes, from + i * stride * kBytes, sizeof(Element));
 }
 
-Step plan(const Planning& planning, Plain p, const Permute& op) {
+Step plan(const Planning& planning, Plain p, const Rearrange& op) {
   const auto width = static_cast<std::uint32_t>(p.result.type.storage_bytes());
-  std::vector<std::uint32_t> from;
-  if (!op.perm.empty()) from = sources_of(op, p.elements);
-  bool copies = true;
-  for (std::size_t i = 0; i < from.size(); ++i) copies = copies && from[i] == i;
-  if (copies)
-    return [p = std::move(p), width](Values values) {
-      std::memcpy(p.out, values[p.sources[0]], p.elements * width);
-    };
+  Rearrange loops = simplified(op, p.elements);
+  const std::size_t run = loops.extents.back();
+  const std::int64_t stride = loops.strides.back();
   // Converting a picture of bytes from planes to pixels has its own kernel.
-  for (std::uint32_t planes = 2; width == 1 && planes <= 4; ++planes) {
-    const std::size_t size = p.elements / planes;
-    bool interleaves = size * planes == p.elements;
-    for (std::size_t i = 0; i < from.size(); ++i)
-      interleaves = interleaves && from[i] == i % planes * size + i / planes;
-    if (interleaves)
-      return [p = std::move(p), size, planes, &kernels = planning.kernels](Values values) {
-        kernels.interleave(
-            {reinterpret_cast<const std::uint8_t*>(values[p.sources[0]]), p.out_bytes(), size, size, planes});
-      };
-  }
-  return [p = std::move(p), from = std::move(from)](Values values) {
-    with_storage(p.result.type, [&](auto storage) {
-      using Element = decltype(storage);
-      for (std::size_t i = 0; i < p.elements; ++i)
-        store_as<Element>(p.out, i, load_as<Element>(values[p.sources[0]], from[i]));
-    });
+  const bool interleaves = width == 1 && loops.offset == 0 && loops.extents.size() == 2 && run <= 4 &&
+                           loops.strides[0] == 1 && stride == std::int64_t{loops.extents[0]};
+  if (interleaves)
+    return [p = std::move(p), size = std::size_t{loops.extents[0]}, run,
+            &kernels = planning.kernels](Values values) {
+      kernels.interleave({reinterpret_cast<const std::uint8_t*>(values[p.sources[0]]), p.out_bytes(), size,
+                          size, static_cast<std::uint32_t>(run)});
+    };
+  loops.extents.pop_back();
+  loops.strides.pop_back();
+  std::vector<std::uint32_t> starts = sources_of(loops);
+  if (stride == 1)
+    return [p = std::move(p), starts = std::move(starts), bytes = run * width, width](Values values) {
+      for (std::size_t i = 0; i < starts.size(); ++i)
+        std::memcpy(p.out + i * bytes, values[p.sources[0]] + std::size_t{starts[i]} * width, bytes);
+    };
+  return [p = std::move(p), starts = std::move(starts), run, stride, width](Values values) {
+    const auto copy = width == 1   ? gather<std::uint8_t>
+                      : width == 2 ? gather<std::uint16_t>
+                                   : gather<std::uint32_t>;
+    for (std::size_t i = 0; i < starts.size(); ++i)
+      copy(p.out + i * run * width, values[p.sources[0]] + std::size_t{starts[i]} * width, run, stride);
   };
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/program/checks.hpp"
+#include "kernels/program/rearrange.hpp"
 
 namespace millrace::kernels::checks {
 namespace {
@@ -325,22 +326,27 @@ void check_concat(const Program& program, const Block& block, const Tensor& out)
           " channels, but its inputs have ", joined);
 }
 
-void check(const Permute& p, const Tensor& in, const Tensor& out) {
+void check(const Rearrange& r, const Tensor& in, const Tensor& out) {
   check_same(in.type == out.type, in, out, "the same type");
-  check_same(in.elements() == out.elements(), in, out, "as many elements");
-  if (p.perm.empty() && p.dims.empty()) return;
-  require(!p.dims.empty() && p.dims.size() <= 8, "dims must have 1 to 8 axes");
-  Tensor seen;
-  seen.shape = p.dims;
-  require(seen.elements() == in.elements(), "dims do not multiply to the ", in.elements(), " elements of '",
-          in.name, "'");
-  if (p.perm.empty()) return;
-  std::vector<bool> taken(p.dims.size());
-  require(p.perm.size() == p.dims.size(), "perm and dims must be of the same length");
-  for (const std::uint32_t axis : p.perm) {
-    require(axis < taken.size() && !taken[axis], "perm must name every axis of dims once");
-    taken[axis] = true;
+  require(r.strides.size() == r.extents.size(), "extents and strides must be of the same length");
+  if (r.extents.empty()) {
+    require(r.offset == 0, "offset is given, but there are no loops");
+    return check_same(in.elements() == out.elements(), in, out, "as many elements");
   }
+  require(r.extents.size() <= kMostLoops, "extents must have at most ", kMostLoops, " loops");
+  Wide made = 1, lowest = r.offset, highest = r.offset;
+  for (std::size_t k = 0; k < r.extents.size(); ++k) {
+    require(r.extents[k] != 0, "extents[", k, "] is 0");
+    made *= r.extents[k];
+    require(made <= Wide{out.elements()}, "extents multiply to more than the ", out.elements(),
+            " elements of '", out.name, "'");
+    const Wide reach = Wide{r.extents[k] - 1} * r.strides[k];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  require(made == Wide{out.elements()}, "extents do not multiply to the ", out.elements(), " elements of '",
+          out.name, "'");
+  require(lowest >= 0 && highest < Wide{in.elements()}, "offset and strides leave the ", in.elements(),
+          " elements of '", in.name, "'");
 }
 
 void check_scales(const std::vector<float>& scale, const Tensor& tensor) {

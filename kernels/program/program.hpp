@@ -160,15 +160,6 @@ struct Concat {
   bool operator==(const Concat&) const = default;
 };
 
-/// Moves elements without changing them. The input's elements are read as the shape `dims`, transposed so
-/// that output axis i is input axis perm[i] (as in ONNX Transpose), and then read in the output tensor's
-/// shape. An empty perm is a plain reshape.
-struct Permute {
-  std::vector<std::uint32_t> dims;
-  std::vector<std::uint32_t> perm;
-  bool operator==(const Permute&) const = default;
-};
-
 /// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point) in float32 arithmetic; NaN gives the zero
 /// point. Host only. The input is float32. If there are several scales, the last axis is the channel.
 struct Quantise {
@@ -189,8 +180,19 @@ struct Softmax {
   bool operator==(const Softmax&) const = default;
 };
 
-using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, Add, Concat, Permute, Quantise,
-                               Dequantise, Softmax, FloatOperator>;
+/// Moves, selects or repeats elements without changing them. Nested loops visit the output's elements in row-major
+/// order, with the outermost loop first. The element that they visit with the indices i is the input's element
+/// offset + sum over k of i[k] * strides[k]. Elements of both tensors are numbered in row-major order, whatever the
+/// tensors' shapes are. There are at most 8 loops. Without loops, all elements keep their order.
+struct Rearrange {
+  std::uint64_t offset = 0;
+  std::vector<std::uint32_t> extents;  // how often each loop runs, at least once
+  std::vector<std::int64_t> strides;   // one for each loop; negative or 0 if need be
+  bool operator==(const Rearrange&) const = default;
+};
+
+using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, Add, Concat, Quantise,
+                               Dequantise, Softmax, FloatOperator, Rearrange>;
 
 using TensorIndex = std::uint32_t;
 

@@ -166,27 +166,21 @@ Values apply(const Lookup& op, const Tensor& in_type, const Values& in, const Te
   return values;
 }
 
-Values apply(const Permute& op, const Tensor&, const Values& in, const Tensor&) {
-  if (op.perm.empty()) return in;
-  const std::size_t rank_count = op.dims.size();
-  std::vector<std::size_t> stride(rank_count, 1);  // of the input's axes
-  for (std::size_t axis = rank_count - 1; axis > 0; --axis) stride[axis - 1] = stride[axis] * op.dims[axis];
-  const std::size_t count = in.integers.size() + in.floats.size();
-
+Values apply(const Rearrange& op, const Tensor&, const Values& in, const Tensor&) {
+  if (op.extents.empty()) return in;
   Values values;
-  std::vector<std::uint32_t> at(rank_count, 0);  // position along the output's axes
-  for (std::size_t i = 0; i < count; ++i) {
-    std::size_t from = 0;
-    for (std::size_t axis = 0; axis < rank_count; ++axis) from += at[axis] * stride[op.perm[axis]];
+  std::vector<std::uint32_t> at(op.extents.size(), 0);  // the indices of the loops, outermost first
+  for (bool done = false; !done;) {
+    auto from = static_cast<std::int64_t>(op.offset);
+    for (std::size_t k = 0; k < at.size(); ++k) from += at[k] * op.strides[k];
     if (in.floats.empty()) {
-      values.integers.push_back(in.integers[from]);
+      values.integers.push_back(in.integers[static_cast<std::size_t>(from)]);
     } else {
-      values.floats.push_back(in.floats[from]);
+      values.floats.push_back(in.floats[static_cast<std::size_t>(from)]);
     }
-    for (std::size_t axis = rank_count; axis-- > 0;) {
-      if (++at[axis] < op.dims[op.perm[axis]]) break;
-      at[axis] = 0;
-    }
+    std::size_t k = at.size();
+    while (k > 0 && ++at[k - 1] == op.extents[k - 1]) at[--k] = 0;
+    done = k == 0;
   }
   return values;
 }

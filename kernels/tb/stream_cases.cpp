@@ -1,4 +1,4 @@
-// Benches of the modules in kernels/rtl/stream.
+// Benches of the modules that pass beats on: those in kernels/rtl/stream, and mr_reorder.
 #include "kernels/tb/bench.hpp"
 
 namespace millrace::kernels::tb {
@@ -173,6 +173,37 @@ class Crop : public Case {
   unsigned width_;
 };
 
+/// Tests mr_reorder. The expected order comes from the loops as the module's header writes them.
+class Reorder : public Case {
+ public:
+  explicit Reorder(const Parameters& p) : width_(positive(p, "WIDTH")), words_(positive(p, "WORDS")) {
+    sources_ = {p["OFFSET"]};
+    for (const char* k : {"0", "1", "2", "3", "4", "5"}) {
+      const int extent = p[std::string("E") + k], stride = p[std::string("S") + k];
+      std::vector<int> next;
+      for (const int source : sources_)
+        for (int i = 0; i < extent; ++i) next.push_back(source + i * stride);
+      sources_ = std::move(next);
+    }
+  }
+  Frame frame(Rng& rng) override {
+    const Beats in = random_beats(rng, words_, width_);
+    Beats out;
+    for (const int source : sources_) out.push_back(in.at(static_cast<std::size_t>(source)));
+    return {{{"s", in}}, {{"m", out}}};
+  }
+  std::optional<Timing> timing() const override {
+    const auto whole = static_cast<std::int64_t>(words_) + 1;
+    return Timing{sources_.size() == 1 ? whole : sources_.front() + 2,
+                  std::max<std::uint64_t>(words_, sources_.size())};
+  }
+
+ private:
+  unsigned width_;
+  std::size_t words_;
+  std::vector<int> sources_;  // which beat of the input each beat of the output is
+};
+
 }  // namespace
 
 void add_stream_cases(Cases& cases) {
@@ -183,6 +214,7 @@ void add_stream_cases(Cases& cases) {
   cases["mr_split"] = [](const Parameters& p, Rng&) { return std::make_unique<Split>(p); };
   cases["mr_join"] = [](const Parameters& p, Rng&) { return std::make_unique<Join>(p); };
   cases["mr_pad"] = [](const Parameters& p, Rng&) { return std::make_unique<Pad>(p); };
+  cases["mr_reorder"] = [](const Parameters& p, Rng&) { return std::make_unique<Reorder>(p); };
   cases["mr_crop"] = [](const Parameters& p, Rng&) { return std::make_unique<Crop>(p); };
 }
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 
+#include "kernels/program/rearrange.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
@@ -60,10 +62,6 @@ static void fields(Fields& io, k::Add& add) {
 
 static void fields(Fields&, k::Concat&) {}
 
-static void fields(Fields& io, k::Permute& permute) {
-  io(permute.dims, permute.perm);
-}
-
 static void fields(Fields& io, k::Quantise& quantise) {
   io(quantise.scale, quantise.zero_point);
 }
@@ -86,13 +84,65 @@ static void fields(Fields& io, k::FloatOperator& op) {
   io(op.type, op.opset, op.attributes, op.operands, op.shape);
 }
 
+static void fields(Fields& io, k::Rearrange& rearrange) {
+  io(rearrange.offset, rearrange.extents, rearrange.strides);
+}
+
+namespace {
+
+/// The form in which a Rearrange is stored that reorders all elements: the input's elements are read as the shape
+/// `dims` and transposed so that axis i of the output is axis perm[i]. Without perm, they keep their order. Programs of
+/// version 0.1 have no other Rearrange, so their bytes and digests stay the same.
+struct Permute {
+  std::vector<std::uint32_t> dims, perm;
+};
+
+void fields(Fields& io, Permute& permute) {
+  io(permute.dims, permute.perm);
+}
+
+/// Returns the permutation that a Rearrange is, or nothing.
+std::optional<Permute> permutation_of(const k::Rearrange& r) {
+  Permute out;
+  std::vector<std::uint32_t> axes(r.extents.size());  // loops in the order of the input's axes
+  std::iota(axes.begin(), axes.end(), 0U);
+  std::sort(axes.begin(), axes.end(), [&r](auto a, auto b) { return r.strides[a] > r.strides[b]; });
+  out.perm.resize(axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    out.dims.push_back(r.extents[axes[i]]);
+    out.perm[axes[i]] = static_cast<std::uint32_t>(i);
+  }
+  if (r.offset != 0 || k::transposition(out.dims, out.perm) != r) return std::nullopt;
+  return out;
+}
+
+k::Rearrange rearrange_of(Fields& io, const Permute& permute) {
+  std::uint64_t elements = 1;
+  for (const std::uint32_t extent : permute.dims)
+    elements = extent == 0 || elements > (1U << 31U) / extent ? 0 : elements * extent;
+  std::vector<std::uint32_t> axes = permute.perm;
+  std::sort(axes.begin(), axes.end());
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != i || axes.size() != permute.dims.size() || elements == 0) {
+      io.fail("permute: perm must name every axis of dims once, and dims must not be 0 or too large");
+      return {};
+    }
+  return k::transposition(permute.dims, permute.perm);
+}
+
+}  // namespace
+
 static void fields(Fields& io, k::Tensor& tensor) {
   io(tensor.name, tensor.type, tensor.shape, tensor.scale, tensor.zero_point);
 }
 
 static void fields(Fields& io, k::Block& block) {
   io(block.name, block.nodes, block.inputs, block.outputs);
-  io.one_of(block.operation);
+  std::optional<Permute> permutation;
+  if (const auto* rearrange = io.reads() ? nullptr : std::get_if<k::Rearrange>(&block.operation))
+    permutation = permutation_of(*rearrange);
+  io.one_of(block.operation, "permute", permutation);
+  if (io.reads() && permutation) block.operation = rearrange_of(io, *permutation);
   io.unless(k::Placement::kBaked, block.placement);
 }
 

@@ -82,20 +82,31 @@ class Fields {
     assert(skipped->name() == name);
   }
 
-  /// Reads or writes a protobuf `oneof` group. Its fields must be in the order of the variant's alternatives.
-  template <class... T>
-  void one_of(std::variant<T...>& value) {
+  /// Transfers a oneof. It has the field `former_name`, and its other fields are in the order of the variant's
+  /// alternatives. If `former` is set, it is written to the field of that name instead of `value`; if the message has
+  /// this field, `former` is read, and `value` is not.
+  template <class Former, class... T>
+  void one_of(std::variant<T...>& value, std::string_view former_name, std::optional<Former>& former) {
     const auto& group = *next()->containing_oneof();
     next_ += group.field_count() - 1;
-    if (reads()) {
-      const Field* const field = reflection().GetOneofFieldDescriptor(in_, &group);
-      if (field == nullptr)
-        return fail("no " + group.name() + ", or one that this version of Millrace does not know");
-      set_alternative(value, static_cast<std::size_t>(field->index_in_oneof()),
-                      std::index_sequence_for<T...>());
+    const Field* const old = in_.GetDescriptor()->FindFieldByName(std::string(former_name));
+    const Field* field = reads() ? reflection().GetOneofFieldDescriptor(in_, &group) : nullptr;
+    if (reads() && field == nullptr)
+      return fail("no " + group.name() + ", or one that this version of Millrace does not know");
+    if (reads() ? field == old : former.has_value()) {
+      if (reads()) former.emplace();
+      return transfer(old, *former);
     }
-    const Field* const alternative = group.field(static_cast<int>(value.index()));
-    std::visit([&](auto& held) { transfer(alternative, held); }, value);
+    const int skipped = old->index_in_oneof();
+    if (reads()) {
+      const int index = field->index_in_oneof();
+      set_alternative(value, static_cast<std::size_t>(index < skipped ? index : index - 1),
+                      std::index_sequence_for<T...>());
+    } else {
+      const auto index = static_cast<int>(value.index());
+      field = group.field(index < skipped ? index : index + 1);
+    }
+    std::visit([&](auto& held) { transfer(field, held); }, value);
   }
 
   /// Reads or writes a field. The field is left out of the message if its value is `absent`.

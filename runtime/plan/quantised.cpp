@@ -50,7 +50,7 @@ const kernels::Block* only_reader(const kernels::Program& program, TensorIndex t
 
 std::optional<QuantisedInput> first_integers(const kernels::Program& program, TensorIndex tensor) {
   const kernels::Block* block = only_reader(program, tensor);
-  while (block != nullptr && std::holds_alternative<kernels::Permute>(block->operation))
+  while (block != nullptr && std::holds_alternative<kernels::Rearrange>(block->operation))
     block = only_reader(program, block->outputs.front());
   const auto* quantise = block == nullptr ? nullptr : std::get_if<kernels::Quantise>(&block->operation);
   if (quantise == nullptr || quantise->scale.size() != 1) return std::nullopt;

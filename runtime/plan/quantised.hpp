@@ -22,7 +22,7 @@ struct QuantisedInput {
 };
 
 /// Returns the integers that can be sent for each of model.inputs. An input accepts integers if it is
-/// float32, is first quantised with one scale (a permutation may come before), and every allowed integer is
+/// float32, is first quantised with one scale (a rearrangement may come before), and every allowed integer is
 /// unchanged after dequantising and quantising.
 std::vector<std::optional<QuantisedInput>> quantised_inputs(const Deployment& deployment);
 

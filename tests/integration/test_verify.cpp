@@ -8,6 +8,7 @@
 #include <fstream>
 #include <span>
 
+#include "kernels/program/rearrange.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
@@ -163,7 +164,7 @@ TEST_F(VerifyFloatTail, ToleranceCountsQuantisationStepsBeforeASoftmax) {
 }
 
 TEST_F(VerifyFloatTail, ToleranceCountsQuantisationStepsAfterATranspose) {
-  append("layout", kernels::Permute{{4, 4, 4}, {2, 0, 1}});
+  append("layout", kernels::transposition({4, 4, 4}, {2, 0, 1}));
   const std::vector<float> from = scores();
   std::vector<float> expected;
   for (std::size_t channel = 0; channel < 4; ++channel)

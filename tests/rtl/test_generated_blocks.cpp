@@ -14,6 +14,7 @@
 #include "compiler/generators/design.hpp"
 #include "compiler/planning/weights.hpp"
 #include "kernels/program/packing.hpp"
+#include "kernels/program/rearrange.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/rtl/build.hpp"
@@ -364,7 +365,7 @@ void add_others(Blocks& b) {
   b.block("concat", kernels::Concat{},
           {b.input(kInt8, {2, 3, 4}), b.input(kInt8, {2, 3, 2}), b.input(kInt8, {2, 3, 6})}, kInt8,
           {2, 3, 12}, lanes(2));
-  b.block("reshape", kernels::Permute{{2, 1, 3, 4}, {1, 0, 2, 3}}, {b.input(kInt8, {2, 3, 4})}, kInt8,
+  b.block("reshape", kernels::transposition({2, 1, 3, 4}, {1, 0, 2, 3}), {b.input(kInt8, {2, 3, 4})}, kInt8,
           {6, 1, 4}, lanes(4));
 }
 
@@ -380,6 +381,46 @@ void add_branch(Blocks& b) {
   plain.lowest = -128;
   plain.highest = 127;
   b.block("branch", plain, {second, first}, kInt8, {6, 6, 4}, lanes(4));
+}
+
+/// Rearrangements of every kind that the compiler makes of ONNX operators.
+void add_rearrangements(Blocks& b) {
+  using kernels::Rearrange;
+  const auto add = [&b](const char* name, Rearrange r, Shape from, Shape to, std::uint32_t simd,
+                        ElementType type = kInt8) {
+    b.block(name, std::move(r), {b.input(type, std::move(from))}, type, std::move(to), lanes(simd));
+  };
+  add("transpose", kernels::transposition({4, 6, 2}, {1, 0, 2}), {4, 6, 2}, {6, 4, 2}, 2);
+  add("planes", kernels::transposition({3, 5, 4}, {2, 0, 1}), {3, 5, 4}, {4, 3, 5}, 1, kInt4);
+  add("shuffle", {0, {15, 4, 2}, {8, 1, 4}}, {3, 5, 8}, {3, 5, 8}, 1, kUint8);
+  add("channels", {2, {12, 4}, {8, 1}}, {3, 4, 8}, {3, 4, 4}, 2);
+  add("rows", {24, {2, 24}, {24, 1}}, {4, 3, 8}, {2, 3, 8}, 8);
+  add("odd_pixels", {4, {3, 4}, {8, 1}}, {1, 6, 4}, {1, 3, 4}, 4);
+  add("nearest", {0, {3, 2, 4, 2, 6}, {24, 0, 6, 0, 1}}, {3, 4, 6}, {6, 8, 6}, 3);
+  add("depth_to_space", kernels::transposition({3, 4, 2, 2, 3}, {0, 2, 1, 3, 4}), {3, 4, 12}, {6, 8, 3}, 6);
+  add("broadcast", {0, {12, 6}, {0, 1}}, {1, 1, 6}, {3, 4, 6}, 6);
+  add("reverse", {47, {48}, {-1}}, {3, 4, 4}, {3, 4, 4}, 1);
+  add("signs", {0, {6, 2, 4}, {8, 1, 2}}, {2, 3, 8}, {2, 3, 8}, 1, kBipolar);
+}
+
+/// Squeeze-and-excite: a global pool and a layer make one factor for each channel, which is combined with every pixel.
+/// The pixels wait in a FIFO until their frame's factors are there.
+void add_excite(Blocks& b) {
+  const auto layer = [&] { return b.convolution(window(1), 4, 4, 1, kInt8, kInt8, 0); };
+  const TensorIndex from = b.input(kInt8, {6, 6, 4});
+  const TensorIndex pixels = b.block("pixels", layer(), {from}, kInt8, {6, 6, 4}, folding(2, 4), true);
+  kernels::SumPool sum;
+  sum.window = window(6);
+  sum.accumulator = {ElementType::Kind::kSigned, 24};
+  sum.requantise = b.requantise(1, 4, kInt8);
+  const TensorIndex pooled = b.block("squeeze", sum, {pixels}, kInt8, {1, 1, 4}, lanes(2), true);
+  const TensorIndex factors = b.block("excite", layer(), {pooled}, kInt8, {1, 1, 4}, folding(1, 2), true);
+  const TensorIndex all =
+      b.block("repeat", kernels::Rearrange{0, {36, 4}, {0, 1}}, {factors}, kInt8, {6, 6, 4}, lanes(4), true);
+  kernels::Add plain;
+  plain.lowest = -128;
+  plain.highest = 127;
+  b.block("product", plain, {pixels, all}, kInt8, {6, 6, 4}, lanes(2));
 }
 
 Buffer random_frame(Blocks& b, const kernels::Tensor& tensor) {
@@ -604,6 +645,30 @@ TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceUnde
   Blocks blocks;
   add_others(blocks);
   add_branch(blocks);
+  run(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, RearrangementsEqualTheReferenceInThePredictedCycles) {
+  Blocks blocks;
+  add_rearrangements(blocks);
+  run(blocks, 0);
+}
+
+TEST_F(GeneratedBlocks, RearrangementsEqualTheReferenceUnderStalls) {
+  Blocks blocks;
+  add_rearrangements(blocks);
+  run(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, SqueezeAndExciteEqualsTheReferenceInThePredictedCycles) {
+  Blocks blocks;
+  add_excite(blocks);
+  run(blocks, 0);
+}
+
+TEST_F(GeneratedBlocks, SqueezeAndExciteEqualsTheReferenceUnderStalls) {
+  Blocks blocks;
+  add_excite(blocks);
   run(blocks, 0.3);
 }
 

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <variant>
 
+#include "kernels/program/rearrange.hpp"
+
 namespace millrace::tests {
 namespace {
 
@@ -184,7 +186,7 @@ Program every_operation_program() {
   Builder build("every_operation");
   const TensorIndex x = build.input("x", kFloat, {2, 4, 4});
   const TensorIndex q = build.block("quantise", Quantise{{0.25F}, 3}, {x}, kInt8, {2, 4, 4});
-  const TensorIndex p = build.block("permute", Permute{{2, 4, 4}, {1, 2, 0}}, {q}, kInt8, {4, 4, 2});
+  const TensorIndex p = build.block("permute", transposition({2, 4, 4}, {1, 2, 0}), {q}, kInt8, {4, 4, 2});
   const TensorIndex c = build.convolution("conv", p, 2);
   const TensorIndex a = build.block("add", plain_add(), {c, p}, kInt8, {4, 4, 2});
   const TensorIndex m = build.block("max", MaxPool{window2()}, {a}, kInt8, {2, 2, 2});
@@ -205,13 +207,14 @@ Program every_operation_program() {
   Lookup lookup;
   for (int i = 0; i < 256; ++i) lookup.table.push_back(static_cast<std::int16_t>(127 - i));
   const TensorIndex l = build.block("lookup", lookup, {r}, kInt8, {2, 2, 4});
+  const TensorIndex b = build.block("reverse", Rearrange{15, {16}, {-1}}, {l}, kInt8, {2, 2, 4});
   Convolution wide;
   wide.window.kernel_h = wide.window.kernel_w = 2;
   wide.out_channels = 3;
   wide.weight_type = {ElementType::Kind::kSigned, 12};
   wide.accumulator = {ElementType::Kind::kSigned, 32};
   for (int i = 0; i < 3 * 16; ++i) wide.weights.edit().push_back(static_cast<std::int16_t>(i * 61 - 1400));
-  const TensorIndex w = build.block("wide", wide, {l}, {ElementType::Kind::kSigned, 32}, {1, 1, 3});
+  const TensorIndex w = build.block("wide", wide, {b}, {ElementType::Kind::kSigned, 32}, {1, 1, 3});
   const TensorIndex d = build.block("dequantise", Dequantise{{0.125F}, 0}, {w}, kFloat, {1, 1, 3});
   return build.finish(build.block("softmax", Softmax{}, {d}, kFloat, {1, 1, 3}, "y"));
 }

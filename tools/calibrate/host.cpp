@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/fast/executor.hpp"
+#include "kernels/program/rearrange.hpp"
 
 namespace millrace::tools::calibrate {
 namespace {
@@ -57,7 +58,8 @@ Program program_of(const Subject& subject, std::uint32_t side) {
   program.tensors.push_back({"out", subject.out, {made, made, kChannels * subject.grow}, {}, 0});
   program.outputs = {subject.inputs};
   block.outputs = {subject.inputs};
-  if (auto* permute = std::get_if<Permute>(&block.operation)) permute->dims = {side, side, kChannels};
+  if (std::holds_alternative<Rearrange>(block.operation))
+    block.operation = transposition({side, side, kChannels}, {2, 0, 1});
   program.blocks = {block};
   return program;
 }
@@ -85,7 +87,7 @@ std::vector<Subject> subjects() {
           {lookup},
           {add, kInt8, kInt8, 2},
           {Concat{}, kInt8, kInt8, 2, 1, 2},
-          {Permute{{}, {2, 0, 1}}},
+          {Rearrange{}},
           {Quantise{{0.05F}, 0}, kFloat, kInt8},
           {Dequantise{{0.05F}, 0}, kInt8, kFloat},
           {Softmax{}, kFloat, kFloat}};

@@ -10,6 +10,7 @@
 #include "compiler/generators/design.hpp"
 #include "compiler/generators/first_frame.hpp"
 #include "compiler/generators/timing.hpp"
+#include "kernels/program/rearrange.hpp"
 #include "tests/shortcuts/foldings.hpp"
 #include "tests/support/programs.hpp"
 
@@ -487,20 +488,51 @@ TEST(Timing, FoldedMatrixUnitSetsTheInterval) {
   EXPECT_LE(design.interval_cycles, 24U * 4 * 4 * 102 / 100 + 2);
 }
 
-TEST(Generator, RefusesAPermuteOverAWholeFrame) {
+/// A program that only rearranges a tensor of 8-bit elements.
+Program rearranging(kernels::Rearrange r, std::vector<std::uint32_t> from, std::vector<std::uint32_t> to) {
   Program program;
   program.name = "part0";
   const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
-  program.tensors = {{"x", int8, {4, 6, 2}, {}, 0}, {"y", int8, {6, 4, 2}, {}, 0}};
+  program.tensors = {{"x", int8, std::move(from), {}, 0}, {"y", int8, std::move(to), {}, 0}};
   program.inputs = {0};
   program.outputs = {1};
-  program.blocks.push_back({"turn", {}, {0}, {1}, kernels::Permute{{4, 6, 2}, {1, 0, 2}}});
-  ASSERT_EQ(kernels::validate(program), "");
+  program.blocks.push_back({"turn", {}, {0}, {1}, std::move(r)});
+  EXPECT_EQ(kernels::validate(program), "");
+  return program;
+}
+
+TEST(Generator, RearrangesRunsOfElementsAtOnceAndBuffersAsLittleAsItCan) {
+  const auto widest = [](const Program& program) {
+    const auto made = Generator::make(program, 0).value();
+    const auto folding = made->foldings(made->intervals().front()).front();
+    return made->build(folding, false).value().units.front().instance.parameters;
+  };
+  const auto value = [](const Parameters& parameters, const char* name) {
+    for (const auto& [key, number] : parameters)
+      if (key == name) return number;
+    return std::int64_t{-1};
+  };
+  // A transposition of rows and columns keeps the two channels together, and needs the whole frame.
+  auto parameters = widest(rearranging(kernels::transposition({4, 6, 2}, {1, 0, 2}), {4, 6, 2}, {6, 4, 2}));
+  EXPECT_EQ(value(parameters, "WIDTH"), 16);
+  EXPECT_EQ(value(parameters, "WORDS"), 24);
+  // A channel shuffle needs one pixel, and repeated columns need one row.
+  parameters = widest(rearranging({0, {15, 4, 2}, {8, 1, 4}}, {3, 5, 8}, {3, 5, 8}));
+  EXPECT_EQ(value(parameters, "WIDTH"), 8);
+  EXPECT_EQ(value(parameters, "WORDS"), 8);
+  parameters = widest(rearranging({0, {3, 2, 4, 2, 6}, {24, 0, 6, 0, 1}}, {3, 4, 6}, {6, 8, 6}));
+  EXPECT_EQ(value(parameters, "WIDTH"), 48);
+  EXPECT_EQ(value(parameters, "WORDS"), 4);
+}
+
+TEST(Generator, RefusesARearrangementOfMoreLoopsThanItsModuleHas) {
+  const Program program =
+      rearranging({0, {2, 2, 2, 2, 2, 2, 2}, {1, 2, 4, 8, 16, 32, 64}}, {8, 8, 2}, {8, 8, 2});
   const auto made = Generator::make(program, 0);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code(), ErrorCode::kUnsupported);
   for (const char* part :
-       {"'turn'", "moves elements across the whole frame", "take the transpose out of the model"})
+       {"'turn'", "more than 6 nested loops", "take a Transpose or Reshape out of the model"})
     EXPECT_NE(made.error().message().find(part), std::string::npos) << made.error().message();
 }
 

@@ -233,7 +233,7 @@ TEST(Operators, TensorsKeepTheScaleAndZeroPointOfTheirIntegers) {
       if (!tensor.type.is_integer()) continue;
       ++integers;
       const bool input = std::holds_alternative<kernels::Quantise>(b.operation) ||
-                         (std::holds_alternative<kernels::Permute>(b.operation) && tensor.scale[0] == 0.5F);
+                         (std::holds_alternative<kernels::Rearrange>(b.operation) && tensor.scale[0] == 0.5F);
       EXPECT_EQ(tensor.scale, std::vector<float>{input ? 0.5F : 32.0F}) << b.name;
       EXPECT_EQ(tensor.zero_point, input ? 3 : -7) << b.name;
     }

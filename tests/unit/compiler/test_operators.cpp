@@ -26,7 +26,7 @@ TEST(Operators, ConvolutionWithPaddingBiasAndZeroPointsIsExact) {
   m.pair("conv", 32.0F, -7, "y");
   m.output("y");
   const Program p = expect_meaning(m);
-  EXPECT_EQ(p.blocks.size(), 5U) << "quantise, permute, convolution, dequantise, permute";
+  EXPECT_EQ(p.blocks.size(), 5U) << "quantise, rearrange, convolution, dequantise, rearrange";
 }
 
 TEST(Operators, GroupedConvolutionWithPerChannelScalesAndDilationIsExact) {
@@ -120,7 +120,7 @@ TEST(Operators, FlattenBeforeAFullyConnectedLayerReordersWeightsNotData) {
   m.pair("gemm", 1024.0F, 2, "y");
   m.output("y");
   const Program p = expect_meaning(m);
-  EXPECT_EQ(count_blocks(p, "permute"), 1U) << "of the input only";
+  EXPECT_EQ(count_blocks(p, "rearrange"), 1U) << "of the input only";
   EXPECT_EQ(p.blocks.size(), 6U) << "the pair around the pool, Flatten and Relu are gone";
 }
 
@@ -138,7 +138,7 @@ TEST(Operators, TransposeBeforeAFullyConnectedLayerReordersWeightsNotData) {
   m.pair("product", 2048.0F, 2, "y");
   m.output("y");
   const Program p = expect_meaning(m);
-  EXPECT_EQ(count_blocks(p, "permute"), 1U) << "of the input only";
+  EXPECT_EQ(count_blocks(p, "rearrange"), 1U) << "of the input only";
 }
 
 TEST(Operators, AnInputWithChannelsLastNeedsNoPermutation) {
@@ -154,10 +154,10 @@ TEST(Operators, AnInputWithChannelsLastNeedsNoPermutation) {
   m.attribute("perm", Ints{0, 2, 3, 1});
   m.output("y");
   const Program p = expect_meaning(m);
-  EXPECT_LE(count_blocks(p, "permute"), 1U);
+  EXPECT_LE(count_blocks(p, "rearrange"), 1U);
   for (const kernels::Block& b : p.blocks)
-    if (const auto* permute = std::get_if<kernels::Permute>(&b.operation)) {
-      EXPECT_TRUE(permute->perm.empty()) << "at most another view of the same order";
+    if (const auto* order = std::get_if<kernels::Rearrange>(&b.operation)) {
+      EXPECT_TRUE(order->extents.empty()) << "at most another view of the same order";
     }
 }
 

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/program/rearrange.hpp"
+
 namespace millrace::tests {
 namespace {
 
@@ -361,21 +363,40 @@ class Builder {
     return add_block(Concat{}, {at, at}, type(at), shape);
   }
 
-  TensorIndex permute(TensorIndex at) {
+  /// Adds a Rearrange that transposes the axes and may also reverse, cut or repeat them.
+  TensorIndex rearrange(TensorIndex at) {
     const Tensor in = tensor(at);
-    Permute p;
+    const auto any = [this](std::int64_t lowest, std::int64_t highest) {
+      return chance_.between(lowest, highest);
+    };
     if (chance_.one_in(4))
-      return add_block(p, {at}, in.type, {1, 1, static_cast<std::uint32_t>(in.elements())});
-    p.dims = in.shape;
-    if (chance_.one_in(3)) p.dims.insert(p.dims.begin(), 1);
-    for (std::uint32_t i = 0; i < p.dims.size(); ++i) p.perm.push_back(i);
-    for (std::size_t i = p.perm.size() - 1; i > 0; --i)
-      std::swap(p.perm[i],
-                p.perm[static_cast<std::size_t>(chance_.between(0, static_cast<std::int64_t>(i)))]);
-    std::vector<std::uint32_t> shape;
-    for (const std::uint32_t axis : p.perm) shape.push_back(p.dims[axis]);
-    if (shape.size() == 4) shape = {shape[0] * shape[1], shape[2], shape[3]};
-    return add_block(p, {at}, in.type, shape);
+      return add_block(Rearrange{}, {at}, in.type, {1, 1, static_cast<std::uint32_t>(in.elements())});
+    std::vector<std::uint32_t> perm(in.shape.size());
+    for (std::uint32_t i = 0; i < perm.size(); ++i) perm[i] = i;
+    for (std::size_t i = perm.size() - 1; i > 0; --i)
+      std::swap(perm[i], perm[static_cast<std::size_t>(any(0, static_cast<std::int64_t>(i)))]);
+    Rearrange r = transposition(in.shape, perm);
+    std::int64_t offset = 0;
+    for (std::size_t k = 0; k < r.extents.size(); ++k) {
+      const std::int64_t extent = r.extents[k];
+      if (chance_.one_in(4)) {
+        const std::int64_t kept = any(1, extent);
+        offset += any(0, extent - kept) * r.strides[k];
+        r.extents[k] = static_cast<std::uint32_t>(kept);
+      } else if (chance_.one_in(4)) {
+        offset += (extent - 1) * r.strides[k];
+        r.strides[k] = -r.strides[k];
+      }
+    }
+    r.offset = static_cast<std::uint64_t>(offset);
+    std::vector<std::uint32_t> shape = r.extents;
+    if (in.elements() < 1000 && chance_.one_in(3)) {
+      const auto place = static_cast<std::ptrdiff_t>(any(0, static_cast<std::int64_t>(shape.size())));
+      r.extents.insert(r.extents.begin() + place, 2);
+      r.strides.insert(r.strides.begin() + place, 0);
+      shape[static_cast<std::size_t>(std::min<std::ptrdiff_t>(place, 2))] *= 2;
+    }
+    return add_block(r, {at}, in.type, shape);
   }
 
   TensorIndex quantise(TensorIndex at) {
@@ -429,7 +450,7 @@ class Builder {
       case 14:
         return concat(at);
       case 15:
-        return permute(at);
+        return rearrange(at);
       default:
         return float_tail(at);
     }

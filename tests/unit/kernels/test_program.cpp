@@ -142,7 +142,7 @@ TEST(Validate, RefusesMissingUnknownAndDuplicateTensors) {
 TEST(Validate, RefusesBlocksOutOfOrder) {
   Program program = good();
   program.tensors.push_back({"after", kInt8, {6, 5, 2}, {}, 0});
-  program.blocks.insert(program.blocks.begin(), Block{"early", {}, {1}, {2}, Permute{}});
+  program.blocks.insert(program.blocks.begin(), Block{"early", {}, {1}, {2}, Rearrange{}});
   EXPECT_REFUSED(validate(program), "'out' is read before anything produces it");
 }
 
@@ -354,13 +354,27 @@ TEST(Validate, RefusesBadPoolsTablesJoinsAndQuantisers) {
                  "same type");
   EXPECT_REFUSED(validate(one_block(Concat{}, {{kInt8, {2, 3}}, {kInt8, {3, 4}}}, {kInt8, {2, 7}})),
                  "leading dimensions");
-  EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0, 0}}, {{kInt8, {6}}}, {kInt8, {6}})),
-                 "every axis of dims once");
-  EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0, 5}}, {{kInt8, {6}}}, {kInt8, {6}})),
-                 "every axis of dims once");
-  EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0}}, {{kInt8, {6}}}, {kInt8, {6}})), "same length");
-  EXPECT_REFUSED(validate(one_block(Permute{{2, 4}, {}}, {{kInt8, {6}}}, {kInt8, {6}})), "do not multiply");
-  EXPECT_REFUSED(validate(one_block(Permute{{}, {}}, {{kInt8, {6}}}, {kInt8, {7}})), "as many elements");
+  const auto rearranged = [](Rearrange r, std::uint32_t from, std::uint32_t to) {
+    return validate(one_block(std::move(r), {{kInt8, {from}}}, {kInt8, {to}}));
+  };
+  EXPECT_REFUSED(rearranged({}, 6, 7), "as many elements");
+  EXPECT_REFUSED(rearranged({1, {}, {}}, 6, 6), "offset is given");
+  EXPECT_REFUSED(rearranged({0, {2, 3}, {1}}, 6, 6), "same length");
+  EXPECT_REFUSED(rearranged({0, {1, 1, 1, 1, 1, 1, 1, 1, 6}, {0, 0, 0, 0, 0, 0, 0, 0, 1}}, 6, 6),
+                 "at most 8 loops");
+  EXPECT_REFUSED(rearranged({0, {0, 6}, {1, 1}}, 6, 6), "extents[0] is 0");
+  EXPECT_REFUSED(rearranged({0, {2, 4}, {4, 1}}, 8, 6), "more than the 6 elements");
+  EXPECT_REFUSED(rearranged({0, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {1, 1, 1, 1}}, 6, 6),
+                 "more than the 6 elements");
+  EXPECT_REFUSED(rearranged({0, {2, 2}, {2, 1}}, 6, 6), "do not multiply to the 6 elements");
+  EXPECT_REFUSED(rearranged({0, {2, 3}, {4, 1}}, 6, 6), "leave the 6 elements");
+  EXPECT_REFUSED(rearranged({2, {2, 3}, {3, -1}}, 5, 6), "leave the 5 elements");
+  EXPECT_REFUSED(rearranged({1, {2, 3}, {3, -1}}, 6, 6), "leave the 6 elements");
+  EXPECT_REFUSED(rearranged({0, {2}, {INT64_MAX}}, 6, 2), "leave the 6 elements");
+  EXPECT_REFUSED(rearranged({UINT64_MAX, {2}, {1}}, 6, 2), "leave the 6 elements");
+  EXPECT_EQ(rearranged({2, {2, 3}, {3, -1}}, 6, 6), "");
+  EXPECT_EQ(rearranged({0, {2, 6}, {0, 1}}, 6, 12), "") << "elements may be repeated";
+  EXPECT_EQ(rearranged({4, {2}, {1}}, 6, 2), "") << "elements may be left out";
   EXPECT_REFUSED(validate(one_block(Quantise{{0.0F}, 0}, {{kFloat, {4}}}, {kInt8, {4}})), "above 0");
   EXPECT_REFUSED(validate(one_block(Quantise{{std::numeric_limits<float>::quiet_NaN()}, 0}, {{kFloat, {4}}},
                                     {kInt8, {4}})),
@@ -462,10 +476,10 @@ TEST(Extract, KeepsTheTensorsThatTheExtractedBlocksNeed) {
   program.tensors[3].shape[2] = 4;
   program.inputs = {0};
   program.outputs = {4, 3};
-  program.blocks = {{"a", {"n"}, {0}, {1}, Permute{}},
-                    {"b", {}, {1}, {2}, Permute{}},
+  program.blocks = {{"a", {"n"}, {0}, {1}, Rearrange{}},
+                    {"b", {}, {1}, {2}, Rearrange{}},
                     {"d", {}, {1, 2}, {3}, Concat{}},
-                    {"c", {}, {2}, {4}, Permute{}}};
+                    {"c", {}, {2}, {4}, Rearrange{}}};
   ASSERT_EQ(validate(program), "");
 
   const Program head = extract(program, {0, 1}, "head");

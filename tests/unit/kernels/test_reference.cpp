@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/program/rearrange.hpp"
 #include "random_program.hpp"
 #include "small_program.hpp"
 
@@ -198,12 +199,22 @@ TEST(Reference, ConcatenatesAlongTheLastAxis) {
 }
 
 TEST(Reference, PermutesAsOnnxTransposeDoes) {
-  const Program program = one_block(Permute{{2, 1, 3}, {2, 0, 1}}, {{kInt8, {1, 6}}}, {kInt8, {3, 2}});
+  const Program program = one_block(transposition({2, 1, 3}, {2, 0, 1}), {{kInt8, {1, 6}}}, {kInt8, {3, 2}});
   EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {1, 2, 3, 4, 5, 6})),
             (std::vector<std::int8_t>{1, 4, 2, 5, 3, 6}));
-  const Program plain = one_block(Permute{}, {{kInt8, {1, 6}}}, {kInt8, {3, 2}});
+  const Program plain = one_block(Rearrange{}, {{kInt8, {1, 6}}}, {kInt8, {3, 2}});
   EXPECT_EQ((result<std::int8_t, std::int8_t>(plain, {1, 2, 3, 4, 5, 6})),
             (std::vector<std::int8_t>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(Reference, SelectsRepeatsAndReversesElements) {
+  const auto rearranged = [](Rearrange r, std::uint32_t elements) {
+    const Program program = one_block(std::move(r), {{kInt8, {2, 3}}}, {kInt8, {elements}});
+    return result<std::int8_t, std::int8_t>(program, {1, 2, 3, 4, 5, 6});
+  };
+  EXPECT_EQ(rearranged({1, {2, 2}, {3, 1}}, 4), (std::vector<std::int8_t>{2, 3, 5, 6}));
+  EXPECT_EQ(rearranged({0, {3, 2}, {1, 0}}, 6), (std::vector<std::int8_t>{1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(rearranged({5, {2, 3}, {-3, -1}}, 6), (std::vector<std::int8_t>{6, 5, 4, 3, 2, 1}));
 }
 
 TEST(Reference, QuantisesAsOnnxDoes) {

@@ -89,6 +89,25 @@ TEST(Program, WithAnAlteredWeightIsRefusedByItsDigest) {
   EXPECT_NE(decoded.error().message().find("digest"), std::string::npos) << decoded.error().message();
 }
 
+TEST(Program, StoresTranspositionsAsVersion01Did) {
+  // What version 0.1 wrote for Permute{{2, 4, 4}, {1, 2, 0}} behind the field number and size of the oneof's field 12.
+  const std::string_view old("\x62\x0a\x0a\x03\x02\x04\x04\x12\x03\x01\x02\x00", 12);
+  const Program program = tests::every_operation_program();
+  const auto bytes = encode_program(program);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::size_t at = text.find(old);
+  ASSERT_NE(at, std::string_view::npos);
+  const auto refused = [&](std::size_t byte, unsigned char value) {
+    auto changed = bytes;
+    changed[at + byte] = std::byte{value};
+    const auto decoded = decode_program(changed);
+    return !decoded.ok() && decoded.error().message().find("permute") != std::string::npos;
+  };
+  EXPECT_TRUE(refused(9, 2)) << "perm 2 2 0";
+  EXPECT_TRUE(refused(9, 3)) << "perm 3 2 0";
+  EXPECT_TRUE(refused(4, 0)) << "dims 0 4 4";
+}
+
 TEST(Program, OfANewerSchemaIsRefusedWithTheSchemaNumber) {
   std::vector<std::byte> bytes = {std::byte{0x08}, std::byte{0x07}};  // field 1, schema_version, is 7
   const auto decoded = decode_program(bytes);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "http_server_fixture.hpp"
+#include "kernels/program/rearrange.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -30,7 +31,7 @@ Deployment quantising(ElementType type, std::vector<float> scale, std::int32_t z
   program.tensors[1].name = "p";
   program.inputs = {0};
   program.outputs = {2};
-  if (permuted) program.blocks.push_back({"p", {}, {0}, {1}, kernels::Permute{{1, 2, 2}, {0, 2, 1}}});
+  if (permuted) program.blocks.push_back({"p", {}, {0}, {1}, kernels::transposition({1, 2, 2}, {0, 2, 1})});
   program.blocks.push_back({"q", {}, {permuted ? 1U : 0U}, {2}, kernels::Quantise{scale, zero_point}});
   out.partitions = {host};
   Channel channel;
