@@ -353,27 +353,41 @@ class Importer {
   /// Infers the shapes of all nodes. One error lists all nodes whose shape cannot be inferred. Nodes that depend on
   /// them are skipped.
   Status infer_shapes() {
-    std::vector<bool> shapeless(graph_.values.size(), false);
-    for (Node& n : graph_.nodes) {
-      if (n.outputs[0] == kNoValue)
-        return invalid(
-            printable(operation_name(n.operation) + " '" + n.name + "' leaves out its first output"));
-      bool skip = std::any_of(n.inputs.begin(), n.inputs.end(),
-                              [&](ValueId v) { return v != kNoValue && shapeless[v]; });
-      if (!skip)
-        if (const std::string why = operators::infer(graph_, n); !why.empty()) refuse(graph_, n, why);
-      if (skip || n.refused) {
-        for (const ValueId v : n.outputs)
+    std::vector<bool> shapeless;  // by ValueId
+    std::vector<Node> nodes;
+    for (const Node& n : graph_.nodes) {
+      shapeless.resize(graph_.values.size(), false);
+      const bool skip = std::any_of(n.inputs.begin(), n.inputs.end(),
+                                    [&](ValueId v) { return v != kNoValue && shapeless[v]; });
+      std::vector<Node> parts;
+      const std::string wrong = skip ? "" : operators::separate_outputs(graph_, n, names_, parts);
+      if (skip || !wrong.empty()) parts = {n};
+      if (!wrong.empty()) refuse(graph_, parts.front(), wrong);
+      for (Node& part : parts) {
+        if (part.outputs[0] == kNoValue)
+          return invalid(
+              printable(operation_name(n.operation) + " '" + n.name + "' leaves out its first output"));
+        if (!skip && !part.refused)
+          if (const std::string why = operators::infer(graph_, part); !why.empty()) refuse(graph_, part, why);
+        if (!skip && !part.refused) {
+          learn_constant(part);
+          continue;
+        }
+        for (const ValueId v : part.outputs)
           if (v != kNoValue) shapeless[v] = true;
-        continue;
       }
-      // Only values that can be shapes become constants during import. Compiler passes fold all other constants.
-      graph::Value& output = graph_.value(n.outputs[0]);
-      if (output.type.is_float() || output.shape.size() > 1) continue;
-      if (auto known = operators::fold(graph_, n, 64))
-        output.constant = std::make_shared<const graph::Constant>(std::move(*known));
+      std::move(parts.begin(), parts.end(), std::back_inserter(nodes));
     }
+    graph_.nodes = std::move(nodes);
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
+  }
+
+  /// Makes the node's output a constant if it is known and can be a shape. Compiler passes fold all other constants.
+  void learn_constant(const Node& n) {
+    graph::Value& output = graph_.value(n.outputs[0]);
+    if (output.type.is_float() || output.shape.size() > 1) return;
+    if (auto known = operators::fold(graph_, n, 64))
+      output.constant = std::make_shared<const graph::Constant>(std::move(*known));
   }
 
   /// Removes nodes whose output became a constant. Removes unused outputs besides a node's first; refuses used ones.

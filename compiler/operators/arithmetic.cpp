@@ -144,6 +144,24 @@ Outcome lower_with_constant(Site& site) {
                    {site.node.inputs[known->data]});
 }
 
+/// Returns a value with the elements of `x`, repeated to `shape` as ONNX broadcasts them.
+ValueId repeated(Site& site, ValueId x, const Shape& shape) {
+  const Value from = site.graph.value(x);
+  if (from.shape == shape) return x;
+  const std::vector<std::int64_t> own = graph::strides_of(from.shape);
+  const std::size_t lead = shape.size() - from.shape.size();
+  kernels::Rearrange loops;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const bool moves = d >= lead && from.shape[d - lead] != 1;
+    loops.extents.push_back(static_cast<std::uint32_t>(shape[d]));
+    loops.strides.push_back(moves ? own[d - lead] : 0);
+  }
+  const ValueId all = site.graph.add_value(from.name + ".repeated", from.type, shape);
+  copy_meaning(site.graph, x, all);
+  site.emit(graph::Select{std::move(loops)}, {x}, all, ".repeated");
+  return all;
+}
+
 /// Computes a function of two tensors. The element-wise chains of both operands become part of the operation.
 Outcome combine(Site& site, Combine::Kind kind) {
   Combine c;
@@ -157,9 +175,6 @@ Outcome combine(Site& site, Combine::Kind kind) {
     (i == 0 ? c.a : c.b) = e->chain;
     operands.push_back(n->inputs[0]);
   }
-  if (site.in(0).shape != site.in(1).shape)
-    return "its operands have different shapes, " + to_string(site.in(0).shape) + " and " +
-           to_string(site.in(1).shape) + "; both must have the same shape, or one must be a constant";
   ValueId result = site.node.outputs[0];
   const bool dequantised = only_step(site.producer(0), Step::Kind::kDequantise) != nullptr &&
                            only_step(site.producer(1), Step::Kind::kDequantise) != nullptr;
@@ -171,6 +186,8 @@ Outcome combine(Site& site, Combine::Kind kind) {
     result = quantiser->result;
     absorb(site, *quantiser);
   }
+  const Shape shape = site.result().shape;
+  for (ValueId& operand : operands) operand = repeated(site, operand, shape);
   site.emit(std::move(c), operands, result);
   return {};
 }

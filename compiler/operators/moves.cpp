@@ -1,4 +1,4 @@
-// The table entries of operators that move, select or join elements without changing them.
+// Operators that move or join elements without changing them.
 #include <algorithm>
 
 #include "compiler/operators/rules.hpp"
@@ -189,7 +189,7 @@ Outcome lower_concat(Site& site) {
   return site.give(graph::Concat{axis}, site.node.inputs);
 }
 
-// Shape, Gather and Slice are supported only where a graph computes shapes, because the compiler folds such nodes.
+// Shape is supported only where a graph computes shapes, because the compiler folds such nodes.
 
 std::string infer_shape(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
@@ -201,75 +201,6 @@ std::string infer_shape(Inference& c) {
 std::optional<Constant> fold_shape(const OnnxOperator& op, const Inputs& in, const Value&) {
   if (in.size() != 1 || op.has("start") || op.has("end")) return std::nullopt;
   return Constant{{}, in[0]->shape};
-}
-
-std::string infer_gather(Inference& c) {
-  if (std::string why = need(c, 2); !why.empty()) return why;
-  const auto axis = axis_in(c.op.integer("axis", 0), c.rank(0));
-  if (!axis || !c.in(1).type.is_integer())
-    return "has an axis outside its input, or indices that are not integers";
-  const Shape& data = c.shape_of(0);
-  c.type = c.in(0).type;
-  c.shape.assign(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(*axis));
-  c.shape.insert(c.shape.end(), c.shape_of(1).begin(), c.shape_of(1).end());
-  c.shape.insert(c.shape.end(), data.begin() + static_cast<std::ptrdiff_t>(*axis) + 1, data.end());
-  return {};
-}
-
-std::optional<Constant> fold_gather(const OnnxOperator& op, const Inputs& in, const Value& output) {
-  if (in.size() != 2 || in[1] == nullptr) return std::nullopt;
-  const Shape& data = in[0]->shape;
-  const auto axis = axis_in(op.integer("axis", 0), data.size());
-  if (!axis) return std::nullopt;
-  const std::int64_t outer = elements_before(data, *axis), extent = data[*axis];
-  const std::int64_t inner = outer * extent == 0 ? 0 : elements(data) / (outer * extent);
-  std::vector<std::size_t> from;
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i : in[1]->constant->integers) {
-      if (i < 0) i += extent;
-      if (i < 0 || i >= extent) return std::nullopt;
-      for (std::int64_t k = 0; k < inner; ++k)
-        from.push_back(static_cast<std::size_t>((o * extent + i) * inner + k));
-    }
-  if (static_cast<std::int64_t>(from.size()) != elements(output.shape)) return std::nullopt;
-  return take(*in[0]->constant, from);
-}
-
-std::string infer_slice(Inference& c) {
-  if (std::string why = same(c); !why.empty()) return why;
-  const auto starts = integers_of(c, 1, "starts"), ends = integers_of(c, 2, "ends");
-  if (!starts || !ends || starts->size() != ends->size())
-    return "has bounds that are not known at compile time";
-  std::vector<std::int64_t> axes;
-  for (std::size_t i = 0; i < starts->size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  if (const auto given = integers_of(c, 3, "axes")) axes = *given;
-  if (const auto steps = integers_of(c, 4, "steps"))
-    for (const std::int64_t s : *steps)
-      if (s != 1) return "has a step other than 1, which is not supported";
-  if (axes.size() != starts->size()) return "has axes of the wrong length";
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = axis_in(axes[i], c.shape.size());
-    if (!axis) return "has an axis outside its input";
-    const std::int64_t extent = c.shape[*axis];
-    const auto bound = [extent](std::int64_t x) {
-      return std::min(std::max<std::int64_t>(x < 0 ? x + extent : x, 0), extent);
-    };
-    c.shape[*axis] = std::max<std::int64_t>(0, bound((*ends)[i]) - bound((*starts)[i]));
-  }
-  return {};
-}
-
-/// Folds Slice of a vector. Other operands are not supported, because only graphs that compute shapes use Slice.
-std::optional<Constant> fold_slice(const OnnxOperator&, const Inputs& in, const Value& output) {
-  if (in.size() < 3 || in[1] == nullptr || in[2] == nullptr || in[0]->shape.size() != 1) return std::nullopt;
-  if (in[1]->constant->integers.size() != 1) return std::nullopt;
-  std::int64_t start = in[1]->constant->integers[0];
-  if (start < 0) start += in[0]->shape[0];
-  std::vector<std::size_t> from;
-  for (std::int64_t i = 0; i < output.shape[0]; ++i) from.push_back(static_cast<std::size_t>(start + i));
-  for (const std::size_t i : from)
-    if (i >= in[0]->constant->size()) return std::nullopt;
-  return take(*in[0]->constant, from);
 }
 
 constexpr Operator kMoves[] = {
@@ -288,9 +219,7 @@ constexpr Operator kMoves[] = {
      .fold = fold_concat,
      .lower_elementwise = lower_concat,
      .computes = true},
-    {.type = "Shape", .infer = infer_shape, .fold = fold_shape},
-    {.type = "Gather", .infer = infer_gather, .fold = fold_gather},
-    {.type = "Slice", .infer = infer_slice, .fold = fold_slice}};
+    {.type = "Shape", .infer = infer_shape, .fold = fold_shape}};
 
 }  // namespace
 

@@ -15,8 +15,8 @@ namespace {
 const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& table() {
   static const auto kTable = [] {
     std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
-    for (const auto family :
-         {activations, arithmetic, moves, pools, products, qonnx, qoperators, quantisers, transposed})
+    for (const auto family : {activations, arithmetic, moves, pools, products, qonnx, qoperators, quantisers,
+                              selections, transposed})
       for (const Operator& row : family()) rows.emplace(std::pair(row.domain, row.type), &row);
     return rows;
   }();
@@ -34,16 +34,20 @@ const std::vector<AttributeNames>& known_attributes() {
   static const std::vector<AttributeNames> kNames = {
       {"an integer",
        {"allowzero",
+        "antialias",
         "axis",
         "block_size",
+        "blocksize",
         "ceil_mode",
         "channels_last",
         "count_include_pad",
         "end",
+        "exclude_outside",
         "group",
         "keepdims",
         "noop_with_empty_axes",
         "narrow",
+        "num_outputs",
         "opset",
         "output_dtype",
         "precision",
@@ -58,12 +62,15 @@ const std::vector<AttributeNames>& known_attributes() {
         "transA",
         "transB"}},
       {"a float",
-       {"alpha", "beta", "bias", "epsilon", "gamma", "lambd", "max", "min", "momentum", "out_bias",
-        "out_scale", "ratio"}},
-      {"a string", {"approximate", "auto_pad", "data_layout", "out_dtype", "rounding_mode"}},
+       {"alpha", "beta", "bias", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma", "lambd", "max",
+        "min", "momentum", "out_bias", "out_scale", "ratio", "value"}},
+      {"a string",
+       {"approximate", "auto_pad", "coordinate_transformation_mode", "data_layout",
+        "keep_aspect_ratio_policy", "mode", "nearest_mode", "out_dtype", "rounding_mode"}},
       {"a list of integers",
        {"axes", "dilations", "ends", "kernel_shape", "output_padding", "output_shape", "pads", "perm",
-        "shape", "starts", "strides"}}};
+        "shape", "split", "starts", "strides"}},
+      {"a list of floats", {"scales"}}};
   return kNames;
 }
 

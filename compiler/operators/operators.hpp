@@ -62,8 +62,8 @@ struct Operator {
   /// Computes the first output if all inputs are constants. The pointer is null if the operator is never folded.
   std::optional<graph::Constant> (*fold)(const graph::OnnxOperator&, const Inputs&,
                                          const graph::Value& output) = nullptr;
-  // The passes lower_elementwise and lower_qdq call these functions, in this order. Shape, Gather and Slice have
-  // neither function, because they can only be folded. The pass remove_dead removes Identity and Dropout.
+  // The passes lower_elementwise and lower_qdq call these functions, in this order. Shape has neither function, because it
+  // can only be folded. The pass remove_dead removes Identity and Dropout.
   Lowering lower_elementwise = nullptr;  // for operators that compute single elements or move elements
   Lowering lower_qdq = nullptr;          // for operators that sum dequantised floats
   // The next two fields are for passes::assume_quantised().
@@ -97,6 +97,11 @@ std::optional<graph::Type> type_of(std::int64_t onnx_number);
 /// between dequantisers and quantisers instead. Returns what is wrong with the node, or an empty text.
 std::string expand(graph::Graph& graph, const graph::Node& node, graph::Names& names,
                    std::vector<graph::Node>& out);
+
+/// Appends the node to `out`. If it is a Split, appends one Slice for each output instead; the shape of its input must be
+/// known. Returns what is wrong with the node, or an empty text.
+std::string separate_outputs(graph::Graph& graph, const graph::Node& node, graph::Names& names,
+                             std::vector<graph::Node>& out);
 
 /// Sets type and shape of the node's first output. The types and shapes of its inputs must be known, and also the
 /// values of inputs on which the output's shape depends. Returns what is wrong with the node, or an empty text.

@@ -34,12 +34,13 @@ using graph::ValueId;
 // The table's entries by family of operators.
 std::span<const Operator> activations();  // functions of one element, and Softmax
 std::span<const Operator> arithmetic();   // Add, Sub, Mul, Div, Cast, BatchNormalization
-std::span<const Operator> moves();        // operators that move, join or select elements
+std::span<const Operator> moves();        // operators that move or join elements
 std::span<const Operator> pools();
 std::span<const Operator> products();  // convolutions and matrix products
 std::span<const Operator> qonnx();     // Quant, BipolarQuant, Trunc, MultiThreshold
 std::span<const Operator> qoperators();
 std::span<const Operator> quantisers();
+std::span<const Operator> selections();  // operators that select, repeat or reorder elements
 std::span<const Operator> transposed();  // ConvTranspose
 
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 31;

@@ -359,6 +359,88 @@ class Interpreter {
     return y;
   }
 
+  using Indices = std::vector<std::int64_t>;
+
+  /// Each element of the output is the element of the first input at the indices that `from` gives for its own.
+  Array pick(const std::function<Indices(const Indices&)>& from) const {
+    const Array& x = in(0);
+    const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
+    Array y;
+    for (std::int64_t i = 0; i < cg::elements(shape); ++i) {
+      Indices at(shape.size());
+      std::int64_t rest = i, index = 0;
+      for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d]) at[d] = rest % shape[d];
+      const Indices source = from(at);
+      for (std::size_t d = 0; d < source.size(); ++d) index = index * x.shape[d] + source[d];
+      y.data.push_back(x.data.at(static_cast<std::size_t>(index)));
+    }
+    return y;
+  }
+
+  Indices numbers(std::size_t i, const char* attribute) const {
+    if (!has(i)) return op_->integers(attribute, {});
+    Indices values;
+    for (const double v : in(i).data)
+      values.push_back(v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : static_cast<std::int64_t>(v));
+    return values;
+  }
+
+  Array slice() const {
+    const Indices starts = numbers(1, "starts"), axes = numbers(3, "axes");
+    const Indices steps = has(4) ? numbers(4, "") : Indices(starts.size(), 1);
+    return pick([&](const Indices& at) {
+      Indices from = at;
+      for (std::size_t k = 0; k < starts.size(); ++k) {
+        const std::int64_t rank = static_cast<std::int64_t>(at.size());
+        const auto axis = static_cast<std::size_t>(axes[k] < 0 ? axes[k] + rank : axes[k]);
+        const std::int64_t extent = in(0).shape[axis];
+        std::int64_t start = starts[k] < 0 ? starts[k] + extent : starts[k];
+        start = std::max<std::int64_t>(0, std::min(start, steps[k] > 0 ? extent : extent - 1));
+        from[axis] = start + at[axis] * steps[k];
+      }
+      return from;
+    });
+  }
+
+  Array gather() const {
+    const auto axis = static_cast<std::size_t>(op_->integer("axis", 0));
+    return pick([&](const Indices& at) {
+      Indices from(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(axis));
+      std::int64_t entry = 0;
+      const std::size_t rank = in(1).shape.size();
+      for (std::size_t d = 0; d < rank; ++d) entry = entry * in(1).shape[d] + at[axis + d];
+      const auto index = static_cast<std::int64_t>(in(1).data[static_cast<std::size_t>(entry)]);
+      from.push_back(index < 0 ? index + in(0).shape[axis] : index);
+      from.insert(from.end(), at.begin() + static_cast<std::ptrdiff_t>(axis + rank), at.end());
+      return from;
+    });
+  }
+
+  /// Expand and Tile, and a Resize that repeats every element, from the shapes alone.
+  Array repeat(bool neighbours) const {
+    const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
+    return pick([&](const Indices& at) {
+      Indices from;
+      for (std::size_t d = 0; d < at.size(); ++d)
+        from.push_back(neighbours ? at[d] / (shape[d] / in(0).shape[d]) : at[d] % in(0).shape[d]);
+      return from;
+    });
+  }
+
+  Array blocks(bool to_space) const {
+    const std::int64_t b = op_->integer("blocksize", 1);
+    const bool depth_first = op_->text("mode", "DCR") == "DCR";
+    const std::int64_t channels = to_space ? in(0).dim(1) / (b * b) : in(0).dim(1);
+    return pick([&](const Indices& at) -> Indices {
+      if (!to_space) {
+        const std::int64_t place = at[1] / channels;
+        return {at[0], at[1] % channels, at[2] * b + place / b, at[3] * b + place % b};
+      }
+      const std::int64_t place = at[2] % b * b + at[3] % b;
+      return {at[0], depth_first ? place * channels + at[1] : at[1] * b * b + place, at[2] / b, at[3] / b};
+    });
+  }
+
   Array concat() const {
     const auto axis = static_cast<std::size_t>(op_->integer("axis", 1));
     Array y;
@@ -426,6 +508,11 @@ class Interpreter {
       return in(0);
     if (t == "Transpose") return transpose();
     if (t == "Concat") return concat();
+    if (t == "Slice") return slice();
+    if (t == "Gather") return gather();
+    if (t == "Expand" || t == "Tile") return repeat(false);
+    if (t == "Resize" || t == "Upsample") return repeat(true);
+    if (t == "DepthToSpace" || t == "SpaceToDepth") return blocks(t == "DepthToSpace");
     if (t == "Add") return binary([](double a, double b) { return a + b; });
     if (t == "Sub") return binary([](double a, double b) { return a - b; });
     if (t == "Mul") return binary([](double a, double b) { return a * b; });

@@ -1,0 +1,231 @@
+// Operators that select, repeat or reorder elements, compared with what ONNX says they mean (interpret.cpp), each behind
+// one convolution and before another so that the dataflow's order of elements matters.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compiler/passes/passes.hpp"
+#include "interpret.hpp"
+#include "kernels/program/rearrange.hpp"
+#include "operator_case.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using kernels::Program;
+
+/// Adds a convolution of kernel 1 and a quantiser behind it. `name` is the dequantised result.
+void layer(OnnxModel& m, const std::string& from, std::int64_t out, std::int64_t in,
+           const std::string& name) {
+  m.weights(name + "_w", {out, in, 1, 1},
+            random_integers(static_cast<std::size_t>(out * in), -128, 127, static_cast<unsigned>(out)),
+            {0.25F});
+  m.node("Conv", {from, name + "_w"}, name + "_conv");
+  m.pair(name + "_conv", 32.0F, 1, name);
+}
+
+/// A model with 8 x 8 x 6 elements in `a`; what follows `add` reads `b`, which has `channels`.
+Program between_layers(const std::function<void(OnnxModel&)>& add, std::int64_t channels) {
+  OnnxModel m(13);
+  m.input("x", {1, 3, 8, 6});
+  m.pair("x", 0.5F, 3, "xq");
+  layer(m, "xq", 8, 3, "a");
+  add(m);
+  layer(m, "b", 4, channels, "c");
+  m.output("c");
+  return expect_meaning(m);
+}
+
+std::size_t rearrangements_between(const Program& p) {
+  std::size_t n = 0;
+  for (const kernels::Block& b : p.blocks)
+    n += std::holds_alternative<kernels::Rearrange>(b.operation) &&
+                 p.tensors[b.inputs[0]].type.is_integer() &&
+                 std::none_of(p.inputs.begin(), p.inputs.end(), [&](auto t) { return t == b.inputs[0]; })
+             ? 1U
+             : 0U;
+  return n;
+}
+
+void slice(OnnxModel& m, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps) {
+  m.node("Slice",
+         {"a", m.int64s("starts", starts), m.int64s("ends", ends), m.int64s("axes", axes),
+          m.int64s("steps", steps)},
+         "b");
+}
+
+TEST(Selections, SliceOfChannelsRowsAndColumnsIsExact) {
+  between_layers([](OnnxModel& m) { slice(m, {2}, {7}, {1}, {1}); }, 5);
+  between_layers([](OnnxModel& m) { slice(m, {1, 0}, {-1, 4}, {2, 3}, {1, 1}); }, 8);
+  between_layers([](OnnxModel& m) { slice(m, {0, 1, -100}, {8, INT64_MAX, 100}, {1, 2, -1}, {3, 2, 1}); }, 3);
+}
+
+TEST(Selections, SliceWithNegativeStepsIsExact) {
+  between_layers([](OnnxModel& m) { slice(m, {-1}, {INT64_MIN}, {1}, {-1}); }, 8);
+  between_layers([](OnnxModel& m) { slice(m, {100, 7}, {-100, 1}, {3, 1}, {-1, -2}); }, 3);
+}
+
+TEST(Selections, SliceWithAttributesOfOlderOperatorSetsIsExact) {
+  between_layers(
+      [](OnnxModel& m) {
+        m.proto().mutable_opset_import(0)->set_version(9);
+        m.node("Slice", {"a"}, "b");
+        m.attribute("starts", Ints{1, 2});
+        m.attribute("ends", Ints{7, -1});
+        m.attribute("axes", Ints{1, 3});
+      },
+      6);
+}
+
+TEST(Selections, GatherOfOneOrSeveralEvenlySpacedIndicesIsExact) {
+  between_layers(
+      [](OnnxModel& m) {
+        m.node("Gather", {"a", m.int64s("i", {0, 2, 4, 6, 1, 3, 5, 7})}, "b");
+        m.attribute("axis", std::int64_t{1});
+      },
+      8);
+  between_layers(
+      [](OnnxModel& m) {
+        m.integers("i", onnx::TensorProto::INT64, {}, {-2});
+        m.node("Gather", {"a", "i"}, "row");
+        m.attribute("axis", std::int64_t{2});
+        m.node("Unsqueeze", {"row", m.int64s("axes", {2})}, "b");
+      },
+      8);
+}
+
+TEST(Selections, GatherOfAnyIndicesIsRefused) {
+  OnnxModel m;
+  m.input("x", {1, 8, 4, 4});
+  m.pair("x", 0.5F, 3, "xq");
+  m.node("Gather", {"xq", m.int64s("i", {0, 2, 3, 7})}, "y");
+  m.attribute("axis", std::int64_t{1});
+  m.output("y");
+  expect_refused(m, {"Gather 'y'", "nested loops cannot visit"});
+}
+
+TEST(Selections, DepthToSpaceAndBackAreExactAndOneBlock) {
+  for (const char* mode : {"DCR", "CRD"}) {
+    const Program p = between_layers(
+        [mode](OnnxModel& m) {
+          m.node("DepthToSpace", {"a"}, "b");
+          m.attribute("blocksize", std::int64_t{2});
+          m.attribute("mode", std::string(mode));
+        },
+        2);
+    EXPECT_EQ(rearrangements_between(p), 1U);
+  }
+  const Program p = between_layers(
+      [](OnnxModel& m) {
+        m.node("SpaceToDepth", {"a"}, "b");
+        m.attribute("blocksize", std::int64_t{2});
+      },
+      32);
+  EXPECT_EQ(rearrangements_between(p), 1U);
+}
+
+TEST(Selections, ChannelShuffleIsOneBlock) {
+  const Program p = between_layers(
+      [](OnnxModel& m) {
+        m.node("Reshape", {"a", m.int64s("apart", {1, 2, 4, 8, 6})}, "groups");
+        m.node("Transpose", {"groups"}, "turned");
+        m.attribute("perm", Ints{0, 2, 1, 3, 4});
+        m.node("Reshape", {"turned", m.int64s("joined", {1, 8, 8, 6})}, "b");
+      },
+      8);
+  EXPECT_EQ(rearrangements_between(p), 1U);
+}
+
+TEST(Selections, NearestResizeByWholeNumbersIsExact) {
+  const auto resize = [](OnnxModel& m, const char* place, const char* rounding) {
+    m.floats("factors", {4}, {1, 1, 2, 3});
+    m.node("Resize", {"a", "", "factors"}, "b");
+    m.attribute("coordinate_transformation_mode", std::string(place));
+    m.attribute("nearest_mode", std::string(rounding));
+  };
+  between_layers([&](OnnxModel& m) { resize(m, "asymmetric", "floor"); }, 8);
+  between_layers([&](OnnxModel& m) { resize(m, "half_pixel", "round_prefer_floor"); }, 8);
+  between_layers([&](OnnxModel& m) { resize(m, "pytorch_half_pixel", "round_prefer_ceil"); }, 8);
+  between_layers(
+      [](OnnxModel& m) {
+        m.node("Resize", {"a", "", "", m.int64s("sizes", {1, 8, 16, 12})}, "b");
+        m.attribute("mode", std::string("nearest"));
+      },
+      8);
+}
+
+TEST(Selections, LinearResizeIsRefused) {
+  OnnxModel m = with_image(3);
+  m.floats("factors", {4}, {1, 1, 2, 2});
+  m.node("Resize", {"xq", "", "factors"}, "y");
+  m.attribute("mode", std::string("linear"));
+  m.output("y");
+  expect_refused(m, {"Resize 'y'", "interpolates (mode 'linear')"});
+}
+
+TEST(Selections, ExpandAndTileAreExact) {
+  between_layers(
+      [](OnnxModel& m) {
+        m.node("GlobalAveragePool", {"a"}, "pool");
+        m.pair("pool", 32.0F, 0, "pooled");
+        m.node("Expand", {"pooled", m.int64s("shape", {1, 8, 4, 3})}, "b");
+      },
+      8);
+  between_layers([](OnnxModel& m) { m.node("Tile", {"a", m.int64s("repeats", {1, 2, 1, 3})}, "b"); }, 16);
+}
+
+TEST(Selections, SplitGivesEachReaderItsPart) {
+  // y = Concat(last 5 channels, first 3 channels); ONNX defines Split by these ranges.
+  OnnxModel split(13), slices(13);
+  for (OnnxModel* m : {&split, &slices}) {
+    m->input("x", {1, 3, 8, 6});
+    m->pair("x", 0.5F, 3, "xq");
+    layer(*m, "xq", 8, 3, "a");
+  }
+  split.node("Split", {"a", split.int64s("sizes", {3, 5})}, "p0");
+  split.last().add_output("p1");
+  split.attribute("axis", std::int64_t{1});
+  slices.node("Slice", {"a", slices.int64s("s0", {0}), slices.int64s("e0", {3}), slices.int64s("ax", {1})},
+              "p0");
+  slices.node("Slice", {"a", slices.int64s("s1", {3}), slices.int64s("e1", {8}), slices.int64s("ay", {1})},
+              "p1");
+  for (OnnxModel* m : {&split, &slices}) {
+    m->node("Concat", {"p1", "p0"}, "b");
+    m->attribute("axis", std::int64_t{1});
+    layer(*m, "b", 4, 8, "c");
+    m->output("c");
+  }
+  expect_meaning(slices);
+  const auto a = compile(split), b = compile(slices);
+  ASSERT_TRUE(a.ok()) << a.error().message();
+  ASSERT_TRUE(b.ok()) << b.error().message();
+  const auto input = random_floats(3 * 8 * 6, 7);
+  EXPECT_EQ(run(a->program, input), run(b->program, input));
+}
+
+TEST(Selections, SplitWithPartsThatDoNotFitIsRefused) {
+  OnnxModel m = with_image(8);
+  m.node("Split", {"xq", m.int64s("sizes", {3, 4})}, "p0");
+  m.last().add_output("p1");
+  m.attribute("axis", std::int64_t{1});
+  m.output("p0");
+  expect_refused(m, {"Split 'p0'", "do not make up the 8 elements"});
+}
+
+TEST(Selections, SqueezeAndExciteMultipliesChannelsByTheirFactor) {
+  for (const char* type : {"Mul", "Add"}) {
+    const Program p = between_layers(
+        [type](OnnxModel& m) {
+          m.node("GlobalAveragePool", {"a"}, "pool");
+          m.pair("pool", 32.0F, 0, "pooled");
+          layer(m, "pooled", 8, 8, "excite");
+          m.node(type, {"excite", "a"}, "product");
+          m.pair("product", 1024.0F, 0, "b");
+        },
+        8);
+    EXPECT_EQ(rearrangements_between(p), 1U);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tests
