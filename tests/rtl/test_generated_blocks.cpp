@@ -400,6 +400,20 @@ void add_rearrangements(Blocks& b) {
   add("depth_to_space", kernels::transposition({3, 4, 2, 2, 3}, {0, 2, 1, 3, 4}), {3, 4, 12}, {6, 8, 3}, 6);
   add("broadcast", {0, {12, 6}, {0, 1}}, {1, 1, 6}, {3, 4, 6}, 6);
   add("reverse", {47, {48}, {-1}}, {3, 4, 4}, {3, 4, 4}, 1);
+  kernels::SumPool border;  // a Pad
+  border.window.pad_top = border.window.pad_right = 1;
+  border.window.pad_left = 2;
+  border.window.pad_value = -3;
+  border.accumulator = kInt8;
+  border.requantise.multiplier = {1};
+  border.requantise.offset = {0};
+  border.requantise.shift = {0};
+  border.requantise.lowest = -128;
+  border.requantise.highest = 127;
+  Folding bordered = lanes(2);
+  bordered.window = WindowStyle::kFolded;
+  bordered.window_lanes = 2;
+  b.block("border", border, {b.input(kInt8, {3, 4, 4})}, kInt8, {4, 7, 4}, bordered);
   add("signs", {0, {6, 2, 4}, {8, 1, 2}}, {2, 3, 8}, {2, 3, 8}, 1, kBipolar);
 }
 

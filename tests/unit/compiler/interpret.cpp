@@ -427,6 +427,26 @@ class Interpreter {
     });
   }
 
+  Array pad() const {
+    const Array& x = in(0);
+    const Indices pads = numbers(1, "pads");
+    const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
+    const double value = has(2) ? in(2).data[0] : static_cast<double>(op_->real("value", 0));
+    Array y;
+    for (std::int64_t i = 0; i < cg::elements(shape); ++i) {
+      std::int64_t rest = i, index = 0, stride = 1;
+      bool inside = true;
+      for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d]) {
+        const std::int64_t at = rest % shape[d] - pads[d];
+        inside = inside && at >= 0 && at < x.shape[d];
+        index += at * stride;
+        stride *= x.shape[d];
+      }
+      y.data.push_back(inside ? x.data[static_cast<std::size_t>(index)] : value);
+    }
+    return y;
+  }
+
   Array blocks(bool to_space) const {
     const std::int64_t b = op_->integer("blocksize", 1);
     const bool depth_first = op_->text("mode", "DCR") == "DCR";
@@ -508,6 +528,7 @@ class Interpreter {
       return in(0);
     if (t == "Transpose") return transpose();
     if (t == "Concat") return concat();
+    if (t == "Pad") return pad();
     if (t == "Slice") return slice();
     if (t == "Gather") return gather();
     if (t == "Expand" || t == "Tile") return repeat(false);

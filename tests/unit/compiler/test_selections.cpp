@@ -212,6 +212,28 @@ TEST(Selections, SplitWithPartsThatDoNotFitIsRefused) {
   expect_refused(m, {"Split 'p0'", "do not make up the 8 elements"});
 }
 
+TEST(Selections, PadOfRowsAndColumnsIsExact) {
+  between_layers(
+      [](OnnxModel& m) {
+        m.node("Pad", {"a", m.int64s("pads", {0, 0, 1, 2, 0, 0, 0, 3})}, "b");
+      },
+      8);
+  between_layers(
+      [](OnnxModel& m) {
+        m.floats("value", {}, {64.0F});
+        m.node("Pad", {"a", m.int64s("pads", {0, 0, 0, 1, 0, 0, 2, 0}), "value"}, "b");
+      },
+      8);
+}
+
+TEST(Selections, PadWithAValueThatNoIntegerRepresentsIsRefused) {
+  OnnxModel m = with_image(3);
+  m.floats("value", {}, {0.3F});
+  m.node("Pad", {"xq", m.int64s("pads", {0, 0, 1, 1, 0, 0, 1, 1}), "value"}, "y");
+  m.output("y");
+  expect_refused(m, {"Pad 'y'", "which no integer of"});
+}
+
 TEST(Selections, SqueezeAndExciteMultipliesChannelsByTheirFactor) {
   for (const char* type : {"Mul", "Add"}) {
     const Program p = between_layers(

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/program/program.hpp"
+#include "kernels/program/rearrange.hpp"
 #include "random_program.hpp"
 #include "small_program.hpp"
 
@@ -529,6 +530,45 @@ TEST(Extract, PartsRunInSequenceEqualTheWholeProgram) {
         EXPECT_EQ(results[i], named(part.tensors[part.outputs[i]].name)) << "seed " << seed;
     }
   }
+}
+
+TEST(Rearrange, FindsLoopsThatVisitTheSameSources) {
+  for (const std::uint64_t seed : seeds(500)) {
+    Chance chance(seed);
+    Rearrange r;
+    r.offset = 100000;
+    const std::int64_t loops = chance.between(1, 5);
+    for (std::int64_t k = 0; k < loops; ++k) {
+      r.extents.push_back(static_cast<std::uint32_t>(chance.between(1, 4)));
+      r.strides.push_back(chance.between(-30, 30));
+    }
+    const auto sources = sources_of(r);
+    const auto found = find_loops(sources);
+    ASSERT_TRUE(found) << "seed " << seed;
+    EXPECT_EQ(sources_of(*found), sources) << "seed " << seed;
+    EXPECT_EQ(sources_of(simplified(r, sources.size())), sources) << "seed " << seed;
+    EXPECT_LE(found->extents.size(), simplified(r, sources.size()).extents.size()) << "seed " << seed;
+  }
+}
+
+TEST(Rearrange, FindsNoLoopsForOtherOrders) {
+  EXPECT_FALSE(find_loops({}));
+  EXPECT_FALSE(find_loops({0, 1, 3}));
+  EXPECT_FALSE(find_loops({0, 1, 2, 3, 5, 4}));
+  std::vector<std::uint32_t> bits(512);  // nine loops of two turns each, one more than a Rearrange may have
+  for (std::uint32_t i = 0; i < 512; ++i)
+    for (std::uint32_t bit = 0; bit < 9; ++bit) bits[i] |= (i >> bit & 1U) << (8 - bit);
+  EXPECT_FALSE(find_loops(bits));
+}
+
+TEST(Rearrange, KeepsOrderOnlyIfEveryElementKeepsItsPlace) {
+  EXPECT_TRUE(keeps_order({}, 24, 24));
+  EXPECT_TRUE(keeps_order(transposition({2, 1, 3, 4}, {1, 0, 2, 3}), 24, 24));
+  EXPECT_TRUE(keeps_order({0, {4, 1, 6}, {6, 77, 1}}, 24, 24));
+  EXPECT_FALSE(keeps_order(transposition({2, 3, 4}, {1, 0, 2}), 24, 24));
+  EXPECT_FALSE(keeps_order({0, {12}, {1}}, 24, 12)) << "the first elements only";
+  EXPECT_FALSE(keeps_order({1, {24}, {1}}, 25, 24));
+  EXPECT_FALSE(keeps_order({0, {2, 24}, {0, 1}}, 24, 48)) << "each element twice";
 }
 
 }  // namespace
