@@ -83,7 +83,8 @@ class ReorderBlock : public LanesBlock {
   ReorderBlock(const kernels::Program& program, std::uint32_t block)
       : LanesBlock(program, block),
         chunk_(
-            smallest_chunk(std::get<Rearrange>(block_.operation), input().elements(), output().elements())) {}
+            smallest_chunk(std::get<Rearrange>(block_.operation), input().elements(), output().elements())),
+        lead_(lead_of(chunk_)) {}
 
   bool fits() const { return chunk_.loops.extents.size() <= kHardwareLoops; }
 

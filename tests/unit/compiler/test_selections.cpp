@@ -36,15 +36,16 @@ Program between_layers(const std::function<void(OnnxModel&)>& add, std::int64_t 
   return expect_meaning(m);
 }
 
+/// The rearrangements of integers that a layer made.
 std::size_t rearrangements_between(const Program& p) {
-  std::size_t n = 0;
+  std::vector<bool> of_layer(p.tensors.size(), false);
   for (const kernels::Block& b : p.blocks)
-    n += std::holds_alternative<kernels::Rearrange>(b.operation) &&
-                 p.tensors[b.inputs[0]].type.is_integer() &&
-                 std::none_of(p.inputs.begin(), p.inputs.end(), [&](auto t) { return t == b.inputs[0]; })
-             ? 1U
-             : 0U;
-  return n;
+    of_layer[b.outputs[0]] =
+        p.tensors[b.outputs[0]].type.is_integer() && !std::holds_alternative<kernels::Quantise>(b.operation);
+  return static_cast<std::size_t>(
+      std::count_if(p.blocks.begin(), p.blocks.end(), [&](const kernels::Block& b) {
+        return std::holds_alternative<kernels::Rearrange>(b.operation) && of_layer[b.inputs[0]];
+      }));
 }
 
 void slice(OnnxModel& m, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps) {
@@ -190,8 +191,9 @@ TEST(Selections, SplitGivesEachReaderItsPart) {
   slices.node("Slice", {"a", slices.int64s("s1", {3}), slices.int64s("e1", {8}), slices.int64s("ay", {1})},
               "p1");
   for (OnnxModel* m : {&split, &slices}) {
-    m->node("Concat", {"p1", "p0"}, "b");
+    m->node("Concat", {"p1", "p0"}, "joined");
     m->attribute("axis", std::int64_t{1});
+    m->pair("joined", 32.0F, 1, "b");
     layer(*m, "b", 4, 8, "c");
     m->output("c");
   }
@@ -215,13 +217,15 @@ TEST(Selections, SplitWithPartsThatDoNotFitIsRefused) {
 TEST(Selections, PadOfRowsAndColumnsIsExact) {
   between_layers(
       [](OnnxModel& m) {
-        m.node("Pad", {"a", m.int64s("pads", {0, 0, 1, 2, 0, 0, 0, 3})}, "b");
+        m.node("Pad", {"a", m.int64s("pads", {0, 0, 1, 2, 0, 0, 0, 3})}, "padded");
+        m.pair("padded", 32.0F, 1, "b");
       },
       8);
   between_layers(
       [](OnnxModel& m) {
         m.floats("value", {}, {64.0F});
-        m.node("Pad", {"a", m.int64s("pads", {0, 0, 0, 1, 0, 0, 2, 0}), "value"}, "b");
+        m.node("Pad", {"a", m.int64s("pads", {0, 0, 0, 1, 0, 0, 2, 0}), "value"}, "padded");
+        m.pair("padded", 32.0F, 1, "b");
       },
       8);
 }
