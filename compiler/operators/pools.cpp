@@ -83,16 +83,35 @@ Outcome lower_max(Site& site, bool global) {
   return {};
 }
 
-/// Whether each position of the window has the same divisor.
-bool divides_evenly(const OnnxOperator& op, const Shape& x, const ResolvedWindow& window) {
-  if (!window.padded) return true;
-  if (op.integer("count_include_pad", 0) == 0) return false;
-  // Taps that ceil_mode adds behind the padding do not count.
+/// Returns the divisors of an average: one for each position of the window, row by row. Padding counts only if
+/// count_include_pad is 1, and what ceil_mode adds behind the padding never counts.
+std::vector<float> divisors(const OnnxOperator& op, const Shape& x, const ResolvedWindow& window) {
+  const Window& g = window.window;
   OnnxOperator plain = op;
   plain.attributes.erase("ceil_mode");
   std::string why;
+  const bool counts_padding = op.integer("count_include_pad", 0) != 0;
   const auto without = graph::resolve_window(plain, x, op.integers("kernel_shape", {}), why);
-  return without && without->out_h == window.out_h && without->out_w == window.out_w;
+  // The taps of an axis from which elements count.
+  const auto counted = [counts_padding](std::int64_t at, std::int64_t kernel, std::int64_t dilation,
+                                        std::int64_t before, std::int64_t extent, std::int64_t after) {
+    std::int64_t count = 0;
+    for (std::int64_t k = 0; k < kernel; ++k) {
+      const std::int64_t position = at - before + k * dilation;
+      const bool inside = counts_padding ? position < extent + after : position >= 0 && position < extent;
+      count += inside ? 1 : 0;
+    }
+    return count;
+  };
+  const std::int64_t height = x.size() == 4 ? x[2] : 1;
+  std::vector<float> result;
+  for (std::int64_t oy = 0; oy < window.out_h; ++oy)
+    for (std::int64_t ox = 0; ox < window.out_w; ++ox)
+      result.push_back(static_cast<float>(counted(oy * g.stride_h, g.kernel_h, g.dilation_h, g.pad_top,
+                                                  height, without ? without->window.pad_bottom : 0) *
+                                          counted(ox * g.stride_w, g.kernel_w, g.dilation_w, g.pad_left,
+                                                  x.back(), without ? without->window.pad_right : 0)));
+  return result;
 }
 
 /// The window of an average. Sets `global` if it is the whole input, for which ONNX Runtime has another kernel.
@@ -102,12 +121,6 @@ std::optional<ResolvedWindow> averaged(const Site& site, bool& global, std::stri
   if (!why.empty()) return std::nullopt;
   const auto window = window_of(site, global, why);
   if (!window) return std::nullopt;
-  if (!global && !divides_evenly(site.op, x, *window)) {
-    why =
-        "padding that is not counted is not supported; set count_include_pad to 1, or pads and ceil_mode to "
-        "0";
-    return std::nullopt;
-  }
   const Window& g = window->window;
   const Shape plane = plane_of(x, global);
   global = g.kernel_h == plane[2] && g.kernel_w == plane[3] && !window->padded;
@@ -162,6 +175,55 @@ void emit_sum(Site& site, SumPool sum, ValueId x, const Shape& plane, const Reso
   site.emit(Move{}, {sums}, result, ".shape");
 }
 
+/// Lowers an average whose divisor depends on the position: the sum is a depthwise convolution with weights of 1, and
+/// every element of the result has a requantisation of its own.
+Outcome lower_uneven_average(Site& site, const Dequantised& x, const ResolvedWindow& window,
+                             const std::vector<float>& divisors) {
+  constexpr std::int64_t kMostRequantised = 8192;  // all of which are proved
+  const Shape plane = plane_of(site.in(0).shape, false);
+  const std::int64_t channels = plane[1], count = channels * window.out_h * window.out_w;
+  if (count > kMostRequantised)
+    return "its padding is not counted, so its " + std::to_string(count) +
+           " results have divisors of their own; at most " + std::to_string(kMostRequantised) +
+           " are supported; set count_include_pad to 1, or pads and ceil_mode to 0";
+  std::vector<float> each;
+  for (const float d : divisors) each.insert(each.end(), static_cast<std::size_t>(channels), d);
+  Chain chain{{Step::dequantise(x.scale, 0), Step::divide(std::move(each))}};
+  ValueId result = site.node.outputs[0];
+  if (const auto quantiser = fused_quantiser(site, {x.q})) {
+    const std::int64_t shift = quantiser->made_unsigned ? 128 : 0;
+    const Step& q = quantiser->quantise;
+    chain.steps.push_back(Step::divide({q.floats[0]}));
+    chain.steps.push_back(Step::add({static_cast<float>(q.integers[0] + shift)}));
+    chain.steps.push_back(Step::quantise({1.0F}, -shift, q.lowest, q.highest));
+    result = quantiser->result;
+    absorb(site, *quantiser);
+  }
+  note_inexact_average(site, x.scale[0]);
+  graph::Accumulate sum;
+  sum.window = window.window;
+  sum.groups = sum.out_channels = channels;
+  sum.weight_type = Type::integer(8);
+  const auto taps = static_cast<std::size_t>(channels) * window.window.kernel_h * window.window.kernel_w;
+  sum.weights = std::make_shared<const Constant>(Constant{{}, std::vector<std::int64_t>(taps, 1)});
+  sum.weight_zero = {0};
+  sum.input_zero = x.zero[0];
+  const Value to = site.graph.value(result);
+  const Shape rows = {1, window.out_h, window.out_w, channels};
+  const ValueId from = site.in(0).shape == plane ? x.q : site.move(x.q, {}, plane, ".plane");
+  const ValueId sums =
+      site.graph.add_value(to.name + ".acc", Type::integer(32), {1, channels, window.out_h, window.out_w});
+  site.emit(std::move(sum), {from}, sums);
+  const ValueId turned = site.move(sums, {0, 2, 3, 1}, rows, ".rows");
+  const ValueId flat = site.move(turned, {}, {1, count}, ".flat");
+  const ValueId means = site.graph.add_value(to.name + ".means", to.type, {1, count});
+  site.emit(Elementwise{std::move(chain), 1}, {flat}, means, ".chain");
+  const ValueId shaped = site.move(means, {}, rows, ".shaped");
+  const ValueId back = site.move(shaped, {0, 3, 1, 2}, {1, channels, window.out_h, window.out_w}, ".back");
+  site.emit(Move{}, {back}, result, ".move");
+  return {};
+}
+
 Outcome lower_average(Site& site, bool global) {
   std::string why;
   const auto x = activation(site, 0, why);
@@ -169,6 +231,12 @@ Outcome lower_average(Site& site, bool global) {
   const bool whole = global;
   const auto window = averaged(site, global, why);
   if (!window) return why;
+  if (!global) {
+    const std::vector<float> each = divisors(site.op, site.in(0).shape, *window);
+    const auto is_whole = [&](float d) { return d == count_of(window->window); };
+    if (!std::all_of(each.begin(), each.end(), is_whole))
+      return lower_uneven_average(site, *x, *window, each);
+  }
   const Shape plane = plane_of(site.in(0).shape, whole);
   SumPool sum{window->window, x->zero[0], {}};
   if (const auto quantiser = fused_quantiser(site, {x->q})) {

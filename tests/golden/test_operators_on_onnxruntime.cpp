@@ -163,7 +163,8 @@ Frames random_pictures(int type, Scale s) {
 }
 
 /// Averages random pictures and compares the result with ONNX Runtime. If `window` is 0, averages the whole picture.
-Agreement average(const Case& c, Form form, std::int64_t window, std::int64_t stride) {
+Agreement average(const Case& c, Form form, std::int64_t window, std::int64_t stride, std::int64_t pad = 0,
+                  std::int64_t ceil = 0) {
   OnnxModel m;
   m.input("x", kPicture);
   m.quantise("x", c.a.scale, c.a.zero, "q", c.type);
@@ -178,6 +179,8 @@ Agreement average(const Case& c, Form form, std::int64_t window, std::int64_t st
   if (window != 0) {
     m.attribute("kernel_shape", std::vector<std::int64_t>{window, window});
     m.attribute("strides", std::vector<std::int64_t>{stride, stride});
+    m.attribute("pads", std::vector<std::int64_t>(4, pad));
+    m.attribute("ceil_mode", ceil);
   }
   if (form == Form::kBetweenQuantisers) m.node("QuantizeLinear", {"yf", scale, zero}, "y");
   return agreement(m, random_pictures(c.type, c.a), kPicture, "y", c.out);
@@ -204,6 +207,16 @@ TEST(ComparedWithOnnxRuntime, AveragePoolIsEqualIfTheInputScaleIsAPowerOfTwo) {
         EXPECT_EQ(found.equal, found.outputs) << described(c) << ", window " << window
                                               << (form == Form::kOperator ? "" : ", between quantisers");
       }
+}
+
+TEST(ComparedWithOnnxRuntime, AveragesThatDoNotCountTheirPaddingAreEqual) {
+  for (const std::int64_t ceil : {0, 1})
+    for (const Case& c : cases(8)) {
+      if (!is_power_of_two(c.a.scale)) continue;
+      const Agreement found = average(c, Form::kBetweenQuantisers, 3, 2, 1, ceil);
+      EXPECT_EQ(found.equal, found.outputs)
+          << described(c) << ", ceil_mode " << ceil << "; " << found.worst_steps;
+    }
 }
 
 TEST(ComparedWithOnnxRuntime, GlobalAveragePoolIsEqual) {

@@ -327,17 +327,23 @@ class Interpreter {
     for (std::int64_t c = 0; c < x.dim(1); ++c)
       for (std::int64_t oy = 0; oy < w.out_h; ++oy)
         for (std::int64_t ox = 0; ox < w.out_w; ++ox) {
-          double most = -HUGE_VAL, sum = 0;
+          double most = -HUGE_VAL, sum = 0, inside = 0, padded = 0;
           for (std::int64_t ky = 0; ky < g.kernel_h; ++ky)
             for (std::int64_t kx = 0; kx < g.kernel_w; ++kx) {
               const std::int64_t iy = oy * g.stride_h - g.pad_top + ky * g.dilation_h,
                                  ix = ox * g.stride_w - g.pad_left + kx * g.dilation_w;
+              // Padding ends where the pads attribute says, even if ceil_mode adds a window behind it.
+              const auto pads = op_->integers("pads", {0, 0, 0, 0});
+              const std::int64_t below = pads[pads.size() / 2], right = pads.back();
+              padded += iy < x.dim(2) + below && ix < x.dim(3) + right ? 1 : 0;
               if (iy < 0 || iy >= x.dim(2) || ix < 0 || ix >= x.dim(3)) continue;
+              ++inside;
               const double v = x.data[static_cast<std::size_t>((c * x.dim(2) + iy) * x.dim(3) + ix)];
               most = std::max(most, v);
               sum += v;
             }
-          y.data.push_back(largest ? most : sum / static_cast<double>(g.kernel_h * g.kernel_w));
+          y.data.push_back(largest ? most
+                                   : sum / (op_->integer("count_include_pad", 0) != 0 ? padded : inside));
         }
     return y;
   }

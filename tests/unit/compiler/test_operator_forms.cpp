@@ -250,16 +250,6 @@ TEST(Operators, RefusesFloatArithmeticBeforeTheFirstQuantiser) {
   expect_refused(m, {"before the first quantiser", "millrace.yaml"});
 }
 
-TEST(Operators, RefusesAnAveragePoolThatDoesNotCountItsPadding) {
-  OnnxModel m = with_image(3);
-  m.node("AveragePool", {"xq"}, "pool");
-  m.attribute("kernel_shape", Ints{3, 3});
-  m.attribute("pads", Ints{1, 1, 1, 1});
-  m.pair("pool", 0.25F, 0, "y");
-  m.output("y");
-  expect_refused(m, {"AveragePool 'pool'", "count_include_pad"});
-}
-
 TEST(Operators, NamesAndOrderOfBlocksAreDeterministic) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);

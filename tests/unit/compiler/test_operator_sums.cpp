@@ -172,16 +172,37 @@ TEST(Operators, ReductionsOverAnyAxesArePools) {
       }
 }
 
-TEST(Operators, RefusesAnAverageWhoseDivisorDependsOnThePosition) {
-  OnnxModel m = with_image(3);
+/// Averages of windows of 3 x 3, whose divisor depends on the position. Divisions by 3, 6 and 9 round in float32, so ties
+/// may go the other way.
+OnnxModel uneven_average(const Ints& input, std::int64_t ceil, std::int64_t counted, bool quantised) {
+  OnnxModel m;
+  m.input("x", input);
+  m.pair("x", 0.5F, 3, "xq");
   m.node("AveragePool", {"xq"}, "pool");
   m.attribute("kernel_shape", Ints{3, 3});
   m.attribute("strides", Ints{2, 2});
-  m.attribute("ceil_mode", std::int64_t{1});
-  m.attribute("count_include_pad", std::int64_t{1});
-  m.pair("pool", 0.25F, 0, "y");
+  m.attribute("pads", Ints{1, 0, 1, 1});
+  m.attribute("ceil_mode", ceil);
+  m.attribute("count_include_pad", counted);
+  if (!quantised) m.node("Relu", {"pool"}, "positive");
+  m.pair(quantised ? "pool" : "positive", 0.25F, 0, "y");
   m.output("y");
-  expect_refused(m, {"AveragePool 'pool'", "ceil_mode"});
+  return m;
+}
+
+TEST(Operators, AveragesWhoseDivisorDependsOnThePositionAreExact) {
+  for (const std::int64_t ceil : {0, 1})
+    for (const std::int64_t counted : {0, 1})
+      for (const bool quantised : {false, true}) {
+        const Program p = expect_meaning(uneven_average({1, 3, 8, 7}, ceil, counted, quantised), 0.251);
+        const bool even = ceil == 0 && counted == 1;
+        EXPECT_EQ(count_blocks(p, "sum_pool"), even ? 1U : 0U);
+        EXPECT_EQ(count_blocks(p, "convolution"), even ? 0U : 1U);
+      }
+}
+
+TEST(Operators, RefusesAnAverageWithTooManyDivisors) {
+  expect_refused(uneven_average({1, 64, 32, 32}, 0, 0, true), {"AveragePool 'pool'", "count_include_pad"});
 }
 
 }  // namespace
