@@ -72,6 +72,15 @@ std::vector<std::string> notes_of(const std::vector<graph::Diagnostic>& diagnost
   return notes;
 }
 
+void add_notes(const ModelOptions& options, const std::vector<graph::Diagnostic>& diagnostics,
+               std::vector<std::string>& notes) {
+  if (!options.assume.empty()) return;  // the numbers of an assumed quantisation mean nothing
+  for (const std::string& note : notes_of(diagnostics)) {
+    notes.push_back(printable(note));
+    log::warning("compile", note);
+  }
+}
+
 Result<graph::Graph> run_passes(const ModelOptions& options, graph::Graph graph,
                                 std::vector<std::string>& notes, Steps& steps) {
   auto start = std::chrono::steady_clock::now();
@@ -82,11 +91,7 @@ Result<graph::Graph> run_passes(const ModelOptions& options, graph::Graph graph,
         dump(options, pass.name, after);
         start = std::chrono::steady_clock::now();
       });
-  if (lowered.ok() && options.assume.empty())
-    for (const std::string& note : notes_of(lowered->diagnostics)) {
-      notes.push_back(printable(note));
-      log::warning("compile", note);
-    }
+  if (lowered.ok()) add_notes(options, lowered->diagnostics, notes);
   return lowered;
 }
 
@@ -117,8 +122,11 @@ Result<Model> read_model(const ModelOptions& options, Steps& steps) {
                   steps.run(kImportStep, [&] { return import_model(options, model.info); }));
   MILLRACE_TRY(steps.run("read_model_file", [&] { return read_model_file(options.model, model.info); }));
   MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), model.notes, steps));
-  MILLRACE_ASSIGN(model.program,
-                  steps.run("build_program", [&] { return passes::build_program(std::move(graph)); }));
+  std::vector<graph::Diagnostic> diagnostics;
+  MILLRACE_ASSIGN(model.program, steps.run("build_program", [&] {
+    return passes::build_program(std::move(graph), &diagnostics);
+  }));
+  add_notes(options, diagnostics, model.notes);
   model.program.name = model.info.name;
   return model;
 }

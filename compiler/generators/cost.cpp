@@ -59,9 +59,10 @@ runtime::plan::Resources Cost::resources() const {
 }
 
 double host_seconds(const Catalog& catalog, const kernels::Program& program, const kernels::Block& block) {
-  const auto found = catalog.host.find(kernels::operation_name(block.operation));
-  if (found == catalog.host.end()) return 0;
   std::uint64_t units = kernels::multiply_accumulates(program, block);
+  const bool product = units != 0 && std::holds_alternative<kernels::FloatOperator>(block.operation);
+  const auto found = catalog.host.find(product ? "float_product" : kernels::operation_name(block.operation));
+  if (found == catalog.host.end()) return 0;
   if (units == 0) {
     std::uint64_t in = 0, out = 0;
     for (const auto t : block.inputs) in += program.tensors[t].elements();

@@ -188,8 +188,14 @@ struct Concat {
 /// Computes Softmax along the last axis, in float32.
 struct Softmax {};
 
+/// An ONNX operator on float32 values that the host computes, because no hardware takes it. The node's inputs are the
+/// operands of kind kTensor, in order; constants are part of the operator.
+struct HostOperator {
+  kernels::FloatOperator op;
+};
+
 using Operation = std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Select,
-                               Concat, Softmax>;
+                               Concat, Softmax, HostOperator>;
 
 struct Node {
   std::string name;  // unique in the graph

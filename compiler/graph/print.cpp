@@ -52,6 +52,7 @@ std::string detail(const Operation& operation) {
            attribute_text(std::vector<std::int64_t>(s->loops.extents.begin(), s->loops.extents.end())) +
            " strides " + attribute_text(s->loops.strides);
   if (const auto* c = std::get_if<Concat>(&operation)) return " axis " + std::to_string(c->axis);
+  if (std::holds_alternative<HostOperator>(operation)) return " on the host";
   return {};
 }
 

@@ -95,13 +95,34 @@ std::string check(const OnnxOperator&, const Value&, const Value&) {
   return {};
 }
 
+std::string check(const HostOperator&, const Value& in, const Value& out) {
+  return in.type == Type::float32() && out.type == Type::float32() ? "" : "is not on float32";
+}
+
+/// Checks that the node's inputs are the operator's tensors, and that the host can compute it.
+std::string check_operands(const Graph& graph, const Node& n, const kernels::FloatOperator& op) {
+  std::size_t next = 0;
+  for (const kernels::FloatOperand& operand : op.operands) {
+    if (operand.kind != kernels::FloatOperand::Kind::kTensor) continue;
+    if (next == n.inputs.size() || n.inputs[next] == kNoValue) return "lacks an input";
+    if (graph.value(n.inputs[next++]).shape != operand.shape) return "has an input of another shape";
+  }
+  if (next != n.inputs.size()) return "has too many inputs";
+  if (op.shape != graph.value(n.outputs[0]).shape) return "has an output of another shape";
+  return kernels::host::check(op);
+}
+
 /// Checks one node. Returns the error, or an empty text.
 std::string check(const Graph& graph, const Node& n) {
   if (n.outputs.empty()) return "has no output";
   if (onnx_of(n) != nullptr) return {};
+  const auto* host = std::get_if<HostOperator>(&n.operation);
   const bool takes_two = std::holds_alternative<Combine>(n.operation);
-  if (n.inputs.size() != (takes_two ? 2 : 1) && !std::holds_alternative<Concat>(n.operation))
+  if (n.inputs.size() != (takes_two ? 2 : 1) && host == nullptr &&
+      !std::holds_alternative<Concat>(n.operation))
     return "has the wrong number of inputs";
+  if (host != nullptr)
+    if (std::string why = check_operands(graph, n, host->op); !why.empty()) return why;
   for (const ValueId v : n.inputs) {
     if (v == kNoValue) return "leaves out an input";
     const auto visitor = [&](const auto& op) { return check(op, graph.value(v), graph.value(n.outputs[0])); };

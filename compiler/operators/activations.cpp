@@ -224,6 +224,15 @@ std::optional<Step> activation_step(const OnnxOperator& op) {
                      constant(row->high_attribute, row->high));
 }
 
+void add_constants(const Step& step, kernels::FloatOperator& op) {
+  for (const Activation& a : kActivations) {
+    if (op.type != a.function.onnx) continue;
+    if (a.low_attribute != nullptr) op.attributes.push_back({a.low_attribute, {}, {step.low}, {}});
+    if (a.high_attribute != nullptr) op.attributes.push_back({a.high_attribute, {}, {step.high}, {}});
+  }
+  if (step.function == &kGeluTanh) op.attributes.push_back({"approximate", {}, {}, "tanh"});
+}
+
 namespace {
 
 Outcome give_step(Site& site, Step step) {

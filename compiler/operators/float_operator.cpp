@@ -1,29 +1,16 @@
-// Makes an operator of kernels/host from a float node of an imported graph.
+// Makes operators of kernels/host from float nodes of an imported graph and from steps of chains, and the table entries
+// of the operators that only the host computes.
 #include <algorithm>
+#include <array>
+#include <utility>
 
-#include "compiler/operators/operators.hpp"
-#include "kernels/host/float_operator.hpp"
+#include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
 
 using kernels::FloatOperand;
-
-std::optional<FloatOperand> operand(const graph::Graph& graph, graph::ValueId v) {
-  FloatOperand operand;
-  operand.kind = FloatOperand::Kind::kAbsent;
-  if (v == graph::kNoValue) return operand;
-  const graph::Value& value = graph.value(v);
-  operand.shape = value.shape;
-  if (value.constant == nullptr) {
-    operand.kind = FloatOperand::Kind::kTensor;
-    return value.type.is_float() ? std::optional(std::move(operand)) : std::nullopt;
-  }
-  operand.kind = value.type.is_float() ? FloatOperand::Kind::kFloats : FloatOperand::Kind::kIntegers;
-  operand.floats = value.constant->floats;
-  operand.integers = value.constant->integers;
-  return operand;
-}
+using kernels::FloatOperator;
 
 kernels::FloatAttribute attribute(const std::string& name, const graph::Attribute& value) {
   kernels::FloatAttribute out;
@@ -41,24 +28,123 @@ kernels::FloatAttribute attribute(const std::string& name, const graph::Attribut
   return out;
 }
 
-}  // namespace
+/// Returns a value of the graph as an operand; null is an input that is left out. Returns nothing if the value is known
+/// only at run time and not float32.
+std::optional<FloatOperand> operand_of(const Value* value) {
+  FloatOperand operand;
+  operand.kind = FloatOperand::Kind::kAbsent;
+  if (value == nullptr) return operand;
+  operand.shape = value->shape;
+  operand.kind = FloatOperand::Kind::kTensor;
+  if (value->constant == nullptr)
+    return value->type == Type::float32() ? std::optional(std::move(operand)) : std::nullopt;
+  operand.kind = value->type.is_float() ? FloatOperand::Kind::kFloats : FloatOperand::Kind::kIntegers;
+  operand.floats = value->constant->floats;
+  operand.integers = value->constant->integers;
+  return operand;
+}
 
-std::optional<kernels::FloatOperator> float_operator(const graph::Graph& graph, const graph::Node& node) {
-  const graph::OnnxOperator* op = graph::onnx_of(node);
-  if (op == nullptr || op->domain != kOnnx || !kernels::host::supports(op->type)) return std::nullopt;
-  const graph::Value& result = graph.value(node.outputs[0]);
-  if (!result.type.is_float()) return std::nullopt;
-  kernels::FloatOperator made;
-  made.type = op->type;
-  made.opset = op->opset;
-  made.shape = result.shape;
-  for (const auto& [name, value] : op->attributes) made.attributes.push_back(attribute(name, value));
-  for (const graph::ValueId v : node.inputs) {
-    auto read = operand(graph, v);
-    if (!read) return std::nullopt;
-    made.operands.push_back(std::move(*read));
+/// Returns the operator without the shape of its result.
+std::optional<FloatOperator> operator_of(const OnnxOperator& op, const Inputs& inputs) {
+  if (op.domain != kOnnx || !kernels::host::supports(op.type)) return std::nullopt;
+  FloatOperator made;
+  made.type = op.type;
+  made.opset = op.opset;
+  for (const auto& [name, value] : op.attributes) made.attributes.push_back(attribute(name, value));
+  for (const Value* value : inputs) {
+    auto operand = operand_of(value);
+    if (!operand) return std::nullopt;
+    made.operands.push_back(std::move(*operand));
   }
   return made;
+}
+
+Inputs inputs_of(const Graph& graph, const Node& node) {
+  Inputs inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    inputs.push_back(has_input(node, i) ? &graph.value(node.inputs[i]) : nullptr);
+  return inputs;
+}
+
+std::optional<Constant> fold_host(const OnnxOperator& op, const Inputs& in, const Value& output) {
+  auto made = operator_of(op, in);
+  if (!made) return std::nullopt;
+  made->shape = output.shape;
+  if (!kernels::host::check(*made).empty()) return std::nullopt;
+  Constant result;
+  result.floats.resize(static_cast<std::size_t>(elements(output.shape)));
+  kernels::host::compute(*made, {}, result.floats.data());
+  return result;
+}
+
+/// Returns a constant operand. It has several entries only if they run along `axis`.
+FloatOperand constant_along(std::vector<float> floats, const Shape& shape, std::int64_t axis) {
+  FloatOperand operand;
+  operand.kind = FloatOperand::Kind::kFloats;
+  if (floats.size() > 1) {
+    operand.shape.assign(shape.size(), 1);
+    operand.shape[*axis_in(axis, shape.size())] = static_cast<std::int64_t>(floats.size());
+  }
+  operand.floats = std::move(floats);
+  return operand;
+}
+
+}  // namespace
+
+std::string infer_host(Inference& c) {
+  const auto made = operator_of(c.op, inputs_of(c.graph, c.node));
+  if (!made) return "reads data that is not float32, which the host does not compute";
+  std::string why;
+  const auto shape = kernels::host::result_shape(*made, why);
+  if (!shape) return why;
+  c.type = Type::float32();
+  c.shape = *shape;
+  return {};
+}
+
+std::optional<FloatOperator> float_operator(const Graph& graph, const Node& node, const graph::Uses* uses) {
+  const OnnxOperator* op = onnx_of(node);
+  if (op == nullptr || graph.value(node.outputs[0]).type != Type::float32()) return std::nullopt;
+  Inputs inputs = inputs_of(graph, node);
+  std::vector<Value> known;
+  known.reserve(inputs.size());
+  for (std::size_t i = 0; uses != nullptr && i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr || inputs[i]->constant != nullptr) continue;
+    auto floats = known_floats(graph, *uses, node.inputs[i]);
+    if (!floats) continue;
+    known.push_back(*inputs[i]);
+    known.back().constant = std::make_shared<const Constant>(Constant{std::move(*floats), {}});
+    inputs[i] = &known.back();
+  }
+  auto made = operator_of(*op, inputs);
+  if (made) made->shape = graph.value(node.outputs[0]).shape;
+  return made;
+}
+
+std::optional<FloatOperator> float_operator(const Step& step, const Shape& shape, std::int64_t axis) {
+  using K = Step::Kind;
+  constexpr std::array kKinds = {K::kMultiply, K::kAdd, K::kDivide, K::kRelu, K::kClip, K::kFunction};
+  if (std::find(kKinds.begin(), kKinds.end(), step.kind) == kKinds.end()) return std::nullopt;
+  FloatOperator op;
+  op.type = operator_name(step);
+  op.shape = shape;
+  op.operands.push_back({FloatOperand::Kind::kTensor, shape, {}, {}});
+  if (!step.floats.empty()) op.operands.push_back(constant_along(step.floats, shape, axis));
+  if (step.kind == K::kClip)
+    for (const float bound : {step.low, step.high}) op.operands.push_back(constant_along({bound}, shape, -1));
+  if (step.kind == K::kFunction) add_constants(step, op);
+  return kernels::host::check(op).empty() ? std::optional(std::move(op)) : std::nullopt;
+}
+
+std::span<const Operator> host() {
+  static const std::vector<Operator> kRows = [] {
+    std::vector<Operator> rows;
+    // The names are string literals, so they end with a zero byte.
+    for (const std::string_view type : kernels::host::operators())
+      rows.push_back({.type = type.data(), .infer = infer_host, .fold = fold_host});
+    return rows;
+  }();
+  return kRows;
 }
 
 }  // namespace millrace::compiler::operators

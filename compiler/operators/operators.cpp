@@ -16,7 +16,7 @@ const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& 
   static const auto kTable = [] {
     std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
     for (const auto family : {activations, arithmetic, moves, pools, products, qonnx, qoperators, quantisers,
-                              selections, transposed})
+                              selections, transposed, host})
       for (const Operator& row : family()) rows.emplace(std::pair(row.domain, row.type), &row);
     return rows;
   }();
@@ -45,8 +45,8 @@ const std::vector<AttributeNames>& known_attributes() {
         "exclude_outside",
         "group",
         "keepdims",
-        "noop_with_empty_axes",
         "narrow",
+        "noop_with_empty_axes",
         "num_outputs",
         "opset",
         "output_dtype",
@@ -55,6 +55,7 @@ const std::vector<AttributeNames>& known_attributes() {
         "seed",
         "signed",
         "spatial",
+        "stash_type",
         "start",
         "storage_order",
         "to",
@@ -164,7 +165,13 @@ std::string infer(graph::Graph& graph, const Node& node) {
   const Operator* row = find(op);
   if (row == nullptr || row->infer == nullptr) return "has no shape rule";
   Inference c{graph, node, op, {}, {}};
-  if (std::string why = row->infer(c); !why.empty()) return why;
+  if (std::string why = row->infer(c); !why.empty()) {
+    // Some forms have no hardware, and only the host's rule knows their shape.
+    Inference on_host{graph, node, op, {}, {}};
+    if (!infer_host(on_host).empty()) return why;
+    c.type = on_host.type;
+    c.shape = on_host.shape;
+  }
   std::int64_t total = 1;
   for (const std::int64_t d : c.shape)
     if (d < 0 || d > kMostElements || (total *= d) > kMostElements)

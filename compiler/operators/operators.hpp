@@ -112,9 +112,16 @@ std::string infer(graph::Graph& graph, const graph::Node& node);
 std::optional<graph::Constant> fold(const graph::Graph& graph, const graph::Node& node,
                                     std::int64_t limit = std::int64_t{1} << 28);
 
-/// Returns the node as an operator that kernels/host computes. Its operands of kind kTensor are the node's inputs that are
-/// not constant, in order. Returns nothing if kernels/host does not know the operator, or if an input that is not constant,
-/// or the output, is not float32. The result is not checked (kernels::host::check()).
-std::optional<kernels::FloatOperator> float_operator(const graph::Graph& graph, const graph::Node& node);
+/// Returns the node as an operator that kernels/host computes. Inputs that are constant, or dequantised from constants if
+/// `uses` is given, become constants of the operator. The others become its operands of kind kTensor, in order. Returns
+/// nothing if kernels/host does not know the operator, or if one of these operands or the output is not float32. The
+/// result is not checked (kernels::host::check()).
+std::optional<kernels::FloatOperator> float_operator(const graph::Graph& graph, const graph::Node& node,
+                                                     const graph::Uses* uses = nullptr);
+
+/// Returns a step of a chain that maps a float to a float as an operator that kernels/host computes on a tensor of this
+/// shape. A constant with several entries runs along `axis`. Returns nothing if no such operator exists.
+std::optional<kernels::FloatOperator> float_operator(const graph::Step& step, const graph::Shape& shape,
+                                                     std::int64_t axis);
 
 }  // namespace millrace::compiler::operators

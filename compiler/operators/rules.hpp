@@ -34,6 +34,7 @@ using graph::ValueId;
 // The table's entries by family of operators.
 std::span<const Operator> activations();  // functions of one element, and Softmax
 std::span<const Operator> arithmetic();   // Add, Sub, Mul, Div, Cast, BatchNormalization
+std::span<const Operator> host();         // operators that only the host computes, unless another family has them
 std::span<const Operator> moves();        // operators that move or join elements
 std::span<const Operator> pools();
 std::span<const Operator> products();  // convolutions and matrix products
@@ -73,6 +74,12 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 /// missing or the input is not constant.
 std::optional<std::vector<std::int64_t>> integers_of(const Inference& c, std::size_t input,
                                                      const char* attribute);
+
+/// Infers the output of an operator of kernels/host on float32.
+std::string infer_host(Inference& c);
+
+/// Adds the constants of a Function step to `op` as the attributes of its ONNX operator.
+void add_constants(const Step& step, kernels::FloatOperator& op);
 
 /// The ONNX node that is being lowered. The nodes that replace it go to `out`. All old nodes stay in `graph` during the
 /// pass, so that producers can be looked up.

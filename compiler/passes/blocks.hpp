@@ -32,7 +32,31 @@ graph::Shape dataflow_shape(const graph::Shape& shape);
 /// Returns, for each position in the dataflow's layout, the row-major index that the element has in the ONNX shape.
 IndexMap dataflow_map(const graph::Shape& shape);
 
-// The functions that make blocks are in blocks.cpp and add_block.cpp.
+// The functions in host_blocks.cpp make blocks for the host.
+
+/// A block of a sequence, each of which reads the result of the one before it.
+struct HostBlock {
+  const char* suffix = "";  // for the block's name
+  kernels::Operation operation;
+  kernels::ElementType type;  // of its result
+};
+
+/// Returns a chain of float32 and integer steps as blocks, on a tensor of this shape. If `last_axis` is set, the chain's
+/// constants run along the tensor's last axis, otherwise along `axis`. `input` and `output` are the types of the chain's
+/// first and last value. kUnsupported: the host does not compute some step.
+Result<std::vector<HostBlock>> make_host_blocks(const graph::Chain& chain, const graph::Shape& shape,
+                                                std::int64_t axis, bool last_axis, kernels::ElementType input,
+                                                graph::Type output);
+
+/// Returns max pooling on floats [1, C, H, W] as an operator of the host.
+kernels::FloatOperator make_host_max_pool(const kernels::Window& window, const graph::Shape& input,
+                                          const graph::Shape& output);
+
+/// Returns an operator of the host on tensors of these shapes.
+kernels::FloatOperator make_host_operator(const char* type, const std::vector<graph::Shape>& inputs,
+                                          const graph::Shape& output);
+
+// The functions that make blocks for hardware are in blocks.cpp and add_block.cpp.
 
 /// Makes a convolution of `a`, with its zero points folded into weights and bias. Weight i of an output channel is
 /// weight `order[i]` of this channel in `a`. The accumulator is as narrow as the weights allow.

@@ -1,5 +1,7 @@
 // Converts integer operations to the blocks of a program. Tensors have channels innermost and no batch axis, and
 // requantisation is proved. A Move becomes a Rearrange only if a later operation needs the elements in another order.
+// What no block for hardware computes becomes blocks for the host. The file has more than 300 lines because one class
+// keeps track of where each value is stored.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -153,8 +155,11 @@ std::optional<Split> split(const Split& whole) {
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(Graph graph)
-      : graph_(std::move(graph)), stored_(graph_.values.size()), sum_bits_(fewest_sum_bits(graph_)) {}
+  ProgramBuilder(Graph graph, std::vector<graph::Diagnostic>* notes)
+      : graph_(std::move(graph)),
+        notes_(notes),
+        stored_(graph_.values.size()),
+        sum_bits_(fewest_sum_bits(graph_)) {}
 
   Result<kernels::Program> run() {
     program_.name = graph_.name;
@@ -292,6 +297,78 @@ class ProgramBuilder {
     return stored_[v].tensor;
   }
 
+  /// Returns a tensor with `v` in the order of the ONNX file.
+  Result<TensorIndex> in_model_order(ValueId v) {
+    if (!is_identity_map(order_of(v))) {
+      MILLRACE_TRY(permute(v, identity_map(elements(shape_of(v))), model_shape(shape_of(v))));
+    }
+    return stored_[v].tensor;
+  }
+
+  /// Returns the shape of a tensor in the order of the ONNX file: the dataflow's shape if its order is the same.
+  static std::vector<std::uint32_t> model_shape(const Shape& shape) {
+    if (is_identity_map(dataflow_map(shape))) return narrow(dataflow_shape(shape));
+    return shape[0] == 1 ? without_batch(shape) : narrow(shape);
+  }
+
+  /// Records that a tensor in the order of the ONNX file contains `v`. Like a model input, it does not come from a card.
+  void store_in_model_order(ValueId v, TensorIndex tensor) {
+    const IndexMap order = identity_map(elements(shape_of(v)));
+    const bool is_dataflow = order == dataflow_map(shape_of(v));
+    stored_[v] = {tensor, is_dataflow ? nullptr : std::make_shared<const IndexMap>(order), true, {}};
+  }
+
+  /// Adds a note that the host computes a part of the node, and why.
+  void note_host(const Node& n, const std::string& why) {
+    if (notes_ != nullptr) notes_->push_back({n.name, "runs on the host: " + why});
+  }
+
+  /// Adds an operator of the host that computes the node's output from floats in the order of the ONNX file.
+  Status add_host(const Node& n, const std::vector<ValueId>& inputs, kernels::FloatOperator op) {
+    std::vector<TensorIndex> tensors;
+    for (const ValueId v : inputs) {
+      MILLRACE_ASSIGN(const TensorIndex t, in_model_order(v));
+      tensors.push_back(t);
+    }
+    const ValueId v = n.outputs[0];
+    const TensorIndex t =
+        add_tensor(graph_.value(v), element_type(Type::float32()), model_shape(shape_of(v)));
+    add_block(n.name, n.sources, std::move(op), std::move(tensors), t);
+    store_in_model_order(v, t);
+    return {};
+  }
+
+  /// Adds the chain of node `n` as blocks for the host. `v` is the chain's input, and `from` where it is stored. The last
+  /// block's tensor contains the value `to`, and its name is the node's with `suffix`.
+  Result<Stored> add_chain(const Node& n, const Elementwise& e, ValueId v, const Value& to,
+                           const std::string& suffix = {}) {
+    auto spread_chain = spread(e, shape_of(v));
+    const bool along_channels = spread_chain.ok();
+    const Chain& chain = along_channels ? *spread_chain : e.chain;
+    if (!along_channels) {
+      MILLRACE_TRY(in_model_order(v));
+    } else if (chain.channels() > 1) {
+      MILLRACE_TRY(in_dataflow(v));
+    }
+    Stored stored = stored_[v];
+    const std::vector<std::uint32_t> shape = program_.tensors[stored.tensor].shape;
+    const Shape seen = along_channels ? Shape(shape.begin(), shape.end()) : shape_of(v);
+    MILLRACE_ASSIGN(auto blocks, make_host_blocks(chain, seen, e.axis, along_channels,
+                                                  stored_type(stored.tensor), to.type));
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const bool last = i + 1 == blocks.size();
+      Value like = to;
+      if (!last) like = Value{to.name + "." + blocks[i].suffix, {}, {}, nullptr, {}, 0};
+      const TensorIndex t = add_tensor(like, blocks[i].type, shape);
+      add_block(n.name + suffix + (last ? "" : std::string(".") + blocks[i].suffix), n.sources,
+                std::move(blocks[i].operation), {stored.tensor}, t);
+      stored.tensor = t;
+    }
+    stored.is_input = true;
+    stored.moves.clear();
+    return stored;
+  }
+
   /// Adds the block that computes the node's output.
   TensorIndex add_result(const Node& n, std::vector<std::string> sources, kernels::Operation op,
                          std::vector<TensorIndex> inputs, kernels::ElementType type) {
@@ -302,9 +379,46 @@ class ProgramBuilder {
     return t;
   }
 
+  Status lower(const Node& n, const graph::HostOperator& h) { return add_host(n, n.inputs, h.op); }
+
+  /// Makes a convolution. If no hardware computes its chain, the host does, from the sums.
+  Status lower(const Node& n, const Accumulate& a) {
+    Accumulate without = a;
+    without.chain = {};
+    return lower_whole_or_sums(n, a, without, a.chain);
+  }
+
+  Status lower(const Node& n, const graph::SumPool& s) {
+    graph::SumPool without = s;
+    without.chain = {};
+    return lower_whole_or_sums(n, s, without, s.chain);
+  }
+
+  /// Lowers an operation with its chain to one block. If no block computes the chain, lowers the operation without it, and
+  /// computes the chain from the sums on the host.
+  template <class Op>
+  Status lower_whole_or_sums(const Node& n, const Op& whole, const Op& without, const Chain& chain) {
+    const Status one_block = lower_sums(n, whole);
+    if (one_block.ok() || chain.steps.empty() || one_block.error().code() == ErrorCode::kInternal)
+      return one_block;
+    const Value result = graph_.value(n.outputs[0]);
+    Node sums = n;
+    sums.name = n.name + ".sums";
+    Value sum = result;
+    sum.name += ".sums";
+    sum.type = Type::integer(32);
+    sums.outputs = {new_value(sum, {})};
+    if (!lower_sums(sums, without).ok()) return one_block;
+    const auto host = add_chain(n, Elementwise{chain, 1}, sums.outputs[0], result);
+    if (!host.ok()) return one_block;
+    stored_[n.outputs[0]] = *host;
+    note_host(n, one_block.error().message());
+    return {};
+  }
+
   /// Makes a convolution. A fully connected layer becomes a convolution with a window as large as its input. Its
   /// weights get the order in which the input is stored, so the input needs no Rearrange.
-  Status lower(const Node& n, const Accumulate& a) {
+  Status lower_sums(const Node& n, const Accumulate& a) {
     const ValueId v = n.inputs[0];
     const bool whole = a.dense && !stored_[v].is_input;
     if (!whole) {
@@ -367,13 +481,17 @@ class ProgramBuilder {
   }
 
   Status lower(const Node& n, const graph::MaxPool& m) {
-    MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(n.inputs[0]));
-    if (!stored_type(x).is_integer()) return unsupported("works on floats: put a quantiser before it");
+    const ValueId v = n.inputs[0];
+    if (!stored_type(stored_[v].tensor).is_integer()) {
+      note_host(n, "takes the maximum of floats; put a quantiser before it");
+      return add_host(n, n.inputs, make_host_max_pool(m.window, shape_of(v), shape_of(n.outputs[0])));
+    }
+    MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(v));
     inherit_meaning(add_result(n, n.sources, kernels::MaxPool{m.window}, {x}, stored_type(x)), x);
     return {};
   }
 
-  Status lower(const Node& n, const graph::SumPool& s) {
+  Status lower_sums(const Node& n, const graph::SumPool& s) {
     MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(n.inputs[0]));
     Split parts{s.chain, {}, type_of(n)};
     const auto make = [&](const Split& part) {
@@ -388,13 +506,63 @@ class ProgramBuilder {
   Status lower(const Node& n, const Combine& c) {
     MILLRACE_ASSIGN(const TensorIndex a, in_dataflow(n.inputs[0]));
     MILLRACE_ASSIGN(const TensorIndex b, in_dataflow(n.inputs[1]));
-    MILLRACE_ASSIGN(auto add, make_add(c, stored_type(a), stored_type(b), type_of(n)));
-    add_result(n, n.sources, std::move(add), {a, b}, element_type(type_of(n)));
+    auto add = make_add(c, stored_type(a), stored_type(b), type_of(n));
+    if (!add.ok() && add.error().code() != ErrorCode::kInternal) return combine_on_host(n, c, add.error());
+    if (!add.ok()) return add.error();
+    add_result(n, n.sources, std::move(*add), {a, b}, element_type(type_of(n)));
     return {};
+  }
+
+  /// Combines two tensors in float32. `why` says why no block for hardware does it.
+  Status combine_on_host(const Node& n, const Combine& c, const Error& why) {
+    const Value result = graph_.value(n.outputs[0]);
+    std::vector<ValueId> operands;
+    for (const bool first : {true, false}) {
+      const ValueId v = n.inputs[first ? 0 : 1];
+      const std::string suffix = first ? ".a" : ".b";
+      const Value real{graph_.value(v).name + suffix, Type::float32(), result.shape, nullptr, {}, 0};
+      const auto chain = add_chain(n, Elementwise{first ? c.a : c.b, -1}, v, real, suffix);
+      if (!chain.ok()) return why;
+      operands.push_back(new_value(real, *chain));
+    }
+    Node both = n;
+    both.name = n.name + ".combined";
+    const Value real{result.name + ".combined", Type::float32(), result.shape, nullptr, {}, 0};
+    both.outputs = {new_value(real, {})};
+    // In the order of Combine::Kind.
+    static constexpr const char* kTypes[] = {"Add", "Sub", "Mul", "Div", "Min", "Max"};
+    const char* type = kTypes[static_cast<std::size_t>(c.kind)];
+    MILLRACE_TRY(
+        add_host(both, operands, make_host_operator(type, {result.shape, result.shape}, result.shape)));
+    stored_[n.outputs[0]] = stored_[both.outputs[0]];
+    if (!c.tail.steps.empty()) {
+      const auto tail = add_chain(n, Elementwise{c.tail, -1}, both.outputs[0], result);
+      if (!tail.ok()) return why;
+      stored_[n.outputs[0]] = *tail;
+    }
+    note_host(n, why.message());
+    return {};
+  }
+
+  /// Adds a value that is stored there, and returns its id.
+  ValueId new_value(const Value& like, Stored stored) {
+    const ValueId v = graph_.add_value(like.name, like.type, like.shape);
+    stored_.resize(graph_.values.size());
+    sum_bits_.resize(graph_.values.size(), 0);
+    stored_[v] = std::move(stored);
+    return v;
   }
 
   Status lower(const Node& n, const graph::Concat& c) {
     const Shape& shape = shape_of(n.outputs[0]);
+    if (!stored_type(stored_[n.inputs[0]].tensor).is_integer()) {
+      std::vector<Shape> parts;
+      for (const ValueId v : n.inputs) parts.push_back(shape_of(v));
+      kernels::FloatOperator op = make_host_operator("Concat", parts, shape);
+      op.attributes.push_back({"axis", {c.axis}, {}, {}});
+      note_host(n, "joins floats; put a quantiser behind it");
+      return add_host(n, n.inputs, std::move(op));
+    }
     if (is_plane(shape) ? c.axis != 1 : elements({shape.begin(), shape.begin() + c.axis}) != 1)
       return unsupported("joins " + to_string(shape) + " along axis " + std::to_string(c.axis) +
                          "; only channels are joined");
@@ -404,7 +572,6 @@ class ProgramBuilder {
       parts.push_back(part);
     }
     const auto type = stored_type(parts[0]);
-    if (!type.is_integer()) return unsupported("joins floats: put a quantiser behind it");
     add_result(n, n.sources, kernels::Concat{}, std::move(parts), type);
     return {};
   }
@@ -446,6 +613,16 @@ class ProgramBuilder {
   }
 
   Status lower(const Node& n, const Elementwise& e) {
+    const Status one_block = lower_to_block(n, e);
+    if (one_block.ok() || one_block.error().code() == ErrorCode::kInternal) return one_block;
+    const auto chain = add_chain(n, e, n.inputs[0], Value(graph_.value(n.outputs[0])));
+    if (!chain.ok()) return one_block;
+    stored_[n.outputs[0]] = *chain;
+    note_host(n, one_block.error().message());
+    return {};
+  }
+
+  Status lower_to_block(const Node& n, const Elementwise& e) {
     const ValueId v = n.inputs[0];
     const Value& to = graph_.value(n.outputs[0]);
     MILLRACE_ASSIGN(const Chain chain, spread(e, shape_of(v)));
@@ -483,6 +660,7 @@ class ProgramBuilder {
   Status lower(const Node&, const OnnxOperator&) { return unsupported("is an ONNX operator"); }
 
   Graph graph_;
+  std::vector<graph::Diagnostic>* notes_;
   kernels::Program program_;
   graph::Names tensor_names_, block_names_;
   std::vector<Stored> stored_;  // [ValueId]: where the value is stored
@@ -491,8 +669,8 @@ class ProgramBuilder {
 
 }  // namespace
 
-Result<kernels::Program> build_program(Graph graph) {
-  return ProgramBuilder(std::move(graph)).run();
+Result<kernels::Program> build_program(Graph graph, std::vector<graph::Diagnostic>* notes) {
+  return ProgramBuilder(std::move(graph), notes).run();
 }
 
 }  // namespace millrace::compiler::passes

@@ -1,9 +1,29 @@
-// The passes that replace ONNX operators by integer arithmetic, with the lowering functions of compiler/operators.
+// The passes that replace ONNX operators by integer arithmetic, with the lowering functions of compiler/operators. Float
+// operators that no lowering function can replace are left to the host, if the host can compute them.
+#include <algorithm>
+#include <set>
+
 #include "compiler/operators/rules.hpp"
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
+
+/// Replaces an ONNX node on floats by an operator that the host computes, and adds a note with the reason why the node has
+/// no hardware. Returns false if the host cannot compute the node either.
+bool give_to_host(Graph& graph, const graph::Uses& uses, const Node& n, const std::string& reason,
+                  std::vector<Node>& out) {
+  auto op = operators::float_operator(graph, n, &uses);
+  if (!op || !kernels::host::check(*op).empty()) return false;
+  std::vector<ValueId> tensors;
+  for (std::size_t i = 0; i < n.inputs.size(); ++i)
+    if (op->operands[i].kind == kernels::FloatOperand::Kind::kTensor) tensors.push_back(n.inputs[i]);
+  if (tensors.empty()) return false;
+  graph.diagnostics.push_back({n.name, op->type + " runs on the host: " + reason});
+  out.push_back(
+      make_node(n.name, graph::HostOperator{std::move(*op)}, std::move(tensors), n.outputs[0], n.sources));
+  return true;
+}
 
 /// Lowers each ONNX node for which the operator table has a lowering function in the member `lowering`.
 Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*lowering) {
@@ -22,7 +42,7 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
     }
     if (!outcome.refusal.empty()) {
       out.resize(before);
-      refuse(graph, n, outcome.refusal);
+      if (!give_to_host(graph, uses, n, outcome.refusal, out)) refuse(graph, n, outcome.refusal);
     }
     if ((outcome.is_later || n.refused) && !absorbed[i]) out.push_back(n);
   }
@@ -39,6 +59,49 @@ void skip_dependents(Graph& graph) {
   }
 }
 
+/// Gives the ONNX nodes that no lowering function took to the host, and refuses those that the host cannot compute.
+Graph give_rest_to_host(Graph graph) {
+  const graph::Uses uses(graph);
+  std::vector<Node> out;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& n = graph.nodes[i];
+    if (onnx_of(n) != nullptr && !n.refused && !is_onnx(n, "DequantizeLinear")) {
+      if (give_to_host(graph, uses, n, "no hardware computes it", out)) continue;
+      refuse(graph, n,
+             "computes with data of the frame; this operator is supported only for constants, for example to "
+             "compute a shape");
+    }
+    out.push_back(n);
+  }
+  graph.nodes = std::move(out);
+  return graph;
+}
+
+/// Refuses a model of which every layer with weights reads floats that are not quantised: it was not quantised where it
+/// matters.
+void refuse_float_model(Graph& graph) {
+  static const std::set<std::string> kLayers = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+  const graph::Uses uses(graph);
+  const auto is_quantised = [&](ValueId v) {
+    const Node* n = producer_of(graph, uses, v);
+    return n != nullptr && std::holds_alternative<graph::Elementwise>(n->operation) &&
+           graph.value(n->inputs[0]).type.is_integer();
+  };
+  std::vector<Node*> layers;
+  for (Node& n : graph.nodes) {
+    if (std::holds_alternative<graph::Accumulate>(n.operation)) return;
+    const auto* host = std::get_if<graph::HostOperator>(&n.operation);
+    if (host == nullptr || !kLayers.contains(host->op.type) || host->op.operands.size() == n.inputs.size())
+      continue;
+    if (is_quantised(n.inputs[0])) return;
+    layers.push_back(&n);
+  }
+  for (Node* n : layers)
+    refuse(graph, *n,
+           "computes in float32, as every layer of this model does. Quantise the model: millrace quantize "
+           "MODEL --data SAMPLES");
+}
+
 }  // namespace
 
 /// Lowers ONNX operators that work on one element at a time, move elements or take a maximum (quantisers, Relu,
@@ -49,16 +112,12 @@ Result<Graph> lower_elementwise(Graph graph) {
 }
 
 /// Lowers operators in QDQ form: a float operator on dequantised integers becomes the same sum on the integers, then a
-/// dequantisation by the product of the scales. Refuses float operators that remain.
+/// dequantisation by the product of the scales. Float operators that remain go to the host.
 Result<Graph> lower_qdq(Graph graph) {
   skip_dependents(graph);
-  graph = lower_operators(std::move(graph), &operators::Operator::lower_qdq);
+  graph = give_rest_to_host(lower_operators(std::move(graph), &operators::Operator::lower_qdq));
   const auto is_left = [](const Node& n) { return onnx_of(n) != nullptr && !n.refused; };
-  for (Node& n : graph.nodes)
-    if (is_left(n) && !is_onnx(n, "DequantizeLinear"))
-      refuse(graph, n,
-             "computes with data of the frame; this operator is supported only for constants, for example to "
-             "compute a shape");
+  refuse_float_model(graph);
   if (!graph.refusals.empty()) return refusal_error(graph);
   // All layers have read their weights and biases, so nothing needs the dequantisers of weights and biases any more.
   MILLRACE_ASSIGN(graph, remove_dead(std::move(graph)));

@@ -35,7 +35,8 @@ Result<Graph> run_standard_passes(Graph graph,
 /// have the model's order, without the batch axis. If the dataflow uses the same order, their shape is the dataflow's.
 /// Block names come from ONNX node names; they are valid file names and do not change between compilations. The
 /// program passes kernels::validate(). kUnsupported: one error lists all operations that no block can compute.
-Result<kernels::Program> build_program(Graph graph);
+/// `notes`, if given, receives a note for each node that the host computes because no hardware does.
+Result<kernels::Program> build_program(Graph graph, std::vector<graph::Diagnostic>* notes = nullptr);
 
 enum class AssumedScales : std::uint8_t {
   kPerChannel,  // scales are arbitrary numbers; weights have one scale for each output channel

@@ -226,7 +226,7 @@ Result<LoweredPtr> lower_as_asked(const Task& task) {
     log::info("plan", "on the host, for want of hardware: " + joined(without));
     MILLRACE_ASSIGN(lowered, lower(task, changes));
   }
-  MILLRACE_TRY(check_host(task.options, *lowered));
+  MILLRACE_TRY(check_host(task, *lowered));
   MILLRACE_TRY(check_cards_have_work(task.options, lowered->problem));
   return lowered;
 }

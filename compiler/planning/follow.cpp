@@ -42,7 +42,7 @@ Result<Lowered> lower_as_written(const Task& task, const Changes& changes) {
     return Error(ErrorCode::kInvalidInput, task.options.plan.string() + ": there is no hardware for " +
                                                joined(blocks_of(without)) +
                                                "; name what has none under 'host'");
-  MILLRACE_TRY(check_host(task.options, lowered));
+  MILLRACE_TRY(check_host(task, lowered));
   return lowered;
 }
 

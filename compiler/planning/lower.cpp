@@ -61,6 +61,17 @@ std::optional<kernels::Placement> given_weights(const PlanOptions& options, cons
   return several && !lowered.changes.streamed ? std::optional(all) : std::nullopt;
 }
 
+/// Returns the notes that say why nodes run on the host, one a line; at most eight.
+std::string host_reasons(const std::vector<std::string>& notes) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  std::size_t found = 0;
+  for (const std::string& note : notes)
+    if (note.find("on the host: ") != std::string::npos && ++found <= kMost) text += "\n  " + note;
+  if (found > kMost) text += "\n  and " + std::to_string(found - kMost) + " more";
+  return text;
+}
+
 }  // namespace
 
 bool needs_prediction(const PlanOptions& options) {
@@ -120,7 +131,8 @@ bool can_stream(const Lowered& lowered) {
   return false;
 }
 
-Status check_host(const PlanOptions& options, const Lowered& lowered) {
+Status check_host(const Task& task, const Lowered& lowered) {
+  const PlanOptions& options = task.options;
   for (const auto& name : options.host_blocks)
     if (std::none_of(lowered.program.blocks.begin(), lowered.program.blocks.end(),
                      [&](const auto& block) { return block.name == name; }))
@@ -144,7 +156,8 @@ Status check_host(const PlanOptions& options, const Lowered& lowered) {
   }
   if (names.empty()) return {};
   return Error(ErrorCode::kDoesNotFit, "--no-host: the host would have to compute " + joined(names) +
-                                           "; leave --no-host out, or cut the model before them");
+                                           "; leave --no-host out, or cut the model before them" +
+                                           host_reasons(task.model.notes));
 }
 
 std::string joined(const std::vector<std::string>& names) {

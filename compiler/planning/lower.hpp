@@ -121,7 +121,7 @@ bool can_stream(const Lowered& lowered);
 
 /// Checks the blocks that run on the host. kInvalidInput: --host names a block that does not exist. kDoesNotFit: the
 /// host is too slow for the target rate, or the model needs the host although --no-host is set.
-Status check_host(const PlanOptions& options, const Lowered& lowered);
+Status check_host(const Task& task, const Lowered& lowered);
 
 /// Joins the names with commas: "a, b, c".
 std::string joined(const std::vector<std::string>& names);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/host/multiplications.hpp"
 #include "kernels/host/rules.hpp"
 
 namespace millrace::kernels {
@@ -101,6 +102,20 @@ std::string check(const FloatOperator& op) {
   const auto shape = result_shape(op, why);
   if (shape && *shape != op.shape) return op.type + ": its shape is not the one that its operands give";
   return why;
+}
+
+std::uint64_t multiply_accumulates(const FloatOperator& op) {
+  const auto count = [](const Shape& shape) { return static_cast<std::uint64_t>(elements(shape)); };
+  const auto per_result = [&](const Shape& weights) {  // of a convolution
+    return count(weights) / static_cast<std::uint64_t>(weights[0]);
+  };
+  if (op.type == "Conv") return count(op.shape) * per_result(op.operands[1].shape);
+  if (op.type == "ConvTranspose") return count(op.operands[0].shape) * per_result(op.operands[1].shape);
+  const bool gemm = op.type == "Gemm";
+  if (!gemm && op.type != "MatMul") return 0;
+  const Shape& a = op.operands[0].shape;
+  const std::int64_t inner = gemm && op.integer("transA", 0) != 0 ? a[0] : a.back();
+  return count(op.shape) * static_cast<std::uint64_t>(inner);
 }
 
 void compute(const FloatOperator& op, std::span<const float* const> tensors, float* result) {

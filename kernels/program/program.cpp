@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "kernels/host/multiplications.hpp"
 #include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
 
@@ -97,6 +98,7 @@ bool is_host_only(const Program& program, const Block& block) {
 }
 
 std::uint64_t multiply_accumulates(const Program& program, const Block& block) {
+  if (const auto* op = std::get_if<FloatOperator>(&block.operation)) return host::multiply_accumulates(*op);
   const auto* convolution = std::get_if<Convolution>(&block.operation);
   if (convolution == nullptr || convolution->out_channels == 0) return 0;
   const std::uint64_t per_result = convolution->weights.size() / convolution->out_channels;

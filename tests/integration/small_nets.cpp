@@ -53,6 +53,24 @@ class Layers {
     requantise(name, products);
   }
 
+  /// Adds a normalisation, which only the host computes.
+  void normalise(std::int64_t channels) {
+    const std::string name = next("normal");
+    const auto each = static_cast<std::size_t>(channels);
+    model_.node("InstanceNormalization",
+                {now_, model_.floats(name + "_gain", {channels}, std::vector<float>(each, 0.75F)),
+                 model_.floats(name + "_shift", {channels}, std::vector<float>(each, 0.25F))},
+                name);
+    scale_ = 1.0F / 32;
+    now_ = model_.pair(name, scale_, 0, name + ".q");
+  }
+
+  /// Ends the net in float arithmetic without a quantiser.
+  void float_tail() {
+    model_.node("Add", {now_, model_.floats("tail_addend", {}, {0.5F})}, "tail_sum");
+    now_ = model_.node("Sigmoid", {"tail_sum"}, "tail");
+  }
+
   void average() {
     model_.node("GlobalAveragePool", {now_}, "average");
     scale_ /= 4;
@@ -151,6 +169,16 @@ SmallNet quantised_operator_net(const std::string& type) {
   domain->set_domain("com.microsoft");
   domain->set_version(1);
   return {type, m.bytes()};
+}
+
+SmallNet host_layers_net() {
+  Layers net({1, 4, 8, 8});
+  net.convolution(4, 4, 3);
+  net.normalise(4);
+  net.convolution(4, 4, 1);
+  net.average();
+  net.float_tail();
+  return {"HostLayers", net.bytes()};
 }
 
 SmallNet softmax_net() {

@@ -33,6 +33,10 @@ SmallNet matrix_sums_net();
 /// and 'QLinearAveragePool' halves the picture.
 SmallNet quantised_operator_net(const std::string& type);
 
+/// A net of two convolutions with a normalisation between them, and a float tail. The host computes the normalisation
+/// between two cards' work, and the tail.
+SmallNet host_layers_net();
+
 /// A net of a convolution, an average over the whole picture and a float softmax.
 SmallNet softmax_net();
 

@@ -104,6 +104,17 @@ TEST_F(SmallNets, ErrorNamesTheScarceResourceIfANetDoesNotFit) {
   }
 }
 
+/// The host computes the middle of the net. One card computes the layers before and after it.
+TEST_F(SmallNets, NoHostRefusesALayerOfTheHostWithItsReason) {
+  const fs::path file = write(host_layers_net());
+  const Outcome refused = run_program(
+      {millrace_binary(), "plan", file.string(), "--cluster", cluster("ku060").string(), "--no-host"});
+  EXPECT_EQ(refused.exit_code, 1);
+  for (const char* part : {"--no-host", "InstanceNormalization runs on the host: no hardware computes it",
+                           "without a quantiser behind it"})
+    EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
+}
+
 /// The net ends in a softmax of quantised scores. --tolerance 1 allows a change of each score by one step,
 /// not a difference of 1.0 between probabilities.
 TEST_F(SmallNets, VerifyWithToleranceOneRefusesAllZeroProbabilities) {
@@ -134,6 +145,7 @@ const SmallNet kAudited[] = {
     quantised_operator_net("QLinearAdd"),
     quantised_operator_net("QLinearAveragePool"),
     softmax_net(),
+    host_layers_net(),
 };
 
 class RegressionNets : public SmallNets, public testing::WithParamInterface<SmallNet> {};

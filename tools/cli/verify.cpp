@@ -162,12 +162,13 @@ Status run(const VerifyCommand& command, std::ostream& out) {
                                           : plan::load_cluster(command.cluster));
   MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment));
   if (command.tolerance > 0 && !reference.output_step(0))
-    return Error(ErrorCode::kUnsupported, "--tolerance " + std::to_string(command.tolerance) + ": output '" +
-                                              deployment.plan.model.outputs.at(0).name +
-                                              "' has no step: the model ends neither in a DequantizeLinear "
-                                              "nor in a DequantizeLinear followed by one "
-                                              "Softmax; "
-                                              "leave --tolerance out to compare exactly");
+    return Error(ErrorCode::kUnsupported,
+                 "--tolerance " + std::to_string(command.tolerance) + ": output '" +
+                     deployment.plan.model.outputs.at(0).name +
+                     "' has no step: the model ends neither in a DequantizeLinear "
+                     "nor in a DequantizeLinear followed by one "
+                     "Softmax; "
+                     "leave --tolerance out to compare to 1e-6 of the largest element");
 
   Findings findings;
   std::size_t cards = 0;

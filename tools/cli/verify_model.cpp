@@ -1,6 +1,8 @@
 #include "tools/cli/verify_model.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "kernels/fast/executor.hpp"
 #include "runtime/base/npy.hpp"
@@ -35,6 +37,18 @@ const kernels::Block* producer_of(const kernels::Program& program, kernels::Tens
     if (std::find(block.outputs.begin(), block.outputs.end(), tensor) != block.outputs.end()) return &block;
   }
   return nullptr;
+}
+
+/// Whether the operator's result changes by at most a step if each of its tensors' elements changes by at most a step.
+bool keeps_steps(const kernels::FloatOperator& op) {
+  static const std::set<std::string_view> kKeep = {
+      "Clip",     "Concat",    "Expand",  "Flatten", "Gather",    "GlobalMaxPool",
+      "Identity", "Max",       "MaxPool", "Min",     "ReduceMax", "Relu",
+      "Reshape",  "ReduceMin", "Slice",   "Squeeze", "Transpose", "Unsqueeze"};
+  if (op.type != "Add" && op.type != "Sub") return kKeep.contains(op.type);
+  return std::count_if(op.operands.begin(), op.operands.end(), [](const auto& operand) {
+           return operand.kind == kernels::FloatOperand::Kind::kTensor;
+         }) == 1;
 }
 
 std::optional<Difference> compare_partition(const std::string& name, const kernels::Program& program,
@@ -223,14 +237,19 @@ std::optional<OutputStep> ReferenceModel::step_of(std::size_t partition, kernels
   }
   if (const auto* const end = std::get_if<kernels::Dequantise>(&block->operation); end != nullptr)
     return OutputStep{*std::max_element(end->scale.begin(), end->scale.end()), false};
-  // A block on floats that is no softmax only moves values, so its output has the step of its inputs.
+  const auto* const host = std::get_if<kernels::FloatOperator>(&block->operation);
+  if (host != nullptr && host->type != "Softmax" && !keeps_steps(*host)) return std::nullopt;
+  // Any other block on floats that is no softmax keeps the distance between values, so its output has the step of its
+  // inputs.
   std::optional<OutputStep> step;
   for (const kernels::TensorIndex input : block->inputs) {
     const auto one = step_of(partition, input);
     if (!one || (step && step->softmax != one->softmax)) return std::nullopt;
     step = {std::max(step ? step->scale : 0, one->scale), one->softmax};
   }
-  if (!std::holds_alternative<kernels::Softmax>(block->operation)) return step;
+  const bool softmax =
+      host != nullptr ? host->type == "Softmax" : std::holds_alternative<kernels::Softmax>(block->operation);
+  if (!softmax) return step;
   if (!step || step->softmax) return std::nullopt;
   return OutputStep{step->scale, true};
 }

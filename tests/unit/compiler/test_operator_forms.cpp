@@ -181,7 +181,15 @@ TEST(Operators, ShapesComputedByTheGraphAreKnownAtCompileTime) {
   expect_meaning(m);
 }
 
-TEST(Operators, RefusesAllUnquantisedNodesAtOnce) {
+/// Returns the notes about the node.
+std::string notes_about(const Compiled& c, const std::string& node) {
+  std::string text;
+  for (const auto& d : c.lowered.diagnostics)
+    if (d.node == node) text += d.message + "\n";
+  return text;
+}
+
+TEST(Operators, UnquantisedLayersRunOnTheHostAndANoteSaysWhy) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 1);
   m.floats("v", {4, 4, 1, 1}, std::vector<float>(16, 0.5F));
@@ -193,26 +201,47 @@ TEST(Operators, RefusesAllUnquantisedNodesAtOnce) {
   for (auto& n : *m.proto().mutable_graph()->mutable_node())
     if (n.name() == "second") n.set_input(1, "w2");
   m.weights("w2", {4, 4, 1, 1}, std::vector<std::int64_t>(16, 1), {0.5F});
-  expect_refused(
-      m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
+  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 2U);
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok()) << c.error().message();
+  EXPECT_EQ(notes_about(*c, "first"), "");
+  EXPECT_NE(notes_about(*c, "second").find("runs on the host: its input 'first' is not quantised"),
+            std::string::npos);
+  EXPECT_NE(notes_about(*c, "third").find("runs on the host: its weights 'v'"), std::string::npos);
+}
+
+TEST(Operators, RefusesAModelOfWhichEveryLayerComputesInFloats) {
+  OnnxModel m;
+  m.input("x", {1, 3, 8, 7});
+  conv_weights(m, 4, 3, 1);
+  m.node("Conv", {"x", "w"}, "first");
+  m.node("Relu", {"first"}, "relu");
+  m.node("Conv", {"relu", "w2"}, "second");
+  m.weights("w2", {2, 4, 1, 1}, std::vector<std::int64_t>(8, 1), {0.5F});
+  m.output("second");
+  expect_refused(m, {"2 nodes", "Conv 'first'", "Conv 'second'", "millrace quantize MODEL --data SAMPLES"});
 }
 
 TEST(Operators, ListsErrorsOfSeveralPassesTogetherWithoutFollowUpErrors) {
   OnnxModel m = with_image(3);
-  m.floats("several", {7}, std::vector<float>(7, 1.0F));
-  m.node("Div", {"several", "xq"}, "odd");  // lower_elementwise refuses a division by data
-  m.pair("odd", 1.0F, 0, "after");
-  m.floats("v", {4, 3, 1, 1}, std::vector<float>(12, 0.5F));
-  m.node("Conv", {"after", "v"}, "follows");
-  m.node("Conv", {"xq", "v"}, "third");  // lower_qdq refuses weights that are not integers
+  m.node("GlobalMaxPool", {"xq"}, "pooled");
+  m.int64s("all", {-1});
+  m.node("Reshape", {"pooled", "all"}, "scales");
+  m.node("QuantizeLinear", {"xq", "scales"}, "odd");  // lower_elementwise refuses scales that are data
+  m.node("DequantizeLinear", {"odd", "xq_q_s"}, "after");
+  conv_weights(m, 4, 3, 1);
+  m.node("Conv", {"after", "w"}, "follows");
+  m.int8s("v", {3, 3, 1, 1}, std::vector<std::int64_t>(9, 1));
+  m.node("ConvInteger", {"xq_q", "v"}, "sums");
+  m.node("Mul", {"sums", "sums"}, "third");  // lower_qdq refuses a product of integers
   m.output("follows");
   m.output("third");
   const auto c = compile(m);
   ASSERT_FALSE(c.ok());
   const std::string& says = c.error().message();
   EXPECT_NE(says.find("2 nodes"), std::string::npos) << says;
-  EXPECT_NE(says.find("Div 'odd'"), std::string::npos) << says;
-  EXPECT_NE(says.find("Conv 'third'"), std::string::npos) << says;
+  EXPECT_NE(says.find("QuantizeLinear 'odd'"), std::string::npos) << says;
+  EXPECT_NE(says.find("Mul 'third'"), std::string::npos) << says;
   EXPECT_EQ(says.find("follows"), std::string::npos) << says;
 }
 
@@ -240,14 +269,14 @@ TEST(Operators, TensorsKeepTheScaleAndZeroPointOfTheirIntegers) {
   EXPECT_GE(integers, 3U);
 }
 
-TEST(Operators, RefusesFloatArithmeticBeforeTheFirstQuantiser) {
+TEST(Operators, FloatArithmeticBeforeTheFirstQuantiserRunsOnTheHost) {
   OnnxModel m;
-  m.input("x", {1, 8});
-  m.floats("mean", {}, {3.0F});
-  m.node("Sub", {"x", "mean"}, "centred");
-  m.pair("centred", 0.5F, 0, "y");
+  m.input("x", {1, 3, 8, 7});
+  m.node("Sub", {"x", m.floats("mean", {3, 1, 1}, {3, -2, 0.5F})}, "centred");
+  m.node("Div", {"centred", m.floats("deviation", {3, 1, 1}, {2, 0.5F, 4})}, "normal");
+  m.pair("normal", 0.5F, 0, "y");
   m.output("y");
-  expect_refused(m, {"before the first quantiser", "millrace.yaml"});
+  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 2U);
 }
 
 TEST(Operators, NamesAndOrderOfBlocksAreDeterministic) {
