@@ -34,8 +34,8 @@ using graph::ValueId;
 // The table's entries by family of operators.
 std::span<const Operator> activations();  // functions of one element, and Softmax
 std::span<const Operator> arithmetic();   // Add, Sub, Mul, Div, Cast, BatchNormalization
-std::span<const Operator> host();         // operators that only the host computes, unless another family has them
-std::span<const Operator> moves();        // operators that move or join elements
+std::span<const Operator> host();   // operators that only the host computes, unless another family has them
+std::span<const Operator> moves();  // operators that move or join elements
 std::span<const Operator> pools();
 std::span<const Operator> products();  // convolutions and matrix products
 std::span<const Operator> qonnx();     // Quant, BipolarQuant, Trunc, MultiThreshold

@@ -300,7 +300,7 @@ class ProgramBuilder {
   /// Returns a tensor with `v` in the order of the ONNX file.
   Result<TensorIndex> in_model_order(ValueId v) {
     if (!is_identity_map(order_of(v))) {
-      MILLRACE_TRY(permute(v, identity_map(elements(shape_of(v))), model_shape(shape_of(v))));
+      MILLRACE_TRY(rearrange(v, identity_map(elements(shape_of(v))), model_shape(shape_of(v))));
     }
     return stored_[v].tensor;
   }
