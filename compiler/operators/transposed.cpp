@@ -88,9 +88,9 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return a / b - (a % b < 0 ? 1 : 0);
 }
 
-/// The convolution's taps along an axis, or nothing if the output's extent is no multiple of the stride.
-std::optional<Phases> phases_of(const Axis& a) {
-  if (a.out % a.stride != 0) return std::nullopt;
+/// The convolution's taps along an axis. If the output's extent is no multiple of the stride, the last position computes
+/// more pixels than the output has.
+Phases phases_of(const Axis& a) {
   // In position p, phase f and tap k meet at input pixel p + offset, if the division leaves no rest.
   const auto distance = [&a](std::int64_t f, std::int64_t k) { return f + a.before - k * a.dilation; };
   std::int64_t low = 0, high = 0;
@@ -101,7 +101,7 @@ std::optional<Phases> phases_of(const Axis& a) {
         high = std::max(high, distance(f, k) / a.stride);
       }
   Phases p;
-  p.positions = a.out / a.stride;
+  p.positions = (a.out + a.stride - 1) / a.stride;
   p.before = -low;
   // Rows that the output does not need are read by taps without weights.
   high = std::max(high, a.in - p.positions);
@@ -158,22 +158,32 @@ std::vector<T> tiled(const std::vector<T>& values, std::int64_t times) {
   return result;
 }
 
-/// Emits the dequantiser of the sums, and the move of their channels to pixels: [1, O * h * w, H, W] to [1, O, H * h, W * w].
+/// Emits the dequantiser of the sums, and the move of their channels to pixels: [1, O * h * w, H, W] to
+/// [1, O, H * h, W * w], of which the result has the first rows and columns.
 void emit_pixels(Site& site, ValueId sums, Chain chain, std::int64_t h, std::int64_t w) {
   const Value result = site.result();
   const Shape from = site.graph.value(sums).shape;
-  const std::int64_t channels = from[1] / (h * w);
+  const std::int64_t channels = from[1] / (h * w), rows = from[2] * h, columns = from[3] * w;
   const ValueId floats = site.graph.add_value(result.name + ".floats", result.type, from);
   const std::int64_t axis = chain.channels() > 1 ? 1 : -1;
   site.emit(Elementwise{std::move(chain), axis}, {sums}, floats, ".chain");
-  if (h * w == 1 && result.shape == from) {
-    site.out.back().outputs[0] = site.node.outputs[0];
-    return;
-  }
   const ValueId split = site.move(floats, {}, {1, channels, h, w, from[2], from[3]}, ".phases");
   const ValueId pixels =
       site.move(split, {0, 1, 4, 2, 5, 3}, {1, channels, from[2], h, from[3], w}, ".pixels");
-  site.emit(Move{}, {pixels}, site.node.outputs[0], ".image");
+  const std::int64_t out_h = result.shape.size() == 4 ? result.shape[2] : 1, out_w = result.shape.back();
+  if (out_h == rows && out_w == columns) {
+    site.emit(Move{}, {pixels}, site.node.outputs[0], ".image");
+    return;
+  }
+  const ValueId image = site.move(pixels, {}, {1, channels, rows, columns}, ".image");
+  const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+  kernels::Rearrange loops;
+  loops.extents = {narrow(channels), narrow(out_h), narrow(out_w)};
+  loops.strides = {rows * columns, columns, 1};
+  const ValueId cropped =
+      site.graph.add_value(result.name + ".cropped", result.type, {1, channels, out_h, out_w});
+  site.emit(graph::Select{std::move(loops)}, {image}, cropped, ".crop");
+  site.emit(Move{}, {cropped}, site.node.outputs[0], ".move");
 }
 
 Outcome lower_conv_transpose(Site& site) {
@@ -191,13 +201,10 @@ Outcome lower_conv_transpose(Site& site) {
   if (in[0] != 1) return "its batch is " + std::to_string(in[0]) + ", not 1";
   if (site.graph.value(x->q).type.bits > 16 || q.type.bits > 16) return "its operands have more than 16 bits";
   const auto axes = axes_of(site.op, in, kernel, why);
-  const auto rows = phases_of(axes[0]), columns = phases_of(axes[1]);
-  if (!rows || !columns)
-    return "its output of " + to_string(site.result().shape) +
-           " is no multiple of its strides; set output_padding or pads so that it is";
+  const Phases rows = phases_of(axes[0]), columns = phases_of(axes[1]);
   const std::int64_t pixels = axes[0].stride * axes[1].stride;
-  const std::int64_t taps = in[1] / groups * rows->kernel * columns->kernel;
-  if (std::max(rows->kernel, columns->kernel) > kMostExtent || taps > kMostElements / (out * pixels))
+  const std::int64_t taps = in[1] / groups * rows.kernel * columns.kernel;
+  if (std::max(rows.kernel, columns.kernel) > kMostExtent || taps > kMostElements / (out * pixels))
     return "it would become a convolution with too many weights";
   std::vector<float> scale;
   for (const float s : w->scale) scale.push_back(x->scale[0] * s);
@@ -209,17 +216,17 @@ Outcome lower_conv_transpose(Site& site) {
   if (!b || !floats) return why;
 
   graph::Accumulate a;
-  a.window.kernel_h = static_cast<std::uint32_t>(rows->kernel);
-  a.window.kernel_w = static_cast<std::uint32_t>(columns->kernel);
-  a.window.pad_top = static_cast<std::uint32_t>(rows->before);
-  a.window.pad_bottom = static_cast<std::uint32_t>(rows->after);
-  a.window.pad_left = static_cast<std::uint32_t>(columns->before);
-  a.window.pad_right = static_cast<std::uint32_t>(columns->after);
+  a.window.kernel_h = static_cast<std::uint32_t>(rows.kernel);
+  a.window.kernel_w = static_cast<std::uint32_t>(columns.kernel);
+  a.window.pad_top = static_cast<std::uint32_t>(rows.before);
+  a.window.pad_bottom = static_cast<std::uint32_t>(rows.after);
+  a.window.pad_left = static_cast<std::uint32_t>(columns.before);
+  a.window.pad_right = static_cast<std::uint32_t>(columns.after);
   a.groups = groups;
   a.out_channels = out * pixels;
   a.weight_type = q.type;
   a.weights = unfold({q.constant->integers, w->zero, in[1], out, groups, axes[0].kernel, axes[1].kernel},
-                     *rows, *columns);
+                     rows, columns);
   a.weight_zero = repeated(w->zero, pixels);
   a.input_zero = x->zero[0];
   a.bias = repeated(*b, pixels);
@@ -231,7 +238,7 @@ Outcome lower_conv_transpose(Site& site) {
   if (!floats->empty()) chain.steps.push_back(Step::add(repeated(*floats, pixels)));
   const ValueId plane = in.size() == 3 ? site.move(x->q, {}, {1, in[1], 1, in[2]}, ".plane") : x->q;
   const ValueId sums = site.graph.add_value(site.result().name + ".acc", Type::integer(32),
-                                            {1, a.out_channels, rows->positions, columns->positions});
+                                            {1, a.out_channels, rows.positions, columns.positions});
   site.emit(std::move(a), {plane}, sums);
   emit_pixels(site, sums, std::move(chain), axes[0].stride, axes[1].stride);
   return {};

@@ -598,12 +598,21 @@ class ProgramBuilder {
   /// Adds a block, unless the elements that are selected are all elements in their order.
   Status lower(const Node& n, const graph::Select& s) {
     const ValueId from = n.inputs[0], to = n.outputs[0];
-    const IndexMap position = inverse(order_of(from)), selected = kernels::sources_of(s.loops);
-    IndexMap source;
-    for (const std::uint32_t element : dataflow_map(shape_of(to)))
-      source.push_back(position[selected[element]]);
+    const IndexMap selected = kernels::sources_of(s.loops);
+    const auto find = [&] {
+      const IndexMap position = inverse(order_of(from));
+      IndexMap source;
+      for (const std::uint32_t element : dataflow_map(shape_of(to)))
+        source.push_back(position[selected[element]]);
+      return kernels::find_loops(source);
+    };
+    auto found = find();
+    if (!found && stored_[from].map != nullptr) {
+      // Moves before the selection have no block yet. With a block of their own, the selection alone may be loops.
+      MILLRACE_TRY(in_dataflow(from));
+      found = find();
+    }
     const TensorIndex x = stored_[from].tensor;
-    auto found = kernels::find_loops(source);
     if (!found)
       return unsupported(
           "selects elements in an order that nested loops cannot visit; simplify it, or split it");

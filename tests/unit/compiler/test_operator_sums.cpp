@@ -40,6 +40,9 @@ TEST(Operators, TransposedConvolutionsAreExact) {
   expect_transposed(1, 2, {{"strides", {2, 2}}});
   expect_transposed(1, 3, {{"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}, {"output_padding", {1, 1}}});
   expect_transposed(1, 4, {{"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}});
+  expect_transposed(1, 3,
+                    {{"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}});  // an odd number of rows and columns
+  expect_transposed(1, 3, {{"strides", {3, 2}}});
   expect_transposed(1, 3, {{"pads", {1, 1, 1, 1}}});
   expect_transposed(1, 3, {{"strides", {3, 3}}, {"dilations", {2, 2}}, {"pads", {1, 0, 1, 2}}});
   expect_transposed(1, 5, {{"strides", {2, 1}}, {"pads", {2, 0, 1, 1}}});
