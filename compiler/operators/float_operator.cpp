@@ -123,7 +123,8 @@ std::optional<FloatOperator> float_operator(const Graph& graph, const Node& node
 
 std::optional<FloatOperator> float_operator(const Step& step, const Shape& shape, std::int64_t axis) {
   using K = Step::Kind;
-  constexpr std::array kKinds = {K::kMultiply, K::kAdd, K::kDivide, K::kRelu, K::kClip, K::kFunction};
+  constexpr std::array kKinds = {K::kMultiply, K::kAdd,     K::kDivide, K::kRelu,    K::kPRelu,
+                                 K::kMinimum,  K::kMaximum, K::kClip,   K::kFunction};
   if (std::find(kKinds.begin(), kKinds.end(), step.kind) == kKinds.end()) return std::nullopt;
   FloatOperator op;
   op.type = operator_name(step);

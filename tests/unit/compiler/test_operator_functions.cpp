@@ -163,6 +163,17 @@ TEST(Operators, PReluHasASlopeForEachChannel) {
   }
 }
 
+TEST(Operators, PReluWithANegativeSlopeBehindASumRunsOnTheHost) {
+  OnnxModel m = with_image(3);
+  m.floats("slope", {3, 1, 1}, {0.25F, -1.0F, 0.5F});
+  conv_weights(m, 3, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.node("PRelu", {"conv", "slope"}, "bent");
+  m.pair("bent", 32.0F, -7, "y");
+  m.output("y");
+  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 1U);
+}
+
 TEST(Operators, ClipsByConstantsOfEachChannel) {
   OnnxModel m = with_image(3);
   m.floats("low", {3, 1, 1}, {-4.0F, -20.0F, 3.0F});
