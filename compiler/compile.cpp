@@ -100,6 +100,7 @@ Result<Built> build(Plan plan, const CompileOptions& options) {
       built.artifacts.files["report.html"].assign(bytes.begin(), bytes.end());
       return true;
     });
+  if (options.quantised != nullptr) built.artifacts.files["quantised.onnx"] = *options.quantised;
   built.report.design = std::move(plan);
   return built;
 }

@@ -324,10 +324,9 @@ class Importer {
       return invalid("is quantised already, and --assume is for float models: leave it out");
     if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
-          "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "
-          "example with "
-          "onnxruntime.quantization); `millrace quantize MODEL --samples X.npy`, which does it with "
-          "calibration samples, is coming");
+          "is a float model: it has no quantisers. Quantise it with samples of its inputs: `millrace "
+          "quantize MODEL --data "
+          "SAMPLES.npy -o QDQ.onnx`, or in one go: `millrace compile MODEL --data SAMPLES.npy ...`");
     return {};
   }
 

@@ -11,9 +11,9 @@
 
 namespace millrace::compiler {
 
-/// Whether import_onnx() requires a float model (one without quantisers) or refuses it. After importing a float model,
-/// call passes::assume_quantised().
-enum class FloatModel { kRefused, kRequired };
+/// Whether import_onnx() refuses a float model (one without quantisers), requires one, or takes both kinds. A float model
+/// needs quantisers before the passes run: from passes::assume_quantised(), or from quantize::quantise().
+enum class FloatModel { kRefused, kRequired, kTaken };
 
 /// Reads and checks the bytes of a model file, and infers all shapes. The returned graph is at Level::kImported. If the
 /// first axis of an input is symbolic or unknown, it is the batch and counts as 1. External weights are read from

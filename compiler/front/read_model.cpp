@@ -33,7 +33,12 @@ std::string name_of(const ModelOptions& options) {
 
 Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model) {
   // Read the file only once, so that the digest belongs to the bytes that are compiled.
-  MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
+  std::vector<std::byte> bytes;
+  if (options.quantised != nullptr) {
+    bytes = *options.quantised;
+  } else {
+    MILLRACE_ASSIGN(bytes, read_file(options.model, kMaxModelBytes));
+  }
   const auto types = passes::assumed_types(options.assume);
   if (!options.assume.empty() && !types)
     return Error(ErrorCode::kInvalidInput,

@@ -80,6 +80,10 @@ std::uint64_t NpyArray::elements() const {
 
 Result<NpyArray> read_npy(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(const auto bytes, read_file(path, kLimitBytes));
+  return parse_npy(bytes, path);
+}
+
+Result<NpyArray> parse_npy(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic, 6) != 0)
     return bad(path, "it does not begin with NumPy's magic; write it with numpy.save");
   const auto major = std::to_integer<unsigned>(bytes[6]);

@@ -83,12 +83,18 @@ Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_sh
 
 Result<Frames> load_frames(const std::string& net) {
   const std::filesystem::path root = models_directory();
+  for (const Preparation& p : kPreparations)
+    if (net == p.net) return load_frames(net, root / p.inputs / "input_u8.npy");
+  return load_npy(root / net / "input_f32.npy");
+}
+
+Result<Frames> load_frames(const std::string& net, const std::filesystem::path& pictures) {
   for (const Preparation& p : kPreparations) {
     if (net != p.net) continue;
-    MILLRACE_ASSIGN(const NpyArray array, read_npy(root / p.inputs / "input_u8.npy"));
+    MILLRACE_ASSIGN(const NpyArray array, read_npy(pictures));
     return prepare(array, p);
   }
-  return load_npy(root / net / "input_f32.npy");
+  return Error(ErrorCode::kInvalidInput, net + " takes no pictures");
 }
 
 Result<compiler::Model> compile_model(const std::filesystem::path& onnx) {

@@ -25,6 +25,23 @@ struct Common {
   std::string log_level = "info";
 };
 
+/// The options with which a float model is quantised.
+struct CalibrationWhat {
+  std::vector<std::string> data;       // samples that calibrate, as clients::read_model_samples() takes them
+  std::vector<std::string> test_data;  // samples that score; empty: those that --calibrate or --labels leaves
+  std::filesystem::path labels;        // .npy of class indices
+  std::optional<std::uint32_t> calibrate;  // how many samples of `data` calibrate; the others score
+  std::uint32_t bits = 8;                  // of the weights
+  std::string method = "percentile";
+  double percent = 99.999;
+  bool equalise = false;
+  bool no_bias_correction = false;
+  std::vector<std::string> keep_float, keep_8bit;  // names of ONNX nodes
+  std::string activations;                         // "int8:7": the declared format of weights and activations
+
+  bool given() const { return !data.empty() || !activations.empty(); }
+};
+
 /// The options that `plan` and `compile` share.
 struct PlanWhat {
   std::filesystem::path model, cluster;
@@ -42,6 +59,7 @@ struct PlanWhat {
   std::string host_time;                   // such as "30us"
   std::filesystem::path generator_plugin;  // a program that proposes implementations of blocks
   std::vector<std::string> dump_after;
+  CalibrationWhat calibration;  // if given(), the model is quantised first
   std::string weights;  // a value that parse.cpp names; if empty, that in millrace.yaml, else baked-first
 };
 
@@ -63,6 +81,15 @@ struct CompileCommand {
 };
 Status run(const CompileCommand& command, std::ostream& out);
 
+/// Quantises a float model with samples and writes it as a QDQ model.
+struct QuantizeCommand {
+  Common common;
+  std::filesystem::path model, output;
+  std::filesystem::path report;  // where to write the page
+  CalibrationWhat what;
+};
+Status run(const QuantizeCommand& command, std::ostream& out);
+
 struct InspectCommand {
   Common common;
   std::filesystem::path target;  // a deployment directory or an .xclbin file
@@ -77,7 +104,8 @@ struct VerifyCommand {
   std::string fidelity = "functional";
   // A .npy file in the input's type and layout, whose first axis counts frames. If empty, `verify` draws
   // random frames from `seed`.
-  std::filesystem::path inputs;
+  // A model with several inputs takes one .npz with an array for each, or NAME=FILE for each.
+  std::vector<std::string> inputs;
   std::filesystem::path expect;  // a .npy file of the first output's expected values; optional
   std::uint32_t tolerance = 0;   // largest difference from `expect` that passes, in steps of the output
   std::uint32_t frames = 0;      // 0 means all frames of `inputs`, or 16 random frames
@@ -138,8 +166,9 @@ struct InferCommand {
   Common common;
   std::string url = "http://127.0.0.1:8000";  // an http, https or unix URL
   ServerAccess access;
-  std::string model;                          // if empty, the server's only model
-  std::vector<std::filesystem::path> inputs;  // picture, .npy or raw file
+  std::string model;  // if empty, the server's only model
+  // Pictures, folders, .npy, .npz or raw files. A model with several inputs takes one .npz, or NAME=FILE for each.
+  std::vector<std::string> inputs;
   std::uint32_t top = 5;
   std::filesystem::path output;  // .npy file to write the first output to; its first axis counts frames
   std::chrono::milliseconds timeout{10000};

@@ -7,6 +7,7 @@
 #include "compiler/compile.hpp"
 #include "compiler/report/report.hpp"
 #include "compiler/variants/variants.hpp"
+#include "tools/cli/calibrate.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/describe.hpp"
 #include "tools/cli/plan_options.hpp"
@@ -88,6 +89,7 @@ Status run(const CompileCommand& command, std::ostream& out) {
   compiler::CompileOptions options;
   MILLRACE_TRY(fill(command.what, options));
   options.output = command.output;
+  MILLRACE_TRY(quantise_first(command.what, command.common.quiet || command.common.json, options, out));
   options.report = [](const compiler::Plan& plan) {
     const bool predicted = plan.unpredicted().empty();
     return compiler::report::html(

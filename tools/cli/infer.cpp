@@ -26,7 +26,8 @@ using clients::InputDescription;
 /// The description of a model that the server sends. `output` has no layout and no scale.
 struct ModelDescription {
   std::string name;
-  InputDescription input, output;
+  std::vector<InputDescription> inputs;  // at least one; only the first has a layout and scales
+  InputDescription output;
   std::vector<std::string> labels;
 };
 
@@ -113,16 +114,16 @@ ModelDescription description_of(const json::value& metadata, const json::value* 
   const json::object& object = metadata.as_object();
   out.name = std::string(object.at("name").as_string());
   out.output = tensor_of(object.at("outputs").as_array().at(0));
-  const json::array& inputs = object.at("inputs").as_array();
-  out.input = tensor_of(inputs.at(0));
+  for (const json::value& input : object.at("inputs").as_array()) out.inputs.push_back(tensor_of(input));
+  InputDescription& first = out.inputs.at(0);
   if (millrace == nullptr) return out;
   const json::object& extension = millrace->as_object();
   for (const json::value& label : extension.at("labels").as_array())
     out.labels.emplace_back(label.as_string());
   const json::object& preprocessing = extension.at("preprocessing").as_object();
-  out.input.layout = std::string(preprocessing.at("layout").as_string());
-  out.input.scale = floats_of(preprocessing.at("scale"));
-  out.input.mean = floats_of(preprocessing.at("mean"));
+  first.layout = std::string(preprocessing.at("layout").as_string());
+  first.scale = floats_of(preprocessing.at("scale"));
+  first.mean = floats_of(preprocessing.at("mean"));
   return out;
 }
 
@@ -135,10 +136,6 @@ Result<ModelDescription> describe(HttpClient& client, const std::string& name) {
   const json::value millrace = answer.status == 200 ? json::parse(answer.body, code) : json::value();
   if (code) return unexpected(extension);
   try {
-    const std::size_t inputs = metadata.as_object().at("inputs").as_array().size();
-    if (inputs != 1)
-      return Error(ErrorCode::kUnsupported, "model '" + name + "' has " + std::to_string(inputs) +
-                                                " inputs; this command supports only models with one input");
     // Other servers of the v2 protocol do not have Millrace's own page about the model. Without that page there are no
     // labels and no preprocessing.
     return description_of(metadata, answer.status == 200 ? &millrace : nullptr);
@@ -147,27 +144,33 @@ Result<ModelDescription> describe(HttpClient& client, const std::string& name) {
   }
 }
 
-std::string request_header(const ModelDescription& model, std::size_t bytes,
+using Tensors = std::vector<std::vector<std::byte>>;  // one for each input, in the model's order
+
+std::string request_header(const ModelDescription& model, const Tensors& frame,
                            std::chrono::milliseconds timeout) {
-  json::array shape;
-  for (const std::int64_t dim : model.input.shape) shape.emplace_back(dim);
+  json::array inputs;
+  for (std::size_t i = 0; i < frame.size(); ++i) {
+    json::array shape;
+    for (const std::int64_t dim : model.inputs[i].shape) shape.emplace_back(dim);
+    inputs.push_back(json::object{{"name", model.inputs[i].name},
+                                  {"shape", std::move(shape)},
+                                  {"datatype", model.inputs[i].datatype},
+                                  {"parameters", {{"binary_data_size", frame[i].size()}}}});
+  }
   return json::serialize(json::object{
       {"parameters", {{"timeout", std::chrono::microseconds(timeout).count()}}},
-      {"inputs", json::array{json::object{{"name", model.input.name},
-                                          {"shape", std::move(shape)},
-                                          {"datatype", model.input.datatype},
-                                          {"parameters", {{"binary_data_size", bytes}}}}}},
+      {"inputs", std::move(inputs)},
       {"outputs",
        json::array{json::object{{"name", model.output.name}, {"parameters", {{"binary_data", true}}}}}}});
 }
 
-Result<std::vector<std::byte>> infer(HttpClient& client, const ModelDescription& model,
-                                     const std::vector<std::byte>& frame, std::chrono::milliseconds timeout) {
+Result<std::vector<std::byte>> infer(HttpClient& client, const ModelDescription& model, const Tensors& frame,
+                                     std::chrono::milliseconds timeout) {
   const std::string target = "/v2/models/" + clients::percent_encoded(model.name) + "/infer";
-  const std::string header = request_header(model, frame.size(), timeout);
-  std::vector<std::byte> body(header.size() + frame.size());
+  const std::string header = request_header(model, frame, timeout);
+  std::vector<std::byte> body(header.size());
   std::memcpy(body.data(), header.data(), header.size());
-  std::memcpy(body.data() + header.size(), frame.data(), frame.size());
+  for (const auto& tensor : frame) body.insert(body.end(), tensor.begin(), tensor.end());
   MILLRACE_ASSIGN(const HttpClient::Answer answer,
                   client.post(target, body,
                               {{"Content-Type", "application/octet-stream"},
@@ -272,12 +275,17 @@ Status run(const InferCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const ModelDescription model, describe(*client, name));
 
   std::vector<FrameResult> results;
+  // A model with one input takes any number of files, one after another. Otherwise the files belong together.
+  std::vector<std::vector<std::string>> groups;
   for (const auto& file : command.inputs) {
-    MILLRACE_ASSIGN(const clients::Samples samples, clients::read_samples(file, model.input));
-    if (!samples.note.empty() && !command.common.quiet)
-      std::cerr << file.string() << ": " << samples.note << '\n';
+    if (groups.empty() || model.inputs.size() == 1) groups.emplace_back();
+    groups.back().push_back(file);
+  }
+  for (const auto& files : groups) {
+    MILLRACE_ASSIGN(const clients::ModelSamples samples, clients::read_model_samples(files, model.inputs));
+    if (!samples.note.empty() && !command.common.quiet) std::cerr << files[0] << ": " << samples.note << '\n';
     for (std::size_t i = 0; i < samples.frames.size(); ++i) {
-      FrameResult result{file.string(), i, {}, {}};
+      FrameResult result{files[0], i, {}, {}};
       MILLRACE_ASSIGN(result.output, infer(*client, model, samples.frames[i], command.timeout));
       MILLRACE_ASSIGN(result.scores, scores_of(model.output, result.output));
       if (!command.common.json) {

@@ -28,7 +28,7 @@ constexpr int kExitBySignal = 128;  // a shell adds the signal's number
 /// Whether the command's result is a file.
 bool writes(const Command& command) {
   return std::holds_alternative<CompileCommand>(command) || std::holds_alternative<PackCommand>(command) ||
-         std::holds_alternative<PlanCommand>(command);
+         std::holds_alternative<PlanCommand>(command) || std::holds_alternative<QuantizeCommand>(command);
 }
 
 void say_interrupted(const Parsed& parsed, int signal, const std::vector<std::filesystem::path>& written) {

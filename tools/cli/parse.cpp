@@ -78,6 +78,7 @@ class Builder {
 
 struct Commands {
   PlanCommand plan;
+  QuantizeCommand quantize;
   CompileCommand compile;
   InspectCommand inspect;
   VerifyCommand verify;
@@ -89,6 +90,77 @@ struct Commands {
   SynthCommand synth;
   PackCommand pack;
 };
+
+/// Adds the options of a quantisation.
+void add_calibration(CLI::App* sub, CalibrationWhat& c) {
+  CLI::Option* const data = sub->add_option("--data", c.data,
+                                            "Calibration samples of a float model: .npy in the model's input "
+                                            "type and layout, frames first; .npz with an "
+                                            "array for each input; a folder of pictures (with a "
+                                            "millrace.yaml beside the model); or a file for each input, "
+                                            "NAME=FILE");
+  data->allow_extra_args(false);
+  sub->add_option(
+         "--test-data", c.test_data,
+         "Samples that only measure the accuracy (default: what --calibrate or --labels leaves of --data)")
+      ->allow_extra_args(false)
+      ->needs(data);
+  sub->add_option(
+         "--labels", c.labels,
+         ".npy with the index of each sample's class, of --test-data or else of --data: then its first half "
+         "calibrates and its second half measures the accuracy")
+      ->needs(data);
+  sub->add_option("--calibrate", c.calibrate,
+                  "Number of samples of --data that calibrate; the others measure")
+      ->needs(data)
+      ->check(whole(1, kMost32));
+  sub->add_option("--bits", c.bits, "Bits of the weights: 8, or 4 with the most sensitive layers at 8")
+      ->needs(data)
+      ->capture_default_str()
+      ->check(CLI::IsMember({8, 4}));
+  sub->add_option("--method", c.method,
+                  "How an activation's range is chosen: minmax (all that was seen), percentile (without the "
+                  "outliers) or entropy (the least loss of information)")
+      ->needs(data)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"minmax", "percentile", "entropy"}));
+  sub->add_option("--percentile", c.percent,
+                  "Percent of the elements that --method percentile keeps in range")
+      ->needs(data)
+      ->capture_default_str()
+      ->check(number(50, 100, "50 to 100"));
+  sub->add_flag("--equalise", c.equalise,
+                "Balance the weights' ranges between neighbouring layers first (cross-layer equalisation)")
+      ->needs(data);
+  sub->add_flag("--no-bias-correction", c.no_bias_correction,
+                "Leave biases as they are, and do not correct them for the mean error of the weights")
+      ->needs(data);
+  sub->add_option("--keep-float", c.keep_float, "Leave this node in float32; may be repeated")
+      ->allow_extra_args(false)
+      ->needs(data);
+  sub->add_option("--keep-8bit", c.keep_8bit,
+                  "With --bits 4: this layer's weights have 8 bits; may be repeated")
+      ->allow_extra_args(false)
+      ->needs(data);
+}
+
+/// Adds the option that stands in place of samples.
+void add_declared_format(CLI::App* sub, CalibrationWhat& c) {
+  sub->add_option(
+      "--activations", c.activations,
+      "For a float model whose weights are whole numbers: int8:7 says that weights and activations are "
+      "integers of 8 bits, each of which means itself over 2^7; needs no --data");
+}
+
+void add_quantize(Builder& builder, QuantizeCommand& c) {
+  CLI::App* sub =
+      builder.add("quantize", "Quantise a float model with samples, and write it as a QDQ model", c);
+  sub->add_option("MODEL", c.model, "ONNX model with float layers")->required();
+  add_calibration(sub, c.what);
+  add_declared_format(sub, c.what);
+  sub->add_option("--output,-o", c.output, "QDQ model to write")->required();
+  sub->add_option("--report", c.report, "Write the result as a page, too");
+}
 
 void add_what(CLI::App* sub, PlanWhat& c) {
   sub->add_option("MODEL", c.model,
@@ -139,6 +211,8 @@ void add_what(CLI::App* sub, PlanWhat& c) {
                   "A program that proposes implementations of blocks, in JSON (" +
                       runtime::plan::document("compiler/generators/README.md") +
                       "); it runs with your rights");
+  add_calibration(sub, c.calibration);
+  add_declared_format(sub, c.calibration);
   sub->add_option("--dump-after", c.dump_after,
                   "Print the graph on standard error after this pass ('all': every pass); may be repeated");
 }
@@ -185,9 +259,11 @@ void add_verify(Builder& builder, VerifyCommand& c) {
       ->capture_default_str();
   sub->add_option("--stall", c.stall, "With --fidelity rtl: probability that a port stalls in a cycle")
       ->check(number(0, 0.99, "0 to 0.99"));
-  sub->add_option(
-      "--inputs", c.inputs,
-      ".npy in the model's type and layout; the first axis counts frames (default: random frames)");
+  sub->add_option("--inputs", c.inputs,
+                  ".npy in the model's type and layout; the first axis counts frames (default: random "
+                  "frames). For a model with "
+                  "several inputs: one .npz with an array for each, or NAME=FILE for each input")
+      ->allow_extra_args(false);
   sub->add_option("--expect", c.expect, ".npy with the expected first output, which is compared as well")
       ->needs("--inputs");
   sub->add_option("--tolerance", c.tolerance,
@@ -285,7 +361,11 @@ void add_infer(Builder& builder, InferCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
   add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name (default: the server's only model)");
-  sub->add_option("--input", c.inputs, "Image, .npy or raw file; may be repeated")->required();
+  sub->add_option("--input", c.inputs,
+                  "Image, folder, .npy, .npz or raw file; may be repeated. For a model with several inputs: "
+                  "one .npz with "
+                  "an array for each, or NAME=FILE for each input")
+      ->required();
   sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(whole(1, 1 << 20));
   sub->add_option("--output", c.output, "Write the first output as .npy; the first axis counts frames");
   sub->add_option_function<std::uint32_t>(
@@ -374,6 +454,7 @@ void add_bench(Builder& builder, BenchCommand& c) {
 
 std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "plan") return Command(std::move(c.plan));
+  if (name == "quantize") return Command(std::move(c.quantize));
   if (name == "compile") return Command(std::move(c.compile));
   if (name == "inspect") return Command(std::move(c.inspect));
   if (name == "verify") return Command(std::move(c.verify));
@@ -423,6 +504,7 @@ Parsed parse(int argc, const char* const* argv) {
   Commands commands;
   Builder builder(app);
   add_plan(builder, commands.plan);
+  add_quantize(builder, commands.quantize);
   add_compile(builder, commands.compile);
   add_verify(builder, commands.verify);
   add_synth(builder, commands.synth);

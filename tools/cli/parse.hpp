@@ -10,8 +10,8 @@
 namespace millrace::cli {
 
 using Command =
-    std::variant<PlanCommand, CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand,
-                 InferCommand, ReloadCommand, BenchCommand, SynthCommand, PackCommand>;
+    std::variant<PlanCommand, QuantizeCommand, CompileCommand, InspectCommand, VerifyCommand, DevicesCommand,
+                 ServeCommand, InferCommand, ReloadCommand, BenchCommand, SynthCommand, PackCommand>;
 
 struct Parsed {
   std::string name;                // the sub-command's name

@@ -10,6 +10,7 @@
 #include "compiler/planning/plan_file.hpp"
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
+#include "tools/cli/calibrate.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/plan_options.hpp"
 
@@ -54,6 +55,7 @@ Status run(const PlanCommand& command, std::ostream& out) {
   MILLRACE_TRY(fill(command.what, options));
   options.assume = command.assume;
   MILLRACE_TRY(check_places(command));
+  MILLRACE_TRY(quantise_first(command.what, command.common.quiet || command.common.json, options, out));
   MILLRACE_ASSIGN(const auto plan, compiler::make_plan(options));
   const bool predicted = plan.unpredicted().empty();
   compiler::Alternatives alternatives;

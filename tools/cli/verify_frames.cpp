@@ -8,6 +8,7 @@
 #include <random>
 
 #include "runtime/base/npy.hpp"
+#include "tools/clients/samples.hpp"
 
 namespace millrace::cli {
 
@@ -89,14 +90,18 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
     }
     return frames;
   }
-  if (model.inputs.size() != 1) {
-    return Error(ErrorCode::kUnsupported,
-                 "--inputs: model '" + model.name + "' has " + std::to_string(model.inputs.size()) +
-                     " inputs, but a file holds only one; leave out --inputs for random frames");
+  if (model.inputs.size() == 1 && command.inputs.size() == 1 && !command.inputs[0].ends_with(".npz")) {
+    MILLRACE_ASSIGN(std::vector<Buffer> read, read_frames(command.inputs[0], model.inputs[0]));
+    for (Buffer& input : read) frames.push_back({std::move(input)});
+  } else {
+    std::vector<clients::InputDescription> inputs;
+    for (const plan::TensorSignature& input : model.inputs)
+      inputs.push_back({input.name, input.datatype, input.shape, {}, {}, {}});
+    auto read = clients::read_model_samples(command.inputs, inputs);
+    if (!read.ok()) return read.error().within("--inputs");
+    frames = std::move(read->frames);
   }
-  MILLRACE_ASSIGN(std::vector<Buffer> read, read_frames(command.inputs, model.inputs[0]));
-  if (command.frames != 0 && command.frames < read.size()) read.resize(command.frames);
-  for (Buffer& input : read) frames.push_back({std::move(input)});
+  if (command.frames != 0 && command.frames < frames.size()) frames.resize(command.frames);
   return frames;
 }
 

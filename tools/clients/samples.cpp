@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "runtime/base/file.hpp"
+#include "tools/clients/npz.hpp"
 #include "tools/clients/picture.hpp"
 
 namespace millrace::clients {
@@ -106,8 +107,9 @@ bool frames_of(const std::vector<std::uint64_t>& shape, std::vector<std::uint64_
   return shape.size() == tail.size() + 1 && std::equal(tail.begin(), tail.end(), shape.begin() + 1);
 }
 
-Result<Samples> read_array(const std::filesystem::path& file, const InputDescription& input) {
-  MILLRACE_ASSIGN(const NpyArray array, read_npy(file));
+/// Splits an array into frames. `file` is for messages.
+Result<Samples> split_array(const NpyArray& array, const std::filesystem::path& file,
+                            const InputDescription& input) {
   const std::vector<std::uint64_t> whole(input.shape.begin(), input.shape.end());
   const std::vector<std::uint64_t> tail(whole.empty() ? whole.end() : whole.begin() + 1, whole.end());
   const std::uint64_t elements = input.elements();
@@ -143,6 +145,11 @@ Result<Samples> read_array(const std::filesystem::path& file, const InputDescrip
     out.frames.push_back(std::move(made));
   }
   return out;
+}
+
+Result<Samples> read_array(const std::filesystem::path& file, const InputDescription& input) {
+  MILLRACE_ASSIGN(const NpyArray array, read_npy(file));
+  return split_array(array, file, input);
 }
 
 bool is_picture_file(const std::string& extension) {
@@ -196,10 +203,12 @@ Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& sampl
   return out;
 }
 
-Result<Samples> read_samples(const std::filesystem::path& file, const InputDescription& input) {
+namespace {
+
+/// Checks an input's description, which may come over the network.
+Status check_input(const std::filesystem::path& file, const InputDescription& input) {
   std::uint64_t elements = 1;
   for (const std::int64_t dim : input.shape) {
-    // The description of the input came over the network, so check it.
     if (dim <= 0 || static_cast<std::uint64_t>(dim) > kMaxElements / elements)
       return bad(file, "input '" + input.name + "' has shape " + shape_text(input.shape) +
                            ", whose size is not fixed or is too large");
@@ -208,9 +217,111 @@ Result<Samples> read_samples(const std::filesystem::path& file, const InputDescr
   if (bytes_of_element(input.datatype) == 0)
     return Error(ErrorCode::kUnsupported,
                  "input '" + input.name + "' of type " + input.datatype + " is not supported");
+  return {};
+}
+
+std::string extension_of(const std::filesystem::path& file) {
   std::string extension = file.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+/// Reads all pictures and arrays of a folder, in the order of their names.
+Result<Samples> read_folder(const std::filesystem::path& folder, const InputDescription& input) {
+  std::vector<std::filesystem::path> files;
+  std::error_code code;
+  for (auto it = std::filesystem::directory_iterator(folder, code);
+       !code && it != std::filesystem::directory_iterator(); it.increment(code))
+    if (const std::string extension = extension_of(it->path());
+        is_picture_file(extension) || extension == ".npy")
+      files.push_back(it->path());
+  if (code) return bad(folder, "cannot be read: " + code.message());
+  if (files.empty()) return bad(folder, "holds no pictures and no .npy files; name a folder of samples");
+  std::sort(files.begin(), files.end());
+  Samples all;
+  std::size_t adapted = 0;
+  for (const auto& file : files) {
+    MILLRACE_ASSIGN(Samples one, read_samples(file, input));
+    adapted += one.note.empty() ? 0 : 1;
+    if (all.note.empty() && !one.note.empty()) all.note = file.filename().string() + " " + one.note;
+    for (auto& frame : one.frames) all.frames.push_back(std::move(frame));
+  }
+  if (adapted > 1) all.note += ", and " + std::to_string(adapted - 1) + " more";
+  return all;
+}
+
+/// The samples of each input, in the order of the inputs.
+Result<std::vector<Samples>> read_each(const std::vector<std::string>& files,
+                                       const std::vector<InputDescription>& inputs) {
+  std::vector<Samples> each;
+  const std::filesystem::path first =
+      files.empty() ? std::filesystem::path() : std::filesystem::path(files[0]);
+  if (files.size() == 1 && extension_of(first) == ".npz") {
+    MILLRACE_ASSIGN(const auto arrays, read_npz(first));
+    for (const InputDescription& input : inputs) {
+      MILLRACE_TRY(check_input(first, input));
+      auto found = arrays.find(input.name);
+      // A file with one array fits a model with one input, whatever the array is called.
+      if (found == arrays.end() && arrays.size() == 1 && inputs.size() == 1) found = arrays.begin();
+      if (found == arrays.end()) {
+        std::string names;
+        for (const auto& [name, array] : arrays) names += (names.empty() ? "" : ", ") + name;
+        return bad(first,
+                   "holds no array named '" + input.name + "', which the model takes; it holds " + names);
+      }
+      MILLRACE_ASSIGN(Samples one, split_array(found->second, first, input));
+      each.push_back(std::move(one));
+    }
+    return each;
+  }
+  if (files.size() != inputs.size()) {
+    std::string names;
+    for (const InputDescription& input : inputs) names += (names.empty() ? "'" : ", '") + input.name + "'";
+    return Error(
+        ErrorCode::kInvalidInput,
+        "the model takes " + std::to_string(inputs.size()) + " inputs (" + names + "), and " +
+            std::to_string(files.size()) +
+            " files are given; give one .npz with an array for each, or a file for each (NAME=FILE)");
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string prefix = inputs[i].name + "=";
+    std::string file = files[i];
+    for (const std::string& one : files)
+      if (one.starts_with(prefix)) file = one.substr(prefix.size());
+    std::error_code ignored;
+    MILLRACE_ASSIGN(Samples one, std::filesystem::is_directory(file, ignored)
+                                     ? read_folder(file, inputs[i])
+                                     : read_samples(file, inputs[i]));
+    each.push_back(std::move(one));
+  }
+  return each;
+}
+
+}  // namespace
+
+Result<ModelSamples> read_model_samples(const std::vector<std::string>& files,
+                                        const std::vector<InputDescription>& inputs) {
+  MILLRACE_ASSIGN(std::vector<Samples> each, read_each(files, inputs));
+  ModelSamples samples;
+  for (std::size_t i = 0; i < each.size(); ++i) {
+    if (samples.note.empty()) samples.note = each[i].note;
+    if (each[i].frames.size() != each[0].frames.size())
+      return Error(ErrorCode::kInvalidInput,
+                   "input '" + inputs[i].name + "' has " + std::to_string(each[i].frames.size()) +
+                       " frames, and input '" + inputs[0].name + "' has " +
+                       std::to_string(each[0].frames.size()) + "; give equally many");
+  }
+  for (std::size_t f = 0; !each.empty() && f < each[0].frames.size(); ++f) {
+    samples.frames.emplace_back();
+    for (Samples& one : each) samples.frames.back().push_back(std::move(one.frames[f]));
+  }
+  return samples;
+}
+
+Result<Samples> read_samples(const std::filesystem::path& file, const InputDescription& input) {
+  MILLRACE_TRY(check_input(file, input));
+  const std::string extension = extension_of(file);
   if (extension == ".npy") return read_array(file, input);
   if (is_picture_file(extension)) return read_picture(file, input);
   return read_raw(file, input);

@@ -38,6 +38,21 @@ struct Samples {
 /// Errors name the file: kInvalidInput, and the errors of reading.
 Result<Samples> read_samples(const std::filesystem::path& file, const InputDescription& input);
 
+/// Frames for all inputs of a model.
+struct ModelSamples {
+  std::vector<std::vector<std::vector<std::byte>>> frames;  // [frame][input], each exactly one input tensor
+  std::string note;                                         // as Samples::note
+};
+
+/// Reads frames for a model. `files` is one of these:
+///   one file, if the model has one input: as read_samples() takes it;
+///   one folder, if the model has one input: each picture and array below it, in the order of their names;
+///   one .npz, with an array of frames for each input, under the input's name;
+///   a file for each input, in the order of the inputs, or with names: NAME=FILE.
+/// All inputs must have equally many frames. Errors name the file: kInvalidInput, and the errors of reading.
+Result<ModelSamples> read_model_samples(const std::vector<std::string>& files,
+                                        const std::vector<InputDescription>& inputs);
+
 /// Converts the samples of one picture, [height, width, channels], to an input tensor. `samples` must have
 /// input.elements() bytes.
 Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& samples,
