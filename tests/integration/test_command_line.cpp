@@ -66,7 +66,7 @@ TEST_F(CommandLine, HelpAndVersionExitWith0AndWrongUsageWith2) {
   EXPECT_EQ(millrace({"compile"}).exit_code, 2);
   EXPECT_EQ(millrace({"compose"}).exit_code, 2);
   expect_error(millrace({"bogus", "--help"}), 2,
-               {"'bogus' is not a command or an option of millrace", "plan, compile"});
+               {"'bogus' is not a command or an option of millrace", "plan, quantize, compile"});
   EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
 }
 
@@ -113,8 +113,8 @@ TEST_F(CommandLine, RefusesAPipeInPlaceOfAFileWithoutBlocking) {
 }
 
 TEST_F(CommandLine, NamesTheWrongArgumentAndListsTheValidArguments) {
-  expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "plan, compile, verify", "devices"});
-  expect_error(millrace({}), 2, {"a command is missing", "plan, compile, verify", "devices"});
+  expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "plan, quantize, compile, verify", "devices"});
+  expect_error(millrace({}), 2, {"a command is missing", "plan, quantize, compile, verify", "devices"});
   expect_error(millrace({"--frobnicate"}), 2, {"'--frobnicate'"});
   const Outcome partitions = compile(kModel, kThreeCards, file("d"), {"--partitions", "0"});
   expect_error(partitions, 2, {"--partitions", "1", "1024"});
