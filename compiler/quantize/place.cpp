@@ -35,7 +35,9 @@ bool moves(const OnnxOperator& op) {
   static const std::set<std::string> kMoves = {
       "MaxPool", "GlobalMaxPool", "Flatten", "Reshape",      "Squeeze",      "Unsqueeze", "Transpose",
       "Slice",   "Split",         "Gather",  "DepthToSpace", "SpaceToDepth", "Expand",    "Tile"};
-  return op.domain.empty() && kMoves.contains(op.type);
+  if (!op.domain.empty()) return false;
+  if (op.type == "Resize" || op.type == "Upsample") return op.text("mode", "nearest") == "nearest";
+  return kMoves.contains(op.type);
 }
 
 /// The grid of int8 or uint8 on which `range` fits. 0 is always a number of the grid. Numbers of both signs get a zero
