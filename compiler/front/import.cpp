@@ -29,7 +29,7 @@ using graph::Type;
 using graph::ValueId;
 
 constexpr int kMostNodes = 20000;
-constexpr std::int64_t kOldestOpset = 9;
+constexpr std::int64_t kOldestOpset = 7;
 
 Error invalid(std::string message) {
   return Error(ErrorCode::kInvalidInput, std::move(message));
@@ -239,6 +239,7 @@ class Importer {
     op.opset = set == opsets_.end() ? 0 : set->second;
     for (const auto& a : proto.attribute()) {
       if (a.has_g() || a.graphs_size() > 0) continue;  // control flow, which is refused by its operator type
+      if (op.type == "ConstantOfShape" && a.name() == "value" && a.has_t()) continue;  // add_fill() reads it
       if (!add_attribute(op, a)) {
         if (operators::find(op) != nullptr)
           return invalid(here + ": attribute '" + a.name() + "' has an unsupported type or occurs twice");
@@ -252,12 +253,31 @@ class Importer {
                        "was cut; export it again");
       node.inputs.push_back(input.empty() ? kNoValue : it->second);
     }
+    if (op.type == "ConstantOfShape") {
+      MILLRACE_TRY(add_fill(here, node, proto));
+    }
     MILLRACE_TRY(check_constants(here, op.type, node));
     for (const std::string& output : proto.output())
       node.outputs.push_back(output.empty() ? kNoValue : ids_.at(output));
     node.operation = std::move(op);
     node.sources = {node.name};
     graph_.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  /// Makes the attribute `value` of a ConstantOfShape its second input.
+  Status add_fill(const std::string& here, Node& node, const onnx::NodeProto& proto) {
+    graph::Value fill;
+    fill.type = Type::float32();
+    fill.constant = std::make_shared<const graph::Constant>(graph::Constant{{0.0F}, {}});
+    for (const auto& a : proto.attribute()) {
+      if (a.name() != "value" || !a.has_t()) continue;
+      const Status status = read_tensor(a.t(), directory_, fill);
+      if (!status.ok()) return status.error().within(here);
+      if (fill.constant->size() != 1) return invalid(here + ": its value must be one number");
+    }
+    node.inputs.resize(1, kNoValue);
+    node.inputs.push_back(graph_.add_constant(node.name + ".value", fill.type, {}, *fill.constant));
     return {};
   }
 

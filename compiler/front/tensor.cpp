@@ -69,7 +69,12 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   return data.error().within("its weights");
 }
 
-/// Reads elements from a tensor's raw data. Two elements of 4 bits share a byte; the first is in the low half.
+/// How many elements of a type share a byte.
+std::size_t elements_per_byte(Type type) {
+  return type.bits < 8 ? 8U / type.bits : 1;
+}
+
+/// Reads elements from a tensor's raw data. Elements of 2 or 4 bits share bytes; the first is in the lowest bits.
 void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c) {
   if (type.is_float()) {
     c.floats.resize(count);
@@ -80,8 +85,8 @@ void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c)
   const int spare_bits = 64 - type.bits;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint64_t bits = 0;
-    if (type.bits == 4)
-      bits = static_cast<unsigned char>(raw[i / 2]) >> (i % 2 * 4);
+    if (const std::size_t each = elements_per_byte(type); each > 1)
+      bits = static_cast<unsigned char>(raw[i / each]) >> (i % each * type.bits);
     else
       std::memcpy(&bits, raw.data() + i * bytes, bytes);
     bits <<= spare_bits;  // shifting back extends with zeros or with the sign
@@ -91,12 +96,12 @@ void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c)
 }
 
 Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count, Constant& c) {
-  const bool halves = type.bits == 4;  // each entry then contains two elements
+  const std::size_t each = elements_per_byte(type);
   const auto copy = [&](const auto& field, auto& out) -> Status {
     const auto have = static_cast<std::size_t>(field.size());
-    if (have != (halves ? (count + 1) / 2 : count))
-      return invalid("has " + std::to_string(halves ? have * 2 : have) +
-                     " elements of data, its shape needs " + std::to_string(count));
+    if (have != (count + each - 1) / each)
+      return invalid("has " + std::to_string(have * each) + " elements of data, its shape needs " +
+                     std::to_string(count));
     out.assign(field.begin(), field.end());
     return {};
   };
@@ -109,7 +114,7 @@ Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count
   } else {
     MILLRACE_TRY(copy(tensor.int32_data(), c.integers));
   }
-  if (halves) {
+  if (each > 1) {
     std::string raw;
     for (const std::int64_t v : std::exchange(c.integers, {})) raw += static_cast<char>(v & 255);
     from_raw(raw, type, count, c);
@@ -127,7 +132,7 @@ Result<Type> element_type(std::int32_t onnx_type) {
   const std::string name = onnx::TensorProto_DataType_Name(onnx_type);
   return Error(ErrorCode::kUnsupported,
                "has elements of type " + (name.empty() ? "number " + std::to_string(onnx_type) : name) +
-                   "; Millrace takes float32, bool and integers of 4, 8, 16, 32 and 64 bits");
+                   "; Millrace takes float32, bool and integers of 2, 4, 8, 16, 32 and 64 bits");
 }
 
 Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
@@ -143,7 +148,8 @@ Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path&
     value.shape.push_back(d);
   }
   const auto n = static_cast<std::uint64_t>(count);
-  const std::uint64_t bytes = value.type.bits == 4 ? (n + 1) / 2 : n * (value.type.bits / 8U);
+  const std::size_t each = elements_per_byte(value.type);
+  const std::uint64_t bytes = each > 1 ? (n + each - 1) / each : n * (value.type.bits / 8U);
   if (tensor.has_data_location() && tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     MILLRACE_ASSIGN(const std::string raw, read_external(tensor, directory, bytes));
     from_raw(raw, value.type, n, constant);

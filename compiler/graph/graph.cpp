@@ -10,12 +10,13 @@
 namespace millrace::compiler::graph {
 
 std::int64_t Type::lowest() const {
+  if (kind == Kind::kBipolar) return -1;
   if (kind != Kind::kSigned || bits == 0) return 0;
   return bits >= 64 ? std::numeric_limits<std::int64_t>::min() : -(std::int64_t{1} << (bits - 1));
 }
 
 std::int64_t Type::highest() const {
-  if (kind == Kind::kBool) return 1;
+  if (kind == Kind::kBool || kind == Kind::kBipolar) return 1;
   const int magnitude = kind == Kind::kSigned ? bits - 1 : bits;
   return magnitude >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << magnitude) - 1;
 }
@@ -27,14 +28,17 @@ Type Type::holding(std::int64_t lowest, std::int64_t highest) {
 }
 
 std::string to_string(Type type) {
-  static constexpr const char* kNames[] = {"float", "int", "uint", "bool"};  // in the order of Type::Kind
+  static constexpr const char* kNames[] = {"float", "int", "uint", "bool",
+                                           "bipolar"};  // in the order of Type::Kind
   const std::string name = kNames[static_cast<std::size_t>(type.kind)];
-  return type.kind == Type::Kind::kBool ? name : name + std::to_string(type.bits);
+  const bool has_bits = type.kind != Type::Kind::kBool && type.kind != Type::Kind::kBipolar;
+  return has_bits ? name + std::to_string(type.bits) : name;
 }
 
 kernels::ElementType element_type(Type type) {
   using Kind = kernels::ElementType::Kind;
   if (type.is_float()) return {Kind::kFloat32, 32};
+  if (type.kind == Type::Kind::kBipolar) return {Kind::kBipolar, 1};
   return {type.kind == Type::Kind::kUnsigned ? Kind::kUnsigned : Kind::kSigned, type.bits};
 }
 

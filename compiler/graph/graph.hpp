@@ -22,12 +22,13 @@
 namespace millrace::compiler::graph {
 
 struct Type {
-  enum class Kind : std::uint8_t { kFloat, kSigned, kUnsigned, kBool };
+  /// The values of kBipolar are -1 and +1. Only the pass narrow_signs gives a value this type.
+  enum class Kind : std::uint8_t { kFloat, kSigned, kUnsigned, kBool, kBipolar };
   Kind kind = Kind::kFloat;
   std::uint8_t bits = 32;  // floats have 16, 32 or 64 bits, integers 1 to 64, bools 8
 
   bool is_float() const { return kind == Kind::kFloat; }
-  bool is_integer() const { return kind == Kind::kSigned || kind == Kind::kUnsigned; }
+  bool is_integer() const { return kind != Kind::kFloat && kind != Kind::kBool; }
   std::int64_t lowest() const;  // only for integer types; clamped to the range of int64
   std::int64_t highest() const;
   bool operator==(const Type&) const = default;
@@ -35,6 +36,7 @@ struct Type {
   static Type float32() { return {Kind::kFloat, 32}; }
   static Type integer(int bits) { return {Kind::kSigned, static_cast<std::uint8_t>(bits)}; }
   static Type natural(int bits) { return {Kind::kUnsigned, static_cast<std::uint8_t>(bits)}; }
+  static Type bipolar() { return {Kind::kBipolar, 1}; }
   /// Returns the smallest signed type that can represent both numbers.
   static Type holding(std::int64_t lowest, std::int64_t highest);
 };

@@ -218,11 +218,39 @@ Outcome add_constants(Site& site, std::size_t side, const Dequantised& known) {
   return {};
 }
 
+/// QLinearMul of a tensor and constants, element by element, in the steps of ONNX Runtime's kernel.
+Outcome multiply_constants(Site& site, std::size_t side, const Dequantised& known) {
+  std::string why;
+  const auto data = activation(site, 1 - side, why);
+  if (!data) return why;
+  const Shape& shape = site.in(1 - side).shape;
+  const auto along = along_axis(site.graph.value(known.q), shape);
+  if (!along || shape != site.result().shape) return "its constant operand does not run along one axis";
+  const FusedQuantiser quantiser = *fused_quantiser(site, {});
+  const Step& quantise = quantiser.quantise;
+  std::vector<float> factors;
+  for (const std::int64_t q : along->integers) factors.push_back(static_cast<float>(q - known.zero[0]));
+  const Chain chain{{Step::dequantise({1.0F}, data->zero[0]), Step::multiply(std::move(factors)),
+                     Step::multiply({data->scale[0] * known.scale[0] / quantise.floats[0]}),
+                     Step::add({static_cast<float>(quantise.integers[0])}),
+                     Step::quantise({1.0F}, 0, quantise.lowest, quantise.highest)}};
+  absorb(site, quantiser);
+  site.emit(Elementwise{chain, chain.channels() > 1 ? along->axis : -1}, {data->q}, quantiser.result);
+  return {};
+}
+
 Outcome lower_add(Site& site) {
   for (const std::size_t side : {0U, 1U})
     if (const auto known = site.op.qlinear ? constant_operand(site, side) : std::nullopt)
       return add_constants(site, side, *known);
   return combine(site, Combine::Kind::kAdd);
+}
+
+Outcome lower_multiply(Site& site) {
+  for (const std::size_t side : {0U, 1U})
+    if (const auto known = site.op.qlinear ? constant_operand(site, side) : std::nullopt)
+      return multiply_constants(site, side, *known);
+  return combine(site, Combine::Kind::kMultiply);
 }
 
 template <Combine::Kind kind>
@@ -308,6 +336,8 @@ std::string infer_batch_normalisation(Inference& c) {
   if (std::string why = same_floats(c); !why.empty()) return why;
   if (std::string why = need(c, 5); !why.empty()) return why;
   if (c.shape.size() < 2) return "takes [N, C, …]";
+  if (c.op.integer("spatial", 1) == 0)
+    return "has statistics for each position (spatial 0), which is not supported";
   for (std::size_t i = 1; i < 5; ++i)
     if (!c.in(i).type.is_float() || c.shape_of(i) != Shape{c.shape[1]})
       return "has a parameter of the wrong type or shape";
@@ -345,7 +375,7 @@ constexpr Operator with_constant(const char* type, Lowering lower_qdq) {
 constexpr Operator kArithmetic[] = {
     with_constant("Add", lower_add),
     with_constant("Sub", lower_combine<Combine::Kind::kSubtract>),
-    with_constant("Mul", lower_combine<Combine::Kind::kMultiply>),
+    with_constant("Mul", lower_multiply),
     with_constant("Div", lower_combine<Combine::Kind::kDivide>),
     {.type = "Min",
      .infer = infer_extreme,

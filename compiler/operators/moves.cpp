@@ -203,6 +203,29 @@ std::optional<Constant> fold_shape(const OnnxOperator& op, const Inputs& in, con
   return Constant{{}, in[0]->shape};
 }
 
+// ConstantOfShape: (shape, value). The importer makes its attribute `value` an input.
+
+std::string infer_constant_of_shape(Inference& c) {
+  if (std::string why = need(c, 2); !why.empty()) return why;
+  if (c.in(0).constant == nullptr || !c.in(0).type.is_integer() || c.rank(0) != 1)
+    return "has a shape that is not known at compile time";
+  if (elements(c.shape_of(0)) > 8) return "makes a shape of rank " + std::to_string(elements(c.shape_of(0)));
+  c.type = c.in(1).type;
+  c.shape = c.in(0).constant->integers;
+  return {};
+}
+
+std::optional<Constant> fold_constant_of_shape(const OnnxOperator&, const Inputs& in, const Value& output) {
+  const Constant& fill = *in[1]->constant;
+  const auto count = static_cast<std::size_t>(elements(output.shape));
+  Constant c;
+  if (in[1]->type.is_float())
+    c.floats.assign(count, fill.floats[0]);
+  else
+    c.integers.assign(count, fill.integers[0]);
+  return c;
+}
+
 constexpr Operator kMoves[] = {
     {.type = "Identity", .infer = same, .fold = fold_same},  // remove_dead removes Identity and Dropout
     {.type = "Dropout", .infer = same, .fold = fold_same},
@@ -219,6 +242,7 @@ constexpr Operator kMoves[] = {
      .fold = fold_concat,
      .lower_elementwise = lower_concat,
      .computes = true},
+    {.type = "ConstantOfShape", .infer = infer_constant_of_shape, .fold = fold_constant_of_shape},
     {.type = "Shape", .infer = infer_shape, .fold = fold_shape}};
 
 }  // namespace

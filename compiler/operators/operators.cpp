@@ -140,7 +140,8 @@ std::optional<Type> type_of(std::int64_t onnx_number) {
   static const std::map<std::int64_t, Type> kTypes = {
       {1, Type::float32()},    {2, Type::natural(8)},  {3, Type::integer(8)},  {4, Type::natural(16)},
       {5, Type::integer(16)},  {6, Type::integer(32)}, {7, Type::integer(64)}, {9, {Type::Kind::kBool, 8}},
-      {12, Type::natural(32)}, {21, Type::natural(4)}, {22, Type::integer(4)}};
+      {12, Type::natural(32)}, {21, Type::natural(4)}, {22, Type::integer(4)}, {25, Type::natural(2)},
+      {26, Type::integer(2)}};
   const auto it = kTypes.find(onnx_number);
   return it == kTypes.end() ? std::nullopt : std::optional<Type>(it->second);
 }

@@ -60,8 +60,15 @@ std::string not_quantised(const Site& site, std::size_t i) {
 
 std::optional<Dequantised> activation(const Site& site, std::size_t i, std::string& why) {
   const Node* n = site.producer(i);
+  // FINN multiplies integers by their scale in a node of its own.
+  float factor = 1;
+  while (const Step* multiply = only_step(n, Step::Kind::kMultiply)) {
+    factor *= multiply->floats[0];
+    n = producer_of(site.graph, site.uses, n->inputs[0]);
+  }
   const Step* step = only_step(n, Step::Kind::kDequantise);
-  if (step != nullptr) return Dequantised{n->inputs[0], step->floats, step->integers, step->written};
+  if (step != nullptr && factor > 0)
+    return Dequantised{n->inputs[0], {step->floats[0] * factor}, step->integers, step->written};
   why = not_quantised(site, i);
   return std::nullopt;
 }

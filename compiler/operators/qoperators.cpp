@@ -35,6 +35,8 @@ class Expander {
       if (count == 0 || node_.inputs.size() != e.first + 3 * count) return "has the wrong number of inputs";
     }
     const bool is_quantised = !e.has_weights || has_input(node_, e.result) || has_input(node_, e.result + 1);
+    // Only pools of images have this attribute.
+    const bool is_channels_last = e.operands == 1 && op_.integer("channels_last", 0) != 0;
     const std::int64_t weight_axis = op_.type == "QLinearConv" || op_.integer("transB", 0) != 0 ? 0 : -1;
     std::vector<ValueId> operands;
     for (std::size_t k = 0; k < count; ++k) {
@@ -44,14 +46,16 @@ class Expander {
       need(i + 1, !is_weights);
       if (has_input(node_, i + 2)) need(i + 2, !is_weights);
       if (!error_.empty()) return error_;
-      operands.push_back(dequantise({input(i), input(i + 1), input(i + 2)}, is_weights ? weight_axis : 0,
-                                    ".operand" + std::to_string(k)));
+      const std::string suffix = ".operand" + std::to_string(k);
+      const ValueId x = is_channels_last ? transpose(input(i), {0, 3, 1, 2}, suffix) : input(i);
+      operands.push_back(dequantise({x, input(i + 1), input(i + 2)}, is_weights ? weight_axis : 0, suffix));
     }
     if (e.bias != 0 && has_input(node_, e.bias))
       operands.push_back(dequantise({input(e.bias), bias_scale()}, -1, ".bias"));
     OnnxOperator op{"", e.type, kOpset, op_.attributes};
     // A softmax says in an attribute which operator set's meaning of `axis` it has.
     if (const auto set = op.attributes.extract("opset")) op.opset = op_.integer("opset", kOpset);
+    op.attributes.erase("channels_last");
     op.qlinear = !e.has_weights || !is_quantised;
     if (!is_quantised) {
       out_.push_back(make_node(node_.name, std::move(op), operands, node_.outputs[0], node_.sources));
@@ -61,9 +65,14 @@ class Expander {
     need(e.result + 1, true);
     const ValueId result = graph_.add_value(node_.name + ".result", {}, {});
     out_.push_back(make_node(node_.name, std::move(op), operands, result, node_.sources));
-    out_.push_back(make_node(
-        names_.unique(node_.name + ".quantise"), OnnxOperator{"", "QuantizeLinear", kOpset, {}, true},
-        {result, input(e.result), input(e.result + 1)}, node_.outputs[0], node_.sources));
+    const ValueId quantised =
+        is_channels_last ? graph_.add_value(node_.name + ".quantised", {}, {}) : node_.outputs[0];
+    out_.push_back(make_node(names_.unique(node_.name + ".quantise"),
+                             OnnxOperator{"", "QuantizeLinear", kOpset, {}, true},
+                             {result, input(e.result), input(e.result + 1)}, quantised, node_.sources));
+    if (is_channels_last)
+      out_.push_back(make_node(names_.unique(node_.name + ".transpose"), transposition({0, 2, 3, 1}),
+                               {quantised}, node_.outputs[0], node_.sources));
     return error_;
   }
 
@@ -88,6 +97,17 @@ class Expander {
     const ValueId v = graph_.add_value(name, {}, {});
     out_.push_back(make_node(name, OnnxOperator{"", type, kOpset, std::move(attributes), true},
                              std::move(inputs), v, node_.sources));
+    return v;
+  }
+
+  static OnnxOperator transposition(std::vector<std::int64_t> perm) {
+    return {"", "Transpose", kOpset, {{"perm", std::move(perm)}}};
+  }
+
+  ValueId transpose(ValueId x, std::vector<std::int64_t> perm, const std::string& suffix) {
+    const std::string name = names_.unique(node_.name + suffix + ".transpose");
+    const ValueId v = graph_.add_value(name, {}, {});
+    out_.push_back(make_node(name, transposition(std::move(perm)), {x}, v, node_.sources));
     return v;
   }
 

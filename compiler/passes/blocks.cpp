@@ -104,7 +104,7 @@ Result<Trends> prove_trends(const Chain& chain, const std::vector<Range>& ranges
 /// Finds a requantisation, then proves it with a checker that shares no code with the solver.
 Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accumulators, Type output) {
   const RequantiseProblem problem{std::move(reference), std::move(accumulators), output.lowest(),
-                                  output.highest()};
+                                  output.highest(), output.kind == Type::Kind::kBipolar};
   if (problem.highest - problem.lowest > 65535)
     return unsupported("its result has more than 16 bits: put a quantiser there");
   MILLRACE_ASSIGN(Requantise r, solve(problem));
@@ -190,6 +190,8 @@ SumRanges sum_ranges(const Folded& f, ElementType input) {
 }
 
 Type weight_type(const std::vector<std::int64_t>& weights) {
+  if (std::all_of(weights.begin(), weights.end(), [](std::int64_t w) { return w == 1 || w == -1; }))
+    return Type::bipolar();
   const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
   const Type type = Type::holding(*low, *high);
   if (type.bits == 9 && *low >= 0) return Type::natural(8);

@@ -18,7 +18,7 @@ void make_node_names_unique(Graph& graph) {
 }  // namespace
 
 std::span<const Pass> standard_passes() {
-  static constexpr std::array<Pass, 10> kPasses = {{
+  static constexpr std::array<Pass, 11> kPasses = {{
       {"fold_constants", fold_constants, Level::kImported},
       {"remove_dead", remove_dead, Level::kImported},
       {"lower_elementwise", lower_elementwise, Level::kMixed},
@@ -29,6 +29,7 @@ std::span<const Pass> standard_passes() {
       {"merge_elementwise", merge_elementwise, Level::kInteger},
       {"fuse_requantise", fuse_requantise, Level::kInteger},
       {"join_branches", join_branches, Level::kInteger},
+      {"narrow_signs", narrow_signs, Level::kInteger},
   }};
   return kPasses;
 }

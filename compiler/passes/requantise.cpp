@@ -372,7 +372,8 @@ Result<Requantise> solve(const RequantiseProblem& problem) {
     r.highest = static_cast<std::int32_t>(std::max<std::int64_t>(r.highest, s.last));
     all.push_back(std::move(s));
   }
-  const std::vector<Rounding> tried = may_have_lines(all, r) ? roundings(problem) : std::vector<Rounding>{};
+  const std::vector<Rounding> tried =
+      !problem.needs_thresholds && may_have_lines(all, r) ? roundings(problem) : std::vector<Rounding>{};
   for (const Rounding rounding : tried) {
     if (const auto lines = cheapest_lines(all, r, rounding)) {
       use_lines(r, *lines, rounding);

@@ -32,6 +32,7 @@ struct RequantiseProblem {
   Reference reference;
   std::vector<Range> accumulators;       // the reachable accumulators of each channel
   std::int64_t lowest = 0, highest = 0;  // range of the output type; contains all results of the reference
+  bool needs_thresholds = false;         // whether the form must be kThresholds, as for bipolar results
 };
 
 /// Finds a requantisation that equals the reference. All channels use the same form: the first of kMultiplyShift,

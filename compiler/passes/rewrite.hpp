@@ -32,5 +32,6 @@ Result<Graph> raise_quantise(Graph graph);
 Result<Graph> merge_elementwise(Graph graph);
 Result<Graph> fuse_requantise(Graph graph);
 Result<Graph> join_branches(Graph graph);
+Result<Graph> narrow_signs(Graph graph);
 
 }  // namespace millrace::compiler::passes

@@ -107,6 +107,37 @@ void combine(const Call& c, F f) {
   }
 }
 
+// MultiThreshold is no operator of ONNX. Its operands are the data and ascending thresholds, [channels or 1, steps];
+// channels lie along the attribute `axis`. An element becomes the number of thresholds that it reaches.
+
+Shape multi_threshold_shape(const FloatOperator& op, std::string& why) {
+  const Shape shape = first_shape(op, why);
+  if (!why.empty()) return shape;
+  if (op.operands.size() != 2 || op.operands[1].kind != FloatOperand::Kind::kFloats ||
+      op.operands[1].shape.size() != 2) {
+    why = "needs constant thresholds, channels x steps";
+    return shape;
+  }
+  const std::int64_t axis = axis_in(op.integer("axis", 1), shape.size());
+  const std::int64_t channels = op.operands[1].shape[0];
+  if (channels != 1 && (axis < 0 || shape[static_cast<std::size_t>(axis)] != channels))
+    why = "needs thresholds for each channel, or for all";
+  return shape;
+}
+
+void multi_threshold(const Call& c) {
+  const Shape& shape = c.shape(0);
+  const auto steps = static_cast<std::size_t>(c.shape(1)[1]);
+  const std::int64_t axis = axis_in(c.op.integer("axis", 1), shape.size());
+  Shape strides(shape.size(), 0);
+  if (c.shape(1)[0] != 1) strides[static_cast<std::size_t>(axis)] = c.shape(1)[1];
+  for_each_offset(shape, strides, [&](std::size_t i, std::size_t first) {
+    const float* begin = c.inputs[1].floats + first;
+    const float x = c.inputs[0].floats[i];
+    c.result[i] = std::isnan(x) ? 0 : static_cast<float>(std::upper_bound(begin, begin + steps, x) - begin);
+  });
+}
+
 template <float (*F)(float, float)>
 constexpr Rule binary(const char* type) {
   return {type, binary_shape, [](const Call& c) { combine(c, F); }};
@@ -171,6 +202,7 @@ constexpr Rule kRules[] = {
        map(c, [&](float x) { return gelu(x, tanh); });
      }},
     {"Clip", clip_shape, clip},
+    {"MultiThreshold", multi_threshold_shape, multi_threshold},
     binary<[](float a, float b) { return a + b; }>("Add"),
     binary<[](float a, float b) { return a - b; }>("Sub"),
     binary<[](float a, float b) { return a * b; }>("Mul"),

@@ -150,6 +150,8 @@ def evaluate(model, frame):
             y = Value((raw[0] + raw[1]).astype(F))
         elif type == "Mul":
             y = Value((raw[0] * raw[1]).astype(F))
+            if x[0].integers is not None and raw[1].size == 1:  # the same integers, by another scale
+                y.integers, y.scale = x[0].integers, (x[0].scale * raw[1].reshape(())).astype(F)
         elif type == "Relu":
             y = Value(numpy.maximum(raw[0], F(0)))
         elif type == "Flatten":

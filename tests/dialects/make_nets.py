@@ -184,7 +184,7 @@ def truncated():
     return net
 
 
-def finn(name, bits, whole_weights):
+def finn(name, bits, whole_weights, factor=None):
     """What FINN makes of a net: thresholds for activations, integers stored as floats for weights."""
     net = Net(name, (1, 3, 8, 8), FINN)
     net.model.annotations["x"] = "INT8"
@@ -202,6 +202,8 @@ def finn(name, bits, whole_weights):
             net.thresholds(bits, outputs, signed=True, out_bias=-float(limit), whole=1)
         else:
             net.thresholds(bits, 1, whole=1)
+        if factor:
+            net.node("Mul", [net.now, net.number(net.next("factor"), factor)])
     net.flatten()
     net.node("MatMul", [net.now, net.model.constant("last", net.random.integers(-3, 4, (net.shape[1], 7)))])
     net.node("Mul", [net.now, net.number("factor", 0.037)])
@@ -246,6 +248,7 @@ def all_nets():
     for bits in (1, 2, 3, 4):
         yield finn(f"finn_w{bits}", bits, whole_weights=True)
     yield finn("finn_plain", 2, whole_weights=False)
+    yield finn("finn_scaled", 3, whole_weights=True, factor=0.3)
 
 
 if __name__ == "__main__":

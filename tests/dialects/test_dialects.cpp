@@ -28,7 +28,7 @@ const std::vector<std::string> kNets = {"tfc_w1a1",       "tfc_w1a2",
                                         "truncated",      "gemm",
                                         "finn_w1",        "finn_w2",
                                         "finn_w3",        "finn_w4",
-                                        "finn_plain"};
+                                        "finn_plain",     "finn_scaled"};
 
 /// Makes all nets once for all tests.
 class DialectNets : public testing::TestWithParam<std::string> {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,13 @@ TEST(FloatOperators, AveragesWithAndWithoutPadding) {
             (std::vector<float>{4, 6, 8, 10}));
   EXPECT_EQ(run(make("AveragePool", {tensor({1, 1, 2, 2})}, counted), {4, 8, 12, 16}),
             (std::vector<float>{1, 3, 4, 10}));
+}
+
+TEST(FloatOperators, CountsTheThresholdsThatAnElementReaches) {
+  const auto op = make("MultiThreshold", {tensor({1, 2, 2}), constant({2, 3}, {-1, 0, 5, 2, 2, 2})});
+  EXPECT_EQ(run(op, {-2, 0, 2, 1.5F}), (std::vector<float>{0, 2, 3, 0}));
+  EXPECT_EQ(run(make("MultiThreshold", {tensor({3}), constant({1, 2}, {1, 2})}), {0, 1, NAN}),
+            (std::vector<float>{0, 1, 0}));
 }
 
 TEST(FloatOperators, BroadcastsConstants) {
