@@ -202,7 +202,7 @@ def finn(name, bits, whole_weights, factor=None):
             net.thresholds(bits, outputs, signed=True, out_bias=-float(limit), whole=1)
         else:
             net.thresholds(bits, 1, whole=1)
-        if factor:
+        if factor and stride == 1:
             net.node("Mul", [net.now, net.number(net.next("factor"), factor)])
     net.flatten()
     net.node("MatMul", [net.now, net.model.constant("last", net.random.integers(-3, 4, (net.shape[1], 7)))])
