@@ -76,6 +76,7 @@ constexpr Model kModels[] = {
     {"ad_autoencoder", "ad01_int8_qdq", Rule::kQuantised, Fused::kExact},
     {"ad_autoencoder", "ad01_int8_qop", Rule::kQuantised, Fused::kExact},
     {"jet_hls4ml_16_64_32_32_5", "jet_int8_qdq", Rule::kFloatTail, Fused::kUnlike},
+    {"jet_hls4ml_16_64_32_32_5", "jet_qkeras6b.qonnx", Rule::kFloatTail, Fused::kUnlike},
     {"micro_kws_ortquant", "micro_kws_m_static_qdq", Rule::kQuantised, Fused::kUnlike},
     {"micro_kws_ortquant", "micro_kws_m_static_qoperator", Rule::kSoftmax, Fused::kUnlike},
     {"resnet8_cifar10", "resnet8_int8_qdq", Rule::kSoftmax, Fused::kUnlike},
@@ -101,7 +102,11 @@ TEST_P(SharedModel, OutputsAgreeWithTheGoldenFile) {
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
   ASSERT_TRUE(inputs.ok()) << inputs.error().message();
-  const auto golden = load_npy(directory() / (std::string(GetParam().name) + ".golden_ort.npy"));
+  // ONNX Runtime cannot run QONNX. The outputs of such a model come from an evaluator of its operators.
+  std::filesystem::path file = directory() / (std::string(GetParam().name) + ".golden_ort.npy");
+  if (!std::filesystem::exists(file))
+    file = directory() / (std::string(GetParam().name) + ".golden_qref.npy");
+  const auto golden = load_npy(file);
   ASSERT_TRUE(golden.ok()) << golden.error().message();
 
   // kernels/reference is slow on the larger nets, so it runs only the first frames; kernels/fast runs all frames.
@@ -193,7 +198,9 @@ std::vector<Model> models_that(Wanted wanted) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<Model>& model) {
-  return model.param.name;
+  std::string name = model.param.name;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, SharedModel, ::testing::ValuesIn(kModels), name_of);
@@ -232,8 +239,6 @@ INSTANTIATE_TEST_SUITE_P(Zoo, RefusedModel,
                                            std::pair("tfc_mnist/tfc_float.onnx", "millrace quantize"),
                                            std::pair("pttdnn_cifar10/ptt_float.onnx", "millrace quantize"),
                                            std::pair("mpcnn_gestures/mpcnn_float.onnx", "millrace quantize"),
-                                           std::pair("jet_hls4ml_16_64_32_32_5/jet_qkeras6b.qonnx.onnx",
-                                                     "its input 'global_in' is not quantised"),
                                            std::pair("kws_dscnn/kws_float.onnx", "is not quantised")));
 
 }  // namespace

@@ -16,9 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The models that the importer does not accept yet; each has a part of the error message.
-const std::map<std::string, std::string> kRefused = {
-    {"jet_qkeras6b.qonnx", "its input 'global_in' is not quantised"},
-};
+const std::map<std::string, std::string> kRefused = {};
 
 /// Whether the model has no quantisers. All models in the folder of DOSA are float models, whatever their names say.
 bool is_float(const fs::path& model) {
