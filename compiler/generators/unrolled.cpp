@@ -106,7 +106,7 @@ class Unroller {
            (node.bits() > 1 ? "[" + number(node.bits() - 1) + ":0] " : "") + node.name;
   }
 
-  /// Returns an expression for the node's signal in `bits` bits, without the `zeros` lowest bits.
+  /// Returns an expression for the node's signal extended to `bits` bits, of which the lowest `zeros` are then dropped.
   static std::string operand(const Node& node, std::int64_t bits, std::int64_t zeros) {
     const std::string wide = node.bits() == bits ? node.name
                              : node.low < 0      ? number(bits) + "'($signed(" + node.name + "))"

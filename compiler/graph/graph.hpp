@@ -133,7 +133,7 @@ struct Accumulate {
   Chain chain;
 };
 
-/// Applies a chain to each element. If a constant has several entries, they run along `axis`.
+/// Applies a chain of functions to each element. If a constant of the chain has several entries, they run along `axis`.
 struct Elementwise {
   Chain chain;
   std::int64_t axis = -1;  // -1 if all constants are scalars

@@ -245,8 +245,8 @@ Result<Predicted> choose_weights(const Task& task) {
   return with_streamed(task, lowered, std::move(baked));
 }
 
-/// Returns the cluster with additional cables of unlimited bandwidth. With at most kFew cards, cables then join all
-/// pairs of cards. With more cards, cables join each group of joined cards to the next group.
+/// Returns the cluster with additional cables of unlimited bandwidth, to find out whether cables are what is missing. At
+/// most kFew cards are cabled pairwise. Of more cards, each group that has cables already is cabled to another group.
 Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   const auto join = [&](std::uint32_t a, std::uint32_t b) {
     const std::string &from = cluster.cards[a].name, &to = cluster.cards[b].name;

@@ -405,7 +405,7 @@ void add_reload(Builder& builder, ReloadCommand& c) {
       ->excludes(unpin);
   sub->add_option_function<std::uint32_t>(
          "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
-         "Longest wait for the load (default: an hour)")
+         "Longest wait until the server has loaded the model version (default: an hour)")
       ->check(whole(1, kMost32));
 }
 

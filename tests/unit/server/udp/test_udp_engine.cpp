@@ -1,4 +1,5 @@
-// Tests requests in the UDP engine: however fragments arrive, a request is executed once and answered, within bounds.
+// Tests requests in the UDP engine: in whatever order fragments arrive, the engine executes a request once, answers the
+// request, and stays within its limits of memory and time.
 #include <gtest/gtest.h>
 
 #include <random>
