@@ -82,8 +82,11 @@ Status add_channels(Deployment& d) {
 }
 
 /// Sets the credits of channels between cards. A packet's credit returns only when the whole packet is read. Credits
-/// for two frames let one frame arrive while the previous one is read. If two branches meet in a partition, and one
-/// branch passes n partitions fewer, it must store n + 1 frames while the other branch computes them.
+/// for two frames let one frame arrive while the previous one is read.
+///
+/// If a partition has several input channels, each gets credits for d + 1 frames. Here d is the difference between the
+/// depths of the channel's two ends: 1 for neighbours, more for a channel that skips partitions. Such a channel stores
+/// its frames while the partitions that it skips compute the same frames.
 void set_credits(Deployment& d) {
   std::map<std::string, std::uint32_t> depth;  // partitions on the longest path from the model's inputs
   for (const auto& partition : d.partitions) {

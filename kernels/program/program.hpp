@@ -3,7 +3,7 @@
 // kernels/reference, kernels/fast and host stages run programs, emulated cards load them, and generated hardware
 // implements them. A program is plain data and uses the standard library only. runtime/plan serialises it
 // (program.proto). The arithmetic is exact. This header defines it block by block, and kernels/reference states the
-// same as code.
+// same as code. If the two differ, this header is right.
 //
 // Shapes. A program computes one frame, so there is no batch axis. Inside the dataflow a tensor is [height,
 // width, channels] (NHWC, channels innermost); a vector is [1, 1, channels]. Tensors that only host blocks
@@ -66,13 +66,14 @@ struct Tensor {
 ///     q = clamp(round_half_even((acc * multiplier[c] + offset[c]) / 2^shift[c]) + zero_point, lowest, highest)
 ///     With sum = acc * multiplier + offset and shift > 0, the rounded quotient is
 ///     (sum + 2^(shift-1) - 1 + ((sum >> shift) & 1)) >> shift; with shift 0 it is sum. No step of this 64-bit
-///     arithmetic overflows (validate() checks). The zero point is a field of its own because it can change
-///     which quotients are even, and no offset can do that.
+///     arithmetic overflows (validate() checks). The zero point is a field of its own, added after rounding: if an
+///     odd zero point were part of the offset, ties that now round down would round up, and the reverse.
 ///
 ///   kThresholds:     q = lowest + number of i with acc >= thresholds[c * steps + i]
 ///     where steps = highest - lowest. Thresholds ascend within a channel.
 ///
-/// A bipolar output uses kThresholds with each threshold given twice, because its values are two apart.
+/// A bipolar output uses kThresholds with each threshold given twice, because its values are two apart (lowest -1,
+/// highest 1, so there are two steps).
 /// Vectors have one entry for all channels, or one per channel.
 struct Requantise {
   enum class Form : std::uint8_t { kMultiplyShift, kThresholds, kMultiplyShiftHalfEven };

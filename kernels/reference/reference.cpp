@@ -15,8 +15,8 @@ struct Values {
   std::vector<float> floats;
 };
 
-// Decodes one stored element. Bits beyond the type's width are dropped. Valid storage has none of them, and invalid
-// storage thereby stays within the ranges that validate() checked.
+// Decodes one stored element. Bits beyond the type's width are dropped; a bipolar element is +1 if its whole byte is 1,
+// and otherwise -1. So even invalid storage gives a value within the ranges that validate() checked.
 std::int64_t interpret(ElementType type, std::uint32_t raw) {
   if (type.kind == ElementType::Kind::kBipolar) return raw == 1 ? 1 : -1;
   const std::int64_t modulus = std::int64_t{1} << type.bits;
