@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, RefusedModel,
                                            std::pair("tfc_mnist/tfc_float.onnx", "millrace quantize"),
                                            std::pair("pttdnn_cifar10/ptt_float.onnx", "millrace quantize"),
                                            std::pair("mpcnn_gestures/mpcnn_float.onnx", "millrace quantize"),
-                                           std::pair("kws_dscnn/kws_float.onnx", "is not quantised")));
+                                           std::pair("kws_dscnn/kws_float.onnx", "millrace quantize")));
 
 }  // namespace
 }  // namespace millrace::golden

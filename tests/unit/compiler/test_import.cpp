@@ -123,7 +123,7 @@ TEST(Import, RefusesAFloatModelAndNamesTheRemedy) {
   m.node("MatMul", {"x", "w"}, "y");
   m.output("y");
   expect_refused(import_model(m), ErrorCode::kUnsupported,
-                 {"float model", "millrace quantize", "calibration samples"});
+                 {"float model", "millrace quantize", "samples of its inputs"});
 }
 
 TEST(Import, RefusesAModelWhoseWeightsAreMissing) {
