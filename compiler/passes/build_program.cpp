@@ -209,10 +209,13 @@ class ProgramBuilder {
     return static_cast<TensorIndex>(program_.tensors.size() - 1);
   }
 
-  /// Copies scale and zero point of `from` to `to`, which contains the same elements, unless `to` already has a scale.
+  /// Copies scale and zero point of `from` to `to`, which contains the same elements, unless `to` already has a scale or
+  /// its last axis is not the one along which the scales of `from` vary.
   void inherit_meaning(TensorIndex to, TensorIndex from) {
+    const std::vector<float>& scale = program_.tensors[from].scale;
     if (!program_.tensors[to].scale.empty()) return;
-    program_.tensors[to].scale = program_.tensors[from].scale;
+    if (scale.size() > 1 && program_.tensors[to].shape.back() != scale.size()) return;
+    program_.tensors[to].scale = scale;
     program_.tensors[to].zero_point = program_.tensors[from].zero_point;
   }
 

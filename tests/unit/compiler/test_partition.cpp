@@ -188,7 +188,7 @@ TEST(Partition, KeepsHostOnlyBlocksOffTheCards) {
   std::vector<std::string> host;
   for (const auto& operation : problem.operations)
     if (operation.host) host.push_back(operation.name);
-  EXPECT_EQ(host, (std::vector<std::string>{"quantise", "rearrange", "dequantise", "softmax"}));
+  EXPECT_EQ(host, (std::vector<std::string>{"quantise", "permute", "dequantise", "softmax"}));
   const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   ASSERT_EQ(solution->parts.size(), 3U);
