@@ -16,7 +16,8 @@ constexpr float kWeightScale = 0.01F;
 std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<std::int64_t> values(static_cast<std::size_t>(count));
-  for (auto& value : values) value = static_cast<std::int64_t>(random() % (2 * range + 1)) - range;
+  for (auto& value : values)
+    value = static_cast<std::int64_t>(random() % static_cast<std::uint32_t>(2 * range + 1)) - range;
   return values;
 }
 

@@ -176,29 +176,31 @@ TEST_F(PlanCommand, PredictsTheRateThatACableLimits) {
   }
 }
 
-/// Returns a model of two 1x1 convolutions with a transposition between them. There is no hardware for the
-/// transposition.
-std::string transposed_in_mid_net(std::int64_t channels, std::int64_t side) {
+/// Returns a model of three 1x1 convolutions. The second has weights of 10 bits, for which there is no hardware.
+std::string wide_in_mid_net(std::int64_t channels, std::int64_t side) {
   OnnxModel model;
   model.input("x", {1, channels, side, side});
-  std::vector<std::int64_t> weights;
-  for (std::int64_t i = 0; i < channels * channels; ++i) weights.push_back(i * 37 % 251 - 125);
+  std::vector<std::int64_t> weights, wide;
+  for (std::int64_t i = 0; i < channels * channels; ++i) {
+    weights.push_back(i * 37 % 251 - 125);
+    wide.push_back(i == 0 ? 300 : i * 37 % 601 - 300);
+  }
   std::string x = model.pair("x", 0.0625F, 0, "in");
   for (const std::string name : {"first", "second"}) {
     const std::string w = model.weights(name + ".w", {channels, channels, 1, 1}, weights, {0.0078125F});
     x = model.pair(model.node("Conv", {x, w}, name), 0.0625F, 0, name + ".q");
     if (name == "second") break;
-    x = model.node("Transpose", {x}, "turn");
-    model.attribute("perm", std::vector<std::int64_t>{0, 1, 3, 2});
-    x = model.pair(x, 0.0625F, 0, "turn.q");
+    const std::string v =
+        model.weights("wide.w", {channels, channels, 1, 1}, wide, {0.0078125F}, 0, onnx::TensorProto::INT16);
+    x = model.pair(model.node("Conv", {x, v}, "wide"), 0.5F, 0, "wide.q");
   }
   model.output(x);
   return model.bytes();
 }
 
 TEST_F(PlanCommand, ObeysTheObjectiveWhenABlockHasNoHardware) {
-  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(4, 8);
-  const std::vector<std::string> asked{"plan", file("turned.onnx"), "--cluster",
+  std::ofstream(file("wide.onnx"), std::ios::binary) << wide_in_mid_net(4, 8);
+  const std::vector<std::string> asked{"plan", file("wide.onnx"), "--cluster",
                                        (kSource / "configs/clusters/three-ku060.yaml").string(), "--json"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), asked.begin(), asked.end());
@@ -249,11 +251,11 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
                {"model 'wide' has nothing left that a card computes", "leave one of the --host out"});
 }
 
-/// The first partition contains the transposition and can only be emulated. The second partition has hardware.
+/// The first partition contains the wide layer and can only be emulated. The second partition has hardware.
 TEST_F(PlanCommand, ObeysMaxUtilisationWhenABlockHasNoHardware) {
-  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(32, 16);
+  std::ofstream(file("wide.onnx"), std::ios::binary) << wide_in_mid_net(32, 16);
   const auto luts_within = [&](const std::string& share) {
-    const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
+    const Outcome outcome = millrace({"compile", file("wide.onnx"), "--cluster",
                                       (kSource / "configs/clusters/two-ku060.yaml").string(),
                                       "--max-utilisation", share, "-o", file("d"), "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -270,9 +272,9 @@ TEST_F(PlanCommand, ObeysMaxUtilisationWhenABlockHasNoHardware) {
 }
 
 TEST_F(PlanCommand, ReplicatesAModelWithABlockThatHasNoHardware) {
-  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(4, 8);
+  std::ofstream(file("wide.onnx"), std::ios::binary) << wide_in_mid_net(4, 8);
   const Outcome outcome =
-      millrace({"plan", file("turned.onnx"), "--cluster",
+      millrace({"plan", file("wide.onnx"), "--cluster",
                 (kSource / "configs/clusters/three-ku060.yaml").string(), "--replicas", "2", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto root = json::parse(outcome.out);
@@ -283,8 +285,8 @@ TEST_F(PlanCommand, ReplicatesAModelWithABlockThatHasNoHardware) {
 /// A model with a block that has no hardware can only be emulated. It must compile even if the hardware of
 /// its other blocks does not fit the card.
 TEST_F(PlanCommand, CompilesAnOversizedModelForEmulationIfABlockHasNoHardware) {
-  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(64, 16);
-  const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
+  std::ofstream(file("wide.onnx"), std::ios::binary) << wide_in_mid_net(64, 16);
+  const Outcome outcome = millrace({"compile", file("wide.onnx"), "--cluster",
                                     (kSource / "configs/clusters/two-ku060.yaml").string(),
                                     "--max-utilisation", "lut=0.0001", "-o", file("d"), "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
