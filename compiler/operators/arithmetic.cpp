@@ -192,50 +192,65 @@ Outcome combine(Site& site, Combine::Kind kind) {
   return {};
 }
 
+/// What surrounds the constants `known` of a QLinearAdd or QLinearMul: the other operand, the constants along one axis,
+/// and the quantiser of the result.
+struct BesideConstants {
+  Dequantised data;
+  AxisConstant along;
+  FusedQuantiser quantiser;
+};
+
+std::optional<BesideConstants> beside_constants(Site& site, std::size_t side, const Dequantised& known,
+                                                std::string& why) {
+  auto data = activation(site, 1 - side, why);
+  if (!data) return std::nullopt;
+  const Shape& shape = site.in(1 - side).shape;
+  auto along = along_axis(site.graph.value(known.q), shape);
+  if (!along || shape != site.result().shape) {
+    why = "its constant operand does not run along one axis";
+    return std::nullopt;
+  }
+  return BesideConstants{std::move(*data), std::move(*along), *fused_quantiser(site, {})};
+}
+
 /// Lowers QLinearAdd of a tensor and constants to an element-wise chain on integers. ONNX Runtime's kernel rounds once,
 /// but the chain rounds the product and the sum. Unless the scales are powers of two, a result that lies between two
 /// steps may therefore differ.
 Outcome add_constants(Site& site, std::size_t side, const Dequantised& known) {
   std::string why;
-  const auto data = activation(site, 1 - side, why);
-  if (!data) return why;
-  const Shape& shape = site.in(1 - side).shape;
-  const auto along = along_axis(site.graph.value(known.q), shape);
-  if (!along || shape != site.result().shape) return "its constant operand does not run along one axis";
-  const FusedQuantiser quantiser = *fused_quantiser(site, {});
+  const auto parts = beside_constants(site, side, known, why);
+  if (!parts) return why;
+  const auto& [data, along, quantiser] = *parts;
   const Step& quantise = quantiser.quantise;
   const float factor = known.scale[0] / quantise.floats[0];
-  const float fixed = qlinear_add_of_zeros(Step::dequantise(data->scale, data->zero[0]),
+  const float fixed = qlinear_add_of_zeros(Step::dequantise(data.scale, data.zero[0]),
                                            Step::dequantise(known.scale, known.zero[0]), quantise);
   std::vector<float> addend;
-  for (const std::int64_t q : along->integers)
+  for (const std::int64_t q : along.integers)
     addend.push_back(std::fma(static_cast<float>(q), factor, fixed));
-  const Chain chain{{Step::to_float(), Step::multiply({data->scale[0] / quantise.floats[0]}),
+  const Chain chain{{Step::to_float(), Step::multiply({data.scale[0] / quantise.floats[0]}),
                      Step::add(std::move(addend)),
                      Step::quantise({1.0F}, 0, quantise.lowest, quantise.highest)}};
   absorb(site, quantiser);
-  site.emit(Elementwise{chain, along->axis}, {data->q}, quantiser.result);
+  site.emit(Elementwise{chain, along.axis}, {data.q}, quantiser.result);
   return {};
 }
 
 /// QLinearMul of a tensor and constants, element by element, in the steps of ONNX Runtime's kernel.
 Outcome multiply_constants(Site& site, std::size_t side, const Dequantised& known) {
   std::string why;
-  const auto data = activation(site, 1 - side, why);
-  if (!data) return why;
-  const Shape& shape = site.in(1 - side).shape;
-  const auto along = along_axis(site.graph.value(known.q), shape);
-  if (!along || shape != site.result().shape) return "its constant operand does not run along one axis";
-  const FusedQuantiser quantiser = *fused_quantiser(site, {});
+  const auto parts = beside_constants(site, side, known, why);
+  if (!parts) return why;
+  const auto& [data, along, quantiser] = *parts;
   const Step& quantise = quantiser.quantise;
   std::vector<float> factors;
-  for (const std::int64_t q : along->integers) factors.push_back(static_cast<float>(q - known.zero[0]));
-  const Chain chain{{Step::dequantise({1.0F}, data->zero[0]), Step::multiply(std::move(factors)),
-                     Step::multiply({data->scale[0] * known.scale[0] / quantise.floats[0]}),
+  for (const std::int64_t q : along.integers) factors.push_back(static_cast<float>(q - known.zero[0]));
+  const Chain chain{{Step::dequantise({1.0F}, data.zero[0]), Step::multiply(std::move(factors)),
+                     Step::multiply({data.scale[0] * known.scale[0] / quantise.floats[0]}),
                      Step::add({static_cast<float>(quantise.integers[0])}),
                      Step::quantise({1.0F}, 0, quantise.lowest, quantise.highest)}};
   absorb(site, quantiser);
-  site.emit(Elementwise{chain, chain.channels() > 1 ? along->axis : -1}, {data->q}, quantiser.result);
+  site.emit(Elementwise{chain, chain.channels() > 1 ? along.axis : -1}, {data.q}, quantiser.result);
   return {};
 }
 

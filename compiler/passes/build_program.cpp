@@ -1,6 +1,6 @@
 // Converts integer operations to the blocks of a program. Tensors have channels innermost and no batch axis, and
 // requantisation is proved. A Move becomes a Rearrange only if a later operation needs the elements in another order.
-// What no block for hardware computes becomes blocks for the host. The file has more than 300 lines because one class
+// What no block for hardware computes becomes blocks for the host. The file has more than 500 lines because one class
 // keeps track of where each value is stored.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// This source has more than 500 lines because it declares the options of all commands, which share many of them.
 #include "tools/cli/parse.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,4 @@
+// This source has more than 500 lines because it defines every ONNX operator that the compiler supports.
 #include "interpret.hpp"
 
 #include <algorithm>
