@@ -1,3 +1,5 @@
+// Reads the protobuf messages of an ONNX file. The file has more than 500 lines because one class keeps track of the names
+// and values that all steps share, also those steps that import_partly() adds.
 #include "compiler/front/import.hpp"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -7,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "compiler/front/tensor.hpp"
@@ -30,6 +33,7 @@ using graph::ValueId;
 
 constexpr int kMostNodes = 20000;
 constexpr std::int64_t kOldestOpset = 7;
+constexpr std::int64_t kMostDeclared = std::int64_t{1} << 28;  // elements of a declared tensor
 
 Error invalid(std::string message) {
   return Error(ErrorCode::kInvalidInput, std::move(message));
@@ -58,12 +62,15 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
 
 class Importer {
  public:
-  /// Prepares the import of `model`. To save memory, run() empties the model's initialisers.
-  Importer(onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised)
+  /// Prepares the import of `model`. To save memory, run() empties the model's initialisers. If `partly` is given, run()
+  /// takes out refused nodes and fills all members of `partly` but the graph.
+  Importer(onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised,
+           PartlyImported* partly = nullptr)
       : model_(model),
         proto_(*model.mutable_graph()),
         directory_(std::move(directory)),
-        float_model_(unquantised) {}
+        float_model_(unquantised),
+        partly_(partly) {}
 
   Result<Graph> run(const std::string& name) {
     graph_.name = name;
@@ -79,6 +86,7 @@ class Importer {
                      "' depends on its own output");
     MILLRACE_TRY(infer_shapes());
     MILLRACE_TRY(read_outputs());
+    graph::add_outputs(graph_, loose_);
     MILLRACE_TRY(graph::verify(graph_, graph::Level::kImported));
     return std::move(graph_);
   }
@@ -184,6 +192,7 @@ class Importer {
       }
       if (node.op_type() == "Constant" && normal_domain(node.domain()).empty()) {
         MILLRACE_TRY(read_constant(node));
+        if (partly_ != nullptr) ++partly_->constants;
       } else {
         rest.push_back(&node);
       }
@@ -237,14 +246,14 @@ class Importer {
     op.type = proto.op_type();
     const auto set = opsets_.find(op.domain);
     op.opset = set == opsets_.end() ? 0 : set->second;
+    std::string wrong;
     for (const auto& a : proto.attribute()) {
       if (a.has_g() || a.graphs_size() > 0) continue;  // control flow, which is refused by its operator type
       if (op.type == "ConstantOfShape" && a.name() == "value" && a.has_t()) continue;  // add_fill() reads it
-      if (!add_attribute(op, a)) {
-        if (operators::find(op) != nullptr)
-          return invalid(here + ": attribute '" + a.name() + "' has an unsupported type or occurs twice");
-      }
+      if (!add_attribute(op, a) && operators::find(op) != nullptr)
+        wrong = "attribute '" + a.name() + "' has an unsupported type or occurs twice";
     }
+    if (!wrong.empty() && partly_ == nullptr) return invalid(here + ": " + wrong);
     for (const std::string& input : proto.input()) {
       const auto it = ids_.find(input);
       if (!input.empty() && it == ids_.end())
@@ -259,10 +268,20 @@ class Importer {
     MILLRACE_TRY(check_constants(here, op.type, node));
     for (const std::string& output : proto.output())
       node.outputs.push_back(output.empty() ? kNoValue : ids_.at(output));
+    if (partly_ != nullptr) partly_->nodes.push_back({node.name, op.domain, op.type, weights_of(node)});
     node.operation = std::move(op);
     node.sources = {node.name};
     graph_.nodes.push_back(std::move(node));
+    if (!wrong.empty()) refuse(graph_, graph_.nodes.back(), wrong);
     return {};
+  }
+
+  std::uint64_t weights_of(const Node& node) const {
+    std::uint64_t count = 0;
+    for (const ValueId v : node.inputs)
+      if (v != kNoValue && graph_.value(v).constant != nullptr && graph_.value(v).shape.size() > 1)
+        count += graph_.value(v).constant->size();
+    return count;
   }
 
   /// Makes the attribute `value` of a ConstantOfShape its second input.
@@ -331,11 +350,17 @@ class Importer {
     for (Node& n : graph_.nodes) {
       const auto& op = std::get<OnnxOperator>(n.operation);
       quantised = quantised || operators::is_quantiser(op);
+      if (n.refused) continue;
       if (const std::string why = operators::why_unsupported(op); !why.empty()) refuse(graph_, n, why);
       if (n.refused || !wrong.empty()) continue;
-      if (const std::string why = operators::check_attributes(op); !why.empty())
+      const std::string why = operators::check_attributes(op);
+      if (!why.empty() && partly_ != nullptr)
+        refuse(graph_, n, why);
+      else if (!why.empty())
         wrong = printable(op.type + " '" + n.name + "': " + why);
     }
+    if (partly_ != nullptr) partly_->quantised = quantised;
+    take_out_refused();
     if (!graph_.refusals.empty())
       return unsupported(refusal_error(graph_).message() +
                          "\nSupported operators: " + operators::supported_operators());
@@ -364,22 +389,88 @@ class Importer {
     for (Node& n : graph_.nodes)
       if (const std::string why = operators::expand(graph_, n, names_, nodes); !why.empty())
         refuse(graph_, n, why);
-    if (!graph_.refusals.empty()) return refusal_error(graph_);
+    for (const Node& n : graph_.nodes)
+      if (n.refused && partly_ != nullptr) nodes.push_back(n);
     graph_.nodes = std::move(nodes);
-    return {};
+    take_out_refused();
+    return graph_.refusals.empty() ? Status() : Status(refusal_error(graph_));
+  }
+
+  // The next functions are for import_partly(), until infer_shapes().
+
+  /// Gives `v` the type and shape that the file declares for it. Returns false if it declares none.
+  bool take_declared_shape(ValueId v) {
+    const std::string& name = graph_.value(v).name;
+    for (const auto* list : {&proto_.value_info(), &proto_.output()})
+      for (const auto& info : *list) {
+        if (info.name() != name || !info.type().has_tensor_type()) continue;
+        const auto& tensor = info.type().tensor_type();
+        const auto type = element_type(tensor.elem_type());
+        if (!type.ok() || !tensor.has_shape() || tensor.shape().dim_size() == 0) continue;
+        Shape shape;
+        for (int i = 0; i < tensor.shape().dim_size(); ++i)
+          shape.push_back(tensor.shape().dim(i).has_dim_value() ? tensor.shape().dim(i).dim_value() : 1 - i);
+        std::int64_t total = 1;
+        const bool sound = std::all_of(shape.begin(), shape.end(), [&total](std::int64_t d) {
+          return d > 0 && d <= kMostDeclared && (total *= d) <= kMostDeclared;
+        });
+        if (!sound || type->bits == 64 || type->kind == Type::Kind::kBool) continue;
+        graph_.value(v).type = *type;
+        graph_.value(v).shape = shape;
+        return true;
+      }
+    return false;
+  }
+
+  /// Takes a node out: its results become inputs of the graph or unknown, and its operands may become outputs.
+  void take_out(const Node& n, bool may_declare) {
+    for (const ValueId v : n.inputs)
+      if (v != kNoValue) loose_.insert(v);
+    for (const ValueId v : n.outputs) {
+      if (v == kNoValue) continue;
+      if (may_declare && take_declared_shape(v)) {
+        graph_.inputs.push_back(v);
+        graph_.input_signatures.push_back(
+            {graph_.value(v).name, graph_.value(v).type, graph_.value(v).shape});
+      } else {
+        unknown_.insert(v);
+      }
+    }
+  }
+
+  void take_out_refused() {
+    if (partly_ == nullptr) return;
+    for (const Node& n : graph_.nodes)
+      if (n.refused) take_out(n, true);
+    drop_taken_out();
+  }
+
+  void drop_taken_out() {
+    if (partly_ == nullptr) return;
+    std::erase_if(graph_.nodes, [](const Node& n) { return n.refused; });
+    std::move(graph_.refusals.begin(), graph_.refusals.end(), std::back_inserter(partly_->refused));
+    graph_.refusals.clear();
   }
 
   /// Infers the shapes of all nodes. One error lists all nodes whose shape cannot be inferred. Nodes that depend on
   /// them are skipped.
   Status infer_shapes() {
     std::vector<bool> shapeless;  // by ValueId
+    const graph::Uses uses(graph_);
     std::vector<Node> nodes;
     for (const Node& n : graph_.nodes) {
       shapeless.resize(graph_.values.size(), false);
-      const bool skip = std::any_of(n.inputs.begin(), n.inputs.end(),
-                                    [&](ValueId v) { return v != kNoValue && shapeless[v]; });
+      const bool skip = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
+        return v != kNoValue && (shapeless[v] || unknown_.contains(v));
+      });
+      if (skip && partly_ != nullptr) {
+        take_out(n, false);
+        partly_->unknown.push_back(n.sources.front());
+        continue;
+      }
       std::vector<Node> parts;
-      const std::string wrong = skip ? "" : operators::separate_outputs(graph_, n, names_, parts);
+      std::string wrong = skip ? "" : operators::separate_outputs(graph_, n, names_, parts);
+      if (partly_ != nullptr && wrong.empty() && parts.size() == 1) wrong = wrong_output(parts[0], uses);
       if (skip || !wrong.empty()) parts = {n};
       if (!wrong.empty()) refuse(graph_, parts.front(), wrong);
       for (Node& part : parts) {
@@ -392,12 +483,17 @@ class Importer {
           learn_constant(part);
           continue;
         }
-        for (const ValueId v : part.outputs)
-          if (v != kNoValue) shapeless[v] = true;
+        if (partly_ != nullptr) {
+          take_out(part, true);
+        } else {
+          for (const ValueId v : part.outputs)
+            if (v != kNoValue) shapeless[v] = true;
+        }
       }
       std::move(parts.begin(), parts.end(), std::back_inserter(nodes));
     }
     graph_.nodes = std::move(nodes);
+    drop_taken_out();
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
@@ -417,16 +513,22 @@ class Importer {
     graph_.nodes = std::move(kept);
     const graph::Uses uses(graph_);
     for (Node& n : graph_.nodes) {
-      for (std::size_t i = 1; i < n.outputs.size(); ++i) {
-        const ValueId v = n.outputs[i];
-        if (v == kNoValue) continue;
-        bool wanted = !uses.readers[v].empty();
-        for (const auto& output : proto_.output()) wanted = wanted || output.name() == graph_.value(v).name;
-        if (wanted)
-          return unsupported(operation_name(n.operation) + " '" + n.name + "': its output '" +
-                             graph_.value(v).name + "' is used; only the first output is supported");
-      }
+      if (const std::string why = wrong_output(n, uses); !why.empty())
+        return unsupported(operation_name(n.operation) + " '" + n.name + "': " + why);
       n.outputs.resize(1);
+    }
+    return {};
+  }
+
+  /// Returns which output of the node other than its first is used, as a reason to refuse the node; or an empty text.
+  std::string wrong_output(const Node& n, const graph::Uses& uses) const {
+    for (std::size_t i = 1; i < n.outputs.size(); ++i) {
+      const ValueId v = n.outputs[i];
+      if (v == kNoValue) continue;
+      bool wanted = !uses.readers[v].empty();
+      for (const auto& output : proto_.output()) wanted = wanted || output.name() == graph_.value(v).name;
+      if (wanted)
+        return "its output '" + graph_.value(v).name + "' is used; only the first output is supported";
     }
     return {};
   }
@@ -437,19 +539,22 @@ class Importer {
       if (it == ids_.end())
         return invalid("the graph's output '" + output.name() + "' is produced by no node");
       const graph::Value& value = graph_.value(it->second);
+      if (unknown_.contains(it->second) || (partly_ != nullptr && is_input(it->second))) continue;
       if (value.constant != nullptr)
         return unsupported("the graph's output '" + output.name() + "' is a constant");
-      for (const ValueId input : graph_.inputs)
-        if (input == it->second)
-          return unsupported("the graph's output '" + output.name() + "' is its input");
+      if (is_input(it->second)) return unsupported("the graph's output '" + output.name() + "' is its input");
       for (const ValueId other : graph_.outputs)
         if (other == it->second) return invalid("the graph lists the output '" + output.name() + "' twice");
       MILLRACE_TRY(check_declared(output, value));
       graph_.outputs.push_back(it->second);
       graph_.output_signatures.push_back({value.name, value.type, value.shape});
     }
-    if (graph_.outputs.empty()) return invalid("the graph has no outputs");
+    if (graph_.outputs.empty() && partly_ == nullptr) return invalid("the graph has no outputs");
     return {};
+  }
+
+  bool is_input(ValueId v) const {
+    return std::find(graph_.inputs.begin(), graph_.inputs.end(), v) != graph_.inputs.end();
   }
 
   /// Checks an output's declared shape (if the file has one) against the inferred shape. The batch size may be open.
@@ -474,6 +579,10 @@ class Importer {
   graph::Names names_;  // of the nodes
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
+  // The next three are for import_partly().
+  PartlyImported* partly_;     // null unless import_partly() runs
+  std::set<ValueId> unknown_;  // results of nodes that were taken out, whose shapes the file does not declare
+  std::set<ValueId> loose_;    // operands of nodes that were taken out
 };
 
 }  // namespace
@@ -484,6 +593,16 @@ Result<Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
   MILLRACE_TRY(parse(bytes, model));
   bytes = {};  // frees memory for the weights, because `model` has a copy
   return Importer(model, directory, unquantised).run(name);
+}
+
+Result<PartlyImported> import_partly(std::vector<std::byte> bytes, const std::string& name,
+                                     const std::filesystem::path& directory) {
+  onnx::ModelProto model;
+  MILLRACE_TRY(parse(bytes, model));
+  bytes = {};
+  PartlyImported partly;
+  MILLRACE_ASSIGN(partly.graph, Importer(model, directory, FloatModel::kTaken, &partly).run(name));
+  return partly;
 }
 
 }  // namespace millrace::compiler

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,5 +23,28 @@ enum class FloatModel { kRefused, kRequired, kTaken };
 Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                                  const std::filesystem::path& directory = {},
                                  FloatModel unquantised = FloatModel::kRefused);
+
+/// A node of a model file. The name is that of the file, or of the node's first output, made unique by a number.
+struct FileNode {
+  std::string name, domain, type;
+  std::uint64_t weights = 0;  // number of elements of its constant operands that have several axes
+};
+
+/// The part of a model that can be imported. A node that the importer refuses is taken out. If the file declares the shape
+/// of its result, this result is an input of the graph; otherwise all nodes that depend on it are taken out, too. A value
+/// that only such nodes read is an output of the graph.
+struct PartlyImported {
+  graph::Graph graph;                   // may be without nodes; its `refusals` is empty
+  std::vector<FileNode> nodes;          // all nodes of the file but Constant, in the file's order
+  std::size_t constants = 0;            // number of Constant nodes
+  std::vector<graph::Refusal> refused;  // by the importer
+  std::vector<std::string> unknown;     // names of nodes that were taken out because of a shape
+  bool quantised = false;               // whether the file has quantisers
+};
+
+/// Like import_onnx(), but takes out nodes that import_onnx() refuses. Takes float models. Returns an error only if the file
+/// as a whole cannot be read.
+Result<PartlyImported> import_partly(std::vector<std::byte> bytes, const std::string& name,
+                                     const std::filesystem::path& directory = {});
 
 }  // namespace millrace::compiler

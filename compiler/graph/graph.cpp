@@ -265,7 +265,7 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const Uses& u
 
 void refuse(Graph& graph, Node& node, const std::string& reason) {
   node.refused = true;
-  graph.refusals.push_back(operation_name(node.operation) + " '" + node.name + "': " + reason);
+  graph.refusals.push_back({operation_name(node.operation) + " '" + node.name + "'", node.sources, reason});
 }
 
 Error refusal_error(const Graph& graph) {
@@ -273,9 +273,10 @@ Error refusal_error(const Graph& graph) {
   const std::size_t count = graph.refusals.size();
   std::string text = std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:";
   for (std::size_t i = 0; i < std::min(count, kMostListed); ++i)
-    text += "\n  " + printable(graph.refusals[i]);
+    text += "\n  " + printable(graph.refusals[i].node + ": " + graph.refusals[i].reason);
   if (count > kMostListed) text += "\n  and " + std::to_string(count - kMostListed) + " more";
-  return Error(ErrorCode::kUnsupported, text);
+  return Error(ErrorCode::kUnsupported,
+               text + "\n`millrace coverage MODEL` shows every node and what to change");
 }
 
 Node make_node(std::string name, Operation operation, std::vector<ValueId> inputs, ValueId output,

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -216,6 +217,15 @@ std::string operation_name(const Operation& operation);
 struct Diagnostic {
   std::string node;
   std::string message;
+  std::vector<std::string> sources =
+      {};  // if the host computes a part of a node: the names of the ONNX nodes
+};
+
+/// A node that the compiler does not support.
+struct Refusal {
+  std::string node;                  // the operator and the name: "Conv 'c'"
+  std::vector<std::string> sources;  // the names of the ONNX nodes
+  std::string reason;                // "its batch is 2, not 1"
 };
 
 /// An input or output of the graph as the ONNX file declares it. No pass changes signatures.
@@ -244,8 +254,7 @@ struct Graph {
   std::vector<Signature> input_signatures;   // in the order of `inputs`
   std::vector<Signature> output_signatures;  // in the order of `outputs`
   std::vector<Diagnostic> diagnostics;
-  /// Which nodes are not supported, and why: "Conv 'c': its batch is 2, not 1".
-  std::vector<std::string> refusals;
+  std::vector<Refusal> refusals;  // which nodes are not supported, and why
 
   Value& value(ValueId id) { return values[id]; }
   const Value& value(ValueId id) const { return values[id]; }
@@ -294,6 +303,17 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const Uses& u
 /// Records that no pass supports the node. The node stays in the graph unchanged. Later passes skip it and all nodes
 /// that depend on it, so that one error can list all unsupported nodes.
 void refuse(Graph& graph, Node& node, const std::string& reason);
+
+/// Returns for each value whether it depends on an input of the graph. The producer of a value must precede its readers.
+std::vector<bool> dynamic_values(const Graph& graph);
+
+/// Makes outputs of those values in `loose` that depend on an input of the graph, have a producer and have no reader.
+void add_outputs(Graph& graph, const std::set<ValueId>& loose);
+
+/// Takes the nodes that implement one of these ONNX nodes out of the graph. A value that only they produced becomes an input
+/// of the graph, and a value that only they read becomes an output. So the other nodes keep their meaning, as if another
+/// program computed what is taken out. Returns how many nodes were taken out.
+std::size_t cut(Graph& graph, const std::set<std::string>& sources);
 
 /// Returns the error kUnsupported, which lists at most ten refused nodes and says how many more there are.
 Error refusal_error(const Graph& graph);

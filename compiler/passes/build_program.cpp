@@ -155,9 +155,10 @@ std::optional<Split> split(const Split& whole) {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(Graph graph, std::vector<graph::Diagnostic>* notes)
+  ProgramBuilder(Graph graph, std::vector<graph::Diagnostic>* notes, std::vector<graph::Refusal>* refusals)
       : graph_(std::move(graph)),
         notes_(notes),
+        refusals_(refusals),
         stored_(graph_.values.size()),
         sum_bits_(fewest_sum_bits(graph_)) {}
 
@@ -179,10 +180,16 @@ class ProgramBuilder {
       if (status.error().code() == ErrorCode::kInternal) return status.error();
       refuse(graph_, n, status.error().message());
     }
+    if (refusals_ != nullptr) *refusals_ = graph_.refusals;
     if (!graph_.refusals.empty()) return refusal_error(graph_);
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
-      MILLRACE_TRY(add_output(graph_.outputs[i], graph_.output_signatures[i].name));
+      const std::string& name = graph_.output_signatures[i].name;
+      const Status added = add_output(graph_.outputs[i], name);
+      if (added.ok()) continue;
+      if (refusals_ == nullptr || added.error().code() == ErrorCode::kInternal) return added.error();
+      refusals_->push_back({"output '" + name + "'", {}, added.error().message()});
     }
+    if (program_.outputs.empty() && refusals_ != nullptr) return std::move(program_);
     if (const std::string why = kernels::validate(program_); !why.empty())
       return Error(ErrorCode::kInternal, "the program that was built is invalid: " + why);
     return std::move(program_);
@@ -323,7 +330,7 @@ class ProgramBuilder {
 
   /// Adds a note that the host computes a part of the node, and why.
   void note_host(const Node& n, const std::string& why) {
-    if (notes_ != nullptr) notes_->push_back({n.name, "runs on the host: " + why});
+    if (notes_ != nullptr) notes_->push_back({n.name, "runs on the host: " + why, n.sources});
   }
 
   /// Adds an operator of the host that computes the node's output from floats in the order of the ONNX file.
@@ -673,6 +680,7 @@ class ProgramBuilder {
 
   Graph graph_;
   std::vector<graph::Diagnostic>* notes_;
+  std::vector<graph::Refusal>* refusals_;
   kernels::Program program_;
   graph::Names tensor_names_, block_names_;
   std::vector<Stored> stored_;  // [ValueId]: where the value is stored
@@ -681,8 +689,9 @@ class ProgramBuilder {
 
 }  // namespace
 
-Result<kernels::Program> build_program(Graph graph, std::vector<graph::Diagnostic>* notes) {
-  return ProgramBuilder(std::move(graph), notes).run();
+Result<kernels::Program> build_program(Graph graph, std::vector<graph::Diagnostic>* notes,
+                                       std::vector<graph::Refusal>* refusals) {
+  return ProgramBuilder(std::move(graph), notes, refusals).run();
 }
 
 }  // namespace millrace::compiler::passes

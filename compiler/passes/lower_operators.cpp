@@ -19,7 +19,7 @@ bool give_to_host(Graph& graph, const graph::Uses& uses, const Node& n, const st
   for (std::size_t i = 0; i < n.inputs.size(); ++i)
     if (op->operands[i].kind == kernels::FloatOperand::Kind::kTensor) tensors.push_back(n.inputs[i]);
   if (tensors.empty()) return false;
-  graph.diagnostics.push_back({n.name, op->type + " runs on the host: " + reason});
+  graph.diagnostics.push_back({n.name, op->type + " runs on the host: " + reason, n.sources});
   out.push_back(
       make_node(n.name, graph::HostOperator{std::move(*op)}, std::move(tensors), n.outputs[0], n.sources));
   return true;
@@ -112,18 +112,18 @@ Result<Graph> lower_elementwise(Graph graph) {
 }
 
 /// Lowers operators in QDQ form: a float operator on dequantised integers becomes the same sum on the integers, then a
-/// dequantisation by the product of the scales. Float operators that remain go to the host.
+/// dequantisation by the product of the scales. Float operators that remain go to the host. If nodes are refused, the
+/// graph still has them, and run_standard_passes() reports them.
 Result<Graph> lower_qdq(Graph graph) {
   skip_dependents(graph);
   graph = give_rest_to_host(lower_operators(std::move(graph), &operators::Operator::lower_qdq));
   const auto is_left = [](const Node& n) { return onnx_of(n) != nullptr && !n.refused; };
   refuse_float_model(graph);
-  if (!graph.refusals.empty()) return refusal_error(graph);
+  if (!graph.refusals.empty()) return graph;
   // All layers have read their weights and biases, so nothing needs the dequantisers of weights and biases any more.
   MILLRACE_ASSIGN(graph, remove_dead(std::move(graph)));
   for (Node& n : graph.nodes)
     if (is_left(n)) refuse(graph, n, "dequantises a constant that no layer takes as weights or bias");
-  if (!graph.refusals.empty()) return refusal_error(graph);
   return graph;
 }
 

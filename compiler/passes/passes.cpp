@@ -34,11 +34,16 @@ std::span<const Pass> standard_passes() {
   return kPasses;
 }
 
-Result<Graph> run_standard_passes(Graph graph, const std::function<void(const Pass&, const Graph&)>& after) {
+Result<Graph> run_standard_passes(Graph graph, const std::function<void(const Pass&, const Graph&)>& after,
+                                  const std::function<void(const Graph&)>& refused) {
   for (const Pass& pass : standard_passes()) {
     auto result = pass.run(std::move(graph));
     if (!result.ok()) return result;
     graph = std::move(*result);
+    if (pass.gives == Level::kInteger && !graph.refusals.empty()) {
+      if (refused) refused(graph);
+      return refusal_error(graph);
+    }
     make_node_names_unique(graph);
     const Status status = graph::verify(graph, pass.gives);
     if (!status.ok()) return status.error().within(std::string("after ") + pass.name);

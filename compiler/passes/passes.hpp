@@ -26,17 +26,22 @@ struct Pass {
 /// Returns the passes that take a graph from level kImported to level kInteger, in order.
 std::span<const Pass> standard_passes();
 
-/// Runs all passes and verifies the graph after each. Calls `after`, if given, with the graph after each pass.
+/// Runs all passes and verifies the graph after each. Calls `after`, if given, with the graph after each pass. If nodes
+/// are refused, calls `refused`, if given, with the graph that has them, and returns graph::refusal_error().
 Result<Graph> run_standard_passes(Graph graph,
-                                  const std::function<void(const Pass&, const Graph&)>& after = {});
+                                  const std::function<void(const Pass&, const Graph&)>& after = {},
+                                  const std::function<void(const Graph&)>& refused = {});
 
 /// Makes an executable program of a whole model, host blocks included. `graph` must be at Level::kInteger; each of its
 /// operations becomes one block. The program's inputs and outputs have the names of the ONNX graph, and their elements
 /// have the model's order, without the batch axis. If the dataflow uses the same order, their shape is the dataflow's.
 /// Block names come from ONNX node names; they are valid file names and do not change between compilations. The
 /// program passes kernels::validate(). kUnsupported: one error lists all operations that no block can compute.
-/// `notes`, if given, receives a note for each node that the host computes because no hardware does.
-Result<kernels::Program> build_program(Graph graph, std::vector<graph::Diagnostic>* notes = nullptr);
+/// `notes`, if given, receives a note for each node that the host computes because no hardware does. `refusals`, if given,
+/// receives the operations that the error lists. Outputs that no block can give are then no error, but refusals without
+/// `sources`, and the program lacks them.
+Result<kernels::Program> build_program(Graph graph, std::vector<graph::Diagnostic>* notes = nullptr,
+                                       std::vector<graph::Refusal>* refusals = nullptr);
 
 enum class AssumedScales : std::uint8_t {
   kPerChannel,  // scales are arbitrary numbers; weights have one scale for each output channel

@@ -58,6 +58,27 @@ class CommandLine : public ::testing::Test {
   TemporaryDirectory dir_{"millrace-cli"};
 };
 
+TEST_F(CommandLine, CoverageExitsWith0IfAllNodesRun1IfOneDoesNotAnd2IfTheFileIsBad) {
+  const Outcome good = millrace({"coverage", kModel.string()});
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_NE(good.out.find("416,520  100.0 %"), std::string::npos) << good.out;
+
+  const auto bytes = read_file(kModel, 1U << 24U);
+  ASSERT_TRUE(bytes.ok());
+  std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const auto at = text.find("Flatten");
+  ASSERT_NE(at, std::string::npos);
+  write(file("unknown.onnx"), text.replace(at, 7, "Flattex"));
+  const Outcome bad = millrace({"coverage", file("unknown.onnx").string()});
+  expect_error(bad, 1, {"nowhere", "the table says what to change"});
+  EXPECT_NE(bad.out.find("Flattex"), std::string::npos) << bad.out;
+  expect_error(compile(file("unknown.onnx"), kThreeCards, file("out")), 2,
+               {"Flattex", "`millrace coverage MODEL` shows every node"});
+
+  write(file("empty.onnx"), "");
+  expect_error(millrace({"coverage", file("empty.onnx").string()}), 2, {"empty.onnx", "is empty"});
+}
+
 TEST_F(CommandLine, HelpAndVersionExitWith0AndWrongUsageWith2) {
   EXPECT_EQ(millrace({"--help"}).exit_code, 0);
   EXPECT_EQ(millrace({"compile", "--help"}).exit_code, 0);

@@ -63,6 +63,16 @@ struct PlanWhat {
   std::string weights;  // a value that parse.cpp names; if empty, that in millrace.yaml, else baked-first
 };
 
+/// Says for each node of a model who can compute it. Returns kDoesNotFit (exit 1) if a node runs nowhere.
+struct CoverageCommand {
+  Common common;
+  std::filesystem::path model;
+  std::filesystem::path cluster;           // optional
+  std::filesystem::path generator_plugin;  // optional
+  bool all = false;                        // a line for each node
+};
+Status run(const CoverageCommand& command, std::ostream& out);
+
 struct PlanCommand {
   Common common;
   PlanWhat what;

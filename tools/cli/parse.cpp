@@ -78,6 +78,7 @@ class Builder {
 };
 
 struct Commands {
+  CoverageCommand coverage;
   PlanCommand plan;
   QuantizeCommand quantize;
   CompileCommand compile;
@@ -216,6 +217,16 @@ void add_what(CLI::App* sub, PlanWhat& c) {
   add_declared_format(sub, c.calibration);
   sub->add_option("--dump-after", c.dump_after,
                   "Print the graph on standard error after this pass ('all': every pass); may be repeated");
+}
+
+void add_coverage(Builder& builder, CoverageCommand& c) {
+  CLI::App* sub = builder.add(
+      "coverage", "Show which node of a model runs where, and what to change if one runs nowhere", c);
+  sub->add_option("MODEL", c.model, "ONNX model, quantised or not")->required();
+  sub->add_option("--cluster", c.cluster, cluster_help("default: cards with memory for streamed weights"));
+  sub->add_option("--generator-plugin", c.generator_plugin,
+                  "A program that proposes implementations of blocks; it runs with your rights");
+  sub->add_flag("--all", c.all, "A line for each node, instead of one for nodes with the same answer");
 }
 
 void add_plan(Builder& builder, PlanCommand& c) {
@@ -454,6 +465,7 @@ void add_bench(Builder& builder, BenchCommand& c) {
 }
 
 std::optional<Command> chosen(const std::string& name, Commands& c) {
+  if (name == "coverage") return Command(std::move(c.coverage));
   if (name == "plan") return Command(std::move(c.plan));
   if (name == "quantize") return Command(std::move(c.quantize));
   if (name == "compile") return Command(std::move(c.compile));
@@ -504,6 +516,7 @@ Parsed parse(int argc, const char* const* argv) {
 
   Commands commands;
   Builder builder(app);
+  add_coverage(builder, commands.coverage);
   add_plan(builder, commands.plan);
   add_quantize(builder, commands.quantize);
   add_compile(builder, commands.compile);

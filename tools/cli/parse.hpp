@@ -9,9 +9,9 @@
 
 namespace millrace::cli {
 
-using Command =
-    std::variant<PlanCommand, QuantizeCommand, CompileCommand, InspectCommand, VerifyCommand, DevicesCommand,
-                 ServeCommand, InferCommand, ReloadCommand, BenchCommand, SynthCommand, PackCommand>;
+using Command = std::variant<CoverageCommand, PlanCommand, QuantizeCommand, CompileCommand, InspectCommand,
+                             VerifyCommand, DevicesCommand, ServeCommand, InferCommand, ReloadCommand,
+                             BenchCommand, SynthCommand, PackCommand>;
 
 struct Parsed {
   std::string name;                // the sub-command's name

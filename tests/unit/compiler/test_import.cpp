@@ -288,7 +288,8 @@ TEST(Import, ListsTheFirstTenUnsupportedNodesAndCountsTheRest) {
   for (int i = 0; i < 25; ++i) m.node("Loop", {"y"}, "loop" + std::to_string(i));
   const auto refused = import_model(m);
   expect_refused(refused, ErrorCode::kUnsupported,
-                 {"25 nodes are", "'loop9'", "and 15 more\nSupported operators: Abs, Acos, "});
+                 {"25 nodes are", "'loop9'", "and 15 more\n`millrace coverage MODEL` shows every node",
+                  "\nSupported operators: Abs, Acos, "});
   EXPECT_EQ(refused.error().message().find("'loop10'"), std::string::npos) << refused.error().message();
 }
 
