@@ -334,25 +334,32 @@ Outcome lower_softmax(Site& site) {
   return site.give(graph::Softmax{}, {site.node.inputs[0]});
 }
 
+constexpr char kFunctionLimits[] = "of integers of at most 8 bits: a table, or a part of the sum before it";
+
 std::vector<Operator> make_rows() {
-  std::vector<Operator> rows = {
-      {.type = "Relu",
-       .infer = same,
-       .fold = fold_relu,
-       .lower_elementwise = lower_relu,
-       .computes = true,
-       .fusion = Fusion::kAlways},
-      {.type = "Clip",
-       .infer = infer_clip,
-       .lower_elementwise = lower_clip,
-       .computes = true,
-       .fusion = Fusion::kAlways},
-      {.type = "PRelu",
-       .infer = infer_prelu,
-       .lower_elementwise = lower_prelu,
-       .computes = true,
-       .fusion = Fusion::kWithConstant},
-      {.type = "Softmax", .infer = same_floats, .lower_elementwise = lower_softmax}};
+  std::vector<Operator> rows = {{.type = "Relu",
+                                 .infer = same,
+                                 .fold = fold_relu,
+                                 .lower_elementwise = lower_relu,
+                                 .computes = true,
+                                 .fusion = Fusion::kAlways},
+                                {.type = "Clip",
+                                 .infer = infer_clip,
+                                 .lower_elementwise = lower_clip,
+                                 .computes = true,
+                                 .fusion = Fusion::kAlways,
+                                 .limits = "the bounds are constants"},
+                                {.type = "PRelu",
+                                 .infer = infer_prelu,
+                                 .lower_elementwise = lower_prelu,
+                                 .computes = true,
+                                 .fusion = Fusion::kWithConstant,
+                                 .limits = "the slopes are constants, one or one for each index of an axis"},
+                                {.type = "Softmax",
+                                 .infer = same_floats,
+                                 .lower_elementwise = lower_softmax,
+                                 .hosted = true,
+                                 .limits = "along the channels; other axes run as an operator in float32"}};
   for (const Activation& a : kActivations)
     rows.push_back({.type = a.function.onnx,
                     .domain = a.domain,
@@ -360,7 +367,8 @@ std::vector<Operator> make_rows() {
                     .fold = fold_activation,
                     .lower_elementwise = lower_activation,
                     .computes = true,
-                    .fusion = a.fusion});
+                    .fusion = a.fusion,
+                    .limits = kFunctionLimits});
   return rows;
 }
 

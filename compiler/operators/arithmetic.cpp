@@ -377,40 +377,54 @@ Outcome lower_batch_normalisation(Site& site) {
                    {site.node.inputs[0]});
 }
 
-constexpr Operator with_constant(const char* type, Lowering lower_qdq) {
+constexpr Operator with_constant(const char* type, Lowering lower_qdq, const char* limits) {
   return {.type = type,
           .infer = infer_binary,
           .fold = fold_binary,
           .lower_elementwise = lower_with_constant,
           .lower_qdq = lower_qdq,
           .computes = true,
-          .fusion = Fusion::kWithConstant};
+          .fusion = Fusion::kWithConstant,
+          .limits = limits};
 }
 
 constexpr Operator kArithmetic[] = {
-    with_constant("Add", lower_add),
-    with_constant("Sub", lower_combine<Combine::Kind::kSubtract>),
-    with_constant("Mul", lower_multiply),
-    with_constant("Div", lower_combine<Combine::Kind::kDivide>),
+    with_constant("Add", lower_add,
+                  "a constant along at most one axis, or two quantised tensors that broadcast"),
+    with_constant("Sub", lower_combine<Combine::Kind::kSubtract>, "as Add"),
+    with_constant("Mul", lower_multiply, "as Add"),
+    with_constant("Div", lower_combine<Combine::Kind::kDivide>,
+                  "by a constant along at most one axis, one constant by data, or two quantised tensors"),
     {.type = "Min",
      .infer = infer_extreme,
      .lower_elementwise = lower_extreme,
      .lower_qdq = lower_combine<Combine::Kind::kMinimum>,
      .computes = true,
-     .fusion = Fusion::kWithConstant},
+     .fusion = Fusion::kWithConstant,
+     .limits = "two quantised tensors, or constants along at most one axis"},
     {.type = "Max",
      .infer = infer_extreme,
      .lower_elementwise = lower_extreme,
      .lower_qdq = lower_combine<Combine::Kind::kMaximum>,
      .computes = true,
-     .fusion = Fusion::kWithConstant},
-    {.type = "Pow", .infer = infer_power, .lower_elementwise = lower_power, .computes = true},
-    {.type = "Cast", .infer = infer_cast, .fold = fold_cast, .lower_elementwise = lower_cast},
+     .fusion = Fusion::kWithConstant,
+     .limits = "two quantised tensors, or constants along at most one axis"},
+    {.type = "Pow",
+     .infer = infer_power,
+     .lower_elementwise = lower_power,
+     .computes = true,
+     .limits = "the exponent is one constant"},
+    {.type = "Cast",
+     .infer = infer_cast,
+     .fold = fold_cast,
+     .lower_elementwise = lower_cast,
+     .limits = "from integers to float32, between integers that keep every value, and to the same type"},
     {.type = "BatchNormalization",
      .infer = infer_batch_normalisation,
      .lower_elementwise = lower_batch_normalisation,
      .computes = true,
-     .fusion = Fusion::kAlways}};
+     .fusion = Fusion::kAlways,
+     .limits = "the parameters are constants; training_mode 0; spatial 1"}};
 
 }  // namespace
 

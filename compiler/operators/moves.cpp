@@ -228,22 +228,40 @@ std::optional<Constant> fold_constant_of_shape(const OnnxOperator&, const Inputs
 
 constexpr Operator kMoves[] = {
     {.type = "Identity", .infer = same, .fold = fold_same},  // remove_dead removes Identity and Dropout
-    {.type = "Dropout", .infer = same, .fold = fold_same},
+    {.type = "Dropout", .infer = same, .fold = fold_same, .limits = "does nothing, as in inference"},
     {.type = "Flatten", .infer = infer_flatten, .fold = fold_same, .lower_elementwise = lower_reshape},
-    {.type = "Reshape", .infer = infer_reshape, .fold = fold_same, .lower_elementwise = lower_reshape},
-    {.type = "Squeeze", .infer = infer_squeeze, .fold = fold_same, .lower_elementwise = lower_reshape},
-    {.type = "Unsqueeze", .infer = infer_unsqueeze, .fold = fold_same, .lower_elementwise = lower_reshape},
+    {.type = "Reshape",
+     .infer = infer_reshape,
+     .fold = fold_same,
+     .lower_elementwise = lower_reshape,
+     .limits = "the shape is known at compile time, with at most 8 axes"},
+    {.type = "Squeeze",
+     .infer = infer_squeeze,
+     .fold = fold_same,
+     .lower_elementwise = lower_reshape,
+     .limits = "axes are known at compile time"},
+    {.type = "Unsqueeze",
+     .infer = infer_unsqueeze,
+     .fold = fold_same,
+     .lower_elementwise = lower_reshape,
+     .limits = "axes are known at compile time; at most 8 axes"},
     {.type = "Transpose",
      .infer = infer_transpose,
      .fold = fold_transpose,
-     .lower_elementwise = lower_transpose},
+     .lower_elementwise = lower_transpose,
+     .limits = "any permutation that nested loops can visit (hardware: few loops, see mr_reorder)"},
     {.type = "Concat",
      .infer = infer_concat,
      .fold = fold_concat,
      .lower_elementwise = lower_concat,
-     .computes = true},
-    {.type = "ConstantOfShape", .infer = infer_constant_of_shape, .fold = fold_constant_of_shape},
-    {.type = "Shape", .infer = infer_shape, .fold = fold_shape}};
+     .computes = true,
+     .limits = "channels of [1, C, H, W], or the last axes of a flat tensor; all parts are data of the frame "
+               "and quantised; floats are joined on the host"},
+    {.type = "ConstantOfShape",
+     .infer = infer_constant_of_shape,
+     .fold = fold_constant_of_shape,
+     .limits = "the shape is known at compile time"},
+    {.type = "Shape", .infer = infer_shape, .fold = fold_shape, .limits = "evaluated by the import"}};
 
 }  // namespace
 

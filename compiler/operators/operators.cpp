@@ -89,6 +89,47 @@ const char* known_reason(const std::string& type) {
 
 }  // namespace
 
+namespace {
+
+/// Whether only the importer makes this operator.
+bool is_internal(const Operator& row) {
+  return row.domain == std::string_view(kQonnx) && row.rewrite == nullptr;
+}
+
+}  // namespace
+
+std::vector<ListedOperator> listed_operators() {
+  std::vector<ListedOperator> list;
+  for (const auto& [key, row] : table()) {
+    const bool host_row = row->infer == infer_host;
+    // A function of FINN that the host also computes has the name of FINN's operator, which is listed.
+    if (is_internal(*row) || (host_row && table().contains({kQonnx, key.second}))) continue;
+    ListedOperator made{row->type, row->domain, Computed::kNo, false,
+                        row->limits == nullptr ? "" : row->limits};
+    const bool expands = row->expansion.type != nullptr;
+    const auto float_form = expands ? table().find({kOnnx, row->expansion.type}) : table().end();
+    const bool hosted = row->hosted || (expands && float_form->second->hosted);
+    const bool lowers =
+        row->lower_elementwise != nullptr || row->lower_qdq != nullptr || expands || row->rewrite != nullptr;
+    if (!host_row && !hosted)
+      made.hardware = lowers || row->fold == nullptr ? Computed::kYes : Computed::kNoWork;
+    made.host = hosted || (row->domain == std::string_view(kOnnx) && kernels::host::supports(row->type));
+    if (expands) made.limits = "as " + std::string(row->expansion.type) + " between quantisers";
+    list.push_back(std::move(made));
+  }
+  return list;
+}
+
+std::string operator_table() {
+  static constexpr const char* kComputed[] = {"no", "yes", "no work"};
+  std::string text = "| operator | hardware | host | forms and limits |\n| --- | --- | --- | --- |\n";
+  for (const ListedOperator& op : listed_operators())
+    text += "| `" + op.type + "`" + (op.domain.empty() ? "" : " (" + op.domain + ")") + " | " +
+            kComputed[static_cast<std::size_t>(op.hardware)] + " | " + (op.host ? "yes" : "no") + " | " +
+            op.limits + " |\n";
+  return text;
+}
+
 const Operator* find(const OnnxOperator& op) {
   const bool older = op.domain == "onnx.brevitas" || op.domain == "finn.custom_op.general";
   const auto row = table().find({older ? kQonnx : std::string_view(op.domain), op.type});
@@ -105,9 +146,6 @@ std::string why_unsupported(const OnnxOperator& op) {
 
 std::string supported_operators() {
   std::string names;
-  const auto is_internal = [](const Operator& row) {
-    return row.domain == std::string_view(kQonnx) && row.rewrite == nullptr;
-  };
   for (const auto& [key, row] : table())
     if (!is_internal(*row) && (key.first == kOnnx || !table().contains({kOnnx, key.second})))
       names += (names.empty() ? "" : ", ") + std::string(row->type);

@@ -72,6 +72,8 @@ struct Operator {
   // If one of the next two is set, the importer replaces the operator, and all above is ignored.
   Expansion expansion = {};
   Rewrite rewrite = nullptr;
+  bool hosted = false;           // lower_elementwise gives a block that only the host computes
+  const char* limits = nullptr;  // the forms that are taken, for the list of operators; null: all forms
 };
 
 /// Returns the operator's entry in the table, or null if the operator is not supported.
@@ -82,6 +84,23 @@ std::string why_unsupported(const graph::OnnxOperator& op);
 
 /// Returns the names of all supported operators, separated by commas.
 std::string supported_operators();
+
+/// Whether hardware computes an operator. kNoWork: nothing of it is left behind the import.
+enum class Computed : std::uint8_t { kNo, kYes, kNoWork };
+
+/// An operator that a model may contain, for the list of operators.
+struct ListedOperator {
+  std::string type, domain;
+  Computed hardware = Computed::kNo;
+  bool host = false;   // the host computes it in float32
+  std::string limits;  // may be empty
+};
+
+/// Returns all operators by name. First those of the domain ai.onnx, then those of other domains.
+std::vector<ListedOperator> listed_operators();
+
+/// Returns listed_operators() as a table in Markdown, which README.md contains. A test compares the two.
+std::string operator_table();
 
 /// Checks that every attribute of the operator is known and has the right type. Returns an error such as "attribute
 /// 'axis' must be an integer", or an empty text.

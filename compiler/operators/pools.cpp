@@ -443,30 +443,44 @@ Outcome lower_pad(Site& site) {
 }
 
 constexpr Operator kPools[] = {
-    {.type = "Pad", .infer = infer_pad, .lower_qdq = lower_pad},
+    {.type = "Pad",
+     .infer = infer_pad,
+     .lower_qdq = lower_pad,
+     .limits = "mode constant; any axis of [1, C, H, W]; pads are known at compile time and not negative; "
+               "the value is one that the integers represent"},
     {.type = "MaxPool",
      .infer = infer_pool,
-     .lower_elementwise = [](Site& site) { return lower_max(site, false); }},
+     .lower_elementwise = [](Site& site) { return lower_max(site, false); },
+     .limits = "one or two spatial axes; ceil_mode, dilations, any padding; only the first output"},
     {.type = "GlobalMaxPool",
      .infer = infer_global_pool,
-     .lower_elementwise = [](Site& site) { return lower_max(site, true); }},
+     .lower_elementwise = [](Site& site) { return lower_max(site, true); },
+     .limits = "any number of spatial axes"},
     {.type = "AveragePool",
      .infer = infer_pool,
      .lower_qdq = [](Site& site) { return lower_average(site, false); },
-     .computes = true},
+     .computes = true,
+     .limits = "one or two spatial axes; padding counted or not, ceil_mode; if padding is not counted, at "
+               "most 8,192 results"},
     {.type = "GlobalAveragePool",
      .infer = infer_global_pool,
      .lower_qdq = [](Site& site) { return lower_average(site, true); },
-     .computes = true},
-    {.type = "ReduceMax", .infer = infer_reduce, .lower_elementwise = lower_reduce_max},
+     .computes = true,
+     .limits = "any number of spatial axes"},
+    {.type = "ReduceMax",
+     .infer = infer_reduce,
+     .lower_elementwise = lower_reduce_max,
+     .limits = "axes are known at compile time and exclude the batch"},
     {.type = "ReduceMean",
      .infer = infer_reduce,
      .lower_qdq = [](Site& site) { return lower_reduce_sum(site, true); },
-     .computes = true},
+     .computes = true,
+     .limits = "axes are known at compile time and exclude the batch"},
     {.type = "ReduceSum",
      .infer = infer_reduce,
      .lower_qdq = [](Site& site) { return lower_reduce_sum(site, false); },
-     .computes = true}};
+     .computes = true,
+     .limits = "axes are known at compile time and exclude the batch"}};
 
 }  // namespace
 

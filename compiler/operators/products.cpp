@@ -422,18 +422,33 @@ Outcome lower_matmul_integer(Site& site) {
 }
 
 constexpr Operator kProducts[] = {
-    {.type = "Conv", .infer = infer_conv, .lower_qdq = lower_conv, .computes = true},
+    {.type = "Conv",
+     .infer = infer_conv,
+     .lower_qdq = lower_conv,
+     .computes = true,
+     .limits = "one or two spatial axes, or three if the window is as long as one of them; groups, strides, "
+               "dilations, any padding and auto_pad; constant weights of 1 to 16 bits (hardware: at most 9, "
+               "with data of at most 8); scales per tensor or per output channel; the bias is a constant"},
     {.type = "ConvInteger",
      .infer = [](Inference& c) { return infer_integer(c, convolve, first_extent); },
-     .lower_elementwise = lower_conv_integer},
-    {.type = "Gemm", .infer = infer_gemm, .lower_qdq = lower_gemm, .computes = true},
+     .lower_elementwise = lower_conv_integer,
+     .limits = "as Conv; zero points are constants"},
+    {.type = "Gemm",
+     .infer = infer_gemm,
+     .lower_qdq = lower_gemm,
+     .computes = true,
+     .limits =
+         "alpha other than 0, any beta, both transpositions; the second operand and the bias are constants"},
     {.type = "MatMul",
      .infer = [](Inference& c) { return infer_float(c, multiply_matrices); },
      .lower_qdq = lower_matmul,
-     .computes = true},
+     .computes = true,
+     .limits = "data times one constant matrix, or as many matrices as the data has; a product of two "
+               "activations runs on the host"},
     {.type = "MatMulInteger",
      .infer = [](Inference& c) { return infer_integer(c, multiply_matrices, last_extent); },
-     .lower_elementwise = lower_matmul_integer}};
+     .lower_elementwise = lower_matmul_integer,
+     .limits = "as MatMul, but not of two activations; zero points are constants"}};
 
 }  // namespace
 

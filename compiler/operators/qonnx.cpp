@@ -334,20 +334,25 @@ Outcome lower_threshold(Site& site) {
   return site.give(std::move(e), {site.node.inputs[0]});
 }
 
-constexpr Operator rewritten(const char* type, Rewrite rewrite) {
-  return {.type = type, .domain = kQonnx, .rewrite = rewrite};
+constexpr Operator rewritten(const char* type, Rewrite rewrite, const char* limits) {
+  return {.type = type, .domain = kQonnx, .rewrite = rewrite, .limits = limits};
 }
 
-constexpr Operator kRows[] = {rewritten("Quant", rewrite_node<&Rewriter::quant>),
-                              rewritten("IntQuant", rewrite_node<&Rewriter::quant>),
-                              rewritten("BipolarQuant", rewrite_node<&Rewriter::bipolar_quant>),
-                              rewritten("Trunc", rewrite_node<&Rewriter::trunc>),
-                              rewritten("MultiThreshold", rewrite_node<&Rewriter::multi_threshold>),
-                              {.type = "Threshold",
-                               .domain = kQonnx,
-                               .infer = infer_threshold,
-                               .fold = fold_threshold,
-                               .lower_elementwise = lower_threshold}};
+constexpr Operator kRows[] = {
+    rewritten("Quant", rewrite_node<&Rewriter::quant>,
+              "1 to 16 bits (hardware: at most 8), signed or not, narrow or not; scale and zero point are "
+              "constants, scalar or along one axis; the rounding modes below"),
+    rewritten("IntQuant", rewrite_node<&Rewriter::quant>, "as Quant"),
+    rewritten("BipolarQuant", rewrite_node<&Rewriter::bipolar_quant>, "the scale is constant"),
+    rewritten("Trunc", rewrite_node<&Rewriter::trunc>, "versions 1 and 2; constants as for Quant"),
+    rewritten(
+        "MultiThreshold", rewrite_node<&Rewriter::multi_threshold>,
+        "constant thresholds for all channels, or for each; out_bias is a multiple of half the out_scale"),
+    {.type = "Threshold",
+     .domain = kQonnx,
+     .infer = infer_threshold,
+     .fold = fold_threshold,
+     .lower_elementwise = lower_threshold}};
 
 }  // namespace
 

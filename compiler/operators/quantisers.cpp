@@ -110,14 +110,18 @@ constexpr Operator quantise(const char* domain) {
           .domain = domain,
           .infer = infer_quantise,
           .fold = fold_quantise,
-          .lower_elementwise = lower_quantise};
+          .lower_elementwise = lower_quantise,
+          .limits =
+              "to 2 to 32 bits (hardware: at most 8); constant scales, one or along one axis, finite and "
+              "above 0; no blocks"};
 }
 
 constexpr Operator dequantise(const char* domain) {
   return {.type = "DequantizeLinear",
           .domain = domain,
           .infer = infer_dequantise,
-          .lower_elementwise = lower_dequantise};
+          .lower_elementwise = lower_dequantise,
+          .limits = "constant scales, one or along one axis, finite and above 0; no blocks"};
 }
 
 constexpr Operator kQuantisers[] = {quantise(kOnnx), quantise(kMicrosoft), dequantise(kOnnx),

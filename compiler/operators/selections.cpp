@@ -384,23 +384,39 @@ Outcome lower_blocks(Site& site) {
 }
 
 template <Select kSelect>
-constexpr Operator selection(const char* type) {
+constexpr Operator selection(const char* type, const char* limits) {
   return {.type = type,
           .infer = infer_selection<kSelect>,
           .fold = fold_selection<kSelect>,
-          .lower_elementwise = lower_selection<kSelect>};
+          .lower_elementwise = lower_selection<kSelect>,
+          .limits = limits};
 }
 
 constexpr Operator kSelections[] = {
-    selection<select_slice>("Slice"),
-    selection<select_gather>("Gather"),
-    selection<select_expand>("Expand"),
-    selection<select_tile>("Tile"),
-    selection<select_resize>("Resize"),
-    selection<select_resize>("Upsample"),
-    {.type = "DepthToSpace", .infer = infer_blocks, .lower_elementwise = lower_blocks},
-    {.type = "SpaceToDepth", .infer = infer_blocks, .lower_elementwise = lower_blocks},
-    {.type = "Split"}};  // separate_outputs() replaces it by Slices
+    // separate_outputs() replaces a Split by Slices, so its entry has no functions.
+    selection<select_slice>("Slice",
+                            "bounds are known at compile time; any axis, "
+                            "positive and negative steps"),
+    selection<select_gather>("Gather",
+                             "indices are known at compile time, and evenly "
+                             "spaced, repeated or interleaved"),
+    selection<select_expand>("Expand", "the shape is known at compile time"),
+    selection<select_tile>("Tile", "repeats are known at compile time"),
+    selection<select_resize>("Resize",
+                             "mode nearest, with scales or sizes that are known at compile time; "
+                             "other modes run on the host if it computes them"),
+    selection<select_resize>("Upsample", "as Resize"),
+    {.type = "DepthToSpace",
+     .infer = infer_blocks,
+     .lower_elementwise = lower_blocks,
+     .limits = "[1, C, H, W]; modes DCR and CRD"},
+    {.type = "SpaceToDepth",
+     .infer = infer_blocks,
+     .lower_elementwise = lower_blocks,
+     .limits = "[1, C, H, W]"},
+    {.type = "Split",
+     .limits = "becomes one Slice for each output; sizes are known at "
+               "compile time"}};
 
 /// The sizes of the parts of a Split. Returns what is wrong with the node.
 std::string split_sizes(const graph::Graph& graph, const Node& node, const OnnxOperator& op,

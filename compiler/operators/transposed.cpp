@@ -247,7 +247,9 @@ Outcome lower_conv_transpose(Site& site) {
 constexpr Operator kTransposed[] = {{.type = "ConvTranspose",
                                      .infer = infer_conv_transpose,
                                      .lower_qdq = lower_conv_transpose,
-                                     .computes = true}};
+                                     .computes = true,
+                                     .limits = "one or two spatial axes; groups, strides, dilations, "
+                                               "output_padding and output_shape; constant weights"}};
 
 }  // namespace
 

@@ -308,6 +308,20 @@ class Interpreter {
     if (t == "Sign") return [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; };
     if (t == "Sin") return [](double x) { return std::sin(x); };
     if (t == "Cos") return [](double x) { return std::cos(x); };
+    if (t == "Tan") return [](double x) { return std::tan(x); };
+    if (t == "Asin") return [](double x) { return std::asin(x); };
+    if (t == "Acos") return [](double x) { return std::acos(x); };
+    if (t == "Atan") return [](double x) { return std::atan(x); };
+    if (t == "Sinh") return [](double x) { return std::sinh(x); };
+    if (t == "Cosh") return [](double x) { return std::cosh(x); };
+    if (t == "Asinh") return [](double x) { return std::asinh(x); };
+    if (t == "Acosh") return [](double x) { return std::acosh(x); };
+    if (t == "Atanh") return [](double x) { return std::atanh(x); };
+    if (t == "Swish") return [alpha](double x) { return x / (1 + std::exp(-alpha * x)); };
+    if (t == "Shrink")
+      return [bias = a("bias", 0), lambda = a("lambd", 0.5)](double x) {
+        return x < -lambda ? x + bias : x > lambda ? x - bias : 0.0;
+      };
     if (t == "ThresholdedRelu") return [alpha](double x) { return x > alpha ? x : 0.0; };
     return nullptr;
   }

@@ -167,6 +167,38 @@ TEST(Coverage, SendsWideTypesToEmulatedCards) {
   EXPECT_NE(node(c, "wide").rewrite.find("8 bits"), std::string::npos);
 }
 
+/// A model with one operator in QOperator form on `count` tensors of [1, 2, 4, 4].
+OnnxModel qlinear(const std::string& type, std::size_t count) {
+  OnnxModel m;
+  m.proto().add_opset_import()->set_domain("com.microsoft");
+  m.proto().mutable_opset_import(m.proto().opset_import_size() - 1)->set_version(1);
+  const std::string s = m.floats("s", {}, {0.125F}), z = m.int8s("z", {}, {0});
+  std::vector<std::string> inputs;
+  if (type == "QLinearConcat") inputs = {s, z};
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string x = "x" + std::to_string(i);
+    m.input(x, {1, 2, 4, 4});
+    inputs.insert(inputs.end(), {m.quantise(x, 0.125F, 0, x + "_q"), s, z});
+  }
+  if (type != "QLinearConcat") inputs.insert(inputs.end(), {s, z});
+  m.output(m.node(type, inputs, "op", "com.microsoft"));
+  return m;
+}
+
+TEST(Coverage, OperatorsInQOperatorFormRunWhereTheirFloatFormRuns) {
+  EXPECT_EQ(node(covered(qlinear("QLinearSigmoid", 1)), "op").place, Place::kHardware);
+  OnnxModel concat = qlinear("QLinearConcat", 2);
+  concat.attribute("axis", std::int64_t{1});
+  EXPECT_EQ(node(covered(concat), "op").missing, "");
+  OnnxModel pool = qlinear("QLinearAveragePool", 1);
+  pool.attribute("kernel_shape", std::vector<std::int64_t>{2, 2});
+  EXPECT_EQ(node(covered(pool), "op").place, Place::kHardware);
+  OnnxModel softmax = qlinear("QLinearSoftmax", 1);
+  softmax.attribute("axis", std::int64_t{1});
+  softmax.attribute("opset", std::int64_t{13});
+  EXPECT_EQ(node(covered(softmax), "op").place, Place::kHost);
+}
+
 TEST(Coverage, SharesCountEachGeneratorAndAllCombined) {
   const Coverage c = covered(with_unknown_operator(true));
   const auto rows = shares(c);

@@ -18,16 +18,18 @@ struct Function {
   std::int64_t opset = 13;
   const char* attribute = nullptr;
   float value = 0;
+  float step = 0.0625F;  // of the data
 };
 
 class FunctionOfOneByte : public testing::TestWithParam<Function> {};
 
-/// x between quantisers with a step of 1/16 around 0 and only positive numbers for functions that need them.
+/// x between quantisers: around 0, or only positive numbers for functions that need them, and from 1 on for Acosh.
 OnnxModel with_function(const Function& f, std::int64_t zero) {
   OnnxModel m(f.opset);
   m.input("x", {1, 3, 8, 7});
-  m.pair("x", 0.0625F, zero, "xq");
-  m.node(f.type, {"xq"}, "f");
+  std::string x = m.pair("x", f.step, zero, "xq");
+  if (std::string(f.type) == "Acosh") x = m.node("Clip", {x, m.floats("one", {}, {1})}, "from_one");
+  m.node(f.type, {x}, "f");
   if (f.attribute != nullptr) m.attribute(f.attribute, f.value);
   m.pair("f", f.scale, 0, "y");
   m.output("y");
@@ -55,7 +57,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Function{"Neg", 1 / 16.F}, Function{"Floor", 1 / 8.F}, Function{"Ceil", 1 / 8.F},
                     Function{"Round", 1 / 8.F}, Function{"Erf", 1 / 128.F}, Function{"Sign", 1 / 64.F},
                     Function{"Sin", 1 / 128.F}, Function{"Cos", 1 / 128.F}, Function{"Gelu", 1 / 16.F, 20},
-                    Function{"ThresholdedRelu", 1 / 16.F, 13, "alpha", 1.5F}),
+                    Function{"ThresholdedRelu", 1 / 16.F, 13, "alpha", 1.5F},
+                    Function{"Shrink", 1 / 16.F, 13, "bias", 0.25F}, Function{"Swish", 1 / 16.F, 24},
+                    Function{"Tan", 1 / 16.F, 13, nullptr, 0, 1 / 128.F}, Function{"Atan", 1 / 64.F},
+                    Function{"Sinh", 1 / 8.F, 13, nullptr, 0, 1 / 64.F},
+                    Function{"Cosh", 1 / 8.F, 13, nullptr, 0, 1 / 64.F}, Function{"Asinh", 1 / 32.F},
+                    Function{"Acosh", 1 / 32.F}, Function{"Asin", 1 / 64.F, 13, nullptr, 0, 1 / 160.F},
+                    Function{"Acos", 1 / 32.F, 13, nullptr, 0, 1 / 160.F},
+                    Function{"Atanh", 1 / 32.F, 13, nullptr, 0, 1 / 160.F}),
     [](const testing::TestParamInfo<Function>& tested) {
       return std::string(tested.param.type) + std::to_string(tested.index);
     });
