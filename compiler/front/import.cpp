@@ -602,6 +602,11 @@ Result<PartlyImported> import_partly(std::vector<std::byte> bytes, const std::st
   bytes = {};
   PartlyImported partly;
   MILLRACE_ASSIGN(partly.graph, Importer(model, directory, FloatModel::kTaken, &partly).run(name));
+  // If one of the nodes that an operator was replaced by is taken out, the others of them go, too.
+  std::set<std::string> gone(partly.unknown.begin(), partly.unknown.end());
+  for (const graph::Refusal& refusal : partly.refused)
+    gone.insert(refusal.sources.begin(), refusal.sources.end());
+  graph::cut(partly.graph, gone);
   return partly;
 }
 

@@ -210,7 +210,12 @@ std::optional<BesideConstants> beside_constants(Site& site, std::size_t side, co
     why = "its constant operand does not run along one axis";
     return std::nullopt;
   }
-  return BesideConstants{std::move(*data), std::move(*along), *fused_quantiser(site, {})};
+  auto quantiser = fused_quantiser(site, {});
+  if (!quantiser) {
+    why = "its result is not quantised by a quantiser of its own";
+    return std::nullopt;
+  }
+  return BesideConstants{std::move(*data), std::move(*along), std::move(*quantiser)};
 }
 
 /// Lowers QLinearAdd of a tensor and constants to an element-wise chain on integers. ONNX Runtime's kernel rounds once,

@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <random>
 
+#include "compiler/coverage/coverage.hpp"
 #include "compiler/front/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "import_models.hpp"
+#include "runtime/base/file.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -219,6 +221,45 @@ TEST(ImportMutants, MutatedModelsNeverCrashTheImporter) {
   }
   std::printf("%d are still models\n", taken);
   EXPECT_GT(taken, count / 10) << "mutants that are all refused at the door test nothing behind it";
+}
+
+/// Compares what `millrace coverage` says of a model with what the compiler does. Returns whether it lists nodes that run
+/// nowhere.
+bool coverage_agrees(const std::filesystem::path& file, const std::string& bytes, int which) {
+  EXPECT_TRUE(write_file_atomically(file, bytes).ok());
+  compiler::coverage::Options options;
+  options.model = file;
+  const auto coverage = compiler::coverage::cover(options);
+  if (!coverage.ok()) {
+    EXPECT_NE(coverage.error().code(), ErrorCode::kInternal)
+        << "mutant " << which << ": " << coverage.error().message();
+    EXPECT_FALSE(import_bytes(bytes).ok()) << "mutant " << which << ": " << coverage.error().message();
+    return false;
+  }
+  const bool runs = coverage->missing() == 0 && coverage->problems.empty();
+  if (coverage->assumed.empty()) {
+    EXPECT_EQ(runs, goes_the_whole_way(bytes, which)) << "mutant " << which << "\n"
+                                                      << compiler::coverage::terminal(*coverage, true);
+  }
+  return !runs;
+}
+
+TEST(ImportMutants, CoverageFindsAFaultIfAndOnlyIfTheCompilerRefusesTheModel) {
+  const unsigned seed = 4713;
+  const int count = mutants(1000);
+  std::printf("seed %u, %d mutants\n", seed, count);
+  const TemporaryDirectory folder("millrace-coverage-mutants");
+  const onnx::ModelProto wholes[] = {small_model().proto(), larger_model().proto(), operator_model().proto(),
+                                     function_model().proto()};
+  int faulty = 0;
+  for (int i = 0; i < count; ++i) {
+    Mutator mutator(seed + static_cast<unsigned>(i));
+    onnx::ModelProto m = wholes[i % 4];
+    for (int k = 0; k <= i / 4 % 3; ++k) mutator.change(*m.mutable_graph());
+    if (coverage_agrees(folder.path() / "net.onnx", m.SerializeAsString(), i)) ++faulty;
+  }
+  std::printf("%d have nodes that run nowhere\n", faulty);
+  EXPECT_GT(faulty, count / 20);
 }
 
 TEST(ImportMutants, DamagedFilesNeverCrashTheImporter) {
