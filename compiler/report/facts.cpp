@@ -245,9 +245,13 @@ json::object facts(const Plan& plan, const PlanOptions& options, const Alternati
     if (plan.problem().operations[i].host) host.emplace_back(plan.program().blocks[i].name);
   out["partitions"] = std::move(partitions);
   out["host"] = std::move(host);
-  out["host_times"] = list(plan.lowered->host, [](const HostBlock& block) {
-    return json::object{
-        {"block", block.block}, {"us", block.seconds * 1e6}, {"between_cards", block.between}};
+  out["host_times"] = list(plan.lowered->host, [&plan](const HostBlock& block) {
+    const HostBytes bytes = host_bytes(plan, block);
+    return json::object{{"block", block.block},
+                        {"us", block.seconds * 1e6},
+                        {"between_cards", block.between},
+                        {"input_bytes", bytes.input},
+                        {"output_bytes", bytes.output}};
   });
   return out;
 }

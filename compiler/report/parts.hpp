@@ -41,6 +41,12 @@ std::vector<std::string> remarks(const Plan& plan);
 /// Returns the names of the blocks that the host runs ("a, b"), or an empty text if there are none.
 std::string on_the_host(const Plan& plan);
 
+struct HostBytes {
+  std::uint64_t input = 0, output = 0;
+};
+/// Returns how many bytes a block of the host reads and writes for each frame, in the host's memory.
+HostBytes host_bytes(const Plan& plan, const HostBlock& block);
+
 /// Returns the coordinates of the pipeline's drawing: cards and host in the order in which a frame passes them. The
 /// pipeline is drawn three times, for windows of different widths.
 boost::json::array pipeline_drawings(const Plan& plan);

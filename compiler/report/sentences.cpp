@@ -175,4 +175,14 @@ std::string on_the_host(const Plan& plan) {
   return joined(names);
 }
 
+HostBytes host_bytes(const Plan& plan, const HostBlock& block) {
+  HostBytes bytes;
+  for (const kernels::Block& b : plan.program().blocks) {
+    if (b.name != block.block) continue;
+    for (const auto t : b.inputs) bytes.input += plan.program().tensors[t].storage_bytes();
+    for (const auto t : b.outputs) bytes.output += plan.program().tensors[t].storage_bytes();
+  }
+  return bytes;
+}
+
 }  // namespace millrace::compiler::report

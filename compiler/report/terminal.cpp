@@ -131,6 +131,22 @@ class Page {
     }
     if (const std::string host = on_the_host(plan_); !host.empty())
       out_ += wrapped(host, "  on the host: ", "    ");
+    host_blocks();
+  }
+
+  /// Lists the blocks of the host between cards, which are part of the latency.
+  void host_blocks() {
+    std::string lines;
+    for (const HostBlock& block : plan_.lowered->host) {
+      if (!block.between) continue;
+      const HostBytes bytes = host_bytes(plan_, block);
+      lines += "  " + left(block.block, 28) + right(duration(block.seconds), 16) +
+               right(with_commas(static_cast<double>(bytes.input)), 14) +
+               right(with_commas(static_cast<double>(bytes.output)), 14) + "\n";
+    }
+    if (!lines.empty())
+      out_ += "\n" + bold("  on the host, between cards    time of a core      bytes in     bytes out") +
+              "\n" + lines;
   }
 
   void cables() {

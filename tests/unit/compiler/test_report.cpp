@@ -267,5 +267,31 @@ TEST(Report, TerminalNamesTheBusiestCableInEightyColumns) {
   }
 }
 
+/// The first pool of LeNet-5 reads 6 channels of 28 by 28 bytes and gives 6 of 14 by 14.
+TEST(Report, ShowsTimeAndBytesOfTheHostsBlocksBetweenCards) {
+  PlanOptions options = lenet("three-ku060", 1);
+  options.host_blocks = {"maxpool_9"};
+  const auto plan = make_plan(options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  const std::string text = report::terminal(*plan, false);
+  const auto at = text.find("on the host, between cards");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::string rest = text.substr(at);
+  EXPECT_NE(rest.find("\n  maxpool_9 "), std::string::npos) << text;
+  EXPECT_LT(rest.find("4,704         1,176\n"), rest.find("frames/s limit")) << text;
+  const json::value facts = json::parse(report::json(*plan, options));
+  for (const auto& block : facts.at("host_times").as_array())
+    if (block.at("block").as_string() == "maxpool_9") {
+      EXPECT_EQ(block.at("input_bytes").as_int64(), 4704);
+      EXPECT_EQ(block.at("output_bytes").as_int64(), 1176);
+      return;
+    }
+  FAIL() << "host_times lacks the block";
+}
+
+TEST(Report, LeavesOutTheHostsTableIfTheHostOnlyConvertsAtTheEnds) {
+  EXPECT_EQ(report::terminal(planned(), false).find("on the host, between cards"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace millrace::compiler
