@@ -58,6 +58,7 @@ std::string for_host(const NodeCoverage& node, bool assumed) {
   static const std::set<std::string_view> kLayers = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
   if (node.missing.empty()) return {};  // a conversion at the model's ends
   if (const char* change = known_change(node.type)) return change;
+  if (node.type == "MatMul" && node.weights == 0) return "none: only the host multiplies two activations";
   if (kLayers.contains(node.type) && !assumed)
     return std::string(
                "quantise its input and weights: put a QuantizeLinear and a DequantizeLinear before "

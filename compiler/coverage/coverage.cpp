@@ -22,7 +22,7 @@ namespace gen = generators;
 using graph::Graph;
 
 constexpr std::uint64_t kMostModelBytes = std::uint64_t{2} << 30U;
-constexpr int kMostCuts = 100;  // each cut takes out all nodes that one run of the passes refuses
+constexpr int kMostCuts = 20;  // each cut takes out all nodes that one run of the passes refuses
 constexpr char kAssumed[] = "int8";
 
 /// What is known of a block.
@@ -169,14 +169,12 @@ class Survey {
     std::map<std::string, std::string> reasons;
     for (const graph::Diagnostic& note : notes)
       for (const std::string& source : note.sources) reasons.emplace(source, without_label(note.message));
+    std::map<std::string, std::vector<std::size_t>> blocks_of;
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      for (const std::string& name : program.blocks[i].nodes) blocks_of[name].push_back(i);
     for (NodeCoverage& node : result_.nodes) {
       if (node.place != Place::kCompileTime) continue;
-      std::vector<std::size_t> of_node;
-      for (std::size_t i = 0; i < blocks.size(); ++i) {
-        const auto& nodes = program.blocks[i].nodes;
-        if (std::find(nodes.begin(), nodes.end(), node.name) != nodes.end()) of_node.push_back(i);
-      }
-      place(node, of_node, blocks, program);
+      place(node, blocks_of[node.name], blocks, program);
       const auto reason = reasons.find(node.name);
       if (reason != reasons.end() && (node.place == Place::kHost || node.partly_host))
         node.missing = reason->second;
@@ -215,7 +213,13 @@ class Survey {
     BlockCoverage made;
     made.work = kernels::multiply_accumulates(program, block);
     made.place = host ? Place::kHost : Place::kHardware;
-    if (host) return made;
+    if (host) {
+      const bool converts = std::holds_alternative<kernels::Quantise>(block.operation) ||
+                            std::holds_alternative<kernels::Dequantise>(block.operation) ||
+                            std::holds_alternative<kernels::Rearrange>(block.operation);
+      if (!converts) made.reason = "no hardware computes it";
+      return made;
+    }
     const auto generator = gen::Generator::make(program, i, plugin_.get());
     if (!generator.ok()) {
       if (generator.error().code() != ErrorCode::kUnsupported) return generator.error();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <tuple>
 
 #include "compiler/coverage/coverage.hpp"
@@ -86,11 +87,14 @@ std::vector<Row> rows_of(const Coverage& coverage, bool all) {
     return std::tuple(n.domain, n.type, n.place, runs_on(n), n.missing, n.rewrite);
   };
   std::vector<Row> rows;
+  std::map<decltype(answer(coverage.nodes.front())), std::size_t> known;  // the index of the answer's row
   for (const NodeCoverage& node : coverage.nodes) {
-    const auto same = [&](const Row& row) { return answer(*row.node) == answer(node); };
-    auto row = all ? rows.end() : std::find_if(rows.begin(), rows.end(), same);
-    if (row == rows.end()) row = rows.insert(rows.end(), Row{&node, 0});
-    ++row->count;
+    const auto [at, fresh] = known.emplace(answer(node), rows.size());
+    if (fresh || all) {
+      at->second = rows.size();
+      rows.push_back({&node, 0});
+    }
+    ++rows[at->second].count;
   }
   return rows;
 }

@@ -400,26 +400,26 @@ class Importer {
 
   /// Gives `v` the type and shape that the file declares for it. Returns false if it declares none.
   bool take_declared_shape(ValueId v) {
-    const std::string& name = graph_.value(v).name;
-    for (const auto* list : {&proto_.value_info(), &proto_.output()})
-      for (const auto& info : *list) {
-        if (info.name() != name || !info.type().has_tensor_type()) continue;
-        const auto& tensor = info.type().tensor_type();
-        const auto type = element_type(tensor.elem_type());
-        if (!type.ok() || !tensor.has_shape() || tensor.shape().dim_size() == 0) continue;
-        Shape shape;
-        for (int i = 0; i < tensor.shape().dim_size(); ++i)
-          shape.push_back(tensor.shape().dim(i).has_dim_value() ? tensor.shape().dim(i).dim_value() : 1 - i);
-        std::int64_t total = 1;
-        const bool sound = std::all_of(shape.begin(), shape.end(), [&total](std::int64_t d) {
-          return d > 0 && d <= kMostDeclared && (total *= d) <= kMostDeclared;
-        });
-        if (!sound || type->bits == 64 || type->kind == Type::Kind::kBool) continue;
-        graph_.value(v).type = *type;
-        graph_.value(v).shape = shape;
-        return true;
-      }
-    return false;
+    if (declared_.empty())
+      for (const auto* list : {&proto_.output(), &proto_.value_info()})
+        for (const auto& info : *list)
+          if (info.type().has_tensor_type()) declared_[info.name()] = &info.type().tensor_type();
+    const auto it = declared_.find(graph_.value(v).name);
+    if (it == declared_.end()) return false;
+    const auto& tensor = *it->second;
+    const auto type = element_type(tensor.elem_type());
+    if (!type.ok() || !tensor.has_shape() || tensor.shape().dim_size() == 0) return false;
+    Shape shape;
+    for (int i = 0; i < tensor.shape().dim_size(); ++i)  // a batch without a value counts as 1
+      shape.push_back(tensor.shape().dim(i).has_dim_value() ? tensor.shape().dim(i).dim_value() : 1 - i);
+    std::int64_t total = 1;
+    const bool sound = std::all_of(shape.begin(), shape.end(), [&total](std::int64_t d) {
+      return d > 0 && d <= kMostDeclared && (total *= d) <= kMostDeclared;
+    });
+    if (!sound || type->bits == 64 || type->kind == Type::Kind::kBool) return false;
+    graph_.value(v).type = *type;
+    graph_.value(v).shape = std::move(shape);
+    return true;
   }
 
   /// Takes a node out: its results become inputs of the graph or unknown, and its operands may become outputs.
@@ -579,7 +579,8 @@ class Importer {
   graph::Names names_;  // of the nodes
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
-  // The next three are for import_partly().
+  // The next four are for import_partly().
+  std::unordered_map<std::string, const onnx::TypeProto_Tensor*> declared_;  // types that the file declares
   PartlyImported* partly_;     // null unless import_partly() runs
   std::set<ValueId> unknown_;  // results of nodes that were taken out, whose shapes the file does not declare
   std::set<ValueId> loose_;    // operands of nodes that were taken out

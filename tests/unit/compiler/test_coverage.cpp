@@ -144,6 +144,23 @@ TEST(Coverage, NamesTheChangeForAnOperatorOfTheHost) {
   EXPECT_EQ(c.missing(), 0U);
 }
 
+TEST(Coverage, SaysThatOnlyTheHostComputesASoftmaxOrMultipliesTwoActivations) {
+  OnnxModel m;
+  m.input("x", {1, 4});
+  m.input("y", {1, 4, 4});
+  const std::string first = layer(m, m.pair("x", 0.125F, 0, "in"), "first");
+  m.output(m.node("Softmax", {first}, "soft"));
+  m.output(m.node("MatMul", {m.pair("y", 0.5F, 0, "a"), m.pair("y", 0.25F, 0, "b")}, "product"));
+  const Coverage c = covered(m);
+  EXPECT_EQ(node(c, "soft").place, Place::kHost);
+  EXPECT_EQ(node(c, "soft").missing, "no hardware computes it");
+  EXPECT_NE(node(c, "soft").rewrite.find("largest score"), std::string::npos);
+  EXPECT_EQ(node(c, "product").place, Place::kHost);
+  EXPECT_NE(node(c, "product").rewrite.find("two activations"), std::string::npos);
+  EXPECT_EQ(node(c, "in_q").place, Place::kHost);  // a conversion of the model's input, which lacks nothing
+  EXPECT_TRUE(node(c, "in_q").missing.empty());
+}
+
 TEST(Coverage, SendsWideTypesToEmulatedCards) {
   OnnxModel m;
   m.input("x", {1, 4});
