@@ -101,7 +101,7 @@ bool is_internal(const Operator& row) {
 std::vector<ListedOperator> listed_operators() {
   std::vector<ListedOperator> list;
   for (const auto& [key, row] : table()) {
-    const bool host_row = row->infer == infer_host;
+    const bool host_row = is_host_only(*row);
     // A function of FINN that the host also computes has the name of FINN's operator, which is listed.
     if (is_internal(*row) || (host_row && table().contains({kQonnx, key.second}))) continue;
     ListedOperator made{row->type, row->domain, Computed::kNo, false,
@@ -134,6 +134,10 @@ const Operator* find(const OnnxOperator& op) {
   const bool older = op.domain == "onnx.brevitas" || op.domain == "finn.custom_op.general";
   const auto row = table().find({older ? kQonnx : std::string_view(op.domain), op.type});
   return row == table().end() ? nullptr : row->second;
+}
+
+bool is_host_only(const Operator& row) {
+  return row.infer == infer_host;
 }
 
 std::string why_unsupported(const OnnxOperator& op) {

@@ -79,6 +79,9 @@ struct Operator {
 /// Returns the operator's entry in the table, or null if the operator is not supported.
 const Operator* find(const graph::OnnxOperator& op);
 
+/// Whether only the host computes the operator, in float32.
+bool is_host_only(const Operator& row);
+
 /// Returns why the operator is not supported and what to do about it, or an empty text if it is supported.
 std::string why_unsupported(const graph::OnnxOperator& op);
 

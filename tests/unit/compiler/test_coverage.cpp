@@ -130,6 +130,18 @@ TEST(Coverage, CoversAFloatModelAsIfItWereQuantised) {
   EXPECT_NE(terminal(c, false).find("millrace quantize MODEL --data SAMPLES"), std::string::npos);
 }
 
+TEST(Coverage, QuantisesTheResultOfAHostOperatorInAFloatModel) {
+  OnnxModel m(17);
+  m.input("x", {1, 4});
+  const std::string w = m.floats("w", {4, 4}, std::vector<float>(16, 0.5F));
+  const std::string scale = m.floats("s", {4}, {1, 1, 1, 1});
+  m.node("LayerNormalization", {m.node("MatMul", {"x", w}, "first"), scale}, "norm");
+  m.output(m.node("MatMul", {"norm", w}, "second"));
+  const Coverage c = covered(m);
+  EXPECT_EQ(node(c, "norm").place, Place::kHost);
+  EXPECT_EQ(node(c, "second").place, Place::kHardware);
+}
+
 TEST(Coverage, NamesTheChangeForAnOperatorOfTheHost) {
   OnnxModel m(17);
   m.input("x", {1, 4});
