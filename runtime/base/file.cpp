@@ -54,7 +54,7 @@ std::string unique_name(const std::string& prefix) {
   return prefix + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
 }
 
-/// Opens `file` for writing, with `flags` in addition, and writes the bytes. Error messages name `path`.
+/// Opens `file` for writing, with `flags` added to the open flags, and writes the bytes. Error messages name `path`.
 Status write_bytes(const fs::path& file, const fs::path& path, std::span<const std::byte> bytes, int flags,
                    bool sync = false) {
   Descriptor fd(::open(file.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | flags, 0644));

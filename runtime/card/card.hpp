@@ -81,7 +81,8 @@ struct Sensors {
 
 class Card {
  public:
-  /// Releases the card for other owners. Its units must be destroyed before. The loaded image stays on the card.
+  /// Releases the card for other owners. The card's units must be destroyed first. The loaded image stays on the
+  /// card.
   virtual ~Card() = default;
 
   /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns whether the card was programmed:

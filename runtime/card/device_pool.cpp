@@ -11,7 +11,8 @@ namespace {
 
 constexpr unsigned kMostDevices = 64;
 
-// Makes XRT add the device to its table of command queues. The kernel named here does not exist.
+// Makes XRT add the device to its table of command queues. XRT does so even when it cannot open the kernel,
+// so the name of a kernel that does not exist is enough.
 void enter(const xrt::device& device) {
   try {
     const xrt::kernel none(device, xrt::uuid(), "none");

@@ -36,7 +36,8 @@ auto guarded(ErrorCode code, const char* what, Action action) -> decltype(action
   }
 }
 
-// XRT allocates with aligned_alloc and page alignment, which is only allowed for whole pages.
+// XRT allocates buffers with aligned_alloc() and page alignment. aligned_alloc() requires a multiple of the
+// alignment, so sizes are rounded up to whole pages.
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;

@@ -145,7 +145,8 @@ class Binder {
     if (position == binding_.cards.size()) return true;
     const std::vector<std::uint32_t>& order = order_[position % positions_];
     auto from = order.begin();
-    // Copies of a pipeline are interchangeable: each copy's first card comes after the previous copy's first card.
+    // Copies of a pipeline are interchangeable. To try each combination of cards only once, the first card of each
+    // copy comes after the first card of the previous copy.
     if (position >= positions_ && position % positions_ == 0)
       from = std::find(order.begin(), order.end(), binding_.cards[position - positions_].card);
     for (; from != order.end(); ++from) {

@@ -59,7 +59,8 @@ Status Dispatcher::submit(Frame& frame) {
   const bool handed_over = std::exchange(frame.handed_over, false);
   if (waiting_.load() == 0 && state_.load(std::memory_order_acquire) == State::kServing) {
     auto taken = replicas_.offer(frame, now);
-    // A replica also refuses frames if it stops after a recent hold(), hand_over() or refuse().
+    // A replica that is being stopped refuses frames with kUnavailable. If it was stopped because of a recent
+    // hold(), hand_over() or refuse(), do not return this error: submit_slowly() handles the frame.
     if (taken && (taken->ok() || taken->error().code() != ErrorCode::kUnavailable ||
                   state_.load(std::memory_order_acquire) == State::kServing))
       return std::move(*taken);
@@ -175,7 +176,8 @@ void Dispatcher::cancel(Frame& frame) {
       lock.unlock();
       return fail({&frame, Clock::now(), {}}, Error(ErrorCode::kCancelled, "cancelled while it waited"));
     }
-    // The successor can cancel the frame only after it has received the frame.
+    // If the frame is just being handed to the successor, wait: the successor can cancel a frame only after
+    // it has received the frame.
     handed_.wait(lock, [&] { return in_hand_ != &frame; });
     next = successor_;
   }

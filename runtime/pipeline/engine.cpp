@@ -109,8 +109,8 @@ void Engine::tell_watcher() {
   if (Watcher* const watcher = watcher_.load(); watcher != nullptr) watcher->changed();
 }
 
-// The hot path before the cards begins here. It allocates nothing; the caller holds mutex_; its only system
-// calls are those that start ingress runs.
+// The first part of the hot path, from submit() to the cards, begins here. It allocates nothing; the caller
+// holds mutex_; its only system calls are those that start ingress runs.
 void Engine::stage(Frame& frame, Clock::time_point submitted) {
   const std::uint64_t sequence = next_sequence_++;
   Slot& slot = slot_of(sequence);
@@ -194,8 +194,8 @@ Status Engine::start_ingress(std::uint64_t sequence, std::uint32_t index) {
 }
 // The hot path before the cards ends here.
 
-// The hot path after the cards begins here, on a card's thread: from a result to on_complete. It allocates
-// nothing and makes system calls only to start ingress runs, except in the frame's callback.
+// The second part of the hot path, on a card's thread, begins here: from a result of the card to on_complete.
+// It allocates nothing and makes system calls only to start ingress runs, except in the frame's callback.
 void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
   Slot& slot = slot_of(sequence);
   for (const std::uint32_t index : schedule_.readers[value]) {

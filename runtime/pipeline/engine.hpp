@@ -12,9 +12,10 @@
 //   observer     reads the cards' counters for status()
 //   recovery     deadlines; after a loss: fails frames, raises the epoch, reloads cards with back-off
 //
-// Order. For each late task, the run for frame n happens before the run for frame n + 1. Every run needs a
-// result from each egress thread that the task depends on, and an egress thread finishes all work for frame n
-// before it begins with frame n + 1. So late tasks and completions are in order without a lock.
+// Order. A task is late if it reads a value that comes from a card, directly or through a host stage. For each late
+// task, the run for frame n happens before the run for frame n + 1. Every run needs a result from each egress thread
+// that the task depends on, and an egress thread finishes all work for frame n before it begins with frame n + 1. So
+// late tasks and completions are in order without a lock.
 #pragma once
 
 #include <algorithm>

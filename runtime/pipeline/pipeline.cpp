@@ -76,7 +76,8 @@ Status Pipeline::check(const plan::LoadedDeployment& deployment, const plan::Clu
 }
 
 Status Pipeline::infer(Frame& frame) {
-  // thread_local, so that the variable still exists when the completing thread calls notify.
+  // The completing thread may call notify_one() after this function has returned. A thread_local
+  // variable still exists then; a local variable would not.
   thread_local std::atomic<std::uint32_t> done;
   done.store(0);
   frame.context = &done;

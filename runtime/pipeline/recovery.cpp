@@ -88,13 +88,14 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
   drained_.notify_all();
 }
 
-// Checks whether the cards still work, by the time that the oldest frame has taken: frames complete in order. A card
-// that hangs reports nothing; only the flush after this check finds which card hangs.
+// Reports a loss if the oldest frame takes too long. Frames complete in order, so the oldest frame shows whether the
+// cards still work. A card that hangs reports nothing; only the flush after this check finds out which card hangs.
 void Engine::watch_oldest() {
   const std::uint64_t oldest = done_.load();
   if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;
   const Slot& slot = slot_of(oldest);
-  // Until the result of the previous frame arrived, the cards were busy with other frames.
+  // Until the result of the previous frame arrived, the cards were busy with other frames, so the time counts
+  // from there.
   const Clock::time_point before =
       slot_of(oldest + options_.slots - 1).computed.load(std::memory_order_relaxed);
   const Clock::time_point since = std::max(slot.started, before);
@@ -108,7 +109,8 @@ void Engine::watch_oldest() {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since);
   note_loss(std::nullopt, "frame " + std::to_string(oldest) + " did not come back from the cards within " +
                               std::to_string(waited.count()) + " ms");
-  // No frame has come back since the last flush, although that flush found no card that hangs.
+  // If no frame has come back since the last flush, although that flush found no card that hangs, reload all
+  // cards.
   if (std::exchange(stuck_before_, true) && oldest == session_first_) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position)
       note_loss(position, "the card is reloaded, because no frame completes even after a flush");
@@ -380,7 +382,8 @@ void Engine::end_threads() {
   fail_all(stopped);  // before join(), because the recovery thread may wait for a hung card
   if (recovery_thread_.joinable()) recovery_thread_.join();
   fail_all(stopped);
-  // A run that never ends would keep the card open in XRT. The driver gives up a hung card after some time.
+  // Raise the epoch, so that every run ends: a run that never ends would keep the card open in XRT. The
+  // driver gives up a hung card after some time.
   at_all_cards([&](std::uint32_t position) {
     if (card_threads_[position].lost.load()) return;
     const Status written = fleet_.write_epoch(position, epoch_.load() + 1);

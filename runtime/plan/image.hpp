@@ -55,7 +55,8 @@ struct ImageRecord {
 /// The decoded section EMULATION_DATA.
 struct EmulationData {
   ImageRecord record;
-  // The program of each partition of the record, in order. If its parameters are elsewhere, it is a topology only.
+  // The program of each partition of the record, in order. If a partition's parameters are stored elsewhere, its
+  // program lacks them.
   std::vector<kernels::Program> programs;
 };
 

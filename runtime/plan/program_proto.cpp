@@ -12,7 +12,8 @@
 namespace millrace::runtime::plan {
 namespace k = kernels;
 
-// Each struct has a function fields(), with which the class Fields converts the struct. It must precede its use.
+// Each struct has a function fields(), with which the class Fields converts the struct. The function must be
+// declared before its first use.
 
 void fields(Fields& io, k::ElementType& type) {
   io(type.kind, type.bits);
@@ -90,9 +91,9 @@ static void fields(Fields& io, k::Rearrange& rearrange) {
 
 namespace {
 
-/// The form in which a Rearrange is stored that reorders all elements: the input's elements are read as the shape
-/// `dims` and transposed so that axis i of the output is axis perm[i]. Without perm, they keep their order. Programs of
-/// version 0.1 have no other Rearrange, so their bytes and digests stay the same.
+/// How a Rearrange that reorders all elements is stored: the input's elements are read as the shape `dims` and
+/// transposed so that axis i of the output is axis perm[i]. Without perm, the elements keep their order. Programs of
+/// version 0.1 have no other kind of Rearrange, so the bytes and digests of such programs stay the same.
 struct Permute {
   std::vector<std::uint32_t> dims, perm;
 };
@@ -101,7 +102,7 @@ void fields(Fields& io, Permute& permute) {
   io(permute.dims, permute.perm);
 }
 
-/// Returns the permutation that a Rearrange is, or nothing.
+/// Returns the axes' permutation that a Rearrange performs, or nothing if the Rearrange does something else.
 std::optional<Permute> permutation_of(const k::Rearrange& r) {
   Permute out;
   std::vector<std::uint32_t> axes(r.extents.size());  // loops in the order of the input's axes

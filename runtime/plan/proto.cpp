@@ -34,7 +34,8 @@ bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& mes
 
 namespace {
 
-/// Whether all texts of a message are UTF-8. The proto3 parser checks that, but the printer would alter other bytes.
+/// Whether all texts of a message are UTF-8. The proto3 parser checks that; the JSON printer would silently alter
+/// bytes that are not UTF-8.
 bool is_printable(const google::protobuf::Message& message) {
   const std::unique_ptr<google::protobuf::Message> copy(message.New());
   return from_bytes(to_bytes(message), *copy);

@@ -82,9 +82,10 @@ class Fields {
     assert(skipped->name() == name);
   }
 
-  /// Transfers a oneof. It has the field `former_name`, and its other fields are in the order of the variant's
-  /// alternatives. If `former` is set, it is written to the field of that name instead of `value`; if the message has
-  /// this field, `former` is read, and `value` is not.
+  /// Transfers a oneof that stands for a variant. One field of the oneof, `former_name`, is an older form of the
+  /// value; the other fields are in the order of the variant's alternatives. When writing: if `former` is set, writes
+  /// it as the field `former_name` and ignores `value`. When reading: if the message has the field `former_name`,
+  /// reads it into `former` and leaves `value` alone.
   template <class Former, class... T>
   void one_of(std::variant<T...>& value, std::string_view former_name, std::optional<Former>& former) {
     const auto& group = *next()->containing_oneof();

@@ -25,7 +25,8 @@ Error at_line(const std::string& file, int line, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(line) + ": " + message);
 }
 
-/// Converts yaml-cpp's nodes to Node. In yaml-cpp an alias is the very node that it refers to.
+/// Converts yaml-cpp's nodes to Node. yaml-cpp represents an alias by the node to which it refers, so an
+/// aliased node is converted again at each alias.
 class Converter {
  public:
   explicit Converter(const std::string& file) : file_(file) {}

@@ -61,8 +61,8 @@ struct Design {
   Cycles predicted;
   // Loaded constants: how many 64-bit words they are, and how many mr_load units pass them on. 0 if there are none.
   std::uint64_t load_words = 0, load_hops = 0;
-  // For weights that are streamed, that is read from memory during a frame: their size, and the names of the AXI4
-  // ports that read them. 0 and empty if no weights are streamed.
+  // The size of the streamed weights, which are read from memory during a frame, and the names of the AXI4 ports
+  // that read them. 0 and empty if no weights are streamed.
   std::uint64_t streamed_bytes = 0;
   std::vector<std::string> weight_ports;  // "weights0"
 };

@@ -194,8 +194,8 @@ int EmulatedCard::submit(std::uint32_t slot) {
 }
 
 int EmulatedCard::wait(int milliseconds) {
-  // Each thread has its own counter. With a shared counter, one thread could notice the completion of another
-  // thread's command and hide the completion from that thread.
+  // Each thread remembers how many completions it has seen. If all threads shared this number, one thread
+  // could notice the completion of another thread's command and hide that completion from the other thread.
   thread_local std::uint32_t seen[kMaxCards] = {};
   auto& c = control();
   auto& mine = seen[index_];
