@@ -1,4 +1,5 @@
-// Finds the nearest change of the model that brings a node to hardware, or to anybody at all.
+// Advises how to change a model so that hardware can compute a node or, if nothing can compute the node yet, so that
+// some device can.
 #include <map>
 #include <set>
 #include <string_view>
@@ -15,7 +16,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Changes for operators that have no hardware.
+/// Returns what to change in a model that contains an operator of this type, or null if no such advice is known.
 const char* known_change(const std::string& type) {
   constexpr const char* kLoop = "unroll it when you export the model, or cut the model before it";
   static const std::map<std::string_view, const char*> kChanges = {

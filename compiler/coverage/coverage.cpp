@@ -42,7 +42,8 @@ std::string without_label(const std::string& reason) {
   return reason;
 }
 
-/// Whether no value that depends on the model's input is an integer of at most 16 bits: nothing is quantised but weights.
+/// Returns whether the model computes in float32 from its input on: no value that depends on the input is an integer of
+/// at most 16 bits.
 bool computes_floats(const Graph& graph) {
   const std::vector<bool> dynamic = graph::dynamic_values(graph);
   for (std::size_t v = 0; v < graph.values.size(); ++v)
@@ -84,7 +85,7 @@ class Survey {
   }
 
  private:
-  /// Lists the file's nodes, with what the importer said of them.
+  /// Lists the nodes of the file, each with the error or note that the importer gave for it.
   void begin(const PartlyImported& partly) {
     result_.model = options_.model.stem().string();
     result_.constants = partly.constants;
@@ -157,7 +158,7 @@ class Survey {
     return passes::build_program(std::move(lowered), &notes, &refusals);
   }
 
-  /// Says of each node which blocks compute it, and where.
+  /// Records for each ONNX node which blocks of the program compute it, and where they run.
   Status read_blocks(const kernels::Program& program, const std::vector<graph::Diagnostic>& notes) {
     MILLRACE_TRY(open_plugin(program));
     const explore::Problem problem = explore::make_problem(program, cluster_, {});
@@ -182,7 +183,7 @@ class Survey {
     return {};
   }
 
-  /// Says where a node runs that these blocks compute.
+  /// Sets a node's place, which follows from the places of the blocks that compute the node.
   static void place(NodeCoverage& node, std::vector<std::size_t> of_node,
                     const std::vector<BlockCoverage>& blocks, const kernels::Program& program) {
     if (of_node.empty()) return;
@@ -230,7 +231,8 @@ class Survey {
     Generators& found = made.generators;
     const std::vector<std::uint64_t> intervals = (*generator)->intervals();
     for (std::size_t k = 0; k < intervals.size(); ++k) {
-      // Unrolled hardware is offered for the shortest intervals only, and the slowest folding always exists.
+      // It is enough to ask for the shortest intervals and the longest one: generators offer unrolled hardware only for
+      // the shortest intervals, and folded hardware, if there is any, also for the longest.
       if (k >= kShortest && k + 1 < intervals.size()) continue;
       for (const gen::Folding& folding : (*generator)->foldings(intervals[k])) {
         found.folded = found.folded || folding.implementation == gen::Implementation::kFolded;

@@ -11,7 +11,8 @@
 
 namespace millrace::compiler::coverage {
 
-/// Where a node runs. If several blocks compute a node, the first of these places that one of its blocks has.
+/// Where a node runs. If the blocks that compute a node run in several places, the node gets the place that comes first
+/// in this list.
 enum class Place : std::uint8_t {
   kHardware,     // on a card: some generator makes hardware for its block
   kEmulated,     // on emulated cards only, or on the host with --host: an integer block without hardware
@@ -74,14 +75,14 @@ std::string terminal(const Coverage& coverage, bool all);
 /// Returns the coverage as one JSON object, which README.md describes.
 std::string json(const Coverage& coverage);
 
-/// A row of the table of shares: how much of a model one generator, or one place, takes.
+/// A row of the table of shares: the nodes, multiplications and weights that one generator, or one place, computes.
 struct Share {
   std::string by;  // "folded", "hardware", "host", …
   std::uint64_t nodes = 0, multiply_accumulates = 0, weights = 0;
 };
 
-/// Returns the shares of the generators, of hardware as a whole, of the other places, and at last "combined": of
-/// everything that runs. Nodes without work at run time count in "compile_time" and "combined" only.
+/// Returns a share for each generator, for all hardware together, and for each other place. The last share, "combined",
+/// counts everything that runs. Nodes without work at run time count in "compile_time" and "combined" only.
 std::vector<Share> shares(const Coverage& coverage);
 
 }  // namespace millrace::compiler::coverage

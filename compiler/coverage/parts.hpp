@@ -1,4 +1,4 @@
-// What the files of compiler/coverage share.
+// Functions that several files of compiler/coverage use.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct Work {
   std::uint64_t multiply_accumulates = 0, weights = 0;
 };
 
-/// Returns the work of each ONNX node, by name: that of convolutions and matrix products.
+/// Returns, by name of the ONNX node, the number of multiplications and weights of each convolution and matrix product.
 std::map<std::string, Work> work_of(const graph::Graph& graph);
 
-/// Returns the nearest change of the model that brings the node to hardware, or to anybody; empty if the node needs none or
-/// none is known. `assumed`: the model is a float model.
+/// Returns advice on how to change the model so that hardware can compute the node or, if nothing can compute the node
+/// yet, so that some device can. Empty if no change is needed or known. `assumed`: the model is a float model.
 std::string advice(const NodeCoverage& node, bool assumed);
 
 }  // namespace millrace::compiler::coverage

@@ -56,7 +56,8 @@ std::string runs_on(const NodeCoverage& node) {
   return node.partly_host ? text + ", host" : text;
 }
 
-/// Wraps a text to lines that begin with `indent` spaces; the first one continues with `label`.
+/// Wraps a text into lines that are indented by kIndent spaces. The first line begins with `label`; the text of all
+/// further lines is aligned with the text behind the label.
 std::string wrapped(const std::string& label, const std::string& text) {
   std::string out, line(kIndent, ' ');
   line += label;

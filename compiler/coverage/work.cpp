@@ -10,7 +10,8 @@ std::uint64_t count(const Shape& shape) {
   return static_cast<std::uint64_t>(graph::elements(shape));
 }
 
-/// Returns the multiplications of a product with this operand, weights and result.
+/// Returns the number of multiplications of a convolution or matrix product with operand `x`, weights `w` and result
+/// `y`.
 std::uint64_t multiplications(const graph::OnnxOperator& op, const Shape& x, const Shape& w, const Shape& y) {
   if (x.empty() || w.empty()) return 0;
   const bool transposed = op.type == "ConvTranspose";
