@@ -142,7 +142,8 @@ struct Node {
   std::uint64_t tick = 0;
   std::uint32_t frame = 0;
 
-  /// Returns how many of the frame's packets must have passed the port after the next common step of all ports.
+  /// The partition takes its inputs in `ticks` equal steps. Returns how many packets of the frame must have passed the
+  /// port after the next step.
   std::size_t due(const PortState& port) const {
     return ((tick + 1) * port.packets.size() + ticks - 1) / ticks;
   }

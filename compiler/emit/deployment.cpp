@@ -128,7 +128,8 @@ class DeploymentWriter {
     out_.files[partition.parameters->file] = std::move(bytes);
   }
 
-  /// Simulates the first frame through several cards, unless its predicted latency is above kMostPlayedCycles.
+  /// Simulates how the first frame passes through several cards. Skips the simulation if a partition without a design
+  /// exists, or if a partition's predicted latency exceeds kMostPlayedCycles.
   Status predict_passages(const std::vector<kernels::Program>& programs) {
     if (solution_.card.size() < 2) return {};
     for (std::size_t i = 0; i < programs.size(); ++i) {
