@@ -59,7 +59,7 @@ Analysis analyse(const Problem& problem, const Solution& solution) {
     const std::uint32_t p = assignment.place[board.chain.layer_of[i]];
     PlaceAnalysis& place = out.places[p];
     place.cost += operation.cost;
-    // Count only multiplications for which an operation's DSP slices have time in its interval. LUTs do the rest.
+    // Count only the multiplications that an operation's DSP slices have time for in its interval. LUTs do all others.
     products[p] += std::min(static_cast<double>(operation.cost),
                             kMultipliesPerDsp * static_cast<double>(way.amounts[kDsp]) *
                                 static_cast<double>(way.interval_cycles));

@@ -64,8 +64,9 @@ Analysis analyse(const Problem& problem, const Solution& solution);
 /// After a change of the interval, adjusts those shares of the analysis that depend on the rate.
 void change_interval(Analysis& analysis, double from_seconds, double to_seconds);
 
-/// Sets `bottleneck` and `lifts` from the analysis's figures. Figures from finished designs also count the
-/// FIFOs and adapters between blocks. The lifts assume that each block stays in its region.
+/// Writes the sentences in `bottleneck` (what limits the rate) and `lifts` (what would raise the rate). If the
+/// analysis's figures come from finished designs, they also count the FIFOs and adapters between blocks. The sentences
+/// in `lifts` assume that each block stays in its region.
 void explain(const Problem& problem, const Solution& solution, Analysis& analysis);
 
 }  // namespace millrace::compiler::explore

@@ -99,8 +99,8 @@ class Board {
 
   const Wire& wire(std::uint32_t a, std::uint32_t b) const { return wires_[a * problem.cards.size() + b]; }
 
-  /// Returns the routes of all tensors between cards: direct if a cable exists, otherwise through the fewest
-  /// cards of the pipeline. Returns nothing if a tensor has no route, and sets `tensor` to it.
+  /// Returns the routes of all tensors between cards: direct if a cable exists, otherwise through the fewest cards of
+  /// the pipeline. If a tensor has no route, returns nothing and stores this tensor's index in `tensor`.
   std::optional<std::vector<Hop>> route(const Assignment& assignment, std::uint32_t* tensor = nullptr) const;
 
   /// Returns the assignment's solution with parts, routes, interval and latency. Returns nothing if the

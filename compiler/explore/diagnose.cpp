@@ -249,8 +249,8 @@ class Diagnosis {
     return {at, card - 1};
   }
 
-  /// Reports at which layer filling the cards stops, and which resource needs the smallest increase. Called if no
-  /// single resource rules out all solutions.
+  /// Returns a text that says before which layer the cards are full, and which resource would have to grow least to
+  /// make all layers fit. Called if no single resource rules out all solutions.
   std::string stopped() const {
     const auto [at, card] = fill(board_);
     if (at == board_.chain.size())

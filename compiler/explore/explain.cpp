@@ -157,7 +157,8 @@ class Explainer {
       out_.lifts.push_back("the cable " + name_of(*most) + " is at " + percent(most->share));
   }
 
-  /// What limits the rate next: another card, a memory, a cable, or a block that has no faster implementation.
+  /// What would limit the rate after the present limit is removed: another card, a memory, a cable, or a block that has
+  /// no faster implementation.
   struct NextLimit {
     double seconds = 0;
     std::string name;
@@ -181,7 +182,7 @@ class Explainer {
 
   bool is_slow(const PlaceAnalysis& place) const { return place.interval_seconds >= seconds_ * kAlike; }
 
-  /// Calls `visit(place, operation)` for all operations on the limiting cards.
+  /// Calls `visit(place, operation)` for all operations on the cards that limit the rate.
   template <typename Visit>
   void for_each_on_slow(const Visit& visit) const {
     for (const auto& part : solution_.parts)
@@ -195,7 +196,8 @@ class Explainer {
                          " has no faster implementation; a replica could share its work");
   }
 
-  /// Reports which resources the limiting cards would need for the next shorter interval.
+  /// Adds a sentence about which additional resources would shorten the interval of the cards that limit the rate, and
+  /// by how much the rate would rise.
   void lift() {
     double reached = 0;
     for (const auto& place : out_.places) {
@@ -229,7 +231,7 @@ class Explainer {
 
   std::string gain(double seconds) const { return "up to +" + percent(seconds_ / seconds - 1); }
 
-  /// Returns all intervals that blocks on the limiting cards can have.
+  /// Returns all intervals that blocks on the cards that limit the rate can have.
   std::set<double> intervals() const {
     std::set<double> out;
     for_each_on_slow([&](const auto& place, const auto& operation) {
@@ -239,8 +241,9 @@ class Explainer {
     return out;
   }
 
-  /// Returns the longest interval of a block on the limiting cards that is at most kHardly times `shortest`. With this
-  /// interval, a block that just misses `shortest` does not need a much faster implementation.
+  /// Returns the longest interval of a block, on the cards that limit the rate, that is at most kHardly times
+  /// `shortest`. An interval slightly above `shortest` can need far fewer resources, because no block then needs its
+  /// next faster implementation just to save a few cycles.
   double relaxed(double shortest) const {
     double longest = shortest;
     for (const double seconds : intervals())
@@ -255,7 +258,7 @@ class Explainer {
     bool enough = true;            // whether the blocks fit with these factors
   };
 
-  /// Returns the resources that the limiting cards need for an interval.
+  /// Returns the resources that the cards that limit the rate would need for an interval.
   Needs needs(double seconds) const {
     Stretched stretched(problem_, solution_, out_, seconds);
     Needs out;

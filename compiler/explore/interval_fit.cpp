@@ -174,8 +174,8 @@ const IntervalFit::Filling& IntervalFit::filling(std::uint32_t card, std::uint32
     if (!runs.empty() && runs.back().end > out.end) out = {runs.back().end, std::move(runs)};
     if (!shared || unknown == Unknown::kFits || out.end == board_.chain.size()) break;
   }
-  // To get a bound, each region could use the memory's whole bandwidth, because a packing may read more than necessary.
-  // Check that the regions together need at most this bandwidth.
+  // With Unknown::kFits, each region was allowed to use the memory's whole bandwidth, so `end` is only an upper bound.
+  // Lower this bound: the regions of the card together must not need more than the memory's bandwidth.
   if (unknown == Unknown::kFits && shared)
     out.end = std::min(out.end, extend(whole_card_cache(card, cables), begin, unknown));
   return out;
@@ -185,7 +185,8 @@ void IntervalFit::choose(std::uint32_t card, std::uint32_t cables, std::size_t b
                          Assignment& assignment) {
   for (const auto& run : filling(card, cables, begin, Unknown::kDoesNotFit).runs) {
     if (run.begin >= end) return;
-    // A run of layers can extend beyond `end`. Then use only its choices for layers before `end`.
+    // A run of layers may extend beyond `end`. In that case, use only the choices that the run makes for layers before
+    // `end`.
     const Packed& found = packed(*run.cache, run.begin, run.end);
     std::size_t n = 0;
     for (std::size_t layer = run.begin; layer < std::min(run.end, end); ++layer) {

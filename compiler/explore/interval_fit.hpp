@@ -32,8 +32,8 @@ class IntervalFit {
     return filling(card, cables, begin, unknown).end;
   }
 
-  /// Sets region and implementation of layers [begin, end), which must fit: `end` is at most the layer that farthest()
-  /// returns if its argument `unknown` is kDoesNotFit.
+  /// Sets region and implementation of the layers [begin, end). These layers must fit: `end` must not exceed the result
+  /// of farthest() with `unknown` = kDoesNotFit.
   void choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
               Assignment& assignment);
 

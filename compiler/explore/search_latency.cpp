@@ -21,9 +21,9 @@ constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9};
 
 }  // namespace
 
-/// Finds the shortest interval that meets the latency target. A longer interval is not always easier to reach. So this
-/// function first tries the solution for the rate alone, then longer and longer intervals, which leave more resources
-/// to shorten the latency, and last the solution with the lowest latency.
+/// Finds the shortest interval with which a solution meets the latency target. Tries the solution for the rate alone
+/// first, then longer and longer intervals, because slower operations leave more resources to shorten the latency. The
+/// last attempt is the solution with the lowest latency.
 std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
   const auto latency = problem_.targets.max_latency_seconds;
   auto quickest = shortest_untimed(cards, limit);
