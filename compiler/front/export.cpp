@@ -94,7 +94,7 @@ void set_attribute(const std::string& name, const graph::Attribute& value, onnx:
   }
 }
 
-/// Moves an attribute to a constant input, at position `input`.
+/// Replaces an attribute of the node by a constant, which becomes the node's input number `input`.
 void make_input(Graph& graph, Node& node, const char* attribute, std::size_t input) {
   auto& op = std::get<OnnxOperator>(node.operation);
   const auto it = op.attributes.find(attribute);
@@ -116,7 +116,8 @@ void make_input(Graph& graph, Node& node, const char* attribute, std::size_t inp
   node.inputs[input] = graph.add_constant(node.name + "." + attribute, type, shape, std::move(c));
 }
 
-/// Rewrites a Softmax that counts all axes from its own on as one.
+/// Rewrites a Softmax of an old operator set, which normalises over its axis and all later axes together. Returns why
+/// this is impossible, or an empty text.
 std::string raise_softmax(const Graph& graph, const Node& node, OnnxOperator& op) {
   const Shape& shape = graph.value(node.inputs[0]).shape;
   const auto axis = graph::axis_in(op.integer("axis", 1), shape.size());

@@ -396,7 +396,7 @@ class Importer {
     return graph_.refusals.empty() ? Status() : Status(refusal_error(graph_));
   }
 
-  // The next functions are for import_partly(), until infer_shapes().
+  // Only import_partly() uses the following functions, up to infer_shapes().
 
   /// Gives `v` the type and shape that the file declares for it. Returns false if it declares none.
   bool take_declared_shape(ValueId v) {
@@ -603,7 +603,7 @@ Result<PartlyImported> import_partly(std::vector<std::byte> bytes, const std::st
   bytes = {};
   PartlyImported partly;
   MILLRACE_ASSIGN(partly.graph, Importer(model, directory, FloatModel::kTaken, &partly).run(name));
-  // If one of the nodes that an operator was replaced by is taken out, the others of them go, too.
+  // An ONNX operator may have been replaced by several nodes. If one of these nodes is taken out, take out all of them.
   std::set<std::string> gone(partly.unknown.begin(), partly.unknown.end());
   for (const graph::Refusal& refusal : partly.refused)
     gone.insert(refusal.sources.begin(), refusal.sources.end());
