@@ -214,7 +214,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Whether a variable's name begins like those of a section, for example with MILLRACE_HTTP_.
+/// Whether a variable's name begins with the prefix of a section, for example with MILLRACE_HTTP_.
 bool is_in_section(const std::string& name) {
   return std::any_of(settings().begin(), settings().end(), [&](const Setting& setting) {
     const auto dot = setting.key.find('.');

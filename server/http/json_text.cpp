@@ -7,8 +7,8 @@
 namespace millrace::server::http {
 namespace {
 
-/// The text begins with invalid UTF-8. Returns how many bytes one replacement character replaces: a character that is
-/// cut short, or a single byte that cannot begin a character (Unicode 15, "maximal subparts").
+/// `text` must begin with invalid UTF-8. Returns how many bytes one replacement character replaces: a character that
+/// is cut short, or a single byte that cannot begin a character (Unicode 15, "maximal subparts").
 std::size_t invalid_bytes(std::string_view text) {
   for (std::size_t kept = std::min<std::size_t>(3, text.size()); kept > 1; --kept)
     for (std::size_t lost = 1; lost + kept <= 4; ++lost)

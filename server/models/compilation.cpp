@@ -24,7 +24,8 @@ Error cancelled() {
   return Error(ErrorCode::kCancelled, "the compilation was cancelled");
 }
 
-/// Returns a digest of the compiler, the model's name, and all files in `source` except the stored frames.
+/// Returns a digest of the compiler, the model's name, and all files in `source` except the folder verify/, which the
+/// compiler does not read.
 Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, const std::string& name,
                               const std::stop_token& stop) {
   std::vector<std::string> files;

@@ -72,10 +72,11 @@ class BusyRatios {
 
 class Model;
 
-/// Says whether another version may answer a frame, and records which version did. Frame::passage points to it.
+/// Says whether another version may answer a frame, and records which version did. Frame::passage points to this
+/// object.
 struct Passage {
-  /// The version that the frame was submitted to. If another version takes over the frame, SwapGate stores that one
-  /// here before on_complete is called.
+  /// The version that the frame was submitted to. If another version takes over the frame, SwapGate stores that other
+  /// version here before on_complete is called.
   std::shared_ptr<Model> model;
   bool any_version = false;  // a version with a different number may answer
 };

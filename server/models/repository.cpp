@@ -244,7 +244,8 @@ void Repository::finish(const JobPointer& job, const Status& status) {
     const auto wanted = wanted_.find(job->model);
     if (wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested()) {
       wanted->second.failed = status.ok() ? std::nullopt : std::optional(status.error());
-      // The version that a client loads is the wanted one. A fallback to an older version leaves the newer one wanted.
+      // If a client's load succeeds, its version is the one that should serve. If the server itself falls back to an
+      // older version, the newer version remains the one that should serve.
       if (status.ok() && (!job->own || job->version >= wanted->second.passed_over))
         wanted->second.passed_over = 0;
     }

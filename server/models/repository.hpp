@@ -84,8 +84,8 @@ class Repository {
   /// its model serves, loads the next older version. Waits for every load that needs no compilation. Returns kNotFound
   /// or kEnvironment if the root cannot be listed.
   ///
-  /// With RepositoryOptions::strict, waits for compilations too, and fails if a model serves no version or the wrong
-  /// version. The error names each such model and has the error code of the first.
+  /// With RepositoryOptions::strict, start() also waits for compilations, and fails if a model serves no version or
+  /// the wrong version. The error names each such model and has the error code of the first.
   Status start();
 
   /// Queues a job that loads a version. If load() returns an error, no job was queued and `done` will not be called.
@@ -127,8 +127,8 @@ class Repository {
   /// Returns true if no job or poll runs. After begin_stop(), stop() then only waits for compilers to be killed.
   bool idle() const;
 
-  /// For a process that exits without calling stop(); must follow begin_stop(). Fails the clients of the running job,
-  /// and the requests that the job keeps waiting, with kUnavailable. The job itself continues.
+  /// For a process that exits without calling stop(); must follow begin_stop(). Answers the clients of the running
+  /// job, and the requests that the job keeps waiting, with kUnavailable. The job itself continues.
   void abandon();
 
  private:

@@ -12,7 +12,7 @@
 
 namespace millrace::server::udp {
 
-/// Length limit for answers to clients that have proved that they receive at their address: no limit.
+/// The `limit` for clients that have proved that they receive at their address: answers to them may have any length.
 inline constexpr std::size_t kTrusted = SIZE_MAX;
 
 class Answers {

@@ -14,7 +14,7 @@
 
 namespace millrace::server::udp {
 
-/// Why a datagram was dropped without an answer, in addition to wire::Refusal.
+/// Reasons for which a datagram is dropped without an answer. wire::Refusal has the reasons that parsing finds.
 enum class Drop {
   kTag,            // the tag is missing or wrong, or its key is unknown
   kUnexpected,     // the datagram's type or direction bit is one that only servers send

@@ -36,7 +36,8 @@ std::string_view RequestLog::record(const Response& answer, const Asked& asked) 
   const bool admin = !asked.admin.empty();
   if (id.empty() && (answer.status >= 400 || admin))
     id = id_ = std::to_string(thread_) + "-" + std::to_string(++count_);
-  // A 501 is the client's fault. The cause of a 503 with Retry-After is temporary and already logged elsewhere.
+  // Log no warning for a 501, which is the client's fault, nor for a 503 with Retry-After, whose cause is temporary
+  // and already logged elsewhere.
   const bool ours = answer.status == 500 || (answer.status == 503 && !answer.retry_after_seconds);
   const bool denied = answer.status == 401 || answer.status == 403;
   const auto level = ours || denied ? log::Level::kWarning : admin ? log::Level::kInfo : log::Level::kDebug;
