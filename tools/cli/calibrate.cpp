@@ -112,14 +112,15 @@ Result<std::vector<std::int64_t>> read_labels(const std::filesystem::path& file,
   return labels;
 }
 
-/// Samples that calibrate, and others that score.
+/// The samples with which the model is calibrated, and the samples with which the quantised model is scored.
 struct Split {
   std::vector<Frame> calibration, scoring;
   std::vector<std::int64_t> labels;  // of `scoring`, or empty
 };
 
-/// Divides the samples: with --activations all score; with --test-data those score; with --calibrate N the first N calibrate and the others score; with
-/// --labels alone one half does each; otherwise all calibrate.
+/// Divides the samples of --data. With --activations, all of them score the model. With --test-data, all of them
+/// calibrate, and the samples of --test-data score. With --calibrate N, the first N calibrate and the rest score. With
+/// --labels alone, the first half calibrates and the second half scores. Otherwise all of them calibrate.
 Result<Split> split_samples(const CalibrationWhat& what, const Graph& graph,
                             const std::vector<clients::InputDescription>& inputs, bool quiet) {
   Split split;

@@ -146,7 +146,7 @@ void add_calibration(CLI::App* sub, CalibrationWhat& c) {
       ->needs(data);
 }
 
-/// Adds the option that stands in place of samples.
+/// Adds the option --activations, with which a model can be quantised without samples.
 void add_declared_format(CLI::App* sub, CalibrationWhat& c) {
   sub->add_option(
       "--activations", c.activations,

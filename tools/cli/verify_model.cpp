@@ -239,8 +239,8 @@ std::optional<OutputStep> ReferenceModel::step_of(std::size_t partition, kernels
     return OutputStep{*std::max_element(end->scale.begin(), end->scale.end()), false};
   const auto* const host = std::get_if<kernels::FloatOperator>(&block->operation);
   if (host != nullptr && host->type != "Softmax" && !keeps_steps(*host)) return std::nullopt;
-  // Any other block on floats that is no softmax keeps the distance between values, so its output has the step of its
-  // inputs.
+  // Operators without a defined step have been handled above. Among the other blocks, only a softmax changes the
+  // distance between values; the output of any block but a softmax has the step of the block's inputs.
   std::optional<OutputStep> step;
   for (const kernels::TensorIndex input : block->inputs) {
     const auto one = step_of(partition, input);

@@ -127,7 +127,7 @@ class BeastClient final : public HttpClient {
   Error lost(const error_code& error) const {
     if (error == beast::error::timeout || answered_ || url_.scheme != Url::Scheme::kHttp)
       return failed("lost the connection to", error);
-    // A plain HTTP request to a TLS listener also gets no HTTP answer.
+    // A TLS listener also gives no HTTP answer to a plain HTTP request, so suggest https in the message.
     return Error(ErrorCode::kUnavailable,
                  where_ + " gave no HTTP answer: " + error.message() + "; does it want https://?");
   }

@@ -27,7 +27,7 @@ Error bad(const std::filesystem::path& path, const std::string& what) {
                path.string() + ": not a usable .npz file: " + what + "; write it with numpy.savez");
 }
 
-/// Reads a little-endian number; the caller has checked that it is inside.
+/// Reads a little-endian number. The caller must have checked that the number lies inside `bytes`.
 template <class T>
 T number(Bytes bytes, std::size_t at) {
   T value{};
@@ -41,7 +41,8 @@ struct Entry {
   std::uint64_t packed = 0, size = 0, offset = 0;
 };
 
-/// Replaces numbers that the extra field holds with 64 bits. Returns whether the field is sound.
+/// Reads the extra field of a directory entry. If the field holds 64-bit sizes and offsets, replaces the entry's
+/// 32-bit ones by these. Returns false if the field is damaged.
 bool read_extra(Bytes extra, Entry& entry) {
   while (extra.size() >= 4) {
     const auto id = number<std::uint16_t>(extra, 0), length = number<std::uint16_t>(extra, 2);
@@ -60,7 +61,7 @@ bool read_extra(Bytes extra, Entry& entry) {
   return true;
 }
 
-/// Reads the archive's directory, which stands at its end. Returns nothing if it is damaged.
+/// Reads the archive's directory, which stands at the file's end. Returns nothing if the directory is damaged.
 std::optional<std::vector<Entry>> read_directory(Bytes file) {
   constexpr std::size_t kEndBytes = 22, kEntryBytes = 46, kLongestComment = 65535;
   if (file.size() < kEndBytes) return std::nullopt;
@@ -106,7 +107,7 @@ std::optional<Bytes> packed_bytes(Bytes file, const Entry& entry) {
 
 /// Unpacks deflated bytes, which must give exactly `size` bytes.
 std::optional<std::vector<std::byte>> inflated(Bytes packed, std::uint64_t size) {
-  // Deflate packs at most 1032 bytes into one, so a size beyond that is a lie and takes no memory.
+  // Deflate packs at most 1032 bytes into one. Refuse a size that cannot be true, before memory is allocated for it.
   constexpr std::uint64_t kMostRatio = 1032;
   if (size > kFileLimit || size / kMostRatio > packed.size() ||
       packed.size() > std::numeric_limits<uInt>::max() || size > std::numeric_limits<uInt>::max())

@@ -11,8 +11,9 @@
 
 namespace millrace::clients {
 
-/// Returns the arrays by name. kInvalidInput for a file that is no zip archive or is damaged, for encrypted entries and
-/// other compressions than deflate, for arrays over 4 GiB, and for what read_npy() refuses; the errors of reading.
+/// Returns the arrays by name. Returns kInvalidInput for a file that is no zip archive or is damaged, for encrypted
+/// entries, for compressions other than deflate, for arrays over 4 GiB, and for arrays that read_npy() refuses. Also
+/// returns the errors of reading the file.
 Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& path);
 
 }  // namespace millrace::clients
