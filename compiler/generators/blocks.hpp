@@ -40,7 +40,8 @@ class LanesBlock : public Generator {
 inline constexpr std::uint32_t kMostPartialResults = 256;
 
 /// The maximum number of lines of a table that a folding may put into LUTs. A deeper table would take hundreds of LUTs
-/// instead of one block RAM. Without a folding's choice, the tools put only narrow deep tables into LUTs.
+/// instead of one block RAM. If the folding leaves the choice to the synthesis tool, the tool puts a deep table into
+/// LUTs only if the table is narrow.
 inline constexpr std::uint64_t kMostLogicLines = 1024;
 
 /// Height, width and channels of a tensor that the dataflow streams.

@@ -154,8 +154,8 @@ class Assembler {
                                      .outputs = std::move(outputs)});
   }
 
-  /// Connects the stream of a tensor to all its readers: with a fork if there are several, a FIFO for each reader, and
-  /// an adapter for each reader with other lanes.
+  /// Connects the stream of a tensor to all its readers. If there are several readers, adds a fork. Each reader gets a
+  /// FIFO, and also an adapter if it reads another number of lanes per beat than the stream has.
   void connect(TensorIndex tensor, const std::string& base, StreamIndex from, std::uint32_t here) {
     const auto& readers = readers_[tensor];
     std::vector<StreamIndex> branches = {from};

@@ -46,11 +46,12 @@ enum class WindowStyle : std::uint8_t {
 };
 
 /// The parallelism of a block. The meaning of the fields depends on the block:
-///   Convolution   `pe` output channels in parallel, each with `simd` inputs, `pixels` windows at once
-///   grouped       the same for each group, with all groups at once (pixels 1); as ungrouped behind a parallel window
-///   depthwise     `pe` channels in parallel (simd 1, pixels 1)
-///   all others    `simd` elements per beat; if `pixels` is above 1, a beat has that many whole pixels
-///                 (pooling: `simd` channels of each pixel)
+///   convolution without groups   `pe` output channels in parallel, each with `simd` inputs, `pixels` windows at once
+///   convolution with groups      the same for each group, with all groups at once and one window (pixels 1); behind a
+///                                parallel window, the same as without groups
+///   depthwise convolution        `pe` channels in parallel (simd 1, pixels 1)
+///   pooling                      `simd` channels of each pixel; `pixels` pixels per beat
+///   all other blocks             `simd` elements per beat; if `pixels` is above 1, a beat has that many whole pixels
 struct Folding {
   Implementation implementation = Implementation::kFolded;
   std::uint32_t pe = 1, simd = 1, pixels = 1;
@@ -148,7 +149,8 @@ class Generator {
   std::vector<Candidate> offers_;
 };
 
-/// Whether hardware can read the block's weights from memory while it computes. If false, it loads the weights once.
+/// Whether hardware can read the block's weights from memory while it computes. If false, streaming is impossible, and
+/// the hardware loads the weights once.
 bool can_stream(const kernels::Block& block);
 
 /// Returns the cost of a connection between two blocks: a FIFO with `depth` beats, and an adapter if the lanes differ.

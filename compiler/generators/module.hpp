@@ -80,7 +80,8 @@ struct Module {
   TimingUnit (*play)(const PlayedInstance&, const Values&) = nullptr;
   /// Cycles from the input beat that completes an output beat to that output beat; null means 1.
   std::uint64_t (*latency)(const Values&) = nullptr;
-  /// Estimates the cycles for a frame from its numbers of input and output beats. Null means the larger number.
+  /// Estimates the cycles for a frame from the number of its input beats and the number of its output beats. If this
+  /// function is null, the estimate is the larger of the two numbers.
   std::uint64_t (*interval)(const Values&, std::uint64_t beats_in, std::uint64_t beats_out) = nullptr;
 
   /// Describes the memory files that a calibration run writes for an instance. Null if the module reads no files.

@@ -28,7 +28,7 @@ constexpr std::size_t kAnswerBytes = std::size_t{16} << 20U;
 constexpr std::streamoff kErrorBytes = 1000;
 constexpr int kNever = 127;
 
-/// The program's standard streams are files, because a child of the program can keep a pipe open.
+/// The program's standard streams are files and not pipes, because a child of the program could keep a pipe open.
 struct Streams {
   explicit Streams(const fs::path& folder)
       : question((folder / "question").string()),

@@ -11,12 +11,13 @@ namespace {
 
 using kernels::Rearrange;
 
-/// mr_reorder has so many loops, and no enable in it has more than 512 loads for beats up to this width.
+/// Two limits of mr_reorder: the number of its loops, and the beat width in bits up to which no enable signal in the
+/// module drives more than 512 loads.
 constexpr std::size_t kHardwareLoops = 6;
 constexpr std::uint32_t kWidestBeat = 448;
 
-/// The part of a Rearrange that repeats: the tensor is `count` chunks of `elements` input elements, one behind the
-/// other, and `loops` makes the part of the output that belongs to one chunk.
+/// The part of a Rearrange that repeats. The input consists of `count` consecutive chunks of `elements` elements. From
+/// each chunk, `loops` makes one part of the output.
 struct Chunk {
   std::uint64_t elements = 1, count = 1;
   Rearrange loops;
@@ -67,7 +68,8 @@ Chunk smallest_chunk(const Rearrange& rearrange, std::uint64_t in, std::uint64_t
   return chunk;
 }
 
-/// How far the output is behind the input: the part of the input that an output beat needs beyond its own share, at most.
+/// Returns how far the output lags behind the input, as a fraction of the input: the largest part of the input that an
+/// output beat has to wait for, beyond the part that corresponds to the beat's own position.
 double lead_of(const Chunk& chunk) {
   const auto in = static_cast<double>(chunk.elements), out = static_cast<double>(chunk.made());
   double most = 1, made = 0;

@@ -12,13 +12,13 @@ namespace millrace::compiler::generators {
 
 class StepFunction {
  public:
-  /// `bias` is added to the argument first; an empty `bias` adds nothing. If the constants are `loaded`, widths are
-  /// rounded up and the shift is not fixed, so that other constants fit the same units. `take_bias` makes the unit add
-  /// the bias, because the block before cannot add it.
+  /// The unit adds `bias` to its argument first; an empty `bias` adds nothing. If the constants are `loaded`, widths
+  /// are rounded up and the shift is not fixed, so that other constants fit the same units. Set `take_bias` if the
+  /// preceding block cannot add the bias; then this unit adds it.
   StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
                const std::vector<std::int32_t>& bias, bool loaded, bool take_bias = false);
 
-  /// Whether the requantisation unit adds the bias. If false, the block before must add it.
+  /// Whether the requantisation unit adds the bias. If false, the preceding block must add it.
   bool takes_bias() const { return takes_bias_; }
 
   /// Appends a unit `<prefix>_<suffix>` behind `from`, whose lanes are consecutive channels or whole pixels.

@@ -168,7 +168,8 @@ class Player {
   std::vector<std::uint64_t> done_;
   std::uint64_t now_ = 0;
   std::optional<std::uint64_t> first_in_, first_out_;  // the cycles of the first beats
-  /// The simulation ends after this many clocks without a beat in or out. A frame takes fewer in all units together.
+  /// The simulation ends after this many clocks in which no beat enters or leaves. The number exceeds the total of the
+  /// clocks that one frame takes in each unit.
   std::uint64_t patience_ = 1000;
   bool taken_ = false;
 };

@@ -156,7 +156,8 @@ void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t
   const Cost memory = constant_table(width, depth, wanted);
   f.exact += memory;
   const bool logic = memory == Cost{} && depth > 1;
-  // A shallow table has equal columns, because there are only 2^depth different columns.
+  // A table with `depth` lines has at most 2^depth different columns, and equal columns share their logic. Estimate the
+  // number of different columns.
   const double most = std::pow(2.0, static_cast<double>(std::min<std::int64_t>(depth, 60)));
   const double columns = most * -std::expm1(static_cast<double>(width) * std::log1p(-1.0 / most));
   f.add_ff("table", logic ? columns : 0.0);

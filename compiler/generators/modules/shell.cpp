@@ -152,8 +152,8 @@ Module mr_link_send() {
     f.add_lut("one", 1);
     f.add_lut("bus", port.bits);
     f.add_lut("counter", counters);
-    // Zeros fill the last word of a frame. If beats are as wide as words, this takes logic before the memory. If not,
-    // the adapter's registers fill in the zeros.
+    // Zeros fill the last word of a frame. If beats are as wide as words, logic before the memory inserts the zeros. If
+    // beats are narrower, the adapter's registers insert them at no cost.
     f.add_lut("fill", port.beat == port.bits ? port.bits : 0);
     f.add_ff("one", 1);
     f.add_ff("counter", counters + 4 * clog2(depth));
@@ -171,10 +171,12 @@ Module mr_parameters() {
     // One counter counts the words that have not arrived yet. The other counter counts the clocks after the last word.
     const std::int64_t counters = clog2(v["WORDS"] + 1) + clog2(v["HOPS"] + 5);
     f.add_both("one", 1);
-    // Two registers: for the word behind the buffer, and for the word that is being cut into pieces.
+    // The unit has two registers of a word each: one for the word behind the buffer, and one for the word that is being
+    // cut into pieces.
     f.add_both("bus", bits);
     f.add_lut("counter", counters);
-    // Further registers: the number of requested words, the free words of the buffer, and the buffer's two pointers.
+    // Also count the registers for the number of requested words, for the free words of the buffer, and for the
+    // buffer's two pointers.
     f.add_ff("counter", counters + 4 * clog2(v["BURST"]));
     // The words of a burst wait in LUTRAM.
     f.exact += simple_dual_port(bits, 2 * v["BURST"], MemoryStyle::kDistributed);
@@ -190,7 +192,8 @@ Module mr_load() {
     f.add_lut("one", 1);
     f.add_lut("counter", count);
     f.add_lut("word", words > 1 ? word : 0);
-    // A comparison with a bound selects the words of this table. Bits below the lowest 1 of the bound do not matter.
+    // A comparator with a constant bound decides which words belong to this table. The comparator needs no logic for
+    // the bits below the lowest 1 of the bound.
     f.add_lut("compare", count - std::countr_zero(static_cast<std::uint64_t>(own)));
     f.add_ff("one", 1);
     // If a line has several words, all words enter through the register of the highest word.
