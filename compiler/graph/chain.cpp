@@ -1,4 +1,5 @@
-// Compiled with -ffp-contract=off, because every step must round once.
+// This file is compiled with -ffp-contract=off, because a fused multiply-add would round once where the ONNX model
+// rounds twice.
 #include "compiler/graph/chain.hpp"
 
 #include <algorithm>

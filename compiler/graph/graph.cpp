@@ -192,8 +192,8 @@ const Node* sort_nodes(Graph& graph) {
     }
   }
   if (order.size() != graph.nodes.size()) {
-    // Every node that still misses an input has a producer that also misses an input. Therefore as many steps from node
-    // to producer as there are nodes end on a cycle.
+    // The graph has a cycle. Every node that still misses an input has a producer that also misses an input. Walk from
+    // node to producer as many times as there are nodes: the walk then ends on a cycle.
     const auto is_stuck = [&](std::size_t i) { return missing[i] > 0; };
     std::size_t node = 0;
     while (!is_stuck(node)) ++node;

@@ -307,12 +307,12 @@ void refuse(Graph& graph, Node& node, const std::string& reason);
 /// Returns for each value whether it depends on an input of the graph. The producer of a value must precede its readers.
 std::vector<bool> dynamic_values(const Graph& graph);
 
-/// Makes outputs of those values in `loose` that depend on an input of the graph, have a producer and have no reader.
+/// Makes those values in `loose` outputs of the graph that depend on a graph input, have a producer and have no reader.
 void add_outputs(Graph& graph, const std::set<ValueId>& loose);
 
-/// Takes the nodes that implement one of these ONNX nodes out of the graph. A value that only they produced becomes an input
-/// of the graph, and a value that only they read becomes an output. So the other nodes keep their meaning, as if another
-/// program computed what is taken out. Returns how many nodes were taken out.
+/// Takes the nodes that implement one of these ONNX nodes out of the graph. A value that only these nodes produced
+/// becomes an input of the graph, and a value that only these nodes read becomes an output. The remaining nodes thus
+/// keep their meaning, as if another program computed the removed nodes. Returns the number of removed nodes.
 std::size_t cut(Graph& graph, const std::set<std::string>& sources);
 
 /// Returns the error kUnsupported, which lists at most ten refused nodes and says how many more there are.
