@@ -16,7 +16,7 @@ Trend rising(float, float, float, float) {
 Trend falling(float, float, float, float) {
   return Trend::kFalling;
 }
-/// For functions that rise over positive numbers, and whose trend elsewhere is not stated here.
+/// For functions that rise over positive inputs. This function proves nothing about their trend over other inputs.
 Trend rising_if_positive(float x_low, float, float, float) {
   return x_low >= 0 ? Trend::kRising : Trend::kUnproved;
 }
@@ -189,7 +189,8 @@ constexpr Activation kActivations[] = {
         "gelu", "Gelu",
         [](float x, float, float) { return 0.5F * x * (1.0F + std::erf(x * 0.70710678118654752440F)); },
         rising_if_positive),
-    // ONNX has no operators for the other roundings of QONNX. They have no rows of their own there either.
+    // Roundings of QONNX for which ONNX has no operators. They are values of QONNX's attribute rounding_mode, not
+    // operators of QONNX.
     plain(
         "round_to_zero", "RoundToZero", [](float x, float, float) { return std::trunc(x); }, rising, kQonnx),
     plain(
@@ -239,7 +240,7 @@ Outcome give_step(Site& site, Step step) {
   return site.give(Elementwise{{{std::move(step)}}, -1}, {site.node.inputs[0]});
 }
 
-/// Computes a function of one element if the element is known.
+/// Folds a function of single elements: applies it to each element of a constant.
 std::optional<Constant> fold_step(const Step& step, const Value& input) {
   const Chain chain{{step}};
   Constant c;

@@ -1,5 +1,5 @@
-// Makes operators of kernels/host from float nodes of an imported graph and from steps of chains, and the table entries
-// of the operators that only the host computes.
+// Converts float nodes of an imported graph, and steps of chains, to operators that kernels/host computes. Also
+// contains the table entries of operators that only the host computes.
 #include <algorithm>
 #include <array>
 #include <utility>

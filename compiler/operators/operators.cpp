@@ -102,7 +102,8 @@ std::vector<ListedOperator> listed_operators() {
   std::vector<ListedOperator> list;
   for (const auto& [key, row] : table()) {
     const bool host_row = is_host_only(*row);
-    // A function of FINN that the host also computes has the name of FINN's operator, which is listed.
+    // Leave out the host's implementation of a FINN operator, because the list already contains the FINN operator under
+    // the same name.
     if (is_internal(*row) || (host_row && table().contains({kQonnx, key.second}))) continue;
     ListedOperator made{row->type, row->domain, Computed::kNo, false,
                         row->limits == nullptr ? "" : row->limits};
@@ -194,7 +195,8 @@ std::string infer(graph::Graph& graph, const Node& node) {
   if (row == nullptr || row->infer == nullptr) return "has no shape rule";
   Inference c{graph, node, op, {}, {}};
   if (std::string why = row->infer(c); !why.empty()) {
-    // Some forms have no hardware, and only the host's rule knows their shape.
+    // The operator's own rule refuses forms that have no hardware. The shape of such a form comes from the rule of the
+    // host.
     Inference on_host{graph, node, op, {}, {}};
     if (!infer_host(on_host).empty()) return why;
     c.type = on_host.type;

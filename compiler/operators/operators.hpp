@@ -69,7 +69,7 @@ struct Operator {
   // The next two fields are for passes::assume_quantised().
   bool computes = false;  // a quantising tool quantises its result
   Fusion fusion = Fusion::kNever;
-  // If one of the next two is set, the importer replaces the operator, and all above is ignored.
+  // If `expansion` or `rewrite` is set, the importer replaces the operator, and all fields above are ignored.
   Expansion expansion = {};
   Rewrite rewrite = nullptr;
   bool hosted = false;           // lower_elementwise gives a block that only the host computes
@@ -88,7 +88,7 @@ std::string why_unsupported(const graph::OnnxOperator& op);
 /// Returns the names of all supported operators, separated by commas.
 std::string supported_operators();
 
-/// Whether hardware computes an operator. kNoWork: nothing of it is left behind the import.
+/// Whether hardware computes an operator. kNoWork: the import removes the operator, so nothing is left to compute.
 enum class Computed : std::uint8_t { kNo, kYes, kNoWork };
 
 /// An operator that a model may contain, for the list of operators.
@@ -99,7 +99,7 @@ struct ListedOperator {
   std::string limits;  // may be empty
 };
 
-/// Returns all operators by name. First those of the domain ai.onnx, then those of other domains.
+/// Returns all operators, sorted by name: first those of the domain ai.onnx, then those of other domains.
 std::vector<ListedOperator> listed_operators();
 
 /// Returns listed_operators() as a table in Markdown, which README.md contains. A test compares the two.

@@ -35,8 +35,8 @@ std::string infer_global_pool(Inference& c) {
   return {};
 }
 
-/// The plane [1, C, H, W] that a pool's input [1, C, ...] is: one with a row if it has one spatial axis, or several that
-/// are pooled whole.
+/// Returns the shape [1, C, H, W] to which a pool's input [1, C, ...] is reshaped. An input with one spatial axis
+/// becomes a plane with one row. If the whole input is pooled (`global`), all spatial axes become one row.
 Shape plane_of(const Shape& x, bool global) {
   if (x.size() == 4) return x;
   return {x[0], x[1], 1, global ? elements({x.begin() + 2, x.end()}) : x.back()};
@@ -92,7 +92,7 @@ std::vector<float> divisors(const OnnxOperator& op, const Shape& x, const Resolv
   std::string why;
   const bool counts_padding = op.integer("count_include_pad", 0) != 0;
   const auto without = graph::resolve_window(plain, x, op.integers("kernel_shape", {}), why);
-  // The taps of an axis from which elements count.
+  // Returns how many taps of a window along one axis count in the average's divisor.
   const auto counted = [counts_padding](std::int64_t at, std::int64_t kernel, std::int64_t dilation,
                                         std::int64_t before, std::int64_t extent, std::int64_t after) {
     std::int64_t count = 0;
@@ -114,7 +114,8 @@ std::vector<float> divisors(const OnnxOperator& op, const Shape& x, const Resolv
   return result;
 }
 
-/// The window of an average. Sets `global` if it is the whole input, for which ONNX Runtime has another kernel.
+/// Returns the window of an average. Sets `global` if the window is the whole input, because ONNX Runtime has another
+/// kernel for that case.
 std::optional<ResolvedWindow> averaged(const Site& site, bool& global, std::string& why) {
   const Shape& x = site.in(0).shape;
   why = refused_input(x, global);
@@ -257,8 +258,8 @@ Outcome lower_average(Site& site, bool global) {
 
 // ReduceMean, ReduceSum and ReduceMax: pools over the axes that they reduce.
 
-/// The reduced axes in ascending order: those given, or all if none are. Nothing if they are not sound, or if the
-/// operator reduces none.
+/// Returns the axes that a reduction removes, in ascending order: the given axes, or all axes if none are given.
+/// Returns nothing if an axis is invalid or given twice, or if the operator reduces no axis.
 std::optional<std::vector<std::size_t>> reduced_axes(const OnnxOperator& op, std::size_t rank,
                                                      const std::vector<std::int64_t>& given) {
   std::vector<std::size_t> axes;

@@ -102,7 +102,7 @@ std::string infer_gemm(Inference& c) {
   return broadcast(c.shape_of(2), c.shape) == c.shape ? "" : "has a C that does not broadcast to its result";
 }
 
-/// A sum of products of `x` and the constant `weights`, and the steps after it.
+/// A sum of products of the data `x` and the constant `weights`, and the steps that follow the sum.
 struct Product {
   ValueId x = graph::kNoValue;
   ValueId weights = graph::kNoValue;
@@ -154,7 +154,8 @@ std::int64_t matrix_channels(const Value& weights, bool transposed) {
   return weights.shape.size() < 2 ? 0 : weights.shape[weights.shape.size() - (transposed ? 2 : 1)];
 }
 
-/// Removes the axis `axis` of a list that has an entry for each spatial axis, or (pads) two.
+/// Removes spatial axis `axis` from an attribute that lists one value for each spatial axis or, like `pads`, two values
+/// for each.
 void erase_axis(OnnxOperator& op, const char* name, std::size_t axis) {
   std::vector<std::int64_t> values = op.integers(name, {});
   if (values.size() == 6) values.erase(values.begin() + static_cast<std::ptrdiff_t>(axis) + 3);
@@ -162,8 +163,8 @@ void erase_axis(OnnxOperator& op, const char* name, std::size_t axis) {
   if (!values.empty()) op.attributes[name] = std::move(values);
 }
 
-/// The spatial axis of a three-dimensional convolution over which its window does not move: the window is as long as
-/// the input. Returns nothing if there is none.
+/// Returns the spatial axis of a three-dimensional convolution along which the window cannot move, because the window
+/// is as long as the input. Returns nothing if there is no such axis.
 std::optional<std::size_t> still_axis(const OnnxOperator& op, const Shape& x, const Shape& w) {
   const std::vector<std::int64_t> pads = op.integers("pads", std::vector<std::int64_t>(6, 0));
   const bool pads_itself = op.text("auto_pad", "NOTSET").starts_with("SAME");
@@ -172,7 +173,7 @@ std::optional<std::size_t> still_axis(const OnnxOperator& op, const Shape& x, co
   return std::nullopt;
 }
 
-/// Moves the axis `axis` (0 to 2) of [N, C, D, H, W] behind the channels.
+/// Returns the permutation that moves spatial axis `axis` (0 to 2) of [N, C, D, H, W] to the place behind the channels.
 std::vector<std::int64_t> behind_channels(std::size_t axis) {
   std::vector<std::int64_t> perm = {0, 1, static_cast<std::int64_t>(2 + axis)};
   for (std::int64_t i = 2; i < 5; ++i)
@@ -219,7 +220,8 @@ Outcome emit_solid_convolution(Site& site, const Product& p) {
   return emit(site, std::move(a), p, plane, {1, w.shape[0], window->out_h, window->out_w});
 }
 
-/// Lowers a convolution over one or two spatial axes, or over three if it flattens.
+/// Lowers a convolution over one or two spatial axes. Also lowers one over three axes if the window is as long as the
+/// input along one of them, because that axis can be merged with the channels.
 Outcome emit_convolution(Site& site, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (std::string why = check(site, p); !why.empty()) return why;
@@ -312,8 +314,8 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   return emit(site, std::move(a), p, turned, {1, channels, 1, rows}, {0, 2, 3, 1});
 }
 
-/// Reads inputs 0 and 1 in QDQ form, without the bias. Input `data` is the data, the other one the weights. Sets `scale`
-/// to `alpha` times the product of their scales.
+/// Reads inputs 0 and 1 in QDQ form, without the bias. Input number `data` (0 or 1) is the data, and the remaining one
+/// is the weights. Sets `scale` to `alpha` times the product of both inputs' scales.
 std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float alpha,
                                     std::vector<float>& scale, std::string& why, std::size_t data = 0) {
   const auto x = activation(site, data, why);
@@ -330,8 +332,9 @@ std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float
   return Product{x->q, w->q, std::move(sum), {{std::move(dequantise)}}};
 }
 
-/// Adds `factor` times the bias at input 2: to the sum, or as a float behind the dequantised sum if the model writes its conversions
-/// itself. Returns what is wrong with the bias, or an empty text.
+/// Adds `factor` times the bias at input 2. If the model writes its conversions itself (QONNX, FINN), the bias is added
+/// as a float after the dequantisation, otherwise as integers to the sum. Returns what is wrong with the bias, or an
+/// empty text.
 std::string add_bias(Site& site, Product& p, const std::vector<float>& scale, std::int64_t channels,
                      float factor = 1.0F) {
   std::string why;

@@ -60,7 +60,7 @@ std::string not_quantised(const Site& site, std::size_t i) {
 
 std::optional<Dequantised> activation(const Site& site, std::size_t i, std::string& why) {
   const Node* n = site.producer(i);
-  // FINN multiplies integers by their scale in a node of its own.
+  // In FINN models, a separate Mul node multiplies integers by their scale.
   float factor = 1;
   while (const Step* multiply = only_step(n, Step::Kind::kMultiply)) {
     factor *= multiply->floats[0];

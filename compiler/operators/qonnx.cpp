@@ -22,7 +22,7 @@ struct IntegerRange {
   std::int64_t lowest = 0, highest = 0;
 };
 
-/// Replaces one node. The first error stays.
+/// Replaces one node of a QONNX or FINN operator. If several errors occur, the first one is reported.
 class Rewriter {
  public:
   Rewriter(Graph& graph, const Node& node, graph::Names& names, std::vector<Node>& out)
@@ -75,7 +75,8 @@ class Rewriter {
     if (!error_.empty()) return error_;
     if (has_result && std::fmod(static_cast<float>(shift), factor) != 0)
       return "has a zero point that is no multiple of the truncated steps, which is not supported";
-    // Version 1 does not clamp its result. One bit more than the output's holds it, signed or not.
+    // Version 1 of Trunc does not clamp its result. A type with one bit more than the output holds every result, signed
+    // or unsigned.
     const IntegerRange range =
         has_result ? range_of(to) : whole(Type::integer(static_cast<int>(std::min(to + 1, kMostBits))));
     ValueId x = add("Div", {node_.inputs[0], node_.inputs[1]}, ".divide");
@@ -104,8 +105,8 @@ class Rewriter {
       thresholds.emplace_back(first, first + static_cast<std::ptrdiff_t>(steps));
       std::sort(thresholds.back().begin(), thresholds.back().end());
     }
-    // The result is bias + scale * count. It becomes an integer times a scale: (bias / scale + count) * scale, or with
-    // half the scale if the bias counts half steps, as -1 and +1 do.
+    // The result is bias + scale * count. It is rewritten as an integer times a scale: (bias / scale + count) * scale.
+    // If bias / scale is a multiple of one half but not whole, as for results of -1 and +1, half the scale is used.
     const float ratio = bias / scale;
     const std::int64_t stride = ratio == std::nearbyint(ratio) ? 1 : 2;
     const float offset = ratio * static_cast<float>(stride);
@@ -126,7 +127,8 @@ class Rewriter {
   }
 
  private:
-  /// A scale: one number, or one for each index along `axis` (then counted from the back).
+  /// A scale: either one number, or one number for each index along `axis`. In the second case, `axis` is counted from
+  /// the back.
   struct Scale {
     ValueId value = graph::kNoValue;  // a scalar or a vector
     std::vector<float> floats;
@@ -201,7 +203,8 @@ class Rewriter {
     return r;
   }
 
-  /// The operator that rounds as the attribute rounding_mode says; empty for half to even, as quantisers round.
+  /// Returns the operator that rounds as the attribute rounding_mode says. Returns an empty text for rounding half to
+  /// even, because quantisers round this way.
   std::string rounding_operator(const char* otherwise) {
     std::string mode = op_.text("rounding_mode", otherwise);
     std::transform(mode.begin(), mode.end(), mode.begin(),

@@ -35,7 +35,7 @@ class Expander {
       if (count == 0 || node_.inputs.size() != e.first + 3 * count) return "has the wrong number of inputs";
     }
     const bool is_quantised = !e.has_weights || has_input(node_, e.result) || has_input(node_, e.result + 1);
-    // Only pools of images have this attribute.
+    // Only pooling operators for images have the attribute channels_last.
     const bool is_channels_last = e.operands == 1 && op_.integer("channels_last", 0) != 0;
     const std::int64_t weight_axis = op_.type == "QLinearConv" || op_.integer("transB", 0) != 0 ? 0 : -1;
     std::vector<ValueId> operands;
@@ -53,7 +53,8 @@ class Expander {
     if (e.bias != 0 && has_input(node_, e.bias))
       operands.push_back(dequantise({input(e.bias), bias_scale()}, -1, ".bias"));
     OnnxOperator op{"", e.type, kOpset, op_.attributes};
-    // A softmax says in an attribute which operator set's meaning of `axis` it has.
+    // The meaning of a Softmax's attribute `axis` depends on the operator set. QLinearSoftmax names the operator set in
+    // its attribute `opset`.
     if (const auto set = op.attributes.extract("opset")) op.opset = op_.integer("opset", kOpset);
     op.attributes.erase("channels_last");
     op.qlinear = !e.has_weights || !is_quantised;

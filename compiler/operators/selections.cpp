@@ -305,7 +305,8 @@ std::optional<Constant> fold_selection(const OnnxOperator& op, const Inputs& in,
   return c;
 }
 
-/// The loops that visit the selected elements; nothing if nested loops cannot.
+/// Returns nested loops that visit the selected elements, or nothing if no nested loops visit exactly these elements in
+/// order.
 std::optional<kernels::Rearrange> loops_of(const Selection& s) {
   const std::vector<std::int64_t> strides = graph::strides_of(s.input);
   kernels::Rearrange loops;

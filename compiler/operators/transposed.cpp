@@ -91,7 +91,8 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) {
 /// The convolution's taps along an axis. If the output's extent is no multiple of the stride, the last position computes
 /// more pixels than the output has.
 Phases phases_of(const Axis& a) {
-  // In position p, phase f and tap k meet at input pixel p + offset, if the division leaves no rest.
+  // Pixel `phase` of position p reads input pixel p + distance / stride through tap k, if the stride divides the
+  // distance.
   const auto distance = [&a](std::int64_t f, std::int64_t k) { return f + a.before - k * a.dilation; };
   std::int64_t low = 0, high = 0;
   for (std::int64_t f = 0; f < a.stride; ++f)
@@ -103,7 +104,8 @@ Phases phases_of(const Axis& a) {
   Phases p;
   p.positions = (a.out + a.stride - 1) / a.stride;
   p.before = -low;
-  // Rows that the output does not need are read by taps without weights.
+  // If the input has rows that the output does not need, extend the kernel by taps without weights, which read these
+  // rows.
   high = std::max(high, a.in - p.positions);
   p.kernel = high - low + 1;
   p.after = p.positions + high - a.in;
@@ -158,8 +160,8 @@ std::vector<T> tiled(const std::vector<T>& values, std::int64_t times) {
   return result;
 }
 
-/// Emits the dequantiser of the sums, and the move of their channels to pixels: [1, O * h * w, H, W] to
-/// [1, O, H * h, W * w], of which the result has the first rows and columns.
+/// Emits the dequantiser of the sums, and the move of their channels to pixels: from [1, O * h * w, H, W] to [1, O, H *
+/// h, W * w]. If the result has fewer rows or columns than that, only the first ones are kept.
 void emit_pixels(Site& site, ValueId sums, Chain chain, std::int64_t h, std::int64_t w) {
   const Value result = site.result();
   const Shape from = site.graph.value(sums).shape;
