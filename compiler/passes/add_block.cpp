@@ -1,5 +1,5 @@
-// Makes the block that computes a function of two operands of at most 8 bits, such as a sum or a product. Compares all
-// pairs of operands.
+// Makes the block that computes a function of two operands of at most 8 bits, such as a sum or a product. Checks the
+// block's results for all pairs of operand values.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -79,7 +79,8 @@ Pairs all_pairs(const Combine& c, ElementType a, ElementType b) {
   return p;
 }
 
-/// Returns an offset with which the multipliers give the table's result for every pair, or nothing if none exists.
+/// Returns an offset with which clamp((x * ma + y * mb + offset) >> shift) is the table's result for every pair (x, y).
+/// Returns nothing if there is no such offset.
 std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int64_t mb, int shift) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min() / 4, most = -least;
   std::size_t i = 0;
@@ -93,7 +94,8 @@ std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int6
   return least <= 0 && most >= 0 ? 0 : least + (most - least) / 2;
 }
 
-/// Returns by how many steps the result changes per step of each operand; nothing if a chain does more than scale.
+/// Returns the slopes of a sum: by how many steps the result changes for one step of each operand. Returns nothing if
+/// the operation does more than scale, add and clamp.
 std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
   if (c.kind != Combine::Kind::kAdd && c.kind != Combine::Kind::kSubtract) return std::nullopt;
   const auto scale = [](const graph::Chain& chain) -> double {

@@ -34,7 +34,7 @@ IndexMap dataflow_map(const graph::Shape& shape);
 
 // The functions in host_blocks.cpp make blocks for the host.
 
-/// A block of a sequence, each of which reads the result of the one before it.
+/// A block of a sequence of host blocks. Each block reads the result of the preceding one.
 struct HostBlock {
   const char* suffix = "";  // for the block's name
   kernels::Operation operation;

@@ -1,7 +1,7 @@
 // Converts integer operations to the blocks of a program. Tensors have channels innermost and no batch axis, and
 // requantisation is proved. A Move becomes a Rearrange only if a later operation needs the elements in another order.
-// What no block for hardware computes becomes blocks for the host. The file has more than 500 lines because one class
-// keeps track of where each value is stored.
+// Operations that no hardware block can compute become blocks for the host. The file has more than 500 lines because
+// one class keeps track of where each value is stored.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -131,15 +131,16 @@ Type type_of(const Step& quantise) {
   return Type::natural(Type::holding(0, quantise.highest).bits - 1);
 }
 
-/// A sum's chain in two parts. A function that neither only rises nor only falls becomes a table behind a quantiser.
+/// The chain of a layer's sum, split into two parts at a quantiser. A chain that neither only rises nor only falls
+/// cannot be a step function, so its second part becomes a table.
 struct Split {
   Chain chain;  // becomes part of the sum
   Chain rest;   // becomes a table of the sum's result
   Type type;    // of the integers between the two
 };
 
-/// Splits `chain` behind its last quantiser but the one at its end, and puts what follows before `rest`. Returns nothing
-/// if there is no such quantiser.
+/// Splits `chain` behind its last quantiser, not counting a quantiser at the very end. The steps behind the split are
+/// put in front of `rest`. Returns nothing if there is no such quantiser.
 std::optional<Split> split(const Split& whole) {
   const std::vector<Step>& steps = whole.chain.steps;
   for (std::size_t i = steps.size(); i-- > 1;) {
@@ -391,7 +392,7 @@ class ProgramBuilder {
 
   Status lower(const Node& n, const graph::HostOperator& h) { return add_host(n, n.inputs, h.op); }
 
-  /// Makes a convolution. If no hardware computes its chain, the host does, from the sums.
+  /// Makes a convolution. If no hardware can compute the chain that follows the sums, the host computes the chain.
   Status lower(const Node& n, const Accumulate& a) {
     Accumulate without = a;
     without.chain = {};
@@ -404,8 +405,8 @@ class ProgramBuilder {
     return lower_whole_or_sums(n, s, without, s.chain);
   }
 
-  /// Lowers an operation with its chain to one block. If no block computes the chain, lowers the operation without it, and
-  /// computes the chain from the sums on the host.
+  /// Lowers an operation with its chain to one block. If no block can compute the chain, hardware computes only the
+  /// sums, and the host computes the chain from the sums.
   template <class Op>
   Status lower_whole_or_sums(const Node& n, const Op& whole, const Op& without, const Chain& chain) {
     const Status one_block = lower_sums(n, whole);
@@ -457,8 +458,8 @@ class ProgramBuilder {
                      parts.rest);
   }
 
-  /// Calls `make` with the whole chain and, while it is refused, with ever shorter parts. Changes `parts` to those that
-  /// were taken. Returns the first refusal if all are refused.
+  /// Calls `make` with the whole chain. As long as `make` refuses the chain, calls it with ever shorter first parts of
+  /// the chain. Sets `parts` to the accepted split. Returns the first refusal if all parts are refused.
   template <class Make>
   static auto make_split(Split& parts, const Make& make) -> decltype(make(parts)) {
     auto made = make(parts);
@@ -523,7 +524,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Combines two tensors in float32. `why` says why no block for hardware does it.
+  /// Combines two tensors in float32 on the host. `why` is the error that says why no hardware block can do it.
   Status combine_on_host(const Node& n, const Combine& c, const Error& why) {
     const Value result = graph_.value(n.outputs[0]);
     std::vector<ValueId> operands;
@@ -554,7 +555,8 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Adds a value that is stored there, and returns its id.
+  /// Adds a value with the name, type and shape of `like`, which is stored in the place `stored`. Returns the value's
+  /// id.
   ValueId new_value(const Value& like, Stored stored) {
     const ValueId v = graph_.add_value(like.name, like.type, like.shape);
     stored_.resize(graph_.values.size());
@@ -592,7 +594,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Records the new order of the elements. A Move adds no block.
+  /// Records the order of elements that results from a Move. The Move itself adds no block.
   Status lower(const Node& n, const graph::Move& m) {
     const ValueId from = n.inputs[0], to = n.outputs[0];
     const IndexMap becomes = inverse(move_map(m, shape_of(from)));
@@ -605,7 +607,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Adds a block, unless the elements that are selected are all elements in their order.
+  /// Adds a block for a selection of elements. Adds none if the selection contains all elements in their order.
   Status lower(const Node& n, const graph::Select& s) {
     const ValueId from = n.inputs[0], to = n.outputs[0];
     const IndexMap selected = kernels::sources_of(s.loops);
@@ -618,7 +620,8 @@ class ProgramBuilder {
     };
     auto found = find();
     if (!found && stored_[from].map != nullptr) {
-      // Moves before the selection have no block yet. With a block of their own, the selection alone may be loops.
+      // A Move before the selection has no block yet. If the Move gets its own block, loops may suffice for the
+      // selection alone.
       MILLRACE_TRY(in_dataflow(from));
       found = find();
     }

@@ -13,7 +13,8 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether `v` is a model output, has several readers, or has one element-wise reader whose float result is shared.
+/// Whether `v` is a model output, has several readers, or is read by one element-wise node whose float result is itself
+/// shared in this sense.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];

@@ -86,8 +86,8 @@ class Splitter {
     return {};
   }
 
-  /// Converts to float32. Integer steps that wait are computed behind the conversion, because the host has no block for
-  /// them: float32 represents all integers of up to 24 bits.
+  /// Converts to float32. The host has no blocks for integer steps. Therefore the integer steps in `waiting_` are
+  /// computed in float32 after the conversion, which is exact for integers of up to 24 bits.
   Status dequantise(const Step& step) {
     std::vector<float> scale = step.floats;
     const bool zero_is_one = step.integers.size() == 1;
@@ -112,7 +112,8 @@ class Splitter {
     return compute(Step::multiply(std::move(scale)));
   }
 
-  /// Converts to integers. Constants of channels that Quantise cannot hold become operators before it.
+  /// Converts to integers. Constants for each channel that Quantise cannot hold are applied by separate operators
+  /// before it.
   Status quantise(const Step& step, bool last) {
     Step q = step;
     const bool several = q.integers.size() > 1;

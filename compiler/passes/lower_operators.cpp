@@ -77,8 +77,7 @@ Graph give_rest_to_host(Graph graph) {
   return graph;
 }
 
-/// Refuses a model of which every layer with weights reads floats that are not quantised: it was not quantised where it
-/// matters.
+/// Refuses a float model: a model in which no layer with weights reads quantised data.
 void refuse_float_model(Graph& graph) {
   static const std::set<std::string> kLayers = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
   const graph::Uses uses(graph);

@@ -188,7 +188,8 @@ std::optional<Line> cheapest_line(const LineProblem& problem) {
   return std::nullopt;
 }
 
-/// Whether each channel may have a line. The test is quick and valid for every rounding. It rarely accepts wrongly.
+/// A quick test of whether each channel may have a line. The answer false is certain for every rounding; the answer
+/// true is rarely wrong.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
   return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
     return LineProblem(s, r.lowest, r.highest, {}).slopes().has_value();
@@ -226,8 +227,9 @@ void use_lines(Requantise& r, const std::vector<Line>& lines, Rounding rounding)
   write_once_if_equal(r.shift);
 }
 
-/// Returns all roundings, the cheapest first. Only the parity of a zero point matters, because the offset can replace
-/// the rest. If the zero point is the result of a sum of 0, most offsets are 0.
+/// Returns the roundings to try, the cheapest first. For rounding half to even, only the parity of the zero point
+/// matters, because the offset can contain the rest of it. With the result for a sum of 0 as the zero point, most
+/// offsets are 0.
 std::vector<Rounding> roundings(const RequantiseProblem& problem) {
   const Range range = problem.accumulators[0];
   const std::int64_t zero =

@@ -15,8 +15,8 @@ bool changes_nothing(const Graph& graph, const Node& n) {
   return op->type == "Cast" && graph.value(n.inputs[0]).type == graph.value(n.outputs[0]).type;
 }
 
-/// The axis of `to`, counted from the front, along which the entries of axis `axis` of `from` lie after a node that
-/// moves elements. Nothing if they do not lie along one axis.
+/// A node moves elements from shape `from` to shape `to`. Returns the axis of `to`, counted from the front, that
+/// corresponds to axis `axis` of `from`. Returns nothing if no single axis of `to` corresponds to it.
 std::optional<std::size_t> moved_axis(const OnnxOperator& op, const Shape& from, std::size_t axis,
                                       const Shape& to) {
   if (op.type == "Transpose") {
@@ -25,7 +25,8 @@ std::optional<std::size_t> moved_axis(const OnnxOperator& op, const Shape& from,
     const auto found = std::find(perm.begin(), perm.end(), static_cast<std::int64_t>(axis));
     return static_cast<std::size_t>(found - perm.begin());
   }
-  // The other nodes keep the order of the elements. The axis is the same if as many elements precede and follow it.
+  // All other nodes keep the order of the elements. An axis of `to` corresponds to the old axis if it has the same
+  // length and the same number of elements after it.
   const graph::AlongAxis old(from, axis);
   for (std::size_t i = 0; i < to.size(); ++i)
     if (const graph::AlongAxis now(to, i); now.extent == old.extent && now.inner == old.inner) return i;
@@ -83,7 +84,7 @@ void remove_unread(Graph& graph) {
 }  // namespace
 
 /// Replaces operators whose inputs are all constants by their results. Does not fold DequantizeLinear, so that weights
-/// stay integers; what moves the elements of dequantised weights moves their integers.
+/// stay integers. If a node moves the elements of dequantised weights, the integers are moved instead.
 Result<Graph> fold_constants(Graph graph) {
   std::vector<Node> kept;
   std::unordered_map<ValueId, std::size_t> dequantisers;  // of constants; indices in `kept`

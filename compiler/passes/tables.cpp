@@ -33,7 +33,8 @@ class Cone {
  public:
   Cone(const Graph& graph, const graph::Uses& uses) : graph_(graph), uses_(uses) {}
 
-  /// Adds the node that produces `v` and all before it. Returns false if these are no function of one small integer.
+  /// Adds the node that produces `v` and all nodes before it. Returns false if `v` is not a function of one small
+  /// integer.
   bool add(ValueId v) {
     if (std::find(order_.begin(), order_.end(), v) != order_.end()) return true;
     const Node* n = producer_of(graph_, uses_, v);
@@ -54,12 +55,12 @@ class Cone {
     return true;
   }
 
-  /// Whether the nodes are more than one chain. ONNX Runtime computes a join of two dequantisers by a kernel of its own,
-  /// and lower_qdq() knows how.
+  /// Whether the nodes form more than a single chain. Excludes the sum or product of two dequantised values, because
+  /// ONNX Runtime has a separate kernel for it, which lower_qdq() reproduces.
   bool is_wanted() const { return joins_ > 0 && (joins_ > 1 || order_.size() > 3 || !is_kernel()); }
   ValueId root() const { return root_; }
 
-  /// Returns the value of `v` for one integer.
+  /// Returns the value of `v` if the integer has the value `x`.
   float evaluate(ValueId v, std::int64_t x) const {
     std::map<ValueId, float> known;
     for (const ValueId at : order_) {
