@@ -50,7 +50,7 @@ class DialectNets : public testing::TestWithParam<std::string> {
 
 std::unique_ptr<TemporaryDirectory> DialectNets::directory_;
 
-TEST_P(DialectNets, EveryOutputByteFollowsFromTheDefinitions) {
+TEST_P(DialectNets, EveryOutputMatchesTheOperatorDefinitions) {
   const auto model = golden::compile_model(file(".onnx"));
   ASSERT_TRUE(model.ok()) << model.error().message();
   const auto inputs = golden::load_npy(file(".inputs.npy"));
@@ -69,7 +69,7 @@ TEST_P(DialectNets, EveryOutputByteFollowsFromTheDefinitions) {
   }
 }
 
-TEST_P(DialectNets, WeightsStayIntegersOfFewBits) {
+TEST_P(DialectNets, WeightsOfEveryLayerHaveAtMostEightBits) {
   const auto model = golden::compile_model(file(".onnx"));
   ASSERT_TRUE(model.ok()) << model.error().message();
   std::size_t layers = 0;
@@ -84,7 +84,7 @@ TEST_P(DialectNets, WeightsStayIntegersOfFewBits) {
 INSTANTIATE_TEST_SUITE_P(Made, DialectNets, testing::ValuesIn(kNets),
                          [](const auto& param) { return param.param; });
 
-TEST(DialectNetList, NamesEveryNetThatTheScriptMakes) {
+TEST(DialectNetList, HasAnEntryForEachNetThatTheScriptGenerates) {
   const TemporaryDirectory directory("millrace-dialects");
   std::string python;
   ASSERT_TRUE(find_python_with("numpy", python));

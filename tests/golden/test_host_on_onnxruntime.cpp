@@ -116,7 +116,7 @@ OnnxModel with_picture(std::int64_t opset = 17) {
 
 const Ints kTokens = {1, 8, 16}, kPicture = {1, 3, 9, 10};
 
-TEST(HostOnOnnxRuntime, LayerNormalizationBetweenQuantisedLayers) {
+TEST(HostOnOnnxRuntime, LayerNormalizationBetweenQuantisedLayersEqualsOnnxRuntime) {
   OnnxModel m = with_tokens();
   m.node("MatMul", {"tokens", weights(m, "w", {16, 16}, 1)}, "product");
   m.pair("product", 1.0F / 16, 0, "before");
@@ -129,7 +129,7 @@ TEST(HostOnOnnxRuntime, LayerNormalizationBetweenQuantisedLayers) {
   EXPECT_EQ(host_operators(expect_equal_steps(m, kTokens, "y")), 1U);
 }
 
-TEST(HostOnOnnxRuntime, AttentionBetweenQuantisers) {
+TEST(HostOnOnnxRuntime, AttentionBetweenQuantisersEqualsOnnxRuntime) {
   OnnxModel m = with_tokens();
   for (const std::string name : {"q", "k", "v"}) {
     m.node("MatMul", {"tokens", weights(m, name + "_w", {16, 16}, 1)}, name + "_product");
@@ -149,7 +149,7 @@ TEST(HostOnOnnxRuntime, AttentionBetweenQuantisers) {
   EXPECT_GE(host_operators(expect_equal_steps(m, kTokens, "y")), 2U);
 }
 
-TEST(HostOnOnnxRuntime, GeluBetweenAFloatProductAndItsQuantiser) {
+TEST(HostOnOnnxRuntime, GeluBetweenAFloatProductAndAQuantiserEqualsOnnxRuntime) {
   OnnxModel m = with_tokens(20);
   m.node("MatMul", {"tokens", weights(m, "w", {16, 16}, 1)}, "product");
   m.node("Gelu", {"product"}, "bent");
@@ -159,7 +159,7 @@ TEST(HostOnOnnxRuntime, GeluBetweenAFloatProductAndItsQuantiser) {
   expect_equal_steps(m, kTokens, "y");
 }
 
-TEST(HostOnOnnxRuntime, AMeanOverTokensBetweenQuantisers) {
+TEST(HostOnOnnxRuntime, MeanOverTokensBetweenQuantisersEqualsOnnxRuntime) {
   OnnxModel m = with_tokens();
   m.node("ReduceMean", {"tokens"}, "mean");
   m.attribute("axes", Ints{1});
@@ -170,7 +170,7 @@ TEST(HostOnOnnxRuntime, AMeanOverTokensBetweenQuantisers) {
   expect_equal_steps(m, kTokens, "y");
 }
 
-TEST(HostOnOnnxRuntime, SoftmaxAlongAnyAxisOfAPicture) {
+TEST(HostOnOnnxRuntime, SoftmaxAlongAnyAxisOfAPictureEqualsOnnxRuntime) {
   for (const std::int64_t axis : {1, 2, 3}) {
     OnnxModel m = with_picture();
     m.pair("conv", 1.0F / 8, 0, "conv8");
@@ -185,7 +185,7 @@ TEST(HostOnOnnxRuntime, SoftmaxAlongAnyAxisOfAPicture) {
   }
 }
 
-TEST(HostOnOnnxRuntime, FloatTailsOfEveryKindOfStep) {
+TEST(HostOnOnnxRuntime, FloatTailWithElementwiseStepsOfEveryKindEqualsOnnxRuntime) {
   OnnxModel m = with_picture();
   m.pair("conv", 1.0F / 8, 5, "conv8");
   m.node("Mul", {"conv8", m.floats("f", {4, 1, 1}, {0.5F, -1.5F, 2, 0.1F})}, "multiplied");
@@ -201,7 +201,7 @@ TEST(HostOnOnnxRuntime, FloatTailsOfEveryKindOfStep) {
   expect_equal_floats(m, kPicture, "hard");
 }
 
-TEST(HostOnOnnxRuntime, ATailOfMaximaAndJoinedFloats) {
+TEST(HostOnOnnxRuntime, FloatTailWithConcatAndMaxPoolEqualsOnnxRuntime) {
   OnnxModel m = with_picture();
   m.node("Sigmoid", {"conv"}, "left");
   m.node("Tanh", {"conv"}, "right");
@@ -214,7 +214,7 @@ TEST(HostOnOnnxRuntime, ATailOfMaximaAndJoinedFloats) {
   expect_equal_floats(m, kPicture, "largest");
 }
 
-TEST(HostOnOnnxRuntime, PreprocessingInFloatsBeforeTheFirstQuantiser) {
+TEST(HostOnOnnxRuntime, FloatPreprocessingBeforeTheFirstQuantiserEqualsOnnxRuntime) {
   OnnxModel m(17);
   m.input("x", kPicture);
   m.node("Sub", {"x", m.floats("mean", {3, 1, 1}, {0.5F, -0.25F, 0.125F})}, "centred");
@@ -225,7 +225,7 @@ TEST(HostOnOnnxRuntime, PreprocessingInFloatsBeforeTheFirstQuantiser) {
   expect_equal_steps(m, kPicture, "y");
 }
 
-TEST(HostOnOnnxRuntime, AnAverageThatDoesNotCountItsPadding) {
+TEST(HostOnOnnxRuntime, AveragePoolThatDoesNotCountPaddingEqualsOnnxRuntime) {
   OnnxModel m = with_picture();
   m.pair("conv", 1.0F / 8, 0, "conv8");
   m.node("InstanceNormalization",

@@ -187,7 +187,7 @@ void expect_stated_output(const NodeTest& test, const kernels::Program& program)
 
 class NodeTests : public testing::TestWithParam<bool> {};
 
-TEST_P(NodeTests, EachIsComputedAsStatedOrRefusedWithTheReason) {
+TEST_P(NodeTests, OnnxNodeTestsGiveTheExpectedOutputOrARefusalWithAReason) {
   if (models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   const bool constants = GetParam();

@@ -157,7 +157,7 @@ class QuantizeModels : public testing::TestWithParam<Net> {
   }
 };
 
-TEST_P(QuantizeModels, EightBitsLoseAtMostHalfAPoint) {
+TEST_P(QuantizeModels, EightBitWeightsCostAtMostHalfAPercentagePointOfAccuracy) {
   const Net& net = GetParam();
   quantize::Options options;
   options.method = quantize::Method::kPercentile;
@@ -175,7 +175,7 @@ TEST_P(QuantizeModels, EightBitsLoseAtMostHalfAPoint) {
   }
 }
 
-TEST_P(QuantizeModels, FourBitWeightsLoseAtMostTwoPoints) {
+TEST_P(QuantizeModels, FourBitWeightsCostAtMostTwoPercentagePointsOfAccuracy) {
   const Net& net = GetParam();
   if (!net.labelled || net.scoring < 100) GTEST_SKIP() << "has too few labelled samples";
   quantize::Options options;

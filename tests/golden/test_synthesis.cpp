@@ -110,7 +110,7 @@ void expect_close(const Sums& sums, double worst_lut = 0.10) {
   EXPECT_EQ(predicted.resources().bram36, measured.resources().bram36);
 }
 
-TEST(Synthesis, InstancesUsedForCalibrationAreExcludedFromTheErrors) {
+TEST(Synthesis, InstancesUsedForCalibrationAreMarkedAndExcludedFromPredictionErrors) {
   std::set<Identity> fitted;
   for (const auto& row : read_rows("kernels/catalog.csv")) fitted.insert(identity(row.at(0), row.at(1)));
   EXPECT_GT(fitted.size(), 500U);

@@ -225,7 +225,7 @@ TEST_F(Vitis, KernelMatchesTheGoldenFileInLinesOf140Columns) {
 }
 
 /// The packaged top modules must be Verilog-2001, because Vivado reads .v files in that language.
-TEST_F(Vitis, PackagedTopsArePlainVerilog2001) {
+TEST_F(Vitis, PackagedTopModulesArePlainVerilog2001) {
   use_top(2, 2);
   const auto files = emit();
   for (const char* top : {"vitis/image0/kernel.v", "vitis/aurora_u280/millrace_aurora.v"})
@@ -529,7 +529,7 @@ TEST_F(VitisLinks, LinkConfigurationUsesOnlyPortsThatTheKernelsDeclare) {
   EXPECT_EQ(used.size(), 8U);
 }
 
-TEST_F(VitisLinks, KernelXmlOfBothKernelsFollowsTheSchema) {
+TEST_F(VitisLinks, KernelXmlOfComputeAndAuroraKernelsFollowsTheSchema) {
   ASSERT_TRUE(tests::installed({"xmllint"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -590,7 +590,7 @@ TEST_F(VitisLinks, MakefileBuildsTheSharedAuroraKernelFirst) {
       << outcome.output;
 }
 
-TEST_F(VitisLinks, BothKernelsPassVerilatorLint) {
+TEST_F(VitisLinks, ComputeAndAuroraKernelsPassVerilatorLint) {
   ASSERT_TRUE(tests::installed({"python3", "verilator"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -600,7 +600,7 @@ TEST_F(VitisLinks, BothKernelsPassVerilatorLint) {
         (kSource / "tests/golden/vitis/vendor_cores.sv").string()});
 }
 
-TEST_F(Vitis, RefusesATopWithMoreRegisterSlavesThanAKernelHasAddressWindows) {
+TEST_F(Vitis, RefusesATopModuleWithMoreRegisterSlavesThanAKernelHasAddressWindows) {
   while (image_.top->units.size() < 17)
     image_.top->units.push_back({"in" + std::to_string(image_.top->units.size())});
   const auto files = emit_vitis({image_});

@@ -58,7 +58,7 @@ class CommandLine : public ::testing::Test {
   TemporaryDirectory dir_{"millrace-cli"};
 };
 
-TEST_F(CommandLine, CoverageExitsWith0IfAllNodesRun1IfOneDoesNotAnd2IfTheFileIsBad) {
+TEST_F(CommandLine, CoverageExitCodeTellsAnUnsupportedNodeFromABadFile) {
   const Outcome good = millrace({"coverage", kModel.string()});
   EXPECT_EQ(good.exit_code, 0) << good.err;
   EXPECT_NE(good.out.find("416,520  100.0 %"), std::string::npos) << good.out;

@@ -109,7 +109,7 @@ TEST_F(CompileOutput, CompileAndInspectDescribeTheSameDeployment) {
     EXPECT_EQ(a.at(key), b.at(key)) << key;
 }
 
-TEST_F(CompileOutput, TheTableShowsTheContentsOfEachCard) {
+TEST_F(CompileOutput, TerminalTableShowsTheContentsOfEachCard) {
   const Outcome outcome = compile({"--partitions", "3"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part :
@@ -143,7 +143,7 @@ TEST_F(CompileOutput, InspectShowsASingleImage) {
   expect(inspect(target_ / "images/image1.xclbin", false).out, "checksum  verified");
 }
 
-TEST_F(CompileOutput, DumpAfterPrintsTheGraphAndRefusesAnUnknownStep) {
+TEST_F(CompileOutput, DumpAfterOptionPrintsTheGraphAndRefusesAnUnknownStep) {
   const Outcome good = compile({"--quiet", "--dump-after", "import"});
   ASSERT_EQ(good.exit_code, 0) << good.err;
   expect(good.err, "--- after import");

@@ -30,7 +30,7 @@ namespace emulator = runtime::emulator;
 
 constexpr auto code = [](ErrorCode c) { return testing::ExitedWithCode(10 + static_cast<int>(c)); };
 
-TEST(EmulatedBackend, SetsTheVariablesOfXrtAndShimForAnEmulatedCluster) {
+TEST(EmulatedBackend, SetsTheEnvironmentVariablesOfXrtForAnEmulatedCluster) {
   setenv("XCL_EMULATION_MODE", "sw_emu", 1);
   EXPECT_EXIT(select_and_exit(test_cluster()), testing::ExitedWithCode(0),
               "XILINX_XRT=.*/lib/millrace/xrt MILLRACE_CARD=.*/bin/millrace-card "

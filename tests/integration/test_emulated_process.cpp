@@ -174,7 +174,7 @@ TEST(EmulatedProcess, CardsInheritNoDescriptorOfTheProgram) {
     EXPECT_LE(open_descriptors(card), 8u) << "standard streams and five of its own";
 }
 
-TEST(EmulatedProcess, LoadingClosingAndKillingLeaksNothing) {
+TEST(EmulatedProcess, LoadingClosingAndKillingACardLeaksNoDescriptor) {
   const auto image =
       container(image_data(lookup_program(kElements, 1), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}}));
   device(3);
@@ -200,7 +200,7 @@ TEST(EmulatedProcess, ProgrammingTakesTheConfiguredTime) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
 }
 
-TEST(EmulatedProcess, XrtReportsAMissingMachineOrCardProgram) {
+TEST(EmulatedProcess, XrtReportsAnInvalidMachineDescriptionOrCardProgram) {
   ThreeImages images;
   for (const char* machine : {"", "nonsense", "millrace-emulation 1;card a ku060 4096;cable 0.0 7.0"}) {
     const auto outcome = run_program(images.command("print"), {std::string("MILLRACE_EMULATION=") + machine});

@@ -130,7 +130,7 @@ TEST_F(QuantizeCommandTest, WritesAModelThatCompilesAndVerifies) {
   EXPECT_EQ(millrace({"verify", path("d"), "--frames", "3"}).exit_code, 0);
 }
 
-TEST_F(QuantizeCommandTest, CompileWithSamplesKeepsTheModelThatItMade) {
+TEST_F(QuantizeCommandTest, CompileWithCalibrationSamplesKeepsTheQuantisedModel) {
   const std::string model = float_model(), data = samples("data.npy", 40);
   const Outcome refused = millrace({"compile", model, "--cluster", cluster(), "-o", path("d")});
   expect_error(refused, 2, {"is a float model", "millrace quantize MODEL --data", "compile MODEL --data"});
@@ -145,7 +145,7 @@ TEST_F(QuantizeCommandTest, CompileWithSamplesKeepsTheModelThatItMade) {
             0);
 }
 
-TEST_F(QuantizeCommandTest, NamesWhatIsWrongWithSamples) {
+TEST_F(QuantizeCommandTest, ErrorNamesTheFaultInTheCalibrationSamples) {
   const std::string model = float_model(), data = samples("data.npy", 40);
   const auto quantize = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"quantize", model, "-o", path("q.onnx")});
@@ -170,7 +170,7 @@ TEST_F(QuantizeCommandTest, NamesWhatIsWrongWithSamples) {
   expect_error(millrace({"quantize", model, "--data", data, "-o", model}), 2, {"is the model itself"});
 }
 
-TEST_F(QuantizeCommandTest, TakesDeclaredFormats) {
+TEST_F(QuantizeCommandTest, DeclaredActivationFormatReplacesCalibrationSamples) {
   OnnxModel m;
   m.input("x", {1, 2});
   m.floats("w", {2, 2}, {127, -64, 3, 32});
@@ -187,7 +187,7 @@ TEST_F(QuantizeCommandTest, TakesDeclaredFormats) {
   expect_error(made("float"), 2, {"--activations float", "int8:7"});
 }
 
-TEST_F(QuantizeCommandTest, TakesSeveralInputsFromOneArchiveOrNamedFiles) {
+TEST_F(QuantizeCommandTest, ReadsSamplesOfSeveralInputsFromOneArchiveOrNamedFiles) {
   OnnxModel m;
   m.input("left", {1, 4});
   m.input("right", {1, 4});

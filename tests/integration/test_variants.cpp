@@ -81,7 +81,7 @@ TEST_F(VariantsCommand, BuildsDeploymentsOfWhichNoneDominatesAnother) {
   EXPECT_EQ(index.at("variants"), root.at("variants"));
 }
 
-TEST_F(VariantsCommand, VariantsAreDeterministicAndReplaceOnlyVariants) {
+TEST_F(VariantsCommand, VariantsAreDeterministicAndOverwriteOnlyOlderVariants) {
   ASSERT_EQ(compile("one", {"--variants", "2", "--quiet"}).exit_code, 0);
   ASSERT_EQ(compile("two", {"--variants", "2", "--quiet"}).exit_code, 0);
   EXPECT_FALSE(text("one/variants.json").empty());

@@ -87,7 +87,7 @@ TEST(Cost, IsKnownForEveryParameterSetOfEveryModule) {
   EXPECT_GT(rows, 100U);
 }
 
-TEST(Cost, AutoTableGoesIntoLogicOrBlockRamAsYosysDecides) {
+TEST(Cost, TableWithAutomaticMemoryStyleIsPlacedWhereYosysPlacesIt) {
   const auto in_logic = [](std::int64_t width, std::int64_t depth) {
     return constant_table(width, depth, MemoryStyle::kAuto) == Cost{};
   };
@@ -170,7 +170,7 @@ TEST(Catalog, RefusesAMalformedCatalogByFileLineAndKey) {
   EXPECT_EQ(load_catalog("/nowhere/catalog.yaml").error().code(), ErrorCode::kNotFound);
 }
 
-TEST(Cost, AnUnmeasuredTermTakesTheHighestCoefficientOfAnyModule) {
+TEST(Cost, ACostTermThatAModuleLacksTakesTheHighestCoefficientOfAnyModule) {
   Catalog catalog = embedded();
   const Parameters narrowing = {{"LANES", 32}};  // a stream word is half a memory word
   auto& ingress = catalog.modules.at("mr_ingress").lut.coefficients;
@@ -182,7 +182,7 @@ TEST(Cost, AnUnmeasuredTermTakesTheHighestCoefficientOfAnyModule) {
   EXPECT_EQ(*extrapolated, *cost(catalog, "mr_ingress", narrowing));
 }
 
-TEST(Cost, ATermMeasuredInNoModuleCostsOnePerUnit) {
+TEST(Cost, ACostTermThatNoModuleMeasuresHasTheCoefficientOne) {
   Catalog catalog = embedded();
   auto& matrix = catalog.modules.at("mr_mvu").lut.coefficients;
   catalog.modules.at("mr_mvu_streamed").lut.coefficients.erase("booth_row");

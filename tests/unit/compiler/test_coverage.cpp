@@ -88,14 +88,14 @@ TEST(Coverage, ShowsTheLayersOnBothSidesOfAnUnknownOperator) {
   EXPECT_TRUE(c.problems.empty());
 }
 
-TEST(Coverage, SaysWhichNodesDependOnAnUnknownShape) {
+TEST(Coverage, NamesTheNodesThatDependOnAnUnknownShape) {
   const Coverage c = covered(with_unknown_operator(false));
   EXPECT_EQ(node(c, "wave").place, Place::kNowhere);
   EXPECT_EQ(node(c, "second").place, Place::kUnknown);
   EXPECT_EQ(node(c, "first").place, Place::kHardware);
 }
 
-TEST(Coverage, ShowsAllNodesWhenAPassRefusesOne) {
+TEST(Coverage, ListsAllNodesEvenIfThePassesRefuseOne) {
   OnnxModel m;
   m.input("x", {1, 4});
   m.input("y", {4, 4}, onnx::TensorProto::INT8);
@@ -130,7 +130,7 @@ TEST(Coverage, CoversAFloatModelAsIfItWereQuantised) {
   EXPECT_NE(terminal(c, false).find("millrace quantize MODEL --data SAMPLES"), std::string::npos);
 }
 
-TEST(Coverage, QuantisesTheResultOfAHostOperatorInAFloatModel) {
+TEST(Coverage, LayerAfterAHostOperatorOfAFloatModelRunsOnHardware) {
   OnnxModel m(17);
   m.input("x", {1, 4});
   const std::string w = m.floats("w", {4, 4}, std::vector<float>(16, 0.5F));
@@ -142,7 +142,7 @@ TEST(Coverage, QuantisesTheResultOfAHostOperatorInAFloatModel) {
   EXPECT_EQ(node(c, "second").place, Place::kHardware);
 }
 
-TEST(Coverage, NamesTheChangeForAnOperatorOfTheHost) {
+TEST(Coverage, SuggestsAReplacementForAnOperatorThatRunsOnTheHost) {
   OnnxModel m(17);
   m.input("x", {1, 4});
   const std::string first = layer(m, m.pair("x", 0.125F, 0, "in"), "first");
@@ -173,7 +173,7 @@ TEST(Coverage, SaysThatOnlyTheHostComputesASoftmaxOrMultipliesTwoActivations) {
   EXPECT_TRUE(node(c, "in_q").missing.empty());
 }
 
-TEST(Coverage, SendsWideTypesToEmulatedCards) {
+TEST(Coverage, LayersTooWideForHardwareRunOnEmulatedCards) {
   OnnxModel m;
   m.input("x", {1, 4});
   m.proto().add_opset_import()->set_domain("qonnx.custom_op.general");
@@ -228,7 +228,7 @@ TEST(Coverage, OperatorsInQOperatorFormRunWhereTheirFloatFormRuns) {
   EXPECT_EQ(node(covered(softmax), "op").place, Place::kHost);
 }
 
-TEST(Coverage, SharesCountEachGeneratorAndAllCombined) {
+TEST(Coverage, CountsTheSupportedWorkOfEachGeneratorAndOfAllCombined) {
   const Coverage c = covered(with_unknown_operator(true));
   const auto rows = shares(c);
   const auto row = [&](const std::string& by) {

@@ -353,7 +353,7 @@ TEST(Explore, ASecondCableDoesNotSpeedUpOneTensor) {
   }
 }
 
-TEST(Explore, BranchAndBoundReportsAGapForAnUnprovenSolution) {
+TEST(Explore, BranchAndBoundReportsAnOptimalityGapForAnUnprovenSolution) {
   // The cards are a hub and three leaves, so there is no chain of four cards. After the first layer there are three
   // branches, and each branch fills a card.
   Problem problem = row({64, 512, 640, 512, 640, 512, 640}, 4, 2000);
@@ -744,7 +744,7 @@ std::string claim(const Problem& problem, std::uint32_t implementation, double g
   return verify(problem, *chosen);
 }
 
-TEST(ExploreVerify, RefusesAGapThatAnotherFoldingOnTheSameCardsDisproves) {
+TEST(ExploreVerify, RefusesAnOptimalityGapThatAFasterFoldingOnTheSameCardsDisproves) {
   // A layer with 32 of the 64 DSP slices needs two cycles a frame; a layer with 8 slices needs eight cycles.
   Problem problem = row({64, 64}, 1, 64);
   for (const auto objective : {Objective::kCards, Objective::kThroughput}) {
@@ -759,7 +759,7 @@ TEST(ExploreVerify, RefusesAGapThatAnotherFoldingOnTheSameCardsDisproves) {
   expect(claim(problem, 0, 0, true), "gap is wrong: other implementations on the same cards take");
 }
 
-TEST(ExploreVerify, RefusesAnImpossibleGap) {
+TEST(ExploreVerify, RefusesAnImpossibleOptimalityGap) {
   Problem problem = row({64, 64}, 1, 64);
   problem.targets.objective = Objective::kThroughput;
   expect(claim(problem, 5, -0.1), "gap is wrong");

@@ -101,7 +101,7 @@ std::vector<Folding> chosen(const Program& program, std::uint64_t target) {
   return tests::choose_foldings(catalog(), program, options).value();
 }
 
-TEST(Generators, MultipliesWeightsOfNineBitsWithOneProductASlice) {
+TEST(Generators, NineBitWeightsUseOneDspSlicePerProduct) {
   Program program = convolution(-200);
   auto& layer = std::get<Convolution>(program.blocks[0].operation);
   layer.weight_type.bits = 9;
@@ -150,7 +150,7 @@ Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
   return program;
 }
 
-TEST(Generators, OffersParallelWindowsForInputsLowerThanTheFirstWindow) {
+TEST(Generators, OffersParallelWindowsForInputsWithFewerRowsThanTheKernel) {
   Folding two = parallel(8, 36);
   two.pixels = 2;
   EXPECT_EQ(refusal(low(1, 1, 1), parallel(8, 36)), "");
@@ -501,7 +501,7 @@ Program rearranging(kernels::Rearrange r, std::vector<std::uint32_t> from, std::
   return program;
 }
 
-TEST(Generator, RearrangesRunsOfElementsAtOnceAndBuffersAsLittleAsItCan) {
+TEST(Generator, RearrangementMovesWholeRunsOfElementsWithTheSmallestBuffer) {
   const auto widest = [](const Program& program) {
     const auto made = Generator::make(program, 0).value();
     const auto folding = made->foldings(made->intervals().front()).front();
@@ -525,7 +525,7 @@ TEST(Generator, RearrangesRunsOfElementsAtOnceAndBuffersAsLittleAsItCan) {
   EXPECT_EQ(value(parameters, "WORDS"), 4);
 }
 
-TEST(Generator, RefusesARearrangementOfMoreLoopsThanItsModuleHas) {
+TEST(Generator, RefusesARearrangementOfMoreNestedLoopsThanItsModuleHas) {
   const Program program =
       rearranging({0, {2, 2, 2, 2, 2, 2, 2}, {1, 2, 4, 8, 16, 32, 64}}, {8, 8, 2}, {8, 8, 2});
   const auto made = Generator::make(program, 0);
@@ -612,7 +612,7 @@ TEST(Timing, HalvingAnyFifoSlowsTheDesignDown) {
   }
 }
 
-TEST(FirstFrame, StartsOnTheNextCardOnceItsPacketHasArrived) {
+TEST(FirstFrame, NextCardStartsWhenTheFirstPacketArrives) {
   const Design a = assemble(catalog(), convolution(), {parallel(2, 9)}).value();
   Design b = a;
   b.inputs[0].tensor = "y";  // the output of `a` has the same 192 bytes

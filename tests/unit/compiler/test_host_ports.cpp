@@ -112,7 +112,7 @@ TEST_F(HostPortCost, WidePortsCostAtMostAsMuchAsTheWholeShell) {
   EXPECT_GT(all(98, 6000)[explore::kLut], least("first", 98, 6000)[explore::kLut]);
 }
 
-TEST_F(HostPortCost, OwnShellExcludesTheVendorsPlatform) {
+TEST_F(HostPortCost, CostOfOurShellExcludesTheVendorsPlatform) {
   auto bare = device(6000);
   EXPECT_EQ(own_shell(bare)[explore::kLut], 6000U);
   EXPECT_EQ(own_shell(bare)[explore::kBram18], 30U);

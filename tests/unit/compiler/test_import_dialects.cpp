@@ -68,7 +68,7 @@ std::vector<float> run(const kernels::Program& program, const std::vector<float>
   return values;
 }
 
-TEST(ImportQonnx, QuantisesToTheWrittenNumberOfBits) {
+TEST(ImportQonnx, QuantNodeRoundsToItsDeclaredBitWidth) {
   const auto program = compiled(quantised_layer());
   ASSERT_TRUE(program.ok()) << program.error().message();
   EXPECT_EQ(program->tensors[program->blocks[0].outputs[0]].type, (kernels::ElementType{{}, 4}));
@@ -77,7 +77,7 @@ TEST(ImportQonnx, QuantisesToTheWrittenNumberOfBits) {
   EXPECT_EQ(run(*program, {0, 3.5F, 0, 3.5F}), (std::vector<float>{7, -8, 5}));
 }
 
-TEST(ImportQonnx, TakesTheNamesOfOlderDomainsAndOfNewerOperators) {
+TEST(ImportQonnx, AcceptsOldDomainNamesAndTheNewNameOfQuant) {
   for (const char* domain : {"onnx.brevitas", "finn.custom_op.general", "qonnx.custom_op.general"})
     for (const char* type : {"Quant", "IntQuant"}) {
       OnnxModel m = quantised_layer();
@@ -90,7 +90,7 @@ TEST(ImportQonnx, TakesTheNamesOfOlderDomainsAndOfNewerOperators) {
     }
 }
 
-TEST(ImportQonnx, RefusesParametersThatMeanNothing) {
+TEST(ImportQonnx, RefusesQuantNodesWithInvalidParameters) {
   const OnnxModel good = quantised_layer();
   expect_refused(with_float(good, "q.scale", 0), {"Quant 'q'", "scale must be finite and above 0"});
   expect_refused(with_float(good, "q.scale", -1), {"Quant 'q'", "scale must be finite and above 0"});
@@ -111,7 +111,7 @@ TEST(ImportQonnx, RefusesParametersThatMeanNothing) {
   expect_refused(narrow, {"Quant 'y'", "narrow range of 1 bit"});
 }
 
-TEST(ImportQonnx, RefusesTheInternalOperatorInFiles) {
+TEST(ImportQonnx, RefusesTheInternalThresholdOperatorInModelFiles) {
   OnnxModel m = quantised_layer();
   m.node("Threshold", {"y"}, "z", kQonnx);
   m.proto().mutable_graph()->clear_output();
@@ -135,7 +135,7 @@ OnnxModel thresholds(float scale, float bias, const std::vector<float>& list) {
   return m;
 }
 
-TEST(ImportFinn, CountsThresholdsThatAreReached) {
+TEST(ImportFinn, MultiThresholdCountsTheThresholdsThatItsInputReaches) {
   const auto count = compiled(thresholds(1, 0, {5, -3, 0}));
   ASSERT_TRUE(count.ok()) << count.error().message();
   EXPECT_EQ(run(*count, {-4, -3}), (std::vector<float>{0, 1}));
@@ -145,7 +145,7 @@ TEST(ImportFinn, CountsThresholdsThatAreReached) {
   EXPECT_EQ(run(*sign, {-1, 0}), (std::vector<float>{-1, 1}));
 }
 
-TEST(ImportFinn, RefusesABiasThatCountsNoHalfSteps) {
+TEST(ImportFinn, RefusesAMultiThresholdWhoseBiasIsNoMultipleOfHalfItsScale) {
   expect_refused(thresholds(1, 0.3F, {0}), {"MultiThreshold 'mt'", "no multiple of half its out_scale"});
   expect_refused(thresholds(0, 0, {0}), {"MultiThreshold 'mt'", "out_scale that is not above 0"});
 }

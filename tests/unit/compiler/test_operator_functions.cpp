@@ -36,7 +36,7 @@ OnnxModel with_function(const Function& f, std::int64_t zero) {
   return m;
 }
 
-TEST_P(FunctionOfOneByte, IsATableOrAChangeOfScale) {
+TEST_P(FunctionOfOneByte, BecomesALookupTableOrAChangeOfScale) {
   const Function& f = GetParam();
   const std::string type = f.type;
   const bool positive = type == "Log" || type == "Sqrt" || type == "Reciprocal";
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(tested.param.type) + std::to_string(tested.index);
     });
 
-TEST(Operators, GeluByTanhHasItsOwnTable) {
+TEST(Operators, GeluWithTanhApproximationIsWithinOneStep) {
   OnnxModel m = with_function({"Gelu", 1 / 16.F, 20}, 3);
   for (auto& n : *m.proto().mutable_graph()->mutable_node())
     if (n.op_type() == "Gelu") {
@@ -81,7 +81,7 @@ TEST(Operators, GeluByTanhHasItsOwnTable) {
   expect_meaning(m, 1.01 / 16);
 }
 
-TEST(Operators, AFunctionWithHillsBehindAQuantisedSumIsATable) {
+TEST(Operators, ANonMonotonicFunctionOfAQuantisedSumBecomesALookupTable) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -101,7 +101,7 @@ TEST(Operators, AFunctionWithHillsBehindAQuantisedSumIsATable) {
   EXPECT_EQ(count_blocks(expect_meaning(mean, 0.0626), "lookup"), 1U);
 }
 
-TEST(Operators, TwoBranchesFromOneByteBecomeOneTable) {
+TEST(Operators, TwoBranchesThatDependOnOneByteBecomeOneLookupTable) {
   for (const bool quantised : {false, true})
     for (const char* function : {"Sigmoid", "HardSigmoid", "Tanh"}) {
       OnnxModel m = with_image(3);
@@ -116,7 +116,7 @@ TEST(Operators, TwoBranchesFromOneByteBecomeOneTable) {
     }
 }
 
-TEST(Operators, GeluWrittenWithErfIsOneTable) {
+TEST(Operators, GeluWrittenWithErfBecomesOneLookupTable) {
   OnnxModel m;
   m.input("x", {1, 3, 8, 7});
   m.pair("x", 0.0625F, 3, "xq");
@@ -134,7 +134,7 @@ TEST(Operators, GeluWrittenWithErfIsOneTable) {
   EXPECT_EQ(count_blocks(p, "lookup"), 1U);
 }
 
-TEST(Operators, PowersOfAByteAndGeluWrittenWithTanhAreOneTable) {
+TEST(Operators, PowersOfAByteAndGeluWrittenWithTanhBecomeOneLookupTable) {
   OnnxModel m;
   m.input("x", {1, 3, 8, 7});
   m.pair("x", 0.0625F, 3, "xq");
@@ -183,7 +183,7 @@ TEST(Operators, PReluWithANegativeSlopeBehindASumRunsOnTheHost) {
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 1U);
 }
 
-TEST(Operators, ClipsByConstantsOfEachChannel) {
+TEST(Operators, MaxAndMinWithConstantsClipEachChannel) {
   OnnxModel m = with_image(3);
   m.floats("low", {3, 1, 1}, {-4.0F, -20.0F, 3.0F});
   m.floats("high", {1}, {15.0F});
@@ -194,7 +194,7 @@ TEST(Operators, ClipsByConstantsOfEachChannel) {
   expect_meaning(m);
 }
 
-TEST(Operators, AConstantIsDividedByData) {
+TEST(Operators, DividesAConstantByATensor) {
   OnnxModel m;
   m.input("x", {1, 3, 8, 7});
   m.pair("x", 0.25F, -128, "xq");
@@ -221,7 +221,7 @@ TEST(Operators, FunctionsOfTwoTensorsAreExact) {
   }
 }
 
-TEST(Operators, ASubtractionNeedsNoTable) {
+TEST(Operators, SubtractionOfTwoTensorsUsesANegativeMultiplierInsteadOfATable) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");

@@ -51,7 +51,7 @@ TEST(Operators, TransposedConvolutionsAreExact) {
   expect_transposed(1, 2, {{"strides", {2, 2}}}, kUint8);
 }
 
-TEST(Operators, ATransposedConvolutionOfALineIsExact) {
+TEST(Operators, OneDimensionalTransposedConvolutionIsExact) {
   OnnxModel m;
   m.input("x", {1, 3, 9});
   m.pair("x", 0.5F, 3, "xq");
@@ -64,7 +64,7 @@ TEST(Operators, ATransposedConvolutionOfALineIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, ConvolutionsOverThreeAxesThatFlattenAreExact) {
+TEST(Operators, ThreeDimensionalConvolutionsReducibleToTwoDimensionsAreExact) {
   const auto solid = [](const Ints& input, const Ints& kernel, const Ints& pads, std::int64_t groups) {
     OnnxModel m;
     m.input("x", input);
@@ -102,7 +102,7 @@ TEST(Operators, ADepthwiseConvolutionWithAMultiplierIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, GemmScalesProductAndBiasAndTransposesBoth) {
+TEST(Operators, GemmWithAlphaBetaAndTransposedOperandsIsExact) {
   for (const float alpha : {0.5F, -2.0F})
     for (const bool transposed : {false, true}) {
       OnnxModel m;
@@ -147,7 +147,7 @@ TEST(Operators, AProductWithWeightsOnTheLeftIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, AveragesOverALineAreExact) {
+TEST(Operators, OneDimensionalAveragePoolsAreExact) {
   for (const bool global : {false, true}) {
     OnnxModel m;
     m.input("x", {1, 3, 16});
@@ -161,7 +161,7 @@ TEST(Operators, AveragesOverALineAreExact) {
   }
 }
 
-TEST(Operators, ReductionsOverAnyAxesArePools) {
+TEST(Operators, ReductionsOverAnyAxesAreExact) {
   for (const char* type : {"ReduceMean", "ReduceSum", "ReduceMax"})
     for (const Ints& axes : {Ints{2, 3}, Ints{-1}, Ints{1}, Ints{1, 3}, Ints{1, 2, 3}})
       for (const std::int64_t keep : {0, 1}) {

@@ -392,7 +392,7 @@ TEST(Operators, FloatTailsRunOnTheHost) {
   expect_on_host(steps);
 }
 
-TEST(Operators, OperandsOfDifferentShapesAreMultiplied) {
+TEST(Operators, ProductOfOperandsOfDifferentShapesIsExact) {
   OnnxModel m = with_image(3);
   m.node("GlobalMaxPool", {"xq"}, "pooled");
   m.node("Mul", {"xq", "pooled"}, "scaled");
@@ -483,7 +483,7 @@ TEST(Operators, ANonMonotonicFunctionOfOneByteBecomesALookupTable) {
   }
 }
 
-TEST(Operators, QuantisesOnlyOnceASumThatTwoBranchesUse) {
+TEST(Operators, SumThatTwoBranchesUseIsQuantisedOnlyOnce) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -519,7 +519,7 @@ compiler::graph::Step function_of(const std::string& type, float alpha = 0.01F) 
   return std::get<compiler::graph::Elementwise>(graph.nodes.back().operation).chain.steps[0];
 }
 
-TEST(ElementwiseChain, FunctionIsProvedRisingOrFallingOrLeftUnproved) {
+TEST(ElementwiseChain, ProvesFunctionsRisingOrFallingOrReportsThemUnproved) {
   using compiler::graph::Chain;
   using compiler::graph::Step;
   using compiler::graph::Trend;

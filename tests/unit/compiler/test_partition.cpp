@@ -102,7 +102,7 @@ TEST(Partition, EqualsBruteForceOnRandomChains) {
   }
 }
 
-TEST(Partition, UsesAllCardsUnlessLayersOrALimitAllowFewer) {
+TEST(Partition, UsesAllCardsUnlessThereAreFewerLayersOrALimit) {
   EXPECT_EQ(sizes(*cut_by_work(chain({1, 1, 1, 1, 1}, 3))).size(), 3U);
   EXPECT_EQ(sizes(*cut_by_work(chain({1, 1}, 3))).size(), 2U);
   Problem one = chain({1, 1, 1}, 3);

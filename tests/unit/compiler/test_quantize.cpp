@@ -100,7 +100,7 @@ std::vector<double> small_net_meaning(const std::vector<float>& x) {
   return result;
 }
 
-TEST(Quantize, EvaluatesFloatGraphAsOperatorsAreDefined) {
+TEST(Quantize, FloatEvaluatorComputesOperatorsAsOnnxDefinesThem) {
   const auto graph = import_float(small_net().bytes());
   ASSERT_TRUE(graph.ok()) << graph.error().message();
   auto evaluator = Evaluator::make(*graph);
@@ -112,7 +112,7 @@ TEST(Quantize, EvaluatesFloatGraphAsOperatorsAreDefined) {
     EXPECT_NEAR(static_cast<double>(evaluator->value(graph->outputs[0])[i]), wanted[i], 1e-4);
 }
 
-TEST(Quantize, EvaluatesQuantisersWithOneRoundingAndSaturation) {
+TEST(Quantize, FloatEvaluatorRoundsQuantisersOnceAndSaturates) {
   OnnxModel m;
   m.input("x", {1, 5});
   m.pair("x", 0.5F, 3, "q");
@@ -134,7 +134,7 @@ Status lowers(const graph::Graph& graph) {
   return program.ok() ? Status() : Status(program.error());
 }
 
-TEST(Quantize, QuantisedNetIsCloseToItsMeaningAndCompiles) {
+TEST(Quantize, QuantisedNetIsCloseToTheFloatNetAndCompiles) {
   for (const auto method : {Method::kMinMax, Method::kPercentile, Method::kEntropy}) {
     const auto graph = import_float(small_net().bytes());
     ASSERT_TRUE(graph.ok());
@@ -172,7 +172,7 @@ TEST(Quantize, QuantisedNetIsCloseToItsMeaningAndCompiles) {
   }
 }
 
-TEST(Quantize, RaisesOldOperatorSets) {
+TEST(Quantize, UpgradesModelsOfOldOperatorSets) {
   OnnxModel m(9);
   m.input("x", {1, 8});
   m.floats("w", {8, 4}, random_floats(32, -1, 1, 3));
@@ -204,7 +204,7 @@ TEST(Quantize, RaisesOldOperatorSets) {
   }
 }
 
-TEST(Quantize, EqualisationKeepsTheMeaning) {
+TEST(Quantize, EqualisedChannelRangesKeepTheOutputsCloseToTheFloatNet) {
   OnnxModel m;
   m.input("x", {1, 6});
   std::vector<float> w1 = random_floats(48, -1, 1, 4), w2 = random_floats(24, -1, 1, 5);
@@ -232,7 +232,7 @@ TEST(Quantize, EqualisationKeepsTheMeaning) {
   EXPECT_GT(with->sqnr_db, without->sqnr_db - 1);
 }
 
-TEST(Quantize, FourBitsKeepSensitiveLayersAtEight) {
+TEST(Quantize, FourBitQuantisationKeepsFirstAndLastLayersAtEightBits) {
   const auto graph = import_float(small_net().bytes());
   ASSERT_TRUE(graph.ok());
   Options options;
@@ -244,7 +244,7 @@ TEST(Quantize, FourBitsKeepSensitiveLayersAtEight) {
   EXPECT_EQ(made->layers[1].why, "last layer");
 }
 
-TEST(Quantize, KeepsNamedNodesFloat) {
+TEST(Quantize, KeepFloatOptionLeavesTheNamedNodesInFloat) {
   const auto graph = import_float(small_net().bytes());
   ASSERT_TRUE(graph.ok());
   Options options;
@@ -263,7 +263,7 @@ TEST(Quantize, KeepsNamedNodesFloat) {
   EXPECT_NE(wrong.error().message().find("conv1, y"), std::string::npos);
 }
 
-TEST(Quantize, TakesHalfQuantisedModels) {
+TEST(Quantize, ModelWithQuantisedWeightsKeepsItsIntegerWeights) {
   OnnxModel m;
   m.input("x", {1, 4});
   m.weights("w", {3, 4}, {127, -5, 9, 64, 3, -127, 77, 1, 20, 30, -40, 127}, {0.01F, 0.02F, 0.03F});
@@ -285,7 +285,7 @@ TEST(Quantize, TakesHalfQuantisedModels) {
   EXPECT_GT(made->sqnr_db, 35);
 }
 
-TEST(Quantize, RefusesSamplesThatDoNotFit) {
+TEST(Quantize, RefusesMissingMisshapenAndOverflowingSamples) {
   const auto graph = import_float(small_net().bytes());
   ASSERT_TRUE(graph.ok());
   const auto none = quantise(*graph, {}, {});
@@ -301,7 +301,7 @@ TEST(Quantize, RefusesSamplesThatDoNotFit) {
   EXPECT_NE(overflow.error().message().find("sample 2"), std::string::npos) << overflow.error().message();
 }
 
-TEST(Quantize, HistogramCutsOffOutliers) {
+TEST(Quantize, PercentileAndEntropyRangesCutOffOutliers) {
   Histogram h({0, 1000});
   std::vector<float> many(100000, 1.0F);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 100) / 10;
@@ -313,7 +313,7 @@ TEST(Quantize, HistogramCutsOffOutliers) {
   EXPECT_LT(h.entropy(256).high, 1000);
 }
 
-TEST(Quantize, ReportsAsTextJsonAndPage) {
+TEST(Quantize, WritesItsReportAsTextJsonAndHtml) {
   const auto graph = import_float(small_net().bytes());
   ASSERT_TRUE(graph.ok());
   auto made = quantise(*graph, random_frames(40, 72, 100), {});

@@ -38,7 +38,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-TEST(Template, ShowsHostileValuesAsText) {
+TEST(Template, EscapesHtmlInValues) {
   const std::string in_attribute = "\"><script>alert(1)</script>' onload='x";
   const std::string in_text = "</p><script>&amp;\x1b[31m\xff\xc3({{a}}";
   EXPECT_EQ(report::fill("<p title=\"{{a}}\">{{b}}</p>", {{"a", in_attribute}, {"b", in_text}}),
@@ -62,7 +62,7 @@ TEST(Template, LeavesOutSectionsWithoutAValue) {
   EXPECT_EQ(report::fill("{{#x.y}}{{.}}{{/x.y}}", {{"x", json::object{{"y", 3}}}}), "3");
 }
 
-TEST(Template, FormatsNumbers) {
+TEST(Template, FiltersFormatNumbersWithUnitsAndThousandsSeparators) {
   const json::value values = {{"n", 1234567.0}, {"none", nullptr}};
   EXPECT_EQ(report::fill("{{n|commas}} {{n|short}} {{n|bytes}} {{n|us}} {{n|joules}} {{none|short}}", values),
             "1,234,567 1.2 M 1.2 MB 1.23 s 1.23 J -");
@@ -242,7 +242,7 @@ TEST(Report, NoAlternativeBeatsTheThroughputOrLatencyOptimum) {
     }
 }
 
-TEST(Report, SaysThatALargeModelHasNoAlternatives) {
+TEST(Report, SaysThatAlternativesAreNotComputedForALargeModel) {
   Plan plan = planned();
   Lowered lowered = *plan.lowered;
   auto& operations = lowered.problem.operations;
@@ -289,7 +289,7 @@ TEST(Report, ShowsTimeAndBytesOfTheHostsBlocksBetweenCards) {
   FAIL() << "host_times lacks the block";
 }
 
-TEST(Report, LeavesOutTheHostsTableIfTheHostOnlyConvertsAtTheEnds) {
+TEST(Report, OmitsTheHostTableIfTheHostOnlyConvertsInputsAndOutputs) {
   EXPECT_EQ(report::terminal(planned(), false).find("on the host, between cards"), std::string::npos);
 }
 

@@ -105,7 +105,7 @@ TEST(Selections, GatherOfAnyIndicesRunsOnTheHost) {
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 1U);
 }
 
-TEST(Selections, DepthToSpaceAndBackAreExactAndOneBlock) {
+TEST(Selections, DepthToSpaceAndSpaceToDepthAreExactAndBecomeOneBlock) {
   for (const char* mode : {"DCR", "CRD"}) {
     const Program p = between_layers(
         [mode](OnnxModel& m) {
@@ -125,7 +125,7 @@ TEST(Selections, DepthToSpaceAndBackAreExactAndOneBlock) {
   EXPECT_EQ(rearrangements_between(p), 1U);
 }
 
-TEST(Selections, ChannelShuffleIsOneBlock) {
+TEST(Selections, ChannelShuffleBecomesOneBlock) {
   const Program p = between_layers(
       [](OnnxModel& m) {
         m.node("Reshape", {"a", m.int64s("apart", {1, 2, 4, 8, 6})}, "groups");
@@ -175,7 +175,7 @@ TEST(Selections, ExpandAndTileAreExact) {
   between_layers([](OnnxModel& m) { m.node("Tile", {"a", m.int64s("repeats", {1, 2, 1, 3})}, "b"); }, 16);
 }
 
-TEST(Selections, SplitGivesEachReaderItsPart) {
+TEST(Selections, SplitEqualsSlicesOfTheSameRanges) {
   // y = Concat(last 5 channels, first 3 channels); ONNX defines Split by these ranges.
   OnnxModel split(13), slices(13);
   for (OnnxModel* m : {&split, &slices}) {
@@ -205,7 +205,7 @@ TEST(Selections, SplitGivesEachReaderItsPart) {
   EXPECT_EQ(run(a->program, input), run(b->program, input));
 }
 
-TEST(Selections, SplitWithPartsThatDoNotFitIsRefused) {
+TEST(Selections, RefusesSplitSizesThatDoNotAddUpToTheAxis) {
   OnnxModel m = with_image(8);
   m.node("Split", {"xq", m.int64s("sizes", {3, 4})}, "p0");
   m.last().add_output("p1");

@@ -128,7 +128,7 @@ TEST(FloatOperators, NormalisesRows) {
   EXPECT_EQ(p, (std::vector<float>{0.5F, 0.5F, 0.5F, 0.5F}));
 }
 
-TEST(FloatOperators, RefusesOperandsThatDoNotFit) {
+TEST(FloatOperators, RefusesOperandsOfIncompatibleShapes) {
   const auto refused = [](const FloatOperator& op) {
     std::string why;
     return !result_shape(op, why).has_value() && !why.empty();
@@ -147,7 +147,7 @@ TEST(FloatOperators, RefusesOperandsThatDoNotFit) {
   EXPECT_TRUE(refused({"MaxPool", 17, {{"kernel_shape", {3, 3}, {}, ""}}, {tensor({1, 1, 2, 2})}, {}}));
 }
 
-TEST(FloatOperators, NamesEveryOperatorOnce) {
+TEST(FloatOperators, OperatorListHasNoDuplicatesAndOnlySupportedNames) {
   auto names = operators();
   EXPECT_GT(names.size(), 60U);
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());

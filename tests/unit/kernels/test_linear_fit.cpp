@@ -87,7 +87,7 @@ TEST(LinearFit, NeverReturnsAWrongFit) {
   EXPECT_GT(below, 50) << "and still close to a line";
 }
 
-TEST(LinearFit, AcceptsUnreachableAndMissingThresholds) {
+TEST(LinearFit, FitsThresholdListsThatAreEmptyOrUnreachable) {
   EXPECT_TRUE(fit_exactly({}, {-5, 5}, 0));
   const std::vector<std::int64_t> far = {INT64_MIN, INT64_MIN, 100, INT64_MAX};
   const auto fit = fit_exactly(far, {-50, 50}, 0);

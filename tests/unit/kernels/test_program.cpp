@@ -532,7 +532,7 @@ TEST(Extract, PartsRunInSequenceEqualTheWholeProgram) {
   }
 }
 
-TEST(Rearrange, FindsLoopsThatVisitTheSameSources) {
+TEST(Rearrange, FindLoopsReproducesTheOrderOfRandomNestedLoops) {
   for (const std::uint64_t seed : seeds(500)) {
     Chance chance(seed);
     Rearrange r;
@@ -551,7 +551,7 @@ TEST(Rearrange, FindsLoopsThatVisitTheSameSources) {
   }
 }
 
-TEST(Rearrange, FindsNoLoopsForOtherOrders) {
+TEST(Rearrange, FindLoopsRejectsOrdersThatNestedLoopsCannotProduce) {
   EXPECT_FALSE(find_loops({}));
   EXPECT_FALSE(find_loops({0, 1, 3}));
   EXPECT_FALSE(find_loops({0, 1, 2, 3, 5, 4}));

@@ -208,7 +208,7 @@ TEST(BenchCompare, RefusesALoadSettingThatTheOldReportLacks) {
   EXPECT_FALSE(compare("old.json", then, now).ok());
 }
 
-TEST(BenchCompare, NotesOtherDifferencesAndNeverDividesByZero) {
+TEST(BenchCompare, NotesADifferentModelAndNeverDividesByZero) {
   Report then = report_of({run_of(1, 20us)});
   then.model = "other";
   then.runs[0].latency_us = {};

@@ -202,7 +202,7 @@ TEST(Binding, RefusesAClusterWithoutCablesInBoundedTime) {
   EXPECT_FALSE(bind(chain(20), cluster).ok());
 }
 
-TEST(Binding, RefusesAChannelOverMpi) {
+TEST(Binding, RefusesAChannelWhoseTransportIsMpi) {
   Plan plan = chain(2);
   for (plan::Channel& channel : plan.deployment.channels) {
     if (channel.transport == plan::Transport::kAurora) channel.transport = plan::Transport::kMpi;

@@ -82,7 +82,7 @@ class HandOverTest : public testing::Test {
   Dispatcher old_{old_cards_, 3}, next_{next_cards_, 1};
 };
 
-TEST_F(HandOverTest, NewFrameDoesNotFailTogetherWithTheFramesThatWaited) {
+TEST_F(HandOverTest, FrameSubmittedWhileHeldFramesFailDoesNotFail) {
   TestFrame first(1, 1, 0), second(1, 1, 0), late(1, 1, 0);
   const auto submit_late = [&] {
     old_cards_->come_back();

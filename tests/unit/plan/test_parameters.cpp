@@ -68,7 +68,7 @@ TEST(Topology, RefusesAWeightLocationForABlockWithoutParameters) {
       << kernels::validate(program);
 }
 
-TEST(Topology, OfBipolarWeightsAndThresholdsIsValid) {
+TEST(Topology, AcceptsBipolarWeightsAndThresholds) {
   Program program;
   program.name = "bipolar";
   program.tensors = {{"in", {kernels::ElementType::Kind::kBipolar, 1}, {1, 1, 4}, {}, 0},

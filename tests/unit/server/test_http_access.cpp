@@ -223,7 +223,7 @@ TEST_F(HttpServer, AdminRoutesWithoutTokensAreOpenToThisMachineOnly) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, RefusesAdminRoutesToPagesOfOtherHosts) {
+TEST_F(HttpServer, RefusesAdminRequestsFromPagesOfOtherHosts) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(post(kLoad, "", "Origin: http://evil.example\r\n")).status, 403);

@@ -33,7 +33,7 @@ TEST(DateHeader, HasTheFormatOfRfc9110) {
   EXPECT_EQ(imf_fixdate(4'102'444'799), "Thu, 31 Dec 2099 23:59:59 GMT");
 }
 
-TEST_F(HttpServer, DatesEveryAnswer) {
+TEST_F(HttpServer, SendsADateHeaderWithEveryAnswer) {
   start();
   for (const std::string& request :
        {post(kInferTarget, kJsonInput), post(kInferTarget, "{"), get("/nothing"), get("/metrics"),

@@ -41,7 +41,7 @@ TEST_F(UdpClients, MessagesOfOneAndOfManyFragmentsAreCorrect) {
   }
 }
 
-TEST_F(UdpClients, SeveralTensorsKeepTheirOrderAndOtherFragmentSizesWork) {
+TEST_F(UdpClients, SeveralTensorsKeepTheirOrderAtEveryFragmentSize) {
   for (const unsigned fragment : {256U, 1200U, 9000U, 65000U}) {
     listener.reset();
     options.fragment_bytes = fragment;
