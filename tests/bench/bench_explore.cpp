@@ -2,8 +2,8 @@
 // model. Wall time and CPU time cover all of make_plan(); each has a goal.
 //
 //   bench_explore            ResNet-50's graph (made here, random weights) on eight mixed cards
-//   bench_explore MODELS     also the shared models: DOSA's five for 5,000 frames/s and for throughput on
-//                            nine cards, MobileNet-v1 0.25 on four U280 for throughput and for latency
+//   bench_explore MODELS     also models of the folder MODELS: the five of DOSA, for 5,000 frames/s and for throughput
+//                            on nine cards, and MobileNet-v1 0.25, for throughput and for latency on four U280
 
 #include <sys/resource.h>
 

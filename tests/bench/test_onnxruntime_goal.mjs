@@ -1,4 +1,4 @@
-// node --test tests/bench/test_onnxruntime_goal.mjs
+// Tests onnxruntime_goal.mjs. Run: node --test tests/bench/test_onnxruntime_goal.mjs
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
 import {judge} from './onnxruntime_goal.mjs';

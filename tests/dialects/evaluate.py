@@ -66,7 +66,8 @@ def multi_threshold(x, thresholds, out_scale=1.0, out_bias=0.0, out_dtype="", da
     lists = per_channel.reshape([-1 if d == channel else 1 for d in range(x.floats.ndim)] + [per_channel.shape[1]])
     count = (x.floats[..., None] >= lists).sum(-1)
     floats = (F(out_bias) + F(out_scale) * count.astype(F)).astype(F)
-    # The same numbers as integers times a scale: whole or half steps of out_scale.
+    # A Value also holds its numbers as integers times a scale. The scale is out_scale, or half of
+    # out_scale if out_bias is not a multiple of out_scale.
     step = out_scale if float(out_bias / out_scale).is_integer() else out_scale / 2
     return Value(floats, numpy.rint(floats / step).astype(numpy.int64), F(step))
 

@@ -48,7 +48,8 @@ struct Run {
   Frames got, wanted;
 };
 
-/// Runs a model whose input 'x' has this shape, and its output "answer". kernels/fast must equal kernels/reference.
+/// Makes the tensor `answer` the model's output, and runs the model with random inputs of the given shape.
+/// kernels/fast must equal kernels/reference. Returns the outputs of kernels/reference and of ONNX Runtime.
 Run run(OnnxModel& m, const Ints& shape, const std::string& answer) {
   m.output(answer);
   const TemporaryDirectory directory("millrace-host");

@@ -1,5 +1,6 @@
-// The node tests of ONNX, one operator each: as they are, and with every input but the first as a constant, as models
-// have them. What compiles must give the output that the test states. What is refused must say why.
+// Runs ONNX's own node tests, each of which has one operator. Every test runs twice: unchanged, and with every input
+// but the first as a constant, as in most models. A model that compiles must give the output that the test states.
+// Prints the reason for each model that is refused.
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 

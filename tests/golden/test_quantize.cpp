@@ -42,7 +42,7 @@ const Net kNets[] = {
     {"jet_hls4ml_16_64_32_32_5", "jet_keras_float.onnx", nullptr, 500, 500, false},
 };
 
-/// The samples of a net: its own, or those of the folder calib/ prepared in the same way.
+/// The samples of a net. All come from the net's own file, unless the folder calib/ has a file for its calibration.
 struct Samples {
   Frames calibration, scoring;
   std::vector<unsigned> labels;  // of `scoring`

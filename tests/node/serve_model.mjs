@@ -1,5 +1,6 @@
-// Serves a model with Node's own HTTP server and ONNX Runtime, without a framework, to show what the same job costs there. It speaks as
-// much of the Open Inference Protocol as `millrace bench` needs: the model's metadata, and inference with binary tensors.
+// Serves a model with Node's own HTTP server and ONNX Runtime, without a framework, to compare the cost with
+// Millrace's. The server speaks as much of the Open Inference Protocol as `millrace bench` needs: the model's metadata,
+// and inference with binary tensors.
 //
 //   node serve_model.mjs MODEL.onnx [NAME]      prints `listening http 127.0.0.1:PORT`; stops when standard input ends
 import {createServer} from 'node:http';

@@ -201,7 +201,8 @@ def serve(build, scratch):
         server.wait(60)
 
 
-# For each recipe: its steps, the most files that CONTRIBUTING.md allows, and the tests that the toy must pass.
+# For each recipe: its steps, the most files that CONTRIBUTING.md lets the recipe change, and the tests that
+# must pass after the recipe's steps.
 RECIPES = {
     "route": (ROUTE, 3, ["test_http_access", "test_infer_protocol"]),
     "metric": (METRIC, 2, ["test_models_and_metrics"]),

@@ -162,7 +162,7 @@ class Interpreter {
     return y;
   }
 
-  /// Products of several matrices [.., M, K] and [.., K, N], as many of each.
+  /// Multiplies each matrix of [.., M, K] by the corresponding matrix of [.., K, N].
   Array multiply_batch() const {
     const Array &a = in(0), &b = in(1);
     const std::int64_t k = a.shape.back(), n = b.shape.back(), m = a.dim(a.shape.size() - 2);
@@ -211,7 +211,8 @@ class Interpreter {
     return y;
   }
 
-  /// Every input pixel adds its weights to the output pixels around it. [C, W] counts as [C, 1, W].
+  /// Computes ConvTranspose: every input pixel, multiplied by the weights, is added to the output pixels around it. A
+  /// shape [C, W] is treated as [C, 1, W].
   Array convolve_transposed() const {
     const Array &x = in(0), &w = in(1);
     const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
@@ -272,7 +273,7 @@ class Interpreter {
     return y;
   }
 
-  /// A function of one element, as ONNX defines it; null if the operator is another.
+  /// Returns the function of one element that ONNX defines for the operator `t`, or null if `t` is no such operator.
   std::function<double(double)> unary(const std::string& t) const {
     const auto a = [this](const char* name, double otherwise) {
       return static_cast<double>(op_->real(name, static_cast<float>(otherwise)));
@@ -382,7 +383,8 @@ class Interpreter {
 
   using Indices = std::vector<std::int64_t>;
 
-  /// Each element of the output is the element of the first input at the indices that `from` gives for its own.
+  /// Selects elements of the first input. For each element of the output, `from` gets the element's indices and
+  /// returns the indices of the input element to copy.
   Array pick(const std::function<Indices(const Indices&)>& from) const {
     const Array& x = in(0);
     const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
@@ -437,7 +439,8 @@ class Interpreter {
     });
   }
 
-  /// Expand and Tile, and a Resize that repeats every element, from the shapes alone.
+  /// Computes Expand, Tile, and a Resize that repeats every element. The shapes of input and output say how often
+  /// elements are repeated.
   Array repeat(bool neighbours) const {
     const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
     return pick([&](const Indices& at) {

@@ -48,7 +48,7 @@ void declare(OnnxModel& m, const std::string& name, const std::vector<std::int64
   for (const std::int64_t d : shape) type->mutable_shape()->add_dim()->set_dim_value(d);
 }
 
-/// Two layers with a node between them that nobody knows.
+/// Returns a model of two layers with an unknown operator between them.
 OnnxModel with_unknown_operator(bool declares_shape) {
   OnnxModel m;
   m.input("x", {1, 4});

@@ -657,7 +657,8 @@ TEST(ExploreAnalysis, SuggestsTheSmallestImprovementUpToTheNextBottleneck) {
   // Both cards limit the rate equally, so the analysis must suggest more DSP slices for both.
   EXPECT_NE(explained(two).lifts.at(0).find(" more DSP on fpga0 and "), std::string::npos)
       << explained(two).lifts.at(0);
-  // The second card is now a little faster, so it is the next bottleneck.
+  // The second card is now a little faster than the first card, so the second card is the next bottleneck once the
+  // first card is improved.
   two.operations[1].implementations = {{"little quicker", 60}};
   const Analysis capped = explained(two);
   EXPECT_EQ(capped.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");

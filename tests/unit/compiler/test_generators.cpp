@@ -380,7 +380,8 @@ TEST(Generators, OnlyDesignsWithLoadedWeightsHaveAWeightLoader) {
                                  .value());
     EXPECT_EQ(design.cost, netlist_cost(catalog(), design.netlist).value());
     EXPECT_GT(design.loader.lut, 1000U);
-    // A plan assumes the largest loader, which costs at most 5 % more.
+    // A plan reserves room for the largest possible loader, which costs at most 5 % more than the loader of this
+    // design.
     EXPECT_LE(design.loader.lut, most.lut);
     EXPECT_LE(design.loader.ff, most.ff);
     EXPECT_EQ(design.loader.lutram, most.lutram);

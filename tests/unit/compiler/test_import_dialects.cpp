@@ -1,5 +1,5 @@
-// Forms in which models come: nodes of QONNX and FINN, old operator sets, computed constants, and what is refused in
-// them. tests/dialects compares whole nets with the meaning of their operators.
+// Tests the forms in which models come: nodes of QONNX and FINN, old operator sets and computed constants, and which
+// of these forms are refused. tests/dialects compares whole nets with the meaning of their operators.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -52,7 +52,7 @@ void expect_refused(const OnnxModel& m, const std::vector<std::string>& says) {
     EXPECT_NE(program.error().message().find(part), std::string::npos) << program.error().message();
 }
 
-/// The model with another initialiser of this name.
+/// Returns the model after the constant `name` was set to `value`.
 OnnxModel with_float(OnnxModel m, const std::string& name, float value) {
   for (auto& t : *m.proto().mutable_graph()->mutable_initializer())
     if (t.name() == name) t.set_raw_data(&value, sizeof value);
@@ -229,7 +229,8 @@ TEST(ImportForms, QLinearMulByConstantsIsExact) {
   const auto program = compiled(m);
   ASSERT_TRUE(program.ok()) << program.error().message();
   const auto out = kernels::reference::run(*program, {{std::byte{9}, std::byte{5}, std::byte{100}}});
-  // (9 - 1) * 2 * 0.5 + 1, (5 - 1) * 3 * 0.5 + 1, and (100 - 1) * 4 * 0.5 + 1, which is clamped.
+  // The expected values are (9 - 1) * 2 * 0.5 + 1, (5 - 1) * 3 * 0.5 + 1, and (100 - 1) * 4 * 0.5 + 1, which is
+  // clamped to 127.
   EXPECT_EQ(out.at(0), (kernels::reference::Buffer{std::byte{9}, std::byte{7}, std::byte{127}}));
 }
 

@@ -1,6 +1,6 @@
-// Functions of one and of two elements: each as a small model, compiled whole and compared with what ONNX says it means.
-// Float32 and the interpreter's double precision may round a value between two steps to different steps, so results
-// may be one step apart.
+// Tests functions of one and of two elements. Each function is a small model, which is compiled whole; its outputs are
+// compared with ONNX's definition. Float32 and the interpreter's double precision may round a value between two steps
+// to different steps, so results may be one step apart.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,8 @@ struct Function {
 
 class FunctionOfOneByte : public testing::TestWithParam<Function> {};
 
-/// x between quantisers: around 0, or only positive numbers for functions that need them, and from 1 on for Acosh.
+/// Returns a model that applies the function to a quantised tensor. The zero point `zero` decides whether the
+/// tensor's values lie around 0 or are all positive. For Acosh, values below 1 are clipped to 1.
 OnnxModel with_function(const Function& f, std::int64_t zero) {
   OnnxModel m(f.opset);
   m.input("x", {1, 3, 8, 7});

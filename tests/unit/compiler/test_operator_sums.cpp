@@ -1,5 +1,6 @@
-// Forms of convolutions, matrix products and pools: each as a small model, compiled whole and compared with what ONNX
-// says it means. Scales are powers of two, so results are exact unless a test says otherwise.
+// Tests forms of convolutions, matrix products and pools. Each form is a small model, which is compiled whole; its
+// outputs are compared with ONNX's definition. Scales are powers of two, so results are exact unless a test says
+// otherwise.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +12,8 @@ namespace {
 
 using kernels::Program;
 
-/// ConvTranspose of [1, C, 5, 4] with `attributes`, and per-channel scales unless there are groups.
+/// Tests a ConvTranspose with these attributes on an input of shape [1, 4, 5, 4]. The weights have a scale for each
+/// channel.
 void expect_transposed(std::int64_t groups, std::int64_t kernel,
                        const std::vector<std::pair<std::string, Ints>>& attributes, int type = kInt8) {
   OnnxModel m;

@@ -38,7 +38,8 @@ std::vector<Frame> random_frames(std::size_t count, std::size_t elements, unsign
   return frames;
 }
 
-/// A convolution with BatchNormalization and Relu, a pool, and a fully connected layer with alpha and beta.
+/// Returns a float model: a convolution with BatchNormalization and Relu, a pool, and a fully connected layer with
+/// alpha and beta.
 OnnxModel small_net(std::int64_t opset = 13) {
   OnnxModel m(opset);
   m.input("x", {-1, 2, 6, 6});
@@ -65,7 +66,7 @@ OnnxModel small_net(std::int64_t opset = 13) {
   return m;
 }
 
-/// The same net, from the operators' definitions.
+/// Computes the outputs of small_net() from the definitions of its operators.
 std::vector<double> small_net_meaning(const std::vector<float>& x) {
   const auto w1 = random_floats(72, -0.5F, 0.5F, 1), w2 = random_floats(180, -0.5F, 0.5F, 2);
   const double b1[] = {0.1, -0.2, 0.3, 0}, gamma[] = {1, 2, 0.5, 1.5}, beta[] = {0, 0.1, 0.2, -0.1},
@@ -225,7 +226,8 @@ TEST(Quantize, EqualisedChannelRangesKeepTheOutputsCloseToTheFloatNet) {
   equalised.equalise = true;
   const auto a = quantise(*graph, frames, plain), b = quantise(*graph, frames, equalised);
   ASSERT_TRUE(a.ok() && b.ok());
-  // The float graph is unchanged, so both are measured against the same outputs; balanced channels lose less.
+  // Quantising does not change the float graph, so both quantised graphs are compared with the same float outputs.
+  // The graph with equalised channels must not lose noticeably more than the graph without.
   const auto without = score(*graph, a->graph, frames, {}), with = score(*graph, b->graph, frames, {});
   ASSERT_TRUE(without.ok() && with.ok());
   EXPECT_GT(with->sqnr_db, 25);
@@ -274,7 +276,7 @@ TEST(Quantize, ModelWithQuantisedWeightsKeepsItsIntegerWeights) {
   ASSERT_TRUE(graph.ok()) << graph.error().message();
   const auto made = quantise(*graph, random_frames(30, 4, 1), {});
   ASSERT_TRUE(made.ok()) << made.error().message();
-  // The given integers come back: each channel reaches 127.
+  // The integers of the model's weights must be unchanged: the largest magnitude of each channel is 127 already.
   bool found = false;
   for (const auto& value : made->graph.values)
     found = found || (value.constant != nullptr &&

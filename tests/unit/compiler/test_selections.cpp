@@ -1,5 +1,5 @@
-// Operators that select, repeat or reorder elements, compared with what ONNX says they mean (interpret.cpp), each behind
-// one convolution and before another so that the dataflow's order of elements matters.
+// Tests operators that select, repeat or reorder elements, against ONNX's definition (interpret.cpp). Each operator is
+// behind one convolution and before another, so that the dataflow's order of elements matters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,9 @@ void layer(OnnxModel& m, const std::string& from, std::int64_t out, std::int64_t
   m.pair(name + "_conv", 32.0F, 1, name);
 }
 
-/// A model with 8 x 8 x 6 elements in `a`; what follows `add` reads `b`, which has `channels`.
+/// Compiles a model in which `add` adds an operator between two convolutions, and compares its outputs with ONNX's
+/// definition. The operator reads the tensor `a` of 8 channels and 8 x 6 pixels, and makes the tensor `b` of
+/// `channels` channels.
 Program between_layers(const std::function<void(OnnxModel&)>& add, std::int64_t channels) {
   OnnxModel m(13);
   m.input("x", {1, 3, 8, 6});
@@ -36,7 +38,7 @@ Program between_layers(const std::function<void(OnnxModel&)>& add, std::int64_t 
   return expect_meaning(m);
 }
 
-/// The rearrangements of integers that a layer made.
+/// Counts the Rearrange blocks that reorder a layer's integers.
 std::size_t rearrangements_between(const Program& p) {
   std::vector<bool> of_layer(p.tensors.size(), false);
   for (const kernels::Block& b : p.blocks)

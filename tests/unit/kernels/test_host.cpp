@@ -1,4 +1,4 @@
-// Operators in float32: hand-made cases against results computed here, and hostile operators.
+// Tests operators in float32: hand-made cases with known results, and hostile operators.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,8 @@ std::vector<float> counting(std::size_t count) {
 }
 
 TEST(FloatOperators, ConvolvesWithStridePaddingAndGroups) {
-  // Two groups of one channel; the kernel sums its taps, the second group's kernel doubles them.
+  // The convolution has two groups of one channel. The first group sums the elements of its window, and the second
+  // group doubles that sum and adds 100.
   const auto op =
       make("Conv",
            {tensor({1, 2, 3, 3}), constant({2, 1, 2, 2}, {1, 1, 1, 1, 2, 2, 2, 2}), constant({2}, {0, 100})},

@@ -90,7 +90,8 @@ TEST(Program, WithAnAlteredWeightIsRefusedByItsDigest) {
 }
 
 TEST(Program, StoresTranspositionsAsVersion01Did) {
-  // What version 0.1 wrote for Permute{{2, 4, 4}, {1, 2, 0}} behind the field number and size of the oneof's field 12.
+  // The bytes that version 0.1 wrote for Permute{{2, 4, 4}, {1, 2, 0}}. The first two bytes are the number (12) and
+  // the size of the oneof's field.
   const std::string_view old("\x62\x0a\x0a\x03\x02\x04\x04\x12\x03\x01\x02\x00", 12);
   const Program program = tests::every_operation_program();
   const auto bytes = encode_program(program);
