@@ -24,7 +24,7 @@ Result<gen::Cost> interconnect(const gen::Catalog& catalog, std::uint32_t lanes,
                                Interconnect& known) {
   const auto at = known.find({lanes, bits});
   if (at != known.end()) return at->second;
-  // The number of lanes of the block before is not known yet. Assume half of this block's lanes.
+  // The number of lanes of the preceding block is not known yet. Assume half as many lanes as this block reads.
   MILLRACE_ASSIGN(const gen::Cost cost,
                   gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kFifoDepth));
   known.emplace(std::pair(lanes, bits), cost);

@@ -92,9 +92,9 @@ bool is_bottleneck(const Predicted& plan, const std::string& prefix) {
 }
 
 /// Splits the bottleneck of `now` into the smallest number of parts with which the model fits or is at least 1 % faster
-/// than `rate`. If no number achieves this, uses the smallest number after which the block is no longer the bottleneck:
-/// if several blocks are equally slow, only the last split makes the plan better. Returns nothing if neither number
-/// exists.
+/// than `rate`. If no number of parts achieves this, uses the smallest number with which the block is no longer the
+/// bottleneck: if several blocks are equally slow, the plan improves only after the last of them is split. Returns
+/// nothing if neither number exists.
 Result<std::optional<Trial>> split_bottleneck(const Task& task, const Trial& now, double rate) {
   const bool fits = now.plan.ok();
   const Lowered& whole = *now.lowered;
@@ -245,8 +245,9 @@ Result<Predicted> choose_weights(const Task& task) {
   return with_streamed(task, lowered, std::move(baked));
 }
 
-/// Returns the cluster with additional cables of unlimited bandwidth, to find out whether cables are what is missing. At
-/// most kFew cards are cabled pairwise. Of more cards, each group that has cables already is cabled to another group.
+/// Returns the cluster with additional cables of unlimited bandwidth, to find out whether more cables would help. In a
+/// cluster of at most kFew cards, joins every two cards. In a larger cluster, joins each group of cabled cards to
+/// another group.
 Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   const auto join = [&](std::uint32_t a, std::uint32_t b) {
     const std::string &from = cluster.cards[a].name, &to = cluster.cards[b].name;

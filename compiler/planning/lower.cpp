@@ -52,8 +52,8 @@ std::vector<HostBlock> time_host(const PlanOptions& options, const gen::Catalog&
   return host;
 }
 
-/// Returns the only placement of weights that the search considers, so that the plan is the best with this placement
-/// only. Returns nothing if the search chooses for each layer, and also if no other placement is possible.
+/// Returns where all weights are stored if the options demand one place for all of them and another place would have
+/// been possible. In this case, the plan is the best only among plans with this place. Otherwise returns nothing.
 std::optional<kernels::Placement> given_weights(const PlanOptions& options, const Lowered& lowered) {
   const auto all = options.weights.value_or(kernels::Placement::kBaked);
   const bool several =

@@ -61,7 +61,8 @@ std::string unique(std::string wanted, std::set<std::string>& taken) {
   return wanted;
 }
 
-/// Renumbers blocks in the solution's parts: block i gets index moved[i]. Adds the relays of each (stage, position).
+/// Applies the renumbering of blocks (block i gets the index moved[i]) to the solution's parts. Adds the relays in
+/// `added`, by (stage, position), to the parts at these positions.
 void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
                  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>>& added) {
   for (auto& part : solution.parts) {
@@ -72,7 +73,7 @@ void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
       std::sort(part.operations.begin(), part.operations.end());
     }
   }
-  // If a card has no other blocks of a relay's stage, its relays become a new part.
+  // If the part for a relay's stage and card does not exist, the relays there become a new part.
   for (auto& [at, relays] : added) {
     const auto behind =
         std::find_if(solution.parts.begin(), solution.parts.end(),
@@ -145,8 +146,8 @@ void insert_relays(Program& program, Solution& solution) {
     const auto found = copy.find({tensor, reader});
     return found == copy.end() ? tensor : found->second;
   };
-  // A card that sends on a tensor of another card gets a relay. Hops are in ascending order, so the hops out of a relay
-  // are neighbours, and the hops into it come before them.
+  // A card that forwards a tensor which another card made gets a relay block. Hops are in ascending order, so the hops
+  // out of a relay are neighbours in this list, and the hops into the relay come before them.
   std::vector<Relay> relays;
   for (const auto& hop : hops) {
     if (made_at.at(hop.tensor) == hop.from) continue;

@@ -93,15 +93,15 @@ Judgement judge(const Predicted& plan, double interval_seconds, double latency_s
 /// Computes the figures of an attempt. Errors are those of cost() and passages().
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 
-/// Returns a frame's latency through all parts, whose designs were simulated, and, in packets, over the cables.
+/// Returns a frame's latency through all parts and over the cables, in packets. All parts must have simulated designs.
 /// The latency includes the host's time between cards.
 Result<double> played_latency(const Predicted& plan);
 
-/// Returns where the weights of a block on a card are stored. If they should be streamed but the block has no
-/// hardware that streams them, they are loaded.
+/// Returns where the weights of a block on a card are stored. If weights should be streamed but the block has no
+/// hardware for streaming, the weights are loaded.
 kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block);
 
-/// Returns the plan's analysis with the bottleneck and what would raise the rate.
+/// Returns the plan's analysis, with sentences about the bottleneck and about what would raise the rate.
 explore::Analysis explained(const Predicted& plan);
 
 }  // namespace millrace::compiler

@@ -176,8 +176,8 @@ bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
         if (region.used[k] <= region.available[k]) continue;
         const double factor =
             0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
-        // Reduce the budget of all cards of this device by the same ratio. Also reduce the budget of the plan's own
-        // cards below what the search counted. Otherwise the search could find the same plan again.
+        // Reduce the budget of all cards of this device by the same ratio. For the plan's own cards, also keep the
+        // budget below what the search counted, or the search could find the same plan again.
         for (auto& card : problem.cards)
           if (card.device == problem.cards[cards.front()].device)
             card.regions[r].available[k] = scaled(card.regions[r].available[k], factor);

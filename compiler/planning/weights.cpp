@@ -40,8 +40,9 @@ void one_a_channel(Requantise& step, std::uint32_t channels) {
     step.thresholds.insert(step.thresholds.end(), one.begin(), one.end());
 }
 
-/// Returns the width of an accumulator for the sums of any weights of the layer's type and a bias as large as these
-/// sums. A larger bias adds steps of four bits, so that models of one topology rarely differ in width.
+/// Returns the width of an accumulator that holds the sum of any weights of the layer's type plus a bias as large as
+/// the largest sum. For a larger bias, the width grows in steps of four bits, so that models of one topology rarely
+/// differ in width.
 unsigned accumulator_bits(const Convolution& layer, ElementType input) {
   const auto taps = static_cast<std::int64_t>(layer.weights.size() / layer.out_channels);
   const std::int64_t reach = taps * magnitude(layer.weight_type) * magnitude(input);
