@@ -12,12 +12,12 @@
 
 namespace millrace::compiler::quantize {
 
-/// Which inputs of a product are large together: the sum of x xᵀ over all vectors x that meet one output channel's weights.
-/// There is one matrix for each group of a convolution.
+/// Second moments of a product's inputs, which show which inputs are large together: the sum of x xᵀ over all vectors x
+/// of inputs that are multiplied by one output channel's weights. Each group of a convolution has its own matrix.
 class InputMoments {
  public:
-  /// Returns nothing for products that are not handled: ConvTranspose, more than kMostInputs weights for an output, and
-  /// convolutions with more than two spatial axes.
+  /// Returns nothing for products that this class does not support: ConvTranspose, products with more than kMostInputs
+  /// weights for each output, and convolutions with more than two spatial axes.
   static std::optional<InputMoments> of(const graph::Graph& graph, const Product& product);
   static constexpr std::size_t kMostInputs = 1536;
 
@@ -39,15 +39,15 @@ class InputMoments {
   std::vector<std::vector<double>> sums_;
 };
 
-/// Rounds the weights of one output channel to integers from -most to most in steps of `scale`. The error of each weight is
-/// moved to the weights after it, so that the output changes least for inputs with these moments (E. Frantar et al., "GPTQ:
-/// Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2022). `factor` is what factor_of() made of
-/// the moments.
+/// Rounds the weights of one output channel to integers from -most to most in steps of `scale`. The rounding error of
+/// each weight is compensated by the weights after it, so that the product's result changes least for typical inputs
+/// (E. Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2022).
+/// `factor` is the result of factor_of() for the moments of these inputs.
 std::vector<std::int64_t> round_compensated(std::vector<double> weights, double scale, double most,
                                             std::span<const double> factor);
 
-/// Returns the upper Cholesky factor of the inverse of the moments, after a little was added to their diagonal. Empty if the
-/// matrix is not positive definite.
+/// Returns the upper Cholesky factor of the inverse of the moments. Before the inversion, a small number is added to
+/// the diagonal. Empty if the matrix is not positive definite.
 std::vector<double> factor_of(const std::vector<double>& moments, std::size_t inputs);
 
 }  // namespace millrace::compiler::quantize

@@ -10,20 +10,22 @@
 
 namespace millrace::compiler::quantize {
 
-/// The elements of each model input, in the order of Graph::inputs, row-major. Integers are whole numbers.
+/// The elements of each model input, in the order of Graph::inputs, row-major. Integer elements are stored as whole
+/// floats.
 using Frame = std::vector<std::vector<float>>;
 
 class Evaluator {
  public:
-  /// Prepares a graph at Level::kImported; `graph` is not needed afterwards. What depends on constants alone is computed
-  /// here, once. kUnsupported: at most ten nodes that the host cannot compute, with their reasons.
+  /// Prepares a graph at Level::kImported; `graph` is not needed afterwards. Values that depend only on constants are
+  /// computed here once. kUnsupported: the error lists at most ten nodes that the host cannot compute, with their
+  /// reasons.
   static Result<Evaluator> make(const graph::Graph& graph);
   ~Evaluator();
   Evaluator(Evaluator&&) noexcept;
   Evaluator& operator=(Evaluator&&) noexcept;
 
-  /// Computes all values of a frame, whose sizes must be those of the graph's inputs. Quantisers round as the file says,
-  /// and the operators between them compute in float32.
+  /// Computes all values of one frame. The elements of `frame` must have the shapes of the graph's inputs. Quantisers
+  /// round as the ONNX file says; the operators between them compute in float32.
   void run(const Frame& frame);
 
   /// The elements of a value after run(), or of a constant. Integers are stored as floats.

@@ -23,14 +23,15 @@ using graph::ValueId;
 constexpr std::int64_t kOpset = 13;  // of the quantisers; export_onnx() writes the whole model with one set
 constexpr int kActivationBits = 8;
 
-/// How a value is quantised: it stands for (integer - zero) * scale.
+/// How a value is quantised: an integer represents the number (integer - zero) * scale.
 struct Grid {
   float scale = 1;
   std::int64_t zero = 0;
   Type type;
 };
 
-/// Operators that move elements or choose among them, so that the result has the input's grid.
+/// Whether an operator only moves or selects elements, so that its result can have the scale and zero point of its
+/// input.
 bool moves(const OnnxOperator& op) {
   static const std::set<std::string> kMoves = {
       "MaxPool", "GlobalMaxPool", "Flatten", "Reshape",      "Squeeze",      "Unsqueeze", "Transpose",
@@ -40,8 +41,9 @@ bool moves(const OnnxOperator& op) {
   return kMoves.contains(op.type);
 }
 
-/// The grid of int8 or uint8 on which `range` fits. 0 is always a number of the grid. Numbers of both signs get a zero
-/// point only if that makes the steps clearly finer: hardware has no use for one, but does not pay for it either.
+/// Returns scale and zero point with which int8 or uint8 covers `range`. The number 0 is always represented exactly. If
+/// the range has both signs, the zero point is 0 unless another one makes the steps clearly finer. Zero points cost
+/// nothing in hardware.
 Grid grid_for(Range range) {
   const double low = static_cast<double>(range.low), high = static_cast<double>(range.high);
   Grid grid;
@@ -70,7 +72,7 @@ float step_of(const FixedPoint& format) {
   return std::ldexp(1.0F, -format.fraction);
 }
 
-/// Weights that are multiples of the format's step.
+/// Quantises weights that are multiples of the declared format's step, so no weight is rounded.
 Weights declared_weights(const Value& weights, const FixedPoint& format) {
   Weights made;
   made.scale = {step_of(format)};
@@ -144,12 +146,12 @@ class Placer {
     note_result(index, computes && raw_.contains(output));
   }
 
-  /// product_of() for a node that is no longer in the graph.
+  /// Like quantize::product_of(), for a node that was already removed from the graph.
   std::optional<Product> product_of(const std::vector<Node>& nodes, std::size_t index) const {
     Graph one;
     one.nodes = {nodes[index]};
     if (one.nodes[0].inputs.size() < 2) return std::nullopt;
-    // Only the value of the weights is looked at.
+    // quantize::product_of() reads no value but the weights, so a graph with only this value is enough.
     const ValueId weights = one.nodes[0].inputs[1];
     if (weights == kNoValue) return std::nullopt;
     one.values.resize(2);
@@ -160,7 +162,8 @@ class Placer {
     return product;
   }
 
-  /// Remembers which value carries the result of the last product: that of the last node of its chain.
+  /// Records which value is the result of a layer. If the following nodes are computed together with the layer, this is
+  /// the result of the last of these nodes.
   void note_result(std::size_t index, bool chain_goes_on) {
     const Node& node = old_[index];
     const bool layer = told_.bits.contains(node.name);
@@ -173,7 +176,7 @@ class Placer {
     if (chain_goes_on) chains_[node.outputs[0]] = name;
   }
 
-  /// A quantiser that the model has already: what it dequantises needs no other one.
+  /// Keeps a quantiser or dequantiser of the original model. A dequantised value needs no further quantiser.
   void keep_quantiser(Node node) {
     const Constant *scale = graph::constant_input(graph_, node, 1),
                    *zero = graph::constant_input(graph_, node, 2);
@@ -197,8 +200,8 @@ class Placer {
                        [&](std::size_t reader) { return graph::is_onnx(old_[reader], "QuantizeLinear"); });
   }
 
-  /// Whether the result stays a sum: that of a last layer whose format is declared, because the format would cut off the
-  /// scores that it is to tell apart.
+  /// Whether the value remains an unquantised sum. With a declared format, the result of the last layer does, because
+  /// the format's range would clip the scores and make them equal.
   bool ends_unscaled(ValueId v) const {
     return told_.options->declared && uses_.is_output[v] && uses_.readers[v].empty();
   }
@@ -227,7 +230,8 @@ class Placer {
     return graph_.add_constant(name + "_scale", Type::float32(), shape, {scales, {}});
   }
 
-  /// Appends DequantizeLinear. `scales`: one, or one for each index along `axis`. Without a type there is no zero point.
+  /// Appends a DequantizeLinear node. `scales` has one entry, or one for each index along `axis`. The node gets a zero
+  /// point only if `with_zero`.
   ValueId dequantise(ValueId q, const std::vector<float>& scales, const std::string& name, std::int64_t zero,
                      std::size_t axis, bool with_zero) {
     std::vector<ValueId> inputs = {q, scale_of(name, scales)};
@@ -243,7 +247,7 @@ class Placer {
     return out;
   }
 
-  /// Appends a quantiser and a dequantiser behind `v`, once. Returns the dequantised value.
+  /// Returns the dequantised form of `v`. Appends a quantiser and a dequantiser for `v` when called for the first time.
   ValueId quantise(ValueId v, const Grid& grid) {
     if (const auto done = quantised_.find(v); done != quantised_.end()) return done->second;
     if (grids_.contains(v)) return v;
@@ -260,7 +264,7 @@ class Placer {
     return out;
   }
 
-  /// Makes weights and bias of a product integers.
+  /// Replaces the float weights and bias of a product by integers with dequantisers.
   void quantise_product(Node& node, const Product& product) {
     const Value weights = graph_.value(node.inputs[product.weights]);
     const auto bits = told_.bits.find(node.name);
@@ -309,7 +313,8 @@ class Placer {
     node.inputs[2] = dequantise(q, scale, name, 0, 0, false);
   }
 
-  /// The least scale of the weights with which the bias, counted in steps of the sum, fits into 31 bits.
+  /// Returns the smallest scales of the weights with which the bias fits into 31 bits. The bias is counted in steps of
+  /// input scale times weight scale.
   std::vector<double> least_scales(const Constant* bias, const Product& product, double step) const {
     if (bias == nullptr || step <= 0 || bias->floats.size() != product.channels) return {};
     constexpr double kMostSteps = 1 << 29;
@@ -319,8 +324,8 @@ class Placer {
     return least;
   }
 
-  /// The mean, by output channel, of what the weights' rounding adds to the product's result: the product of the mean
-  /// input and of the weights' errors. Empty if bias correction is off or impossible.
+  /// Returns, for each output channel, by how much the rounding of the weights changes the mean of the product's
+  /// result: the mean input times the weights' rounding errors. Empty if bias correction is off or impossible.
   std::vector<double> mean_error(const Node& node, const Product& product, const Value& weights,
                                  const Weights& made) const {
     const ValueId data = old_[product.node].inputs[product.data];
@@ -346,7 +351,7 @@ class Placer {
     return error;
   }
 
-  /// A graph of one product without bias, whose weights are the errors of the quantised ones.
+  /// Returns a graph with only one product, without bias. Its weights are the rounding errors of the quantised weights.
   Graph one_product(Node node, const Value& weights, const Weights& made, const Product& product) const {
     Graph scratch;
     const graph::AlongAxis along(weights.shape, product.axis);

@@ -22,8 +22,8 @@ struct Placement {
   std::map<std::string, InputMoments> moments;  // of layers whose rounding minds their inputs
 };
 
-/// The value that carries a layer's result, in the float graph and in the quantised one. It stands behind what is computed
-/// together with the layer.
+/// The value that holds a layer's result, in the float graph and in the quantised graph. If activations are computed
+/// together with the layer, this is the value behind them.
 struct LayerResult {
   graph::ValueId floats = graph::kNoValue, quantised = graph::kNoValue;
 };
@@ -33,10 +33,12 @@ struct Placed {
   std::map<std::string, LayerResult> results;  // by the name of the layer's node
 };
 
-/// Returns the graph with quantisers where hardware computes with integers: around the sums, additions and pools, behind
-/// the activation that follows. A value that only moves keeps its scale. Values of the old graph keep their ids. Weights
-/// have one scale for each output channel and no zero point. Values that are never negative are uint8 with the zero point
-/// 0, others int8. Biases are int32, corrected for the mean error of the weights if the options say so.
+/// Returns the graph with quantisers around all operators that hardware computes with integers: sums, additions and
+/// pools. An activation behind such an operator is computed together with it, so the quantiser stands behind the
+/// activation. Operators that only move elements keep the scale of their input. Values of the old graph keep their ids.
+/// Weights have one scale for each output channel and no zero point. Values that are never negative become uint8 with
+/// zero point 0, all others int8. Biases become int32; if the options say so, they are corrected for the mean error
+/// that the weights' rounding causes.
 Placed place_quantisers(graph::Graph graph, const Placement& placement);
 
 }  // namespace millrace::compiler::quantize

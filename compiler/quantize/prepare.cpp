@@ -19,7 +19,7 @@ using graph::Type;
 using graph::Value;
 using graph::ValueId;
 
-/// Replaces dequantised constants by floats.
+/// Replaces constants that are stored as integers with a dequantiser by float constants.
 void make_constants_float(Graph& graph) {
   const graph::Uses uses(graph);
   std::vector<Node> kept;
@@ -38,7 +38,7 @@ void make_constants_float(Graph& graph) {
   graph.nodes = std::move(kept);
 }
 
-/// Runs the standard passes that keep the graph as ONNX operators.
+/// Runs the standard passes up to the first one that replaces ONNX operators.
 Result<Graph> simplify(Graph graph) {
   for (const passes::Pass& pass : passes::standard_passes()) {
     if (pass.gives != graph::Level::kImported) break;
@@ -47,7 +47,7 @@ Result<Graph> simplify(Graph graph) {
   return graph;
 }
 
-/// Gives a node a changed copy of its constant input, so that other readers keep the old one.
+/// Gives a node a new constant as input number `input`. Other nodes that read the old constant keep it.
 void set_floats(Graph& graph, Node& node, std::size_t input, Shape shape, std::vector<float> floats) {
   const std::string name =
       has_input(node, input) ? graph.value(node.inputs[input]).name : node.name + ".bias";
@@ -61,8 +61,8 @@ void set_vector(Graph& graph, Node& node, std::size_t input, std::vector<float> 
   set_floats(graph, node, input, shape, std::move(floats));
 }
 
-/// The bias of a product, one entry for each channel; zeros if there is none. Nothing if it is not constant or has
-/// another shape.
+/// Returns the bias of a product, one entry for each channel; zeros if the product has no bias. Returns nothing if the
+/// bias is not constant or has another number of entries.
 std::optional<std::vector<float>> bias_of(const Graph& graph, const Node& node, std::size_t channels) {
   if (!has_input(node, 2)) return std::vector<float>(channels, 0.0F);
   const Constant* bias = graph::constant_input(graph, node, 2);
@@ -82,7 +82,7 @@ std::vector<float> scaled_weights(const Value& weights, std::size_t axis,
   return floats;
 }
 
-/// Merges BatchNormalization number `at` into the product before it, if that is possible.
+/// Merges the BatchNormalization node `at` into the product before it. Returns false if that is impossible.
 bool merge_batch_norm(Graph& graph, const graph::Uses& uses, std::size_t at) {
   const Node& norm = graph.nodes[at];
   const std::int64_t before = uses.producer[norm.inputs[0]];
@@ -118,14 +118,15 @@ void merge_batch_norms(Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (graph::is_onnx(graph.nodes[i], "BatchNormalization"))
       merged[i] = merge_batch_norm(graph, graph::Uses(graph), i);
-  // A merged node and its product both claim the output until here, and the product precedes it.
+  // Only now remove the merged nodes: until here, a merged node and its product have the same output, and the product
+  // comes first.
   std::vector<Node> kept;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (!merged[i]) kept.push_back(std::move(graph.nodes[i]));
   graph.nodes = std::move(kept);
 }
 
-/// Makes alpha and beta of a Gemm 1, and its C a vector.
+/// Folds alpha and beta of a Gemm into its weights and bias, and makes the bias a vector.
 void simplify_gemm(Graph& graph, std::size_t at) {
   const auto product = product_of(graph, at);
   Node& node = graph.nodes[at];
@@ -147,8 +148,8 @@ void simplify_gemm(Graph& graph, std::size_t at) {
   op.attributes.erase("beta");
 }
 
-/// The product that reads `from` through operators that scale as their input does: Relu, pools, reshapes. Nothing if
-/// anything else reads one of the values between. `elements` gets how many of its inputs belong to one channel.
+/// Follows the value `from` through operators whose result scales with their input (Relu, pools, Flatten), and returns
+/// the product at the end of this path. Returns nothing if another node reads a value on the path.
 std::optional<Product> reader_of(const Graph& graph, const graph::Uses& uses, ValueId from,
                                  std::size_t channels) {
   static const std::set<std::string> kScale = {
@@ -175,8 +176,8 @@ std::optional<Product> reader_of(const Graph& graph, const graph::Uses& uses, Va
   }
 }
 
-/// The largest magnitude of the weights by channel. `axis` is the channels' axis, and `each` neighbouring indices of it
-/// belong to one channel.
+/// Returns the largest magnitude of the weights of each channel. The channels run along `axis`, and `each` neighbouring
+/// indices belong to one channel.
 std::vector<double> largest_by(const Value& weights, std::size_t axis, std::size_t channels,
                                std::size_t each) {
   const graph::AlongAxis along(weights.shape, axis);
@@ -243,7 +244,8 @@ std::size_t equalise(Graph& graph) {
     const std::size_t each = static_cast<std::size_t>(after.shape[axis]) / first->channels;
     const auto most_before = largest_by(before, first->axis, first->channels, 1);
     const auto most_after = largest_by(after, axis, first->channels, each);
-    // The result of channel c is divided by s: both ranges are then sqrt(before * after).
+    // Divide the first product's result in channel c by s, and multiply the second product's weights by s. The largest
+    // weights of both products are then sqrt(before * after).
     std::vector<double> shrink(first->channels, 1), grow(static_cast<std::size_t>(after.shape[axis]), 1);
     for (std::size_t c = 0; c < shrink.size(); ++c) {
       const double s = std::sqrt(most_before[c] / most_after[c]);

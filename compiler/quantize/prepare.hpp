@@ -1,5 +1,5 @@
-// Rewrites a float graph before it is quantised, without changing what it means. Private to compiler/quantize and its
-// tests.
+// Rewrites a float graph before quantisation. The graph still computes the same function. Private to compiler/quantize
+// and its tests.
 #pragma once
 
 #include <optional>
@@ -20,16 +20,18 @@ struct Product {
   bool per_channel = true;            // whether the axis holds every output channel once
 };
 
-/// Describes a node as a product with constant float weights, or returns nothing.
+/// Returns node number `node` as a product with constant float weights, or nothing if it is no such product.
 std::optional<Product> product_of(const graph::Graph& graph, std::size_t node);
 
-/// Folds constants and dead nodes; makes float constants of dequantised weights; merges each BatchNormalization into the
-/// convolution or fully connected layer before it, and alpha and beta of Gemm into its weights and bias.
+/// Simplifies a graph: folds constants, removes dead nodes, turns dequantised weights into float constants, merges each
+/// BatchNormalization into the convolution or fully connected layer before it, and merges alpha and beta of each Gemm
+/// into its weights and bias.
 Result<graph::Graph> prepare(graph::Graph graph);
 
 /// Cross-layer equalisation (Nagel et al., "Data-free quantization through weight equalization and bias correction",
-/// ICCV 2019): where one product reads another's result through nothing but Relu, pools and reshapes, scales the channels
-/// between the two so that both layers' weights of a channel have the same range. Returns how many pairs it changed.
+/// ICCV 2019). Changes pairs of products that have nothing but Relu, pools and reshapes between them: scales each
+/// channel between the two products so that both products' weights for this channel have the same range. Returns the
+/// number of changed pairs.
 std::size_t equalise(graph::Graph& graph);
 
 }  // namespace millrace::compiler::quantize

@@ -25,14 +25,14 @@ constexpr int kFloatBits = 32;
 constexpr std::size_t kFramesForSqnr = 64;
 constexpr std::size_t kFramesForSensitivity = 16;
 constexpr std::size_t kFramesForMoments = 256;
-/// A layer whose result has a lower SQNR with weights of 4 bits keeps 8.
+/// With --bits 4, a layer keeps weights of 8 bits if 4 bits alone would give its result a lower SQNR (in dB) than this.
 constexpr double kLeastSqnr = 14;
 
 Error invalid(std::string message) {
   return Error(ErrorCode::kInvalidInput, std::move(message));
 }
 
-/// Energies of a signal and of what quantisation adds to it.
+/// Adds up the energy of a signal and the energy of the error that quantisation causes.
 struct Noise {
   double signal = 0, noise = 0;
   void add(const std::vector<float>& wanted, const std::vector<float>& got) {
@@ -68,7 +68,8 @@ std::vector<Product> products_of(const Graph& graph) {
   return products;
 }
 
-/// Checks that the names in the options are nodes of the model, layers if they choose the bits of weights.
+/// Checks that every node name in the options exists in the model. Names in options about the bits of weights must be
+/// names of layers.
 Status check_names(const Graph& graph, const Options& options) {
   std::set<std::string> nodes, layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -100,7 +101,8 @@ bool is_depthwise(const Graph& graph, const Product& product) {
          graph::onnx_of(node)->integer("group", 1) > 1;
 }
 
-/// Returns, by product, the SQNR of its result if only its own weights had `bits`.
+/// Returns for each product the SQNR that its result has if only the weights of this product are quantised to `bits`
+/// bits.
 Result<std::vector<double>> sensitivities(const Graph& graph, const std::vector<Product>& products,
                                           std::span<const Frame> frames, int bits) {
   MILLRACE_ASSIGN(Evaluator evaluator, Evaluator::make(graph));
@@ -178,7 +180,7 @@ Result<std::vector<Layer>> choose_bits(const Graph& graph, const std::vector<Pro
   return layers;
 }
 
-/// Collects the moments of the inputs of all layers whose weights have fewer than 8 bits.
+/// Collects the input moments (see compensate.hpp) of all layers whose weights have fewer than 8 bits.
 Result<std::map<std::string, InputMoments>> collect_moments(const Graph& graph,
                                                             const std::vector<Product>& products,
                                                             const std::vector<Layer>& layers,
@@ -211,7 +213,8 @@ Status check_layers(const std::vector<Layer>& layers) {
                    : "--keep-float names all layers; there is nothing left to quantise");
 }
 
-/// Measures each layer's result, and the first output, in the quantised graph against the float graph.
+/// Compares the results of the quantised graph with those of the float graph: the result of each layer, and the model's
+/// first output.
 Status measure(const Graph& floats, const Placed& placed, std::span<const Frame> frames, Quantised& result) {
   MILLRACE_ASSIGN(Evaluator exact, Evaluator::make(floats));
   MILLRACE_ASSIGN(Evaluator rounded, Evaluator::make(placed.graph));
@@ -231,8 +234,8 @@ Status measure(const Graph& floats, const Placed& placed, std::span<const Frame>
   return {};
 }
 
-/// Divides the weights and biases of all products by 2^fraction, which is what they mean. Refuses weights that are not whole
-/// numbers of the format.
+/// Divides the weights and biases of all products by 2^fraction, because a whole number w in the declared format means w
+/// / 2^fraction. Returns an error if a weight is not a whole number or does not fit the format.
 Status apply_format(Graph& graph, const std::vector<Product>& products, const FixedPoint& format) {
   const graph::Type type = graph::Type::integer(format.bits);
   for (const Product& product : products) {

@@ -1,4 +1,5 @@
-// Quantises a float model with calibration samples: the result is the same graph in QDQ form, and what each layer loses.
+// Quantises a float model with calibration samples. The result is the same graph in QDQ form, and figures about how
+// much accuracy each layer loses.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@
 
 namespace millrace::compiler::quantize {
 
-/// A declared number format: integers of `bits` bits with a sign, each of which means itself over 2^fraction.
+/// A declared number format: a signed integer q of `bits` bits means q / 2^fraction.
 struct FixedPoint {
   int bits = 8, fraction = 7;
 };
 
-/// Parses "int8:7" (8 bits, of which 7 are behind the point). Returns nothing for any other text.
+/// Parses a format such as "int8:7": 8 bits, 7 of them behind the binary point. Returns nothing for any other text.
 std::optional<FixedPoint> fixed_point(const std::string& text);
 
 struct Options {
@@ -30,8 +31,8 @@ struct Options {
   bool correct_bias = true;
   std::vector<std::string> keep_float;  // nodes that stay float32
   std::vector<std::string> keep_8bit;   // layers with weights of 8 bits although weight_bits is 4
-  /// If set, the model's float weights and biases are whole numbers in this format, and all activations get it too. Nothing
-  /// is calibrated then, and no other option counts but keep_float.
+  /// If set, the model's float weights and biases are whole numbers in this format, and all activations get the same
+  /// format. Nothing is calibrated in this case, and all other options except `keep_float` are ignored.
   std::optional<FixedPoint> declared;
 };
 
@@ -56,13 +57,13 @@ struct Quantised {
   std::uint64_t bytes() const;        // of all weights as quantised
 };
 
-/// Quantises `graph`, an imported model with float layers. `calibration` must not be empty unless a format is declared. Errors: kInvalidInput if a
-/// name in the options is no layer of the model, a sample has the wrong number of elements, or a value becomes NaN or
-/// infinite; kUnsupported if the host cannot compute a node, if no layer is left to quantise, or if weights are not whole numbers of the declared
-/// format.
+/// Quantises `graph`, an imported model with float layers. `calibration` must not be empty unless a format is declared.
+/// kInvalidInput: a name in the options is no layer of the model, a sample has the wrong number of elements, or a value
+/// becomes NaN or infinite. kUnsupported: the host cannot compute a node, no layer is left to quantise, or weights are
+/// not whole numbers of the declared format.
 Result<Quantised> quantise(graph::Graph graph, std::span<const Frame> calibration, const Options& options);
 
-/// How well a quantised model does what the float model does, on samples that did not calibrate it.
+/// How closely a quantised model reproduces the float model, measured on samples that were not used for calibration.
 struct Score {
   std::size_t frames = 0;
   std::size_t same = 0;  // frames whose largest element of the first output is the same
@@ -71,8 +72,8 @@ struct Score {
   double sqnr_db = 0;                                // of the first output
 };
 
-/// Runs the float graph and the quantised graph on the same frames. `labels`: the index of the right class of each frame,
-/// or empty. Of equal elements the first counts as the largest.
+/// Runs the float graph and the quantised graph on the same frames. `labels` has the index of each frame's correct
+/// class, or is empty. The answer is the index of the largest element; if several are largest, the first of them.
 Result<Score> score(const graph::Graph& floats, const graph::Graph& quantised, std::span<const Frame> frames,
                     std::span<const std::int64_t> labels);
 

@@ -61,7 +61,7 @@ std::string bits_text(const Layer& layer) {
   return layer.bits == kFloatBits ? "float" : std::to_string(layer.bits);
 }
 
-/// The bytes that layers kept at more than the wanted bits would save.
+/// Returns how many bytes smaller the weights would be if no layer kept more bits than the options ask for.
 std::uint64_t bytes_not_saved(const Summary& summary) {
   std::uint64_t bytes = 0;
   for (const Layer& layer : summary.quantised.layers)
@@ -123,7 +123,7 @@ json::object facts(const Summary& summary) {
   return result;
 }
 
-/// The values of the page's template: texts, and lengths of bars in percent.
+/// Returns the values for the tags in the page's template: texts, and lengths of bars in percent.
 json::object page_values(const Summary& summary) {
   const Quantised& quantised = summary.quantised;
   json::array layers;

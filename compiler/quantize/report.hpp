@@ -1,4 +1,4 @@
-// The result of a quantisation for people and programs. Keys of the JSON: README.md.
+// Prints the result of a quantisation as a table, as an HTML page and as JSON. README.md lists the JSON keys.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@ struct Summary {
   std::optional<Score> score;  // on other samples than those that calibrated
 };
 
-/// A table for a terminal, lines of at most 100 columns.
+/// Returns the summary as a table for a terminal, in lines of at most 100 columns.
 std::string text(const Summary& summary);
-/// One JSON object. `output` is the file that was written.
+/// Returns the summary as one JSON object. `output` is the name of the quantised file.
 std::string json(const Summary& summary, const std::string& output);
-/// A page in one file that fetches nothing and runs nothing.
+/// Returns the summary as one HTML page without scripts that loads no other file.
 std::string html(const Summary& summary);
 
 }  // namespace millrace::compiler::quantize

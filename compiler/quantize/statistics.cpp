@@ -12,7 +12,7 @@ namespace {
 using graph::Graph;
 using graph::ValueId;
 
-/// Which values are observed: floats that depend on an input.
+/// Returns which values are observed: the graph's inputs, and float values that depend on them.
 std::vector<bool> observed_values(const Graph& graph) {
   const graph::Uses uses(graph);
   std::vector<bool> observed(graph.values.size(), false);
@@ -23,8 +23,9 @@ std::vector<bool> observed_values(const Graph& graph) {
   return observed;
 }
 
-/// The Kullback-Leibler divergence of the first `bins` counts, with all further ones added to the last, from what
-/// `levels` equal steps keep of it. Infinite if nothing was counted.
+/// Measures how much information a histogram loses if its range is cut off behind the first `bins` bins and divided
+/// into `levels` equal steps. Returns the Kullback-Leibler divergence of the histogram, with the cut-off counts in the
+/// last bin, from its quantised form. Infinite if nothing was counted.
 double divergence(const std::vector<std::uint64_t>& counts, std::size_t bins, std::size_t levels) {
   std::vector<double> p(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(bins));
   const std::vector<double> kept = p;
@@ -90,7 +91,7 @@ Range Histogram::percentile(double percent) const {
 
 Range Histogram::entropy(int levels) const {
   if (counts_.empty()) return range_;
-  // The search is over magnitudes, so a range with both signs has half of the levels for each.
+  // The search works on magnitudes. If the range has both signs, each sign has half of the levels.
   const double low = static_cast<double>(range_.low), high = static_cast<double>(range_.high);
   const double largest = std::max(-low, high);
   std::vector<std::uint64_t> magnitudes(kBins, 0);
@@ -99,7 +100,8 @@ Range Histogram::entropy(int levels) const {
     const double at = std::abs(centre) / largest * static_cast<double>(kBins);
     magnitudes[std::min(kBins - 1, static_cast<std::size_t>(at))] += counts_[i];
   }
-  // Zeros, of which Relu gives many, are exact in any range. Their number must not outweigh what a range cuts off.
+  // Relu produces many zeros, which every range represents exactly. Replace their count, so that they do not outweigh
+  // the elements that a smaller range cuts off.
   magnitudes[0] = magnitudes[1];
   const bool two_sided = low < 0 && high > 0;
   const std::size_t steps = static_cast<std::size_t>(two_sided ? levels / 2 : levels);

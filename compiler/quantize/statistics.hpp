@@ -1,5 +1,5 @@
-// What samples tell about the values of a graph: ranges, histograms and means. Private to compiler/quantize and its
-// tests.
+// Runs calibration samples through a graph and collects ranges, histograms and means of its values. Private to
+// compiler/quantize and its tests.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ struct Range {
   float low = 0, high = 0;  // always includes 0, so that padding and Relu's zero are exact
 };
 
-/// How the range of an activation is chosen from what was observed.
+/// How to choose the range of an activation from its observed elements.
 enum class Method : std::uint8_t {
   kMinMax,      // everything observed
   kPercentile,  // without the largest magnitudes, of which a share is cut off
   kEntropy,  // the range whose quantised distribution loses the least information (Kullback-Leibler divergence)
 };
 
-/// Counts elements by value, in bins of equal width between the lowest and the highest observed.
+/// Counts elements by value, in bins of equal width between the lowest and the highest observed element.
 class Histogram {
  public:
   static constexpr std::size_t kBins = 2048;
@@ -29,10 +29,11 @@ class Histogram {
   void add(std::span<const float> elements);
 
   Range whole() const { return range_; }
-  /// Returns the range outside of which at most (100 - percent) / 100 of the elements lie, half of them at either end if
-  /// the range has both signs.
+  /// Returns a range that at most (100 - percent) / 100 of the elements exceed. If the range has both signs, half of
+  /// these elements may be below it and half above it.
   Range percentile(double percent) const;
-  /// Returns the range of least divergence for a type with `levels` numbers.
+  /// Returns the range with which a type with `levels` numbers loses the least information (Kullback-Leibler
+  /// divergence).
   Range entropy(int levels) const;
 
  private:
@@ -41,7 +42,7 @@ class Histogram {
   std::vector<std::uint64_t> counts_;
 };
 
-/// What is known about one value. Empty for values that are not float32 or depend on constants alone.
+/// What the samples showed about one value. Empty for values that are not float32 or that depend only on constants.
 struct Observed {
   Range range;
   std::vector<double> mean;  // of each element over all frames
@@ -56,7 +57,7 @@ struct Statistics {
 };
 
 /// Runs all frames through the graph, twice if the method needs histograms. kInvalidInput if a value becomes NaN or
-/// infinite; the error names it and the frame. Errors as of Evaluator::make().
+/// infinite; the error names the value and the frame. Other errors are those of Evaluator::make().
 Result<Statistics> observe(const graph::Graph& graph, std::span<const Frame> frames, Method method);
 
 }  // namespace millrace::compiler::quantize

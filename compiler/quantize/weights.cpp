@@ -12,7 +12,8 @@ double rounded(double weight, double scale, double most) {
   return std::clamp(std::nearbyint(weight / scale), -most, most);
 }
 
-/// The scale with the least squared error among those that cut off at most half of the range.
+/// Returns the scale with the least squared rounding error. Tries scales from 100 % down to 40 % of the scale that
+/// represents the largest weight; smaller scales cut off the largest weights.
 double best_scale(const std::vector<double>& weights, double largest, double most) {
   double best = largest / most, least = -1;
   constexpr int kTries = 50;
@@ -31,7 +32,8 @@ double best_scale(const std::vector<double>& weights, double largest, double mos
   return best;
 }
 
-/// Rounds all weights again, so that later ones make up for the errors of earlier ones.
+/// Rounds all weights again with round_compensated(), so that later weights compensate for the rounding errors of
+/// earlier ones.
 void compensate(const std::vector<float>& floats, const graph::AlongAxis& along, double most,
                 const InputMoments& moments, Weights& result) {
   std::vector<std::vector<std::size_t>> places(
@@ -69,7 +71,8 @@ Weights quantise_weights(const graph::Value& weights, std::size_t axis, bool per
     double largest = 0;
     for (const double w : by_channel[c]) largest = std::max(largest, std::abs(w));
     double scale = bits >= kBitsOfExactRange ? largest / most : best_scale(by_channel[c], largest, most);
-    // A channel without weights of any size gets a scale that is small beside the others.
+    // A channel whose weights are all zero or tiny still gets a scale above zero, far smaller than the scales of other
+    // channels.
     scale = std::max({scale, largest_of_all / most * 1e-6, c < least.size() ? least[c] : 0.0});
     result.scale.push_back(scale > 0 && std::isfinite(scale) ? static_cast<float>(scale) : 1.0F);
   }
