@@ -119,7 +119,7 @@ spdlog::level::level_enum level_of(Level level) {
   return kLevels[static_cast<std::size_t>(level)].second;
 }
 
-/// Appends a field's value, in quotes only if its end would otherwise be unclear.
+/// Appends a field's value. Puts the value in quotes only if a reader could not see otherwise where the value ends.
 void append_text(std::string& out, std::string_view text) {
   const std::string shown = printable(text);
   if (shown.find_first_of(" \"=") == std::string::npos)

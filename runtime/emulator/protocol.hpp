@@ -1,7 +1,8 @@
 // The layouts of the memory that the shim shares with card processes. README.md describes the protocol.
 //
-// Both programs are built together, so the layouts have no version number. The magic word only detects a card program
-// from another build. All memory is zero at first. The comment of each word names the only side that writes it.
+// The shim and the card program are built together, so the layouts have no version number. The magic word only
+// detects a card program from another build. All memory is zero at first. The comment of each word names the only
+// side that writes it.
 #pragma once
 
 #include <linux/futex.h>

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The nets that make_nets.py writes. A test fails if it writes others.
+/// The nets that make_nets.py writes. A test fails if make_nets.py writes other nets.
 const std::vector<std::string> kNets = {"tfc_w1a1",       "tfc_w1a2",
                                         "tfc_w2a2",       "tfc_w3a3",
                                         "tfc_w4a4",       "cnn_w2a2",

@@ -27,7 +27,7 @@ struct Frames {
 /// Loads all input frames that the shared models include for a net, such as "lenet5_mnist". The frames are preprocessed
 /// as the net's info.json says.
 Result<Frames> load_frames(const std::string& net);
-/// The same for a net of pictures, from another file of uint8 pictures.
+/// Loads the input frames of a net of pictures from another file, which contains uint8 pictures.
 Result<Frames> load_frames(const std::string& net, const std::filesystem::path& pictures);
 
 /// Reads a float32 .npy file whose first axis counts frames.

@@ -56,7 +56,7 @@ std::vector<float> floats_as(const std::vector<std::byte>& bytes) {
   return floats;
 }
 
-/// The elements of one input tensor. Integers become whole numbers.
+/// Returns the elements of an input tensor as floats. An integer becomes the whole number of the same value.
 Result<std::vector<float>> floats_of(const std::vector<std::byte>& bytes, const std::string& datatype) {
   if (datatype == "FP32") return floats_as<float>(bytes);
   if (datatype == "UINT8" || datatype == "BOOL") return floats_as<std::uint8_t>(bytes);

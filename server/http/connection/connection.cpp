@@ -137,7 +137,7 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
     if (!passed_ || phase_ != Phase::kReading || incoming_.begun()) return;
     error_code error;
     if (transport_.socket().available(error) > 0) return;
-    // The pending read continues. It ends when the client closes the connection.
+    // A read for the next request is still pending. This read ends when the client closes the connection.
     begin_lingering();
     transport_.socket().shutdown(Socket::shutdown_send, error);
     if (error) transport_.close();

@@ -37,7 +37,8 @@ bool layout_of(const Header& header, std::size_t payload_bytes, Layout& out) {
   }
   std::uint64_t size = payload_bytes;
   if (header.frag_index + 1U == count) {
-    // The last fragment states only its own length. The length of the other fragments follows from its offset.
+    // The last fragment states only its own length. The length of the other fragments follows from the last
+    // fragment's offset.
     if (payload_bytes == 0 || payload_bytes > total || (total - payload_bytes) % (count - 1) != 0)
       return false;
     size = (total - payload_bytes) / (count - 1);
