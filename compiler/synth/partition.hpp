@@ -93,9 +93,10 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
                                                          const std::vector<EmittedPartition>& partitions,
                                                          const SynthesisOptions& options = {});
 
-/// Returns a sentence for each exceeded resource whose limit is known. Compares the dataflow with what the shell
-/// leaves, the partition and its shell with all its regions and, if there are several regions, the instances in each
-/// region with that region. Only the first comparison includes the platform that a device's file counts to its shell.
+/// Returns a sentence for each exceeded resource whose limit is known. Makes three comparisons: the resources of the
+/// dataflow with those that the shell leaves; the resources of dataflow and shell together with those of all regions;
+/// and, if there are several regions, the instances in each region with the resources of this region. Only the first
+/// comparison counts the platform's part of the shell, which a device file states.
 std::vector<std::string> exceeded(const PartitionCost& partition);
 
 }  // namespace millrace::compiler::synth
