@@ -44,7 +44,8 @@ std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   return out;
 }
 
-/// Returns the figures of a predicted plan that was made with these shares.
+/// Returns the figures of a predicted plan. `shares` are the fractions of the cards' resources that the plan was
+/// allowed to use.
 Figures figures_of(const Plan& plan, const explore::Shares& shares) {
   Figures out;
   out.cards = static_cast<double>(plan.cards());
