@@ -13,8 +13,9 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
   return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin();
 }
 
-// Returns whether, for every accumulator of the range, the number of thresholds reached exceeds the fit's count by 0 to
-// `slack`. Neither number ever decreases, and the first changes only at thresholds, so only values next to those count.
+// Returns whether, for every accumulator of the range, the number of reached thresholds exceeds the fit's count by 0 to
+// `slack`. Neither number ever decreases, and the first one changes only at thresholds. Therefore it is enough to check
+// both ends of the range and the accumulators next to each threshold.
 bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
            std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {
@@ -27,8 +28,8 @@ bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, Accum
   });
 }
 
-// An interval of scales: those for which t * scale exceeds value - 1/2 at each threshold t but not at t - 1. holds()
-// checks the chosen scale afterwards, because rounding errors may move the interval's ends.
+// The interval of all scales for which acc * scale, rounded to the nearest integer, steps up exactly at the thresholds.
+// Rounding errors may move the interval's ends, so holds() checks the chosen scale afterwards.
 struct Interval {
   double low = 0, high = std::numeric_limits<double>::infinity();
   void at_least(double value, double acc) {
@@ -109,7 +110,7 @@ namespace {
 constexpr std::int64_t kLowest32 = std::numeric_limits<std::int32_t>::min();
 constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
 
-// If there are at most this many steps, the kernels compare with each threshold in turn.
+// If there are at most this many steps, the kernels compare the accumulator with one threshold after the other.
 constexpr std::uint32_t kQuickSearch = 16;
 
 // The largest number of steps, over all channels together, for which tables are made.

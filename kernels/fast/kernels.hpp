@@ -44,8 +44,8 @@ struct Finish {
   const float* least = nullptr;  // bounds of the clamp: whole numbers
   const float* most = nullptr;
   const std::int32_t* add = nullptr;  // used by kRound only
-  // Used by kGuess and kThresholds, as [block][row][lane]. There are 2 * `search` rows. Rows after the last step hold
-  // the highest 32-bit number. `reachable` says how many steps a 32-bit accumulator can reach.
+  // The thresholds that kGuess and kThresholds compare with, as [block][row][lane]. There are 2 * `search` rows. Rows
+  // after the last step hold the highest 32-bit number. `reachable` says how many steps a 32-bit accumulator can reach.
   const std::int32_t* thresholds = nullptr;
   const std::int32_t* reachable = nullptr;
   std::uint32_t steps = 0;

@@ -173,7 +173,8 @@ void dense_form(const DenseArgs& a) {
   std::uint32_t block = 0;
   while (block < blocks) {
     const std::uint32_t left = blocks - block;
-    // With few positions, wide tiles keep the multiplier busy. Otherwise, tiles are as wide as the registers allow.
+    // With few positions, tiles with many blocks of channels keep the multiplier busy. With many positions, tiles have
+    // as many blocks as fit into the registers.
     if (a.pixels < 4 && a.pool == 1 && left >= 8) {
       dense_blocks<Isa, kWords, 8>(a, block);
       block += 8;

@@ -91,7 +91,7 @@ std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds
 Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first,
                    const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes);
 
-/// Returns whether make_finish() would make tables of a reasonable size compared with the program's.
+/// Returns whether the tables that make_finish() would make have an acceptable size.
 bool can_finish(const Requantise* requantise, std::uint32_t channels);
 
 /// One step of a frame's computation. Its destination is fixed. The step finds its sources in `values` (by tensor),

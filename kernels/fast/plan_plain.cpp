@@ -279,7 +279,8 @@ Step plan(const Planning& planning, Plain p, const Concat&) {
   };
 }
 
-/// Copies `count` elements of the type Element that are `stride` elements apart to neighbouring places.
+/// Copies `count` elements of type Element to consecutive places. In the source, these elements are `stride` elements
+/// apart.
 template <class Element>
 void gather(std::byte* to, const std::byte* from, std::size_t count, std::int64_t stride) {
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Element));
@@ -352,7 +353,7 @@ Step plan(const Planning&, Plain p, const Dequantise& op) {
   };
 }
 
-// Adds in the same order as kernels/reference, so that the sums round alike.
+// Adds in the same order as kernels/reference, so that float32 rounding gives the same sums.
 Step plan(const Planning&, Plain p, const Softmax&) {
   return [p = std::move(p)](Values values) {
     const std::byte* from = values[p.sources[0]];
@@ -372,7 +373,8 @@ Step plan(const Planning&, Plain p, const Softmax&) {
   };
 }
 
-// Allocates scratch memory for each frame; the operator is the same code as in kernels/reference.
+// Plans an operator of kernels/host, which kernels/reference also calls. Unlike all other steps, this one allocates
+// memory for each frame.
 Step plan(const Planning&, Plain p, const FloatOperator& op) {
   return [p = std::move(p), op](Values values) {
     std::vector<const float*> tensors;

@@ -49,14 +49,16 @@ std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_byt
   return words;
 }
 
-// Returns the byte that a word takes of `weight`: the nearest byte or, in a rest, what the byte leaves over.
+// Splits a 9-bit weight into a sum of two bytes. Returns the byte that is nearest to the weight or, if `rest`, the
+// remaining part.
 std::int8_t weight_byte(std::int16_t weight, bool rest) {
   const auto nearest = std::clamp<std::int16_t>(weight, -128, 127);
   return static_cast<std::int8_t>(rest ? weight - nearest : nearest);
 }
 
-// Returns the words whose weights are not all bytes, which weights with a zero point may be (9 bits). Such a word is
-// multiplied twice: by the nearest bytes, and by the rest. `weights` are those of `channels` output channels.
+// Weights with a zero point have up to 9 bits, so some of them do not fit in a byte. Returns the words that contain
+// such weights. These words are multiplied twice: by the nearest bytes, and by the remaining parts of the weights.
+// `weights` belong to `channels` output channels.
 std::vector<Word> rests_of(const std::vector<Word>& words, const std::int16_t* weights,
                            std::uint32_t channels, std::size_t per_channel) {
   const auto needs_rest = [&](const Word& word) {
