@@ -25,7 +25,8 @@ constexpr Rule unary(const char* type) {
   return {type, first_shape, [](const Call& c) { map(c, F); }};
 }
 
-/// Maps a function that has the attributes alpha and beta; `alpha` and `beta` are their defaults.
+/// Applies a function with the constants alpha and beta to each element. The constants are attributes of the operator;
+/// the arguments `alpha` and `beta` are their default values.
 template <class F>
 void map_with_constants(const Call& c, float alpha, float beta, F f) {
   alpha = c.op.real("alpha", alpha);
@@ -91,7 +92,7 @@ Shape prelu_shape(const FloatOperator& op, std::string& why) {
   return shape;
 }
 
-/// Combines the operands from left to right with f(sum so far, next element).
+/// Combines all operands element by element, from left to right, with f(result so far, element of the next operand).
 template <class F>
 void combine(const Call& c, F f) {
   for (std::size_t k = 0; k < c.inputs.size(); ++k) {
@@ -107,8 +108,9 @@ void combine(const Call& c, F f) {
   }
 }
 
-// MultiThreshold is no operator of ONNX. Its operands are the data and ascending thresholds, [channels or 1, steps];
-// channels lie along the attribute `axis`. An element becomes the number of thresholds that it reaches.
+// MultiThreshold is not an ONNX operator. It has two operands: the data, and ascending thresholds of shape [channels or
+// 1, steps]. The data's channels lie along the attribute `axis`. Each element is replaced by the number of thresholds
+// that it reaches.
 
 Shape multi_threshold_shape(const FloatOperator& op, std::string& why) {
   const Shape shape = first_shape(op, why);

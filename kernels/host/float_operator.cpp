@@ -52,7 +52,8 @@ const Rule* find(std::string_view type) {
   return nullptr;
 }
 
-/// Returns what is wrong with the operands themselves, whatever the operator.
+/// Checks the operands as far as this is possible without the operator's rule. Returns the first error, or an empty
+/// text.
 std::string check_operands(const FloatOperator& op) {
   if (op.operands.empty() || op.operands.size() > kMostOperands) return "must have 1 to 1024 operands";
   for (std::size_t i = 0; i < op.operands.size(); ++i) {

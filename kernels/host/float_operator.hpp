@@ -1,8 +1,8 @@
-// ONNX operators in float32, as the host computes them: what no hardware takes, between integer blocks or at the ends
-// of a model. `compute()` is the only implementation: kernels/reference and kernels/fast both call it, and `millrace
-// quantize` runs float models with it.
+// Computes ONNX operators in float32 on the host. The host computes operators for which there is no hardware, between
+// integer blocks or at the ends of a model. `compute()` is the only implementation: kernels/reference and kernels/fast
+// both call it, and `millrace quantize` runs float models with it.
 //
-// An operator means what the ONNX standard says it means. Sums are added in float32, in the order of the operands'
+// The ONNX standard defines the meaning of each operator. Sums are added in float32, in the order of the operands'
 // elements, so results can differ from ONNX Runtime's by rounding (numerics.md: 1e-6 relative).
 #pragma once
 
@@ -63,20 +63,21 @@ using Shape = std::vector<std::int64_t>;
 
 /// Whether the host computes the ONNX operator `type` in float32.
 bool supports(std::string_view type);
-/// The names of all operators that the host computes, in alphabetical order.
+/// Returns the names of all ONNX operators that the host computes in float32, in alphabetical order.
 std::vector<std::string_view> operators();
 
-/// Returns the shape of the result, which the operands and attributes give. Only operators that keep all elements (Reshape) read `op.shape`. On failure the
-/// result is empty and `why` says what is wrong ("Conv: ..."). Time and memory are bounded by the operator's size, whatever
-/// the operator holds.
+/// Computes the shape of the result from the operator's operands and attributes. Reads `op.shape` only for operators
+/// that keep all elements, such as Reshape. On failure, returns nothing, and `why` says what is wrong ("Conv: ...").
+/// Safe on hostile operators: time and memory are bounded by the operator's size.
 std::optional<Shape> result_shape(const FloatOperator& op, std::string& why);
 
-/// Returns what is wrong with an operator, or an empty text: an unknown type, operands that do not fit, too many
-/// elements, a shape that is not `op.shape`.
+/// Returns what is wrong with an operator, or an empty text. Refuses an unknown type, operands that do not fit the
+/// operator, results with too many elements, and an `op.shape` that differs from the computed shape.
 std::string check(const FloatOperator& op);
 
 /// Computes an operator that passed check(). `tensors` holds the elements of the operands of kind kTensor, in order and
-/// row-major; `result` has room for the elements of op.shape. Any thread; allocates scratch memory for some operators.
+/// row-major; `result` has room for the elements of op.shape. Any thread may call this function. Some operators
+/// allocate scratch memory.
 void compute(const FloatOperator& op, std::span<const float* const> tensors, float* result);
 
 }  // namespace host

@@ -15,8 +15,8 @@ Shape fail(std::string& why, const char* text) {
   return {};
 }
 
-/// Reshape, Flatten, Squeeze and Unsqueeze keep the order of elements. The file's checks gave their shape, so it is only
-/// compared with the number of elements.
+/// Returns the result's shape for Reshape, Flatten, Squeeze and Unsqueeze, which keep the order of elements. The
+/// importer has already computed this shape, so only the number of elements is checked.
 Shape reshaped(const FloatOperator& op, std::string& why) {
   if (!is_float(op, 0) || elements(op.operands[0].shape) != elements(op.shape))
     return fail(why, "has a shape with another number of elements");
@@ -93,7 +93,7 @@ void concat(const Call& c) {
     }
 }
 
-/// What a Slice takes of each axis: the first index and the step.
+/// The part of the input that a Slice selects: for each axis, the first index and the step.
 struct Cut {
   Shape start, step, shape;
 };
@@ -151,7 +151,7 @@ void slice(const Call& c) {
   gather(c, cut.shape, strides, offset);
 }
 
-/// Returns for each axis how many elements a Pad adds before and behind.
+/// Returns for each axis the number of elements that a Pad adds before the first and behind the last element.
 std::pair<Shape, Shape> pads_of(const FloatOperator& op, std::string& why) {
   const std::size_t rank = op.operands[0].shape.size();
   std::pair<Shape, Shape> pads{Shape(rank, 0), Shape(rank, 0)};

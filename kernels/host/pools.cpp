@@ -92,7 +92,8 @@ Shape global_shape(const FloatOperator& op, std::string& why) {
   return channels_and(in, Shape(in.size() - 2, 1));
 }
 
-/// Calls visit(value) for the window's taps inside the input, and counts the taps inside the padded input.
+/// Calls visit(value) for each of the window's taps that lies inside the input. Returns the number of taps inside the
+/// padded input.
 template <class Visit>
 std::int64_t for_each_tap(const Window& w, const Shape& input, const float* plane, const Shape& at,
                           Visit visit) {
@@ -162,7 +163,7 @@ void average_pool(const Call& c) {
   });
 }
 
-/// Writes finish(accumulated elements, count) for each plane.
+/// Pools each whole plane: combines its elements with add(), and writes finish(result of add(), number of elements).
 template <class Add, class Finish>
 void global_pool(const Call& c, float start, Add add, Finish finish) {
   const Shape& input = c.shape(0);

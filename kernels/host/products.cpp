@@ -52,7 +52,7 @@ void step(Shape& at, const Shape& extent) {
 void add_tap(const Window& w, const Shape& input, const Shape& tap, float weight, const float* x,
              float* out) {
   const std::size_t last = w.extent.size() - 1;
-  // The results of a row whose tap lies inside the input.
+  // Compute the range [from, to) of results in a row for which this tap lies inside the input.
   const std::int64_t shift = tap[last] * w.dilation[last] - w.begin[last], stride = w.stride[last];
   const std::int64_t width = input[last + 2];
   const std::int64_t from = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
@@ -102,7 +102,8 @@ void conv(const Call& c) {
     }
 }
 
-/// The attributes of a ConvTranspose: `begin` is how much the result loses at its front.
+/// The attributes of a ConvTranspose. `begin` is the number of rows or columns that padding cuts off at the front of
+/// the result.
 struct Transposed {
   Shape kernel, stride, dilation, begin, extent;
 };
@@ -190,7 +191,7 @@ void conv_transpose(const Call& c) {
       }
 }
 
-/// out[m][n] = sum over k of a[m][k] * b[k][n], added in the order of k. The strides say where elements are.
+/// Matrices of the product out[m][n] = sum over k of a[m][k] * b[k][n], which is added in ascending order of k.
 struct Matrix {
   const float* floats;
   std::int64_t row, column;  // strides
@@ -210,7 +211,8 @@ void multiply(Matrix a, Matrix b, float* out, std::int64_t rows, std::int64_t in
   }
 }
 
-/// Shapes of a MatMul after vectors became matrices: the stacked matrices' common leading axes, and the last two axes.
+/// The shapes of a MatMul's operands, where a vector counts as a matrix with one row or column. `leading` is the shape
+/// to which the axes before the last two broadcast.
 struct Stacks {
   Shape a, b, leading;
 };
@@ -239,7 +241,8 @@ Shape matmul_shape(const FloatOperator& op, std::string& why) {
   return shape;
 }
 
-/// The strides of the leading axes of a stack of matrices, 0 for axes that are repeated.
+/// Returns the strides of the axes before the last two of a stack of matrices. An axis along which the stack is
+/// repeated has stride 0.
 Shape leading_strides(const Shape& stack, std::size_t leading) {
   const Shape own = strides_of(stack);
   Shape strides(leading, 0);

@@ -8,7 +8,8 @@
 namespace millrace::kernels::host {
 namespace {
 
-/// Which axes a Reduce operator removes: operand 2 in newer operator sets, else an attribute; all if none is named.
+/// Returns which axes a Reduce operator removes. Operand 2 names the axes or, in older operator sets, an attribute. If
+/// no axis is named, all axes are removed.
 std::vector<bool> reduced_axes(const FloatOperator& op, std::string& why) {
   const std::size_t rank = op.operands[0].shape.size();
   const auto axes = integers_of(op, 1, "axes");
@@ -39,7 +40,8 @@ Shape reduce_shape(const FloatOperator& op, std::string& why) {
   return shape;
 }
 
-/// Folds the elements into each result: add(result so far, element), then finish(result, count).
+/// Reduces elements: combines all elements that belong to one result with add(result so far, element), then computes
+/// finish(result, number of elements).
 template <class Add, class Finish>
 void reduce(const Call& c, float start, Add add, Finish finish) {
   std::string why;
@@ -64,12 +66,13 @@ float as_it_is(float value, float) {
   return value;
 }
 
-/// The elements along an axis, seen as [outer][extent][inner].
+/// A tensor seen as [outer][extent][inner], where `extent` is the length of the axis that an operator works along.
 struct Along {
   std::int64_t outer = 1, extent = 1, inner = 1;
 };
 
-/// Softmax works along one axis; before operator set 13, along all axes from that one on.
+/// Returns the axis that a Softmax works along. Before operator set 13, a Softmax works along `axis` and all later axes
+/// together.
 Along softmax_axes(const FloatOperator& op, std::string& why) {
   const Shape& in = op.operands[0].shape;
   const bool joins = op.opset < 13;
@@ -153,7 +156,8 @@ void layer_normalise(const Call& c) {
   }
 }
 
-/// BatchNormalization takes input, scale, bias, mean and variance; InstanceNormalization the first three.
+/// Checks the operands. BatchNormalization has five (input, scale, bias, mean and variance); InstanceNormalization has
+/// three (input, scale and bias).
 template <std::size_t Operands>
 Shape channel_shape(const FloatOperator& op, std::string& why) {
   if (op.operands.size() != Operands || !is_float(op, 0) || op.operands[0].shape.size() < 2) {
@@ -166,7 +170,7 @@ Shape channel_shape(const FloatOperator& op, std::string& why) {
   return op.operands[0].shape;
 }
 
-/// Calls each(first element of a plane, its channel, number of elements) for all planes [n][c].
+/// Calls each(index of the plane's first element, channel, number of elements) for each plane of a tensor [N, C, ...].
 template <class Each>
 void for_each_plane(const Shape& in, Each each) {
   const std::int64_t plane = elements(in) / (in[0] * in[1]);

@@ -1,4 +1,4 @@
-// What the files of this folder share. Private to kernels/host.
+// Types and functions that the files of kernels/host share. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct View {
   const float* floats = nullptr;  // null if the operand is absent or holds integers
 };
 
-/// What a rule computes from: the operator, its operands by position, and where the result goes.
+/// The arguments of a rule's `compute`: the operator, its operands by position, and the buffer for the result.
 struct Call {
   const FloatOperator& op;
   std::vector<View> inputs;
@@ -28,8 +28,9 @@ struct Call {
   const Shape& shape(std::size_t i) const { return inputs[i].shape; }
 };
 
-/// One ONNX operator. `shape` returns the result's shape, or sets `why`; it may read everything but op.shape, and must
-/// bound what it reads. `compute` may rely on `shape` having succeeded.
+/// The implementation of one ONNX operator. `shape` returns the result's shape; on failure it sets `why`. `shape` may
+/// read every field but op.shape and must check the operands' sizes before it reads them. `compute` is called only if
+/// `shape` succeeded.
 struct Rule {
   const char* type;
   Shape (*shape)(const FloatOperator&, std::string& why);
