@@ -43,7 +43,8 @@ bool keeps_order(const Rearrange& r, std::uint64_t in, std::uint64_t out) {
 
 std::vector<std::uint32_t> sources_of(const Rearrange& r) {
   std::vector<std::uint32_t> sources{static_cast<std::uint32_t>(r.offset)};
-  // Each loop, from the outermost to the innermost, replaces each source by the sources of its turns.
+  // Expand one loop after another, from the outermost to the innermost: each source found so far becomes as many
+  // sources as the loop has turns.
   for (std::size_t k = 0; k < r.extents.size(); ++k) {
     std::vector<std::uint32_t> next;
     next.reserve(sources.size() * r.extents[k]);

@@ -1,4 +1,4 @@
-// What a Rearrange does, in the forms that its implementations ask for.
+// Functions about Rearrange: making, simplifying and finding its loops, and listing the source of each output element.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ Rearrange simplified(const Rearrange& r, std::uint64_t elements);
 /// Whether all elements of an input with `in` elements keep their order.
 bool keeps_order(const Rearrange& r, std::uint64_t in, std::uint64_t out);
 
-/// Returns the loops that visit these sources in their order, as few as possible. Returns nothing if nested loops cannot
-/// visit them, or not so few of them as a Rearrange may have.
+/// Returns as few nested loops as possible that visit these sources in their order. Returns nothing if nested loops
+/// cannot visit the sources in this order, or if more than kMostLoops would be necessary.
 std::optional<Rearrange> find_loops(const std::vector<std::uint32_t>& sources);
 
 /// Returns the source of each element of the output. `r` has loops.
