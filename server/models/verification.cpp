@@ -64,7 +64,8 @@ struct Buffers {
     for (auto& output : outputs) frame.outputs.emplace_back(output);
     frame.deadline = runtime::pipeline::Clock::now() + timeout;
     Status ran = pipeline.infer(frame);
-    // A replica has no queue, and its frame slot becomes free only a moment after the previous frame completes.
+    // Submit again if no frame slot is free: a replica has no queue, and its frame slot becomes free only a moment
+    // after the previous frame completes.
     while (!ran.ok() && ran.error().code() == ErrorCode::kResourceExhausted) {
       std::this_thread::sleep_for(kSlotPoll);
       ran = pipeline.infer(frame);

@@ -290,7 +290,7 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
   if (whole) {
     trailer.payload_bytes = static_cast<std::uint32_t>(output.frame.size());
     trailer.cycles = output.took;
-    // A simulated partition never waits for the memory to which it writes.
+    // A simulated partition never waits for the memory to which it writes, so it reports no stall cycles.
     trailer.stall_cycles = simulation_ == nullptr ? now_nanoseconds() - output.ready_at : 0;
     std::memcpy(to, output.frame.data(), output.frame.size());
   }
