@@ -110,7 +110,7 @@ std::vector<double> numbers(const onnx::TensorProto& t) {
   return result;
 }
 
-/// The bytes of a program's input or output for these numbers.
+/// Returns the bytes of a program's input or output whose elements are these numbers.
 std::vector<std::byte> stored(const std::vector<double>& values, kernels::ElementType type) {
   std::vector<std::byte> bytes;
   for (const double v : values) {

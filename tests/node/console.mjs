@@ -128,7 +128,7 @@ async function administers(page) {
   const sent = page.waitForRequest((request) => request.url().endsWith('/v2/repository/models/no-such-model/load'));
   await page.getByRole('button', {name: 'Load or swap'}).click();
   assert.equal((await sent).headers().authorization, `Bearer ${token}`);
-  // The page shows the server's error; no model has this name.
+  // No model has this name, so the page must show the server's error.
   await until(page, '#admin-result.bad', /Load no-such-model: ./);
 }
 

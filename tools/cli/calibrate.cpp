@@ -89,7 +89,7 @@ Result<std::vector<Frame>> read_frames(const char* option, const std::vector<std
   return frames;
 }
 
-/// Reads the right classes, one whole number for each sample.
+/// Reads the labels, the right class of each sample, as one whole number for each sample.
 Result<std::vector<std::int64_t>> read_labels(const std::filesystem::path& file, std::int64_t classes) {
   MILLRACE_ASSIGN(const NpyArray array, read_npy(file));
   const std::string here = "--labels " + file.string() + ": ";
