@@ -1,7 +1,8 @@
 /// Removes the border of each frame.
 ///
-/// Input beats: y, x, fold over H * W * CF. Output: the beats of rows TOP .. H-BOTTOM-1 and columns LEFT .. W-RIGHT-1.
-/// Latency 1, initiation interval 1 input beat per cycle. Registered: m_valid, m_data. s_ready depends on m_ready.
+/// The input beats of a frame are in the order row, column, channel group: H * W * CF beats. The output beats are those of rows TOP to
+/// H-BOTTOM-1 and columns LEFT to W-RIGHT-1. Latency 1 cycle; one input beat per cycle. m_valid and m_data are registers; s_ready depends
+/// on m_ready.
 `default_nettype none
 module mr_crop #(
   parameter integer H      = 4,

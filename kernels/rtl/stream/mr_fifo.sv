@@ -1,7 +1,8 @@
 /// First-in first-out buffer for at least DEPTH beats (the output register holds one more).
 ///
-/// Output beat i = input beat i. Latency 2 (write, read), initiation interval 1 beat per cycle. Registered: m_valid, m_data, and everything
-/// that s_ready depends on. MEMORY: 0 chooses by size (LUTRAM up to a depth of 64 or 4,096 bits, else block RAM), 1 LUTRAM, 2 block RAM.
+/// Output beat i equals input beat i. Latency 2 cycles (write and read); one beat per cycle. m_valid, m_data and everything that s_ready
+/// depends on are registers. The parameter MEMORY selects the memory: 1 LUTRAM, 2 block RAM, 0 by size (LUTRAM up to a depth of 64 or 4,096
+/// bits, otherwise block RAM).
 `default_nettype none
 module mr_fifo #(
   parameter integer WIDTH  = 8,

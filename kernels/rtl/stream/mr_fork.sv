@@ -1,7 +1,8 @@
 /// Copies a stream to N readers. Each reader takes its copy when it is ready; the next beat follows when all readers have theirs.
 ///
-/// m_data = N copies of s_data, reader i at m_data[i*WIDTH +: WIDTH]. Latency 0, initiation interval 1 beat per cycle. Registered: one bit
-/// per reader ("has its copy"). Data, valid and ready pass through combinationally, so put a skid or FIFO behind.
+/// m_data contains N copies of s_data; the copy of reader i is m_data[i*WIDTH +: WIDTH]. Latency 0; one beat per cycle. The only registers
+/// are one bit per reader, which says that this reader has its copy. Data, valid and ready pass through combinationally, so put a skid
+/// buffer or FIFO behind this module.
 `default_nettype none
 module mr_fork #(
   parameter integer WIDTH = 8,

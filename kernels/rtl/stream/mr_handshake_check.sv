@@ -1,8 +1,8 @@
-/// The handshake rules of a stream, as assertions. Simulation and formal proof only: synthesis never reads this file.
-///   - valid, once high, stays until ready is high
-///   - data does not change while it waits
-/// Assertions below also state that valid and ready are never X, but no tool here can check that: Verilator has two states, and the proofs
-/// leave X out.
+/// States the handshake rules of a stream as assertions, for simulation and formal proof. Synthesis never reads this file. The rules are:
+///   - once valid is high, it stays high until ready is high
+///   - the data do not change while they wait
+/// Further assertions state that valid and ready are never X. No tool here can check this, because Verilator knows only 0 and 1, and the
+/// proofs leave X out.
 `ifndef SYNTHESIS
 `default_nettype none
 module mr_handshake_check #(

@@ -1,7 +1,7 @@
 /// Joins N streams beat by beat: output beat i holds the i-th beat of every input.
 ///
-/// Input k is s_data[k*WIDTH +: WIDTH]; m_data = s_data. Latency 0, initiation interval 1 beat per cycle. Nothing is registered, and the
-/// ready of each input depends on the valids of the others, so put a skid or FIFO before and behind.
+/// Input k is s_data[k*WIDTH +: WIDTH], and m_data equals s_data. Latency 0; one beat per cycle. The module has no registers, and each
+/// input's ready depends on the valids of all other inputs. Therefore put skid buffers or FIFOs before and behind this module.
 `default_nettype none
 module mr_join #(
   parameter integer WIDTH = 8,

@@ -1,8 +1,8 @@
 /// Surrounds each frame with pixels of one value.
 ///
-/// Input beats: y, x, fold over H * W * CF. Output beats: (TOP+H+BOTTOM) * (LEFT+W+RIGHT) * CF; all lanes of added pixels are VALUE. The
-/// first output beat of a frame waits for the frame's first input beat. Latency 1, initiation interval 1 output beat per cycle. Registered:
-/// m_valid, m_data. s_ready depends on m_ready.
+/// The input beats of a frame are in the order row, column, channel group: H * W * CF beats. The output frame has (TOP+H+BOTTOM) *
+/// (LEFT+W+RIGHT) * CF beats, in the same order; all lanes of added pixels are VALUE. The first output beat of a frame waits for the
+/// frame's first input beat. Latency 1 cycle; one output beat per cycle. m_valid and m_data are registers; s_ready depends on m_ready.
 `default_nettype none
 module mr_pad #(
   parameter integer H      = 4,

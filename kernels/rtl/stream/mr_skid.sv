@@ -1,6 +1,6 @@
 /// Two-entry register slice, which cuts every combinational path through a stream.
 ///
-/// Output beat i = input beat i. Latency 1, initiation interval 1 beat per cycle. Registered: m_valid, m_data, s_ready.
+/// Output beat i equals input beat i. Latency 1 cycle; one beat per cycle. m_valid, m_data and s_ready are registers.
 `default_nettype none
 module mr_skid #(
   parameter integer WIDTH = 8

@@ -1,8 +1,9 @@
-/// Distributes a stream to N readers: part i of each beat goes to reader i when that reader is ready. The next beat follows when all
-/// readers have their parts. It is the reverse of mr_join.
+/// Distributes a stream to N readers: part i of each beat goes to reader i when reader i is ready. The next beat follows when all readers
+/// have their parts. This module is the reverse of mr_join.
 ///
-/// Reader i's part is s_data[i*WIDTH +: WIDTH]; m_data = s_data. Latency 0, initiation interval 1 beat per cycle. Registered: one bit per
-/// reader ("has its part"). Data, valid and ready pass through combinationally, so put a skid or FIFO behind.
+/// The part of reader i is s_data[i*WIDTH +: WIDTH], and m_data equals s_data. Latency 0; one beat per cycle. The only registers are one
+/// bit per reader, which says that this reader has its part. Data, valid and ready pass through combinationally, so put a skid buffer or
+/// FIFO behind this module.
 `default_nettype none
 module mr_split #(
   parameter integer WIDTH = 8,

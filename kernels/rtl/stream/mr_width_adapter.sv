@@ -1,10 +1,12 @@
-/// Regroups the lanes of a stream: S_LANES per input beat, M_LANES per output beat, any ratio. The order stays, lane 0 in the low bits.
+/// Regroups the lanes of a stream from S_LANES lanes per input beat to M_LANES lanes per output beat, in any ratio. Lanes keep their order,
+/// and the first lane is in the low bits.
 ///
-/// Output lane k = input lane k, counted from reset. A frame must be a whole number of output beats. Make LANE as wide as both sides
-/// permit: if neither of S_LANES and M_LANES divides the other, the adapter's size grows with their product.
+/// Output lane k equals input lane k, counted from reset. A frame must be a whole number of output beats. Make LANE as wide as both sides
+/// permit: if neither S_LANES nor M_LANES divides the other, the adapter's size grows with their product.
 ///
-/// Latency 1 after the input beat that completes an output beat. Initiation interval: one beat per cycle on the side with the narrower
-/// beats. Registered: m_data, and m_valid (ratio 1:n and n:1) or what it depends on. s_ready depends on m_ready. Equal widths are wires.
+/// Latency 1 cycle after the input beat that completes an output beat. The side with the narrower beats moves one beat per cycle. m_data is
+/// a register. m_valid is a register for ratios 1:n and n:1, and depends only on registers for other ratios. s_ready depends on m_ready. If
+/// both sides have equal widths, the adapter consists of wires.
 `default_nettype none
 module mr_width_adapter #(
   parameter integer LANE    = 8,
