@@ -1,7 +1,7 @@
 /// Sum of two tensors: q = clamp((a * A_FACTOR + b * B_FACTOR + OFFSET) >> SHIFT, LOWEST, HIGHEST), lane by lane.
 ///
-/// One beat of each input makes one output beat. ZBITS must be enough for the sum before the shift. Latency 3, interval 1 beat per cycle.
-/// Registered: products, sum, result. The ready of each input depends on the valid of the other.
+/// One beat of each input makes one output beat. ZBITS must be wide enough for the sum before the shift. Latency 3 cycles; one beat per
+/// cycle. Products, sum and result are registers. The ready of each input depends on the valid of the other input.
 `default_nettype none
 module mr_add #(
   parameter integer SIMD     = 1,

@@ -1,7 +1,8 @@
 /// The index of the largest element of a vector; if several are equal, the first of them.
 ///
-/// Input: BEATS beats of SIMD lanes; element beat*SIMD + lane. Output: one beat of IBITS bits. Latency BEATS + 1, interval BEATS.
-/// Registered: the largest element of a beat with its lane, the largest so far, output.
+/// The input has BEATS beats of SIMD lanes; lane l of beat b is element b*SIMD + l. The output is one beat of IBITS bits. Latency BEATS + 1
+/// cycles; one vector every BEATS cycles. Registers hold the largest element of a beat with its lane, the largest element so far, and the
+/// output.
 `default_nettype none
 module mr_argmax #(
   parameter integer BEATS = 10,
@@ -31,7 +32,8 @@ module mr_argmax #(
   assign en      = !m_valid || m_ready;
   assign s_ready = en;
 
-  // Node n is the better of nodes 2n and 2n+1, the left one where they are equal; the leaves are nodes LEAVES .. 2*LEAVES-1.
+  // The comparisons form a binary tree. Node n holds the larger of nodes 2n and 2n+1, or the left one if both are equal. The leaves are
+  // nodes LEAVES to 2*LEAVES-1.
   generate
     for (genvar n = 1; n < 2 * LEAVES; n = n + 1) begin : g_node
       logic             there;

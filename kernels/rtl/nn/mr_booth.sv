@@ -1,7 +1,8 @@
 /// Signed product in LUTs by radix-4 Booth recoding: the cheapest soft multiplier for weights of 3 to 9 bits on UltraScale.
 ///
-/// p = a * w, both in two's complement. Combinational: the choice of a digit, then (WBITS+1)/2 - 1 adders in series. The adders keep their
-/// hierarchy, because synthesis would otherwise merge them into a compressor tree, which costs more.
+/// p = a * w, both in two's complement. The module is combinational: it selects multiples for the digits, then adds them with (WBITS+1)/2 -
+/// 1 adders in series. Each adder is an instance of its own, because synthesis would otherwise merge the adders into a compressor tree,
+/// which costs more.
 `default_nettype none
 module mr_booth #(
   parameter integer ABITS = 8,
@@ -31,7 +32,8 @@ module mr_booth #(
       assign row[i*RW+:RW]      = magnitude ^ {RW{negative[i]}};
     end
 
-    // A row's +1 (two's complement) sits in the empty low bits of the row above. The last row has none above, so add its +1 first.
+    // A negative row needs +1 in two's complement. The empty low bits of the next row hold this +1. The last row has no next row, so its +1
+    // is added here.
     logic [SW-1:0] top;
     mr_sum #(.WIDTH(SW)) complete (
       .a({{2{row[N*RW-1]}}, row[(N-1)*RW+:RW]}), .b({{(SW - 1) {1'b0}}, negative[N-1]}), .y(top));
@@ -41,7 +43,8 @@ module mr_booth #(
       logic unused;
       assign unused = &{1'b0, top};
     end else begin : g_chain
-      // Sum i covers bits 2i and up: sum i-1 without its two finished bits, row i+1, and row i's +1 in the gap below row i+1.
+      // Sum i covers bits 2i and up. It adds sum i-1 without its two finished low bits, row i+1, and the +1 of row i, which is in the gap
+      // below row i+1.
       logic [(N-1)*(SW+2)-1:0] sum;
       logic [2*N+SW-1:0]       result;
       for (genvar i = 0; i < N - 1; i = i + 1) begin : g_sum

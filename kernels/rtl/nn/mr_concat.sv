@@ -1,7 +1,7 @@
 /// Joins two tensors along the channels: for every pixel, CF0 beats of the first input and then CF1 beats of the second.
 ///
-/// Both inputs have the lanes of the output. For more inputs, chain these modules. Latency 1, interval (CF0 + CF1) beats per pixel.
-/// Registered: m_valid, m_data; ready depends on m_ready.
+/// Both inputs have as many lanes as the output. To join more than two tensors, chain instances of this module. Latency 1 cycle; CF0 + CF1
+/// beats per pixel, one per cycle. m_valid and m_data are registers; the ready signals of both inputs depend on m_ready.
 `default_nettype none
 module mr_concat #(
   parameter integer WIDTH = 8,

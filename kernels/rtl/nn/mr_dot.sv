@@ -1,8 +1,8 @@
 /// Dot product of SIMD activations and weights: products, then an adder tree with a register behind every level.
 ///
-/// sum = Σ a[i] * w[i], exact. Kinds of operands and MUL as in mr_multiply; for bipolar times bipolar, equal bits are counted instead.
-/// Latency 1 + ceil(log2 SIMD) enabled clocks, one dot product per clock. Registered: products and every level. SIM_FAST (only for
-/// simulators) replaces the tree by one sum with the same delay.
+/// sum = Σ a[i] * w[i], exactly. The operands' kinds and the parameter MUL are those of mr_multiply. If both operands are bipolar, the
+/// module counts equal bits instead of adding products. Latency 1 + ceil(log2 SIMD) enabled clocks; one dot product per clock. Products and
+/// every level of the tree are registers. In simulators, the macro SIM_FAST replaces the tree by one sum with the same delay.
 `default_nettype none
 module mr_dot #(
   parameter integer SIMD  = 4,
@@ -23,7 +23,8 @@ module mr_dot #(
   output logic [SUMBITS-1:0]    sum
 );
 `ifdef SIM_FAST
-  // One sum and as many registers in a row as the tree has levels. It gives the same numbers in the same clocks and simulates faster.
+  // With SIM_FAST, one large sum and a chain of registers replace the adder tree. The chain has as many registers as the tree has levels,
+  // so results and timing are the same, but the simulation is faster.
   function automatic integer activation(input logic [ABITS-1:0] field);
     activation = (AKIND == 1) ? 32'($signed(field)) : (AKIND == 0) ? 32'(field) : field[0] ? 1 : -1;
   endfunction
@@ -44,7 +45,8 @@ module mr_dot #(
 `else
   localparam integer LEAVES = 1 << LEVELS;
   localparam bit     COUNT = (AKIND == 2) && (WKIND == 2);
-  // Node n adds nodes 2n and 2n+1; the leaves are nodes LEAVES .. 2*LEAVES-1. Counting equal bits needs narrower nodes.
+  // The adders form a binary tree: node n adds nodes 2n and 2n+1, and the leaves are nodes LEAVES to 2*LEAVES-1. If equal bits are counted
+  // instead of products, the nodes are narrower.
   localparam integer NW = COUNT ? LEVELS + 1 : SUMBITS;
 
   generate

@@ -1,10 +1,12 @@
 /// Two dot products over the same activations with one DSP slice per lane: a * (w1 * 2^18 + w0).
 ///
-/// sum0 = Σ a[i] * w0[i]; sum1 + carry1 = Σ a[i] * w1[i]. The lane of w1 holds w1 - (w0 < 0), which compensates for the borrow that the low
-/// field takes from the high field. Signed weights lie within ±(2^(WBITS-1) - 1); ABITS and WBITS are at most 8. Four products then fit the
-/// 18-bit fields, so groups of four are added before they are split. `carry1` is the last borrow of a group. The accumulator adds it as its
-/// carry-in, so no borrow costs an adder. Latency 1 + ceil(log2 SIMD) enabled clocks, as in mr_dot. Registered: products and every level.
-/// SIM_FAST as in mr_dot.
+/// sum0 = Σ a[i] * w0[i], and sum1 + carry1 = Σ a[i] * w1[i]. Both weights share one multiplier: w1 in the high field, w0 in the low field.
+/// The stored w1 is 1 smaller if w0 is negative, which compensates for the borrow that the low field takes from the high field. Weights are
+/// signed and within ±(2^(WBITS-1) - 1); ABITS and WBITS are at most 8. The sum of four products then fits a field of 18 bits, so four
+/// products are added before their fields are separated.
+/// The output `carry1` is the last borrow of a group of four. The accumulator behind this module uses it as carry-in, so no borrow costs an
+/// adder. Latency 1 + ceil(log2 SIMD) enabled clocks, as in mr_dot. Products and every level of the tree are registers. The macro SIM_FAST
+/// works as in mr_dot.
 `default_nettype none
 module mr_dot_pair #(
   parameter integer SIMD  = 4,
@@ -25,7 +27,8 @@ module mr_dot_pair #(
   output logic                  carry1
 );
 `ifdef SIM_FAST
-  // One sum and as many registers in a row as the tree has levels. It gives the same numbers in the same clocks and simulates faster.
+  // With SIM_FAST, one large sum and a chain of registers replace the adder tree. The chain has as many registers as the tree has levels,
+  // so results and timing are the same, but the simulation is faster.
   function automatic integer activation(input logic [ABITS-1:0] field);
     activation = (AKIND == 1) ? 32'($signed(field)) : 32'(field);
   endfunction
@@ -53,7 +56,7 @@ module mr_dot_pair #(
   localparam integer GROUPS = LEAVES / GROUP;
 
   generate
-    // Nodes as in mr_dot; those from GROUPS on hold both fields packed.
+    // The adders form a binary tree as in mr_dot. Nodes with number GROUPS and higher hold the sums for both weights packed in one word.
     for (genvar n = GROUPS; n < 2 * LEAVES; n = n + 1) begin : g_packed
       logic signed [35:0] value;
       if (n < LEAVES) begin : g_add
@@ -71,8 +74,8 @@ module mr_dot_pair #(
         assign value = product;
       end
     end
-    // Above these nodes, the two fields are added separately. Each adder takes the borrow of its left operand as its carry-in and passes
-    // on the borrow of its right operand.
+    // Nodes with numbers below GROUPS add the two fields separately. Each adder takes the borrow of its left operand as its carry-in and
+    // passes on the borrow of its right operand.
     for (genvar n = 1; n < 2 * GROUPS; n = n + 1) begin : g_split
       logic signed [SUMBITS-1:0] low, high;
       logic                      carry;

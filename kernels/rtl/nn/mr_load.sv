@@ -1,9 +1,9 @@
-/// A hop on the path of loaded constants: takes its own words from the loading stream and passes the others on.
+/// One station on the path of loaded constants: takes its own words from the loading stream and passes all other words on.
 ///
-/// The stream consists of 64-bit words that come whenever s_valid is high and are never held back. Of OWN + REST words, the first OWN =
-/// LINES * ceil(WIDTH / 64) become LINES lines on l_ (low word first), and the REST leaves through m_. Then the count begins again. A reset
-/// does not affect this module or the tables behind l_, because the sender always sends all words. Latency: 1 to m_, and 1 from a line's
-/// last word to l_. Registered: everything.
+/// The stream consists of 64-bit words, which come whenever s_valid is high and cannot be held back. Of every OWN + REST words, the module
+/// converts the first OWN = LINES * ceil(WIDTH / 64) words to LINES lines on the port l_ (low word first), and sends the remaining REST
+/// words out through m_. A reset does not affect this module or the tables behind l_, because the sender always sends all words. Latency 1
+/// cycle to m_, and 1 cycle from a line's last word to l_. All outputs are registers.
 `default_nettype none
 module mr_load #(
   parameter integer WIDTH = 8,

@@ -1,6 +1,7 @@
-/// Distributes the beats of a loading stream to two tables in turn: FIRST beats to one, SECOND to the other, again and again.
+/// Distributes the beats of a loading stream to two tables: FIRST beats to the first table, then SECOND beats to the second table, then
+/// again from the beginning.
 ///
-/// A reset affects neither this module nor the tables. Combinational except for the count.
+/// A reset affects neither this module nor the tables. Only the beat counter is a register; everything else is combinational.
 `default_nettype none
 module mr_load_order #(
   parameter integer FIRST  = 8,

@@ -1,8 +1,9 @@
 /// Computes any function of a lane with a table: q = table[lane ^ FLIP].
 ///
-/// FLIP converts fields to indices that count from the lowest value: the sign bit of a signed lane. For two operands, a lane is {a, b} (a
-/// in the high bits) and FLIP has both sign bits. FILE has 2^IBITS lines of OBITS bits; every lane has its own copy of the table. LOADED =
-/// 1: lines come through l_. Latency 2, interval 1 beat per cycle. Registered: table output, m_data, m_valid.
+/// FLIP inverts the sign bit of a signed lane, so that line 0 of the table belongs to the lowest value. For a function of two operands, a
+/// lane is {a, b} with a in the high bits, and FLIP contains both sign bits. FILE has 2^IBITS lines of OBITS bits; every lane has its own
+/// copy of the table. With LOADED = 1, the lines come through the port l_ instead. Latency 2 cycles; one beat per cycle. The table's
+/// output, m_data and m_valid are registers.
 `default_nettype none
 module mr_lut #(
   parameter integer SIMD   = 1,

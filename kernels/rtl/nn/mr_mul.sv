@@ -1,7 +1,8 @@
-/// Product of two tensors, lane by lane, exact: p = a * b. mr_requant behind it makes a multiplication of quantised tensors.
+/// Exact product of two tensors, lane by lane: p = a * b. Together with an mr_requant behind it, this module multiplies quantised tensors.
 ///
-/// Kinds of operands and MUL as in mr_multiply. Lanes of p are signed and PBITS wide. One beat of each input makes one output beat.
-/// Latency 2, interval 1 beat per cycle. Registered: operands, products. The ready of each input depends on the valid of the other.
+/// The operands' kinds and the parameter MUL are those of mr_multiply. The lanes of p are signed and PBITS wide. One beat of each input
+/// makes one output beat. Latency 2 cycles; one beat per cycle. Operands and products are registers. The ready of each input depends on the
+/// valid of the other input.
 `default_nettype none
 module mr_mul #(
   parameter integer SIMD  = 1,

@@ -1,7 +1,7 @@
 /// The exact product of an activation and a weight of any kind.
 ///
-/// Kinds of operands: 0 unsigned, 1 signed, 2 bipolar (one bit: 1 is +1, 0 is -1). MUL: 0 multiplies in LUTs, 1 in a DSP slice.
-/// Combinational. PBITS is the sum of both operands' bits as signed numbers.
+/// The kind of an operand is 0 for unsigned, 1 for signed, and 2 for bipolar (one bit: 1 is +1, 0 is -1). MUL = 0 multiplies in LUTs, MUL =
+/// 1 in a DSP slice. The module is combinational. PBITS is the sum of both operands' bits, each counted as a signed number.
 `default_nettype none
 module mr_multiply #(
   parameter integer ABITS = 8,

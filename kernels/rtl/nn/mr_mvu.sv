@@ -1,18 +1,20 @@
 /// Folded matrix-vector unit: the arithmetic of convolutions (behind a sliding window) and of fully connected layers.
 ///
-/// y[o] = bias[o] + Σ over i < MW of x[i] * weight[o][i], for o < MH. ACCBITS must be enough for every sum.
-/// Input: SF = MW / SIMD beats, lane s of beat sf is x[sf*SIMD + s]. Output: NF = MH / PE beats, lane p of beat nf is
-/// y[nf*PE + p], ACCBITS wide. Weights: SF * NF lines, line nf*SF + sf, lane p*SIMD + s. Bias (if BIAS = 1): NF lines of PE lanes.
+/// Computes y[o] = bias[o] + Σ x[i] * weight[o][i] over i < MW, for all o < MH. ACCBITS must be wide enough for every sum. The input vector
+/// has SF = MW / SIMD beats: lane s of beat sf is x[sf*SIMD + s]. The output vector has NF = MH / PE beats with lanes of ACCBITS: lane p of
+/// beat nf is y[nf*PE + p]. The weights have SF * NF lines: lane p*SIMD + s of line nf*SF + sf is weight[nf*PE + p][sf*SIMD + s]. If BIAS =
+/// 1, the bias has NF lines of PE lanes.
 ///
-/// Kinds of operands: 0 unsigned, 1 signed, 2 bipolar (1 bit). MUL: 0 multiplies in LUTs, 1 in a DSP slice per product, 2 in a DSP slice for
-/// two products (rows 2k and 2k+1 of the PE). With MUL = 2 weights are signed and never the most negative value, the lane of the odd row
-/// holds weight - (even weight < 0), and a last odd row has slices of its own. WSTYLE as in mr_table. LOADED = 1: the lines of the weights
-/// come through l_, one a beat, and then the lines of the bias, in the low bits.
+/// The kind of an operand is 0 for unsigned, 1 for signed, and 2 for bipolar (1 bit). MUL = 0 multiplies in LUTs, MUL = 1 in one DSP slice
+/// per product, MUL = 2 in one DSP slice for two products (of rows 2k and 2k+1 of the PE). With MUL = 2, weights must be signed and never
+/// the most negative value, the lane of an odd row holds its weight minus 1 if the weight of the even row is negative, and a last row
+/// without a partner has DSP slices of its own. WSTYLE is the STYLE of mr_table. With LOADED = 1, the port l_ receives the lines of the
+/// weights, one per beat, and then the lines of the bias in its low bits.
 ///
-/// If NF > 1, a buffer of IBUF >= SF words keeps the inputs for the later passes and takes the next vector meanwhile. With IBUF = 2*SF
-/// (double buffer) a slow source costs no time. Interval NF * SF cycles. Latency SF + 2 + ceil(log2 SIMD), one more if NF > 1. Registered:
-/// weight, activation, product, every adder level, accumulator (= m_data), m_valid. s_ready depends on m_ready if NF = 1, otherwise only on
-/// registers.
+/// If NF > 1, a buffer of IBUF >= SF words keeps the inputs for the later passes and receives the next vector meanwhile. With IBUF = 2*SF
+/// (a double buffer), a slow source costs no time. One vector takes NF * SF cycles. Latency SF + 2 + ceil(log2 SIMD) cycles, and one more
+/// if NF > 1. Weights, activations, products, every adder level, accumulators (m_data) and m_valid are registers. s_ready depends on
+/// m_ready if NF = 1, and otherwise only on registers.
 `default_nettype none
 module mr_mvu #(
   parameter integer MH      = 4,
@@ -155,7 +157,7 @@ module mr_mvu #(
     end
   endgenerate
 
-  // The flags travel with the data: stages 1..LAT
+  // Flags for the data in stages 1 to LAT; they move through the pipeline together with the data.
   logic [LAT:1] valid, first, last;
   always_ff @(posedge clk)
     if (rst) valid <= '0;
@@ -166,7 +168,7 @@ module mr_mvu #(
       last  <= {last[LAT-1:1], sf_end};
     end
 
-  // The bias, read early enough for the first sum.
+  // The bias is the start value of each sum, so it must be read before the first product of the sum is added.
   logic [PE*ACCBITS-1:0] start;
   generate
     if (BIAS != 0) begin : g_bias
@@ -175,7 +177,7 @@ module mr_mvu #(
       always_ff @(posedge clk)
         if (rst) baddr <= '0;
         else if (en && valid[LAT] && last[LAT]) baddr <= (baddr == NF_LAST) ? '0 : baddr + 1'b1;
-      // Read in every clock, so that the line for the next sum is there one clock after the last sum ended.
+      // Read a line in every clock, so that the bias of the next sum is available one clock after the last sum ended.
       logic [PE*ACCBITS-1:0] line;
       logic [NFW-1:0]        next;
       assign next = (valid[LAT] && last[LAT]) ? ((baddr == NF_LAST) ? '0 : baddr + 1'b1) : baddr;

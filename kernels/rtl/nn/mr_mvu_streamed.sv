@@ -1,14 +1,16 @@
-/// Folded matrix-vector unit whose weights arrive as a stream from mr_weight_reader, a line at a time as they are used.
+/// Folded matrix-vector unit whose weights arrive as a stream from mr_weight_reader, one line at a time, when they are used.
 ///
-/// y[o] = Σ over i < MW of x[i] * weight[o][i], for o < MH. ACCBITS must be enough for every sum. s0_ has SF = MW / SIMD beats, lane s of
-/// beat sf is x[sf*SIMD + s]. s1_ has NF * SF lines per vector, NF = MH / PE, line nf*SF + sf, lane p*SIMD + s. m_ has NF beats, lane p of
-/// beat nf is y[nf*PE + p], ACCBITS wide. Kinds of operands: 0 unsigned, 1 signed, 2 bipolar (1 bit). MUL: 0 multiplies in LUTs, 1 in a DSP
-/// slice per product.
+/// Computes y[o] = Σ x[i] * weight[o][i] over i < MW, for all o < MH. ACCBITS must be wide enough for every sum. A vector on input s0_ has
+/// SF = MW / SIMD beats: lane s of beat sf is x[sf*SIMD + s]. For each vector, input s1_ has NF * SF lines of weights, with NF = MH / PE:
+/// lane p*SIMD + s of line nf*SF + sf is weight[nf*PE + p][sf*SIMD + s]. The output has NF beats with lanes of ACCBITS: lane p of beat nf
+/// is y[nf*PE + p]. The kind of an operand is 0 for unsigned, 1 for signed, and 2 for bipolar (1 bit). MUL = 0 multiplies in LUTs, MUL = 1
+/// in one DSP slice per product.
 ///
-/// A late line stalls only this unit. If NF > 1, a buffer of IBUF >= SF words keeps the inputs for the later passes; with IBUF = 2*SF
-/// (double buffer) a slow source of inputs costs no time. Interval NF * SF cycles if lines keep up. Latency SF + 2 + ceil(log2 SIMD), one
-/// more if NF > 1. Registered: weight, activation, product, every adder level, accumulator (= m_data), m_valid. s0_ready depends on m_ready
-/// and s1_valid if NF = 1, otherwise only on registers. s1_ready depends on m_ready, and on s0_valid if NF = 1.
+/// A late line of weights stalls only this unit. If NF > 1, a buffer of IBUF >= SF words keeps the inputs for the later passes; with IBUF =
+/// 2*SF (a double buffer), a slow source of inputs costs no time. One vector takes NF * SF cycles if the lines arrive in time. Latency SF +
+/// 2 + ceil(log2 SIMD) cycles, and one more if NF > 1. Weights, activations, products, every adder level, accumulators (m_data) and m_valid
+/// are registers. s0_ready depends on m_ready and s1_valid if NF = 1, and otherwise only on registers. s1_ready depends on m_ready, and
+/// also on s0_valid if NF = 1.
 `default_nettype none
 module mr_mvu_streamed #(
   parameter integer MH      = 4,
@@ -124,7 +126,7 @@ module mr_mvu_streamed #(
     end
   endgenerate
 
-  // The flags travel with the data: stages 1..LAT
+  // Flags for the data in stages 1 to LAT; they move through the pipeline together with the data.
   logic [LAT:1] valid, first, last;
   always_ff @(posedge clk)
     if (rst) valid <= '0;

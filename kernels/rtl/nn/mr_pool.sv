@@ -1,10 +1,11 @@
 /// Pooling over windows that neither overlap nor have padding (kernel = stride): one pass without a sliding window.
 ///
-/// OP: 0 takes the largest element, 1 the sum, of each KH x KW window, channel by channel. Rows and columns that fill no window are dropped.
-/// Input beats: y, x, fold over H * W * CF. Output beats: oy, ox, fold. Output lanes are OBITS wide (OP 0: OBITS = ABITS; OP 1: enough for
-/// the sum). PX > 1: a beat holds PX neighbouring pixels of SIMD channels each, the left one in the low bits (CF = 1; PX divides KW and W).
-/// Latency ((KH-1)*W + KW-PX)/PX * CF + 1, interval H*W/PX*CF cycles per frame. Registered: partial results (LUTRAM, read and written in one
-/// clock), m_valid, m_data.
+/// OP = 0 computes the largest element of each KH x KW window, OP = 1 the sum, channel by channel. Rows and columns that fill no window are
+/// dropped. The input beats of a frame are in the order row, column, channel group (H * W * CF beats); the output beats are in the order
+/// row, column, channel group of the windows. Output lanes are OBITS wide: ABITS for OP = 0, wide enough for the sum for OP = 1. With PX >
+/// 1, a beat contains PX neighbouring pixels of SIMD channels each, the left one in the low bits; this needs CF = 1, and PX must divide KW
+/// and W. Latency ((KH-1)*W + KW-PX)/PX * CF + 1 cycles; one frame takes H*W/PX*CF cycles. Partial results (in LUTRAM, read and written in
+/// the same clock), m_valid and m_data are registers.
 `default_nettype none
 module mr_pool #(
   parameter integer OP    = 0,

@@ -1,4 +1,4 @@
-/// One lane of pooling: the largest or the sum of `a` and the earlier elements; `first` starts anew. Combinational.
+/// One lane of pooling: the largest element, or the sum, of `a` and the elements before it. `first` begins a new window. Combinational.
 `default_nettype none
 module mr_pool_lane #(
   parameter integer OP    = 0,

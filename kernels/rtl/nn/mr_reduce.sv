@@ -1,8 +1,9 @@
-/// Pooling over TAPS successive beats of each channel fold. Behind a sliding window TAPS = KH*KW, and padding for OP 0 is the type's lowest
-/// value. For global pooling TAPS = H*W.
+/// Pooling over TAPS successive beats of each channel group. Behind a sliding window, TAPS is KH*KW; the padding for OP = 0 must then be
+/// the type's lowest value. For global pooling, TAPS is H*W.
 ///
-/// OP: 0 takes the largest element, 1 the sum. Input beats: tap, fold over TAPS * CF. Output: one beat per fold, lanes OBITS wide.
-/// Latency (TAPS-1)*CF + 1, interval TAPS*CF. Registered: partial results (LUTRAM), m_valid, m_data.
+/// OP = 0 computes the largest element, OP = 1 the sum. The input beats are in the order tap, channel group (TAPS * CF beats). The output
+/// has one beat per channel group, with lanes of OBITS. Latency (TAPS-1)*CF + 1 cycles; one output frame takes TAPS*CF cycles. Partial
+/// results (in LUTRAM), m_valid and m_data are registers.
 `default_nettype none
 module mr_reduce #(
   parameter integer OP    = 0,

@@ -1,10 +1,11 @@
-/// Gives out the beats of each frame in another order, leaves some out, or repeats them.
+/// Outputs the beats of each frame in another order. Can leave beats out or repeat them.
 ///
-/// Input: frames of WORDS beats. Output: nested loops visit the beats of a frame, E0 times outermost to E5 times innermost; with the
-/// indices i they give out beat OFFSET + sum of i[k] * S[k]. Two frames fit into the memory: one is written while the other is read. A
-/// beat can be read in the cycle after it was written. Latency OFFSET + 2 (write, read), or WORDS + 1 if a frame leaves as one beat; initiation
-/// interval WORDS or E0 * ... * E5, whichever is more. Registered: m_valid, m_data, and everything that s_ready depends on. MEMORY: 0 chooses by size (LUTRAM up to a
-/// depth of 64 or 4,096 bits, else block RAM), 1 LUTRAM, 2 block RAM. WIDTH is at most 448, so that no enable has more than 512 loads.
+/// An input frame has WORDS beats. Six nested loops, with E0 turns of the outermost to E5 turns of the innermost, produce the output: with
+/// loop indices i, they output beat OFFSET + Σ i[k] * S[k] of the frame. The memory has room for two frames: one is written while the other
+/// is read. A beat can be read in the cycle after it was written. Latency OFFSET + 2 cycles (write and read), or WORDS + 1 cycles if the
+/// output frame has only one beat. One frame takes WORDS or E0 * ... * E5 cycles, whichever is more. m_valid, m_data and everything that
+/// s_ready depends on are registers. The parameter MEMORY selects the memory: 1 LUTRAM, 2 block RAM, 0 by size (LUTRAM up to a depth of 64
+/// or 4,096 bits, otherwise block RAM). WIDTH is at most 448, so that no enable signal has more than 512 loads.
 `default_nettype none
 module mr_reorder #(
   parameter integer WIDTH  = 8,
@@ -39,7 +40,8 @@ module mr_reorder #(
   localparam integer AW    = $clog2(DEPTH);
   localparam bit     BLOCK = (MEMORY == 2) || (MEMORY == 0 && DEPTH > 64 && DEPTH * WIDTH > 4096);
 
-  // How far the address moves at the end of each loop: back to the loop's first beat, and one turn of the next loop on.
+  // B<k> is how far the address has moved at the end of loop k, and of all loops inside it. The address then goes back by this distance and
+  // on by one turn of the next outer loop.
   localparam integer B5 = (E5 - 1) * S5;
   localparam integer B4 = B5 + (E4 - 1) * S4;
   localparam integer B3 = B4 + (E3 - 1) * S3;
@@ -61,7 +63,8 @@ module mr_reorder #(
   assign write   = s_valid && s_ready;
   assign w_end   = (wa == W_MIDDLE) || (wa == W_LAST);
   assign r_end   = &last;
-  // The last beat waits for the whole frame, also if it could be read earlier, so that the banks are used in turn.
+  // The last beat of a frame waits until the whole frame is written, even if the beat could be read earlier. Otherwise the two banks would
+  // not be used alternately.
   assign have    = full[rbank] || ((wbank == rbank) && (ra < wa) && !r_end);
   assign en      = !m_valid || m_ready;
   assign read    = en && have;

@@ -1,14 +1,15 @@
 /// Requantises by multiply and shift: q = clamp(((acc * multiplier[c] + offset[c]) >> shift[c]) + ZERO_POINT, LOWEST, HIGHEST).
 ///
-/// `>>` is arithmetic (towards minus infinity). With ROUND_HALF_EVEN = 1 the quotient by 2^shift is instead rounded to the nearest integer,
-/// and halves to the even one. These are kMultiplyShift and kMultiplyShiftHalfEven of kernels/program/program.hpp. Every shift that fits
-/// SBITS is exact. The result is clamped to a signed or unsigned field of OBITS. Channels run nf*PE + p, as a matrix-vector unit emits them.
+/// `>>` is an arithmetic shift (rounds towards minus infinity). With ROUND_HALF_EVEN = 1, the quotient by 2^shift is instead rounded to the
+/// nearest integer, and a half to the even neighbour. These two forms are kMultiplyShift and kMultiplyShiftHalfEven of
+/// kernels/program/program.hpp. Every shift that fits SBITS gives the exact result. The result is clamped to a signed or unsigned field of
+/// OBITS. Lane p of beat nf is channel nf*PE + p, as in the output of a matrix-vector unit.
 ///
-/// MBITS = 0: the multiplier is 1 and has no hardware. OFFBITS = 0: the offset is 0 and has no hardware. SHIFT >= 0 fixes the shift.
-/// QFILE has CHANNELS / PE lines (UNIFORM = 1: one line for all channels). Lane p is {shift[SBITS], offset[OFFBITS], multiplier[MBITS]} with
-/// signed multiplier and offset; SBITS >= 1, and the field is present even if SHIFT is fixed. LOADED = 1: lines come through l_.
-/// Latency 2, and one more for each of MBITS > 0, OFFBITS > 0 and ROUND_HALF_EVEN. Interval CHANNELS / PE (one beat per cycle).
-/// Registered: table and input, product, sum, rounded sum, result.
+/// With MBITS = 0, the multiplier is 1 and needs no hardware. With OFFBITS = 0, the offset is 0 and needs no hardware. SHIFT >= 0 fixes the
+/// shift. QFILE has CHANNELS / PE lines, or one line for all channels if UNIFORM = 1. Lane p of a line is {shift[SBITS], offset[OFFBITS],
+/// multiplier[MBITS]}; multiplier and offset are signed. SBITS is at least 1, and the shift's field is present even if SHIFT is fixed. With
+/// LOADED = 1, the lines come through the port l_. Latency 2 cycles, plus one cycle each for MBITS > 0, OFFBITS > 0 and ROUND_HALF_EVEN.
+/// One beat per cycle: CHANNELS / PE cycles per vector. The table's output, the input, product, sum, rounded sum and result are registers.
 `default_nettype none
 module mr_requant #(
   parameter integer CHANNELS = 4,
@@ -115,8 +116,8 @@ module mr_requant #(
       end
 
       if (ROUND_HALF_EVEN != 0) begin : g_half_even
-        // sum + 2^(shift-1) - 1 + the lowest bit that remains; unchanged if shift is 0. Every shift above ZBITS gives 0 like ZBITS
-        // itself, because |sum| is at most half of 2^ZBITS.
+        // Rounding half to even: add 2^(shift-1) - 1 and the lowest bit that remains after the shift. Nothing is added if the shift is 0.
+        // Shifts above ZBITS are treated as ZBITS: both give 0, because |sum| is at most half of 2^ZBITS.
         localparam logic [SBITS:0] MOST = (ZBITS < (1 << SBITS)) ? (SBITS+1)'(ZBITS) : (SBITS+1)'((1 << SBITS) - 1);
         logic [SBITS-1:0] by;
         logic [ZBITS:0]   below;

@@ -1,4 +1,4 @@
-/// y = a + b, in a module of its own so that the synthesiser does not merge it with its neighbours.
+/// Computes y = a + b. The adder is a separate module so that the synthesiser does not merge it with neighbouring logic.
 `default_nettype none
 (* keep_hierarchy *)
 module mr_sum #(

@@ -1,12 +1,14 @@
 /// Folded sliding window: turns an image into the windows of a convolution or pooling, one tap per beat.
 ///
-/// Input beats are y, x, fold over H * W * CF. Output beats are oy, ox, ky, kx, fold: the pixel at (oy*SH - PT + ky*DH, ox*SW - PL +
-/// kx*DW), or lanes of PAD_VALUE outside the image. A circular buffer holds ROWS rows. The writer runs ahead as far as it has room, also
-/// into the next frame.
+/// The input beats of an image are in the order row, column, channel group (H * W * CF beats). For each output position (oy, ox), the
+/// output has the taps (ky, kx) of the window, with CF beats each: the pixel at row oy*SH - PT + ky*DH and column ox*SW - PL + kx*DW, or
+/// lanes of PAD_VALUE if that position is outside the image. A circular buffer holds ROWS rows of the image. Writing runs ahead of reading
+/// as far as the buffer has room, also into the next frame.
 ///
-/// Latency CF + 3 (tap 0 needs one pixel). Interval: OH*OW*KH*KW*CF cycles per frame if reading is the limit, H*W*CF if writing is, and
-/// more if ROWS is below (KH-1)*DH + 1 + SH. A frame's first beat leaves only once the frame's first whole pixel has arrived. Registered:
-/// read address, memory output, m_valid and m_data (behind the padding choice), and everything that s_ready depends on.
+/// Latency CF + 3 cycles, because tap 0 needs one pixel. A frame takes OH*OW*KH*KW*CF cycles if reading limits the rate, H*W*CF cycles if
+/// writing does, and more if ROWS is below (KH-1)*DH + 1 + SH. The first output beat of a frame leaves only after the frame's first whole
+/// pixel has arrived. The read address, the memory's output, m_valid, m_data (behind the choice of padding), and everything that s_ready
+/// depends on are registers.
 `default_nettype none
 module mr_swu #(
   parameter integer H         = 8,
@@ -66,13 +68,14 @@ module mr_swu #(
   localparam logic signed [FW-1:0] F_FIRST = FW'(-PL * CF);
   localparam logic signed [FW-1:0] F_TAP = FW'(DW * CF - (CF - 1));
   localparam logic signed [FW-1:0] F_WINDOW = FW'(SW * CF);
-  // By how many rows the buffer's read position moves, modulo ROWS: to the next row of taps, of windows, or to the next frame.
+  // By how many rows, modulo ROWS, the read position in the buffer moves: to the next row of taps, to the next row of windows, or to the
+  // next frame.
   localparam integer MOVE_TAP = DH % ROWS;
   localparam integer MOVE_WINDOW = SH % ROWS;
   localparam integer MOVE_FRAME = (((H - (OH - 1) * SH) % ROWS) + ROWS) % ROWS;
   localparam integer TOP_FIRST = (ROWS - PT % ROWS) % ROWS;
 
-  // A row's address moved down by `move` words, modulo D.
+  // Returns a row's address in the buffer of D words, moved on by `move` words. The address wraps at the buffer's end.
   function automatic logic [AW-1:0] moved(input logic [AW-1:0] from, input logic [AW:0] move);
     logic [AW:0] sum;
     sum = {1'b0, from} + move;
@@ -80,7 +83,7 @@ module mr_swu #(
     moved = sum[AW-1:0];
   endfunction
 
-  // A row number limited to 0..H: the number of image rows above that row.
+  // Limits a row number to the range 0 to H. The result is the number of image rows above this row.
   function automatic logic signed [YW-1:0] clipped(input logic signed [YW-1:0] y);
     clipped = (y < 0) ? '0 : (y > Y_ROWS) ? Y_ROWS : y;
   endfunction
@@ -151,7 +154,7 @@ module mr_swu #(
         if (wc == C_LAST) columns_in <= (columns_in == W_LAST) ? '0 : columns_in + 1'b1;
       end
       rows_in <= rows_in + (row_in ? YW'(1) : '0) - ((step && frame_end) ? Y_ROWS : '0);
-      // A row is given back one enable late: its last word is read in stage 1.
+      // A buffer row is released one enabled clock late, because its last word is read in stage 1.
       held    <= held + (row_in ? YW'(1) : '0) - (en ? passed1 : '0);
     end
   end

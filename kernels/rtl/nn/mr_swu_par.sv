@@ -1,14 +1,15 @@
 /// Parallel sliding window: PX neighbouring pixels in and M whole windows out per cycle.
 ///
-/// Input beats are y, x over H * W/PX: pixels x*PX .. x*PX+PX-1, channels innermost. M = PX/SW windows per beat (1 if SW >= PX). Output
-/// beats are oy, g over OH * OW/M, with lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky*DH, (g*M+m)*SW - PL + kx*DW), or PAD_VALUE
-/// outside the image. Of PX and SW, one divides the other; PX divides W; M divides OW; W/PX >= 2. PT < (KH-1)*DH + 1 and PL < (KW-1)*DW +
-/// 1.
+/// Each input beat contains pixels x*PX to x*PX + PX - 1 of a row, channels innermost. The input beats are in the order row, x (H * W/PX
+/// beats). Each output beat contains M = PX/SW windows (one window if SW >= PX). The output beats are in the order oy, g (OH * OW/M beats).
+/// The lanes of an output beat are in the order m, ky, kx, channel: the pixel at row oy*SH - PT + ky*DH and column (g*M+m)*SW - PL + kx*DW,
+/// or PAD_VALUE outside the image. Either PX divides SW or SW divides PX. PX must divide W, M must divide OW, and W/PX must be at least 2.
+/// Padding is smaller than the window: PT < (KH-1)*DH + 1 and PL < (KW-1)*DW + 1.
 ///
-/// The scan of an image has V = max(PT, PB) rows of padding before the image and U blocks of padding before every row. The same padding
-/// ends one row (or frame) and begins the next, so it costs cycles only once. Interval (V+H) * (U + W/PX) cycles per frame: H*W/PX without
-/// padding. Latency ((KH-1)*DH-PT) * (U + W/PX) + F + 2, where F = ((M-1)*SW + (KW-1)*DW-PL) / PX. Registered: (KH-1)*DH rows (block RAM or
-/// LUTRAM), window, m_valid; m_data is the window itself. s_ready depends on m_ready.
+/// The module scans each image with V = max(PT, PB) rows of padding before the image and U blocks of padding before every row. The same
+/// padding ends one row (or frame) and begins the next one, so it costs cycles only once. A frame takes (V+H) * (U + W/PX) cycles, which is
+/// H*W/PX without padding. Latency ((KH-1)*DH-PT) * (U + W/PX) + F + 2 cycles, where F = ((M-1)*SW + (KW-1)*DW-PL) / PX. (KH-1)*DH rows (in
+/// block RAM or LUTRAM), the window and m_valid are stored in registers or memory; m_data is the window itself. s_ready depends on m_ready.
 `default_nettype none
 module mr_swu_par #(
   parameter integer H         = 8,
@@ -63,7 +64,7 @@ module mr_swu_par #(
   localparam integer GW = $clog2(G + 1);
   localparam integer OW_ = $clog2(OH + 1);
 
-  // The scan: row t and block u of the padded image
+  // Position of the scan: row t and block u of the image with its padding.
   logic [TW-1:0] t;
   logic [NW-1:0] u;
   logic          en, step, real_row, real_block, u_end, t_end;
@@ -75,7 +76,7 @@ module mr_swu_par #(
   assign s_ready    = en && real_row && real_block;
   assign step       = en && (s_valid || !(real_row && real_block));
 
-  // Image row and block: padding before the image counts on from the image before.
+  // Row and block in the image. In the padding before an image, the numbers continue those of the preceding image.
   logic [RW-1:0] r, next_r;  // next_r: the bottom row of the next row of windows
   logic [CW-1:0] n, next_n;  // next_n: the newest block of the next beat
   logic [OW_-1:0] rows_left;
@@ -88,8 +89,8 @@ module mr_swu_par #(
   assign block_hit = (n == next_n);
   assign hit       = block_hit && (real_block ? row_hit : row_hit_before);
 
-  // In an image lower than the kernel's reach, the first row of windows already ends in the padding below the image. The padding
-  // above the first image after a reset must not be taken for that padding.
+  // If the image has fewer rows than the kernel reaches, the first row of windows already ends in the padding below the image. After a
+  // reset, the padding above the first image must not be mistaken for padding below an image.
   generate
     if (RH - 1 - PT >= H) begin : g_low
       always_ff @(posedge clk)
@@ -171,7 +172,7 @@ module mr_swu_par #(
     end
   endgenerate
 
-  // Stage 2: the window, newest block in the high part of each row
+  // Stage 2 holds the window. The newest block of pixels is in the high part of each row.
   generate
     for (genvar ky = 0; ky < KH; ky = ky + 1) begin : g_line
       logic [(OLDER+1)*BW-1:0] pixels;
@@ -182,7 +183,8 @@ module mr_swu_par #(
           if (en && valid[1]) pixels <= {column[ky*DH*BW+:BW], pixels[(OLDER+1)*BW-1:BW]};
       end
       for (genvar m = 0; m < M; m = m + 1) begin : g_window
-        // Column 0 of `pixels` is image column (newest - OLDER) * PX; the beat's first window begins at (newest - F) * PX - PL.
+        // Column 0 of `pixels` is column (newest - OLDER) * PX of the image. The first window of the beat begins at column (newest - F) *
+        // PX - PL.
         localparam integer FIRST = (OLDER - F) * PX - PL + m * SW;
         for (genvar kx = 0; kx < KW; kx = kx + 1) begin : g_tap
           assign m_data[((m*KH+ky)*KW+kx)*PW+:PW] = pixels[(FIRST+kx*DW)*PW+:PW];

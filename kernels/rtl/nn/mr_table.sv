@@ -1,8 +1,9 @@
-/// A table of constants: baked into the image from a hex file, or loaded once after configuration.
+/// A table of constants, which is either part of the FPGA image (from a hex file) or loaded once after configuration.
 ///
-/// q <= line `addr` in a clock with `en`. LOADED = 0: FILE holds DEPTH lines of WIDTH bits ($readmemh). LOADED = 1: the first DEPTH beats
-/// of l_ fill lines 0, 1, …; `loaded` rises with the last one. Further beats start over at line 0 (new weights while the block is idle). A
-/// reset does not empty the table. STYLE: 0 the tool's choice, 1 block RAM, 2 LUTs. Latency 1. Registered: q, loaded.
+/// In a clock with `en`, q becomes line `addr`. With LOADED = 0, FILE contains DEPTH lines of WIDTH bits ($readmemh). With LOADED = 1, the
+/// first DEPTH beats on l_ fill lines 0, 1, …, and `loaded` rises with the last of them. Further beats begin again at line 0, for new
+/// weights while the block is idle. A reset does not empty the table. STYLE = 0 leaves the memory to the tool's choice, 1 is block RAM, 2
+/// is LUTs. Latency 1 cycle. q and `loaded` are registers.
 `default_nettype none
 module mr_table #(
   parameter integer WIDTH  = 8,

@@ -1,10 +1,11 @@
 /// Requantises by thresholds: q = LOWEST + number of i with acc >= threshold[c][i], found by binary search.
 ///
-/// A channel has 2^OBITS - 1 ascending thresholds. If fewer are needed, the others are above every acc. Each is a signed number of ACCBITS
-/// + 1 bits. Channels run nf*PE + p. Level l of the search (0-based) compares with one of 2^l nodes; node k is threshold (2k+1) *
-/// 2^(OBITS-1-l) - 1. Level l of lane p reads the file TFILE.l.p (p has three digits): line nf * 2^l + k, or line k for all channels if
-/// UNIFORM = 1. LOADED = 1: the same lines come through l_, lane by lane and level by level. Latency OBITS + 1, interval CHANNELS / PE (one
-/// beat per cycle). Registered: every level's input and node, the result.
+/// Each channel has 2^OBITS - 1 ascending thresholds. If a channel needs fewer, its last thresholds are above every acc. Thresholds are
+/// signed numbers of ACCBITS + 1 bits. Lane p of beat nf is channel nf*PE + p. Level l of the binary search (from 0) compares with one of
+/// 2^l nodes; node k is threshold (2k+1) * 2^(OBITS-1-l) - 1. Level l of lane p reads the file TFILE.l.p (p has three digits), at line nf *
+/// 2^l + k, or at line k for all channels if UNIFORM = 1. With LOADED = 1, the same lines come through the port l_, lane by lane and level
+/// by level. Latency OBITS + 1 cycles; one beat per cycle (CHANNELS / PE cycles per vector). The input and the node of every level, and the
+/// result, are registers.
 `default_nettype none
 module mr_threshold #(
   parameter integer CHANNELS = 4,
@@ -55,7 +56,7 @@ module mr_threshold #(
       {m_valid, valid} <= {valid, s_valid && loaded};
     end
 
-  // Loading: which table the next line is for
+  // While constants are loaded: selects the table to which the next line belongs.
   logic [TW-1:0]     table_index;
   logic [TABLES-1:0] table_loaded, table_ready;
   assign l_ready = 1'b1;
