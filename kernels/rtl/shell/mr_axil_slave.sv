@@ -1,8 +1,8 @@
-/// AXI4-Lite slave: turns the five channels into one register access at a time.
+/// AXI4-Lite slave: converts the five AXI channels to one register access at a time.
 ///
-/// `write` is high for one cycle with waddr, wdata and wstrb, once address and data have both arrived (in any order); the response is OKAY.
-/// `read` is high for one cycle with raddr; rdata must be valid in that cycle. Reads and writes are independent. Registered: the address
-/// and data taken, both responses.
+/// `write` is high for one cycle, with waddr, wdata and wstrb, after address and data have both arrived (in any order); the response is
+/// OKAY. `read` is high for one cycle with raddr; rdata must be valid in the same cycle. Reads and writes are independent. The accepted
+/// address and data, and both responses, are registers.
 `default_nettype none
 module mr_axil_slave #(
   parameter integer ADDR = 12

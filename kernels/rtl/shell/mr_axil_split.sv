@@ -1,8 +1,8 @@
-/// One AXI4-Lite slave in front of N others: windows of 4 KiB, selected by the address bits above 11.
+/// One AXI4-Lite slave in front of N other slaves. Each of them has a window of 4 KiB, which the address bits above 11 select.
 ///
-/// Handles one write and one read at a time, independently. A write is taken once its address and data are both there. Window i has bit (or
-/// field) i of the m_ vectors. Addresses and write data go to all windows, valid to one. An access outside all windows is answered with
-/// DECERR. Registered: address, data, response.
+/// Handles one write and one read at a time, independently. A write is accepted after both its address and its data have arrived. Bit (or
+/// field) i of the m_ vectors belongs to window i. Addresses and write data go to all windows; only the selected window gets valid. An
+/// access outside all windows is answered with DECERR. Address, data and response are registers.
 `default_nettype none
 module mr_axil_split #(
   parameter integer N = 2,  // 1 to 16

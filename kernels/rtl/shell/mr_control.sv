@@ -1,9 +1,10 @@
 /// The card's own registers (image_abi.hpp, kReg…): epoch, soft reset, and values for monitoring.
 ///
-/// Writing another epoch raises `flush` until all ports are quiet, then resets the dataflow for RESET_CYCLES, then releases both. Nothing
-/// of the old epoch remains anywhere. `flow_rst` resets the dataflow and the tags that travel beside it. `now` counts clocks since reset.
-/// The link table (0x100 to 0x8ff) is behind link_: a write takes one cycle, and a read is answered within the cycle. Frames: cycles with
-/// frame_done. Busy: microseconds (CLOCK_MHZ clocks each) in which `busy` was high.
+/// When the host writes another epoch, the module raises `flush` until all ports are quiet, then also resets the dataflow for RESET_CYCLES,
+/// then ends flush and reset together. Nothing of the old epoch remains. `flow_rst` resets the dataflow and the frame tags. `now` counts
+/// clocks since reset. Accesses to the link table (0x100 to 0x8ff) go through link_: a write takes one cycle, and a read is answered in the
+/// same cycle. The frame counter counts cycles with frame_done. The busy counter counts the microseconds (CLOCK_MHZ clocks each) in which
+/// `busy` was high.
 `default_nettype none
 module mr_control #(
   parameter integer ABI_VERSION  = 1,
@@ -99,7 +100,7 @@ module mr_control #(
       now             <= now + 64'd1;
       supervisor_stop <= write && (waddr == 12'h01c);
       if (new_epoch) epoch <= wdata;
-      // Flush first, so that no port gives or takes anything. Then reset the dataflow. Then end the flush and the reset together.
+      // First flush, so that no port accepts or sends anything. Then reset the dataflow. Finally end the flush and the reset together.
       if (new_epoch) begin
         flush     <= 1'b1;
         resetting <= '0;

@@ -1,12 +1,15 @@
-/// A host-read output port: each run writes one frame and its status trailer to memory (image_abi.hpp, EgressArgument, StatusTrailer).
+/// An output port that the host reads: each run writes one frame and its status trailer to memory (image_abi.hpp, EgressArgument,
+/// StatusTrailer).
 ///
-/// Elements are ABITS wide on the stream and EBYTES bytes in memory (sign- or zero-extended; AKIND 2: 0 is -1), LANES per beat. t_ brings
-/// the tag {time, sequence, epoch} of each frame that the partition is computing. A run waits for its frame and discards earlier ones. A
-/// later frame, another epoch or a flush completes the run as dropped, with a trailer and no payload. The payload is filled with zeros up
-/// to the trailer, at the next multiple of 64 bytes. trailer.cycles counts from the time in the tag to the last beat; stall_cycles counts
-/// the cycles in which a beat of the frame waited for memory. `spoilt` (all errors of the image together, until the flush) marks a frame as
-/// failed if its trailer is made while `spoilt` is high. A word that is read with an error raises `spoilt` before any result computed from
-/// it leaves. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c. DATA_BYTES divides 64.
+/// A beat of the stream has LANES elements of ABITS. In memory, an element takes EBYTES bytes (sign- or zero-extended; with AKIND 2, the
+/// bit 0 becomes -1). The port t_ brings the tag {time, sequence, epoch} of each frame that the partition computes. A run waits for its
+/// frame and discards earlier frames. If a later frame, another epoch or a flush comes instead, the run ends as dropped, with a trailer and
+/// without payload.
+/// The payload is filled with zeros up to the trailer, which begins at the next multiple of 64 bytes. trailer.cycles counts from the time
+/// in the tag to the last beat; stall_cycles counts the cycles in which a beat of the frame waited for memory. `spoilt` combines all errors
+/// of the image until the flush. A frame is marked as failed if `spoilt` is high while its trailer is made. A memory word that was read
+/// with an error raises `spoilt` before any result computed from this word leaves. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence
+/// 0x2c. DATA_BYTES must divide 64.
 `default_nettype none
 module mr_egress #(
   parameter integer DATA_BYTES = 64,
@@ -71,8 +74,9 @@ module mr_egress #(
   localparam integer TRAILER = 64 / DATA_BYTES;  // words of the trailer
   localparam logic [31:0] MAGIC = 32'h5354524d;
 
-  // WAIT: for the frame's tag. DISCARD: an earlier frame. BEGIN: give the writer its command. PAYLOAD, FILL (zeros up to the
-  // trailer), STATUS (the trailer), FLUSHED: until the flush is over. FINISH: until memory has answered.
+  // The states of a run. WAIT waits for the frame's tag. DISCARD removes an earlier frame. BEGIN gives the writer its command. PAYLOAD
+  // writes the frame, FILL the zeros up to the trailer, STATUS the trailer. FLUSHED waits for the end of a flush. FINISH waits until memory
+  // has answered.
   typedef enum logic [3:0] {IDLE, WAIT, DISCARD, BEGIN, PAYLOAD, FILL, STATUS, FINISH, FLUSHED, DONE} state_t;
   state_t state;
 

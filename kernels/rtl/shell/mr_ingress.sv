@@ -1,9 +1,9 @@
-/// A host-fed input port: each run reads one frame from memory and feeds the partition (image_abi.hpp, IngressArgument).
+/// An input port that the host feeds: each run reads one frame from memory and sends it to the partition (image_abi.hpp, IngressArgument).
 ///
-/// Elements are EBYTES bytes in memory and ABITS wide on the stream (AKIND 2: -1 is 0), LANES per beat. A frame is a whole number of beats.
-/// A frame's tag {time of its first beat, sequence, epoch} is offered on t_ from the cycle after that beat; the next frame begins when the
-/// tag is taken. A run of another epoch completes at once, and its frame is dropped. `flush` ends the present run; runs wait while it
-/// lasts. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c.
+/// In memory, an element takes EBYTES bytes. A beat of the stream has LANES elements of ABITS (with AKIND 2, -1 becomes the bit 0). A frame
+/// is a whole number of beats. From the cycle after a frame's first beat, the frame's tag {time of this beat, sequence, epoch} is offered
+/// on t_; the next frame begins when the tag has been accepted. A run of another epoch ends at once, and its frame is dropped. `flush` ends
+/// the current run, and no new run begins while `flush` is high. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c.
 `default_nettype none
 module mr_ingress #(
   parameter integer DATA_BYTES = 64,
@@ -111,7 +111,7 @@ module mr_ingress #(
     .clk, .rst, .flush, .quiet, .error, .go(fetch), .ready(reader_ready), .addr(arguments[63:0]), .bytes(arguments[127:96]),
     .axi_arvalid, .axi_arready, .axi_araddr, .axi_arlen, .axi_rvalid, .axi_rready, .axi_rdata, .axi_rresp, .axi_rlast,
     .m_valid(word_valid), .m_ready(word_ready), .m_data(word));
-  // Between frames the adapter forgets what the last word held beyond the frame's end.
+  // Reset the adapter between frames, because the last memory word of a frame can contain bytes behind the frame's end.
   mr_width_adapter #(.LANE(8), .S_LANES(DATA_BYTES), .M_LANES(BEAT)) adapter (
     .clk, .rst(rst || state != FETCH), .s_valid(word_valid), .s_ready(word_ready), .s_data(word),
     .m_valid(beat_valid), .m_ready(fire), .m_data(beat));

@@ -1,10 +1,10 @@
-/// Memory to stream: reads `bytes` from `addr` by AXI4 bursts and outputs them in words of DATA_BYTES.
+/// Memory to stream: reads `bytes` bytes from `addr` with AXI4 bursts and outputs them in words of DATA_BYTES.
 ///
-/// A command is taken when `go` and `ready` are high. addr is a multiple of DATA_BYTES; the last word may carry bytes beyond the end.
-/// Bursts have at most BURST words and never cross 4 KiB. A burst is requested only if the buffer has room for all of it, so rready is
-/// always high. `flush` (held until `quiet`) drops the command and everything still on its way. After any response other than OKAY, `error`
-/// stays high until a flush. AXI: INCR, full-width words; the constant signals (size, burst, cache, prot) belong to the top. Registered:
-/// the address channel; data passes a FIFO of 2*BURST words.
+/// A command is accepted when `go` and `ready` are high. addr is a multiple of DATA_BYTES; the last word may contain bytes beyond the end.
+/// A burst has at most BURST words and never crosses a 4 KiB border. It is requested only if the buffer has room for the whole burst, so
+/// rready is always high. `flush` (held until `quiet`) drops the command and all data that are still on the way. After a response other
+/// than OKAY, `error` stays high until a flush. AXI bursts increment and consist of full words; the top module drives the constant signals
+/// (size, burst, cache, prot). The address channel is registered; data pass through a FIFO of 2*BURST words.
 `default_nettype none
 module mr_mm2s #(
   parameter integer DATA_BYTES = 64,

@@ -1,14 +1,15 @@
-/// The unit that loads parameters: a run reads the loader's words from memory and sends them to the blocks (image_abi.hpp,
-/// ParametersArgument; runtime/plan/README.md, "Parameters").
+/// The unit that loads parameters: each run reads the words of the loaded constants from memory and sends them to the blocks
+/// (image_abi.hpp, ParametersArgument; runtime/plan/README.md, "Parameters").
 ///
-/// WORDS 64-bit words, a multiple of DATA_BYTES / 8, come from buffer + load_offset (both multiples of 4 KiB) and leave on load_, which
-/// must never be held back. The run is done HOPS + 6 cycles after the last word. A run with another load_bytes reads nothing and raises
-/// `error` until a run that fits is taken. A memory response other than OKAY raises `error` too. An epoch's flush does not affect this
-/// unit. If a reset ends a run, the unit sends the missing words with any content, because the receivers count words. The loaded constants
-/// are then worthless until the next run, which waits for the last of those words. `streamed`: buffer + streamed_offset of the last run
-/// that fits. `given`: `streamed` is valid, from the end of that run until another run begins. No run ends while `reading` is high, because
-/// reads from the old buffer are still under way. Arguments: buffer 0x10, bytes 0x1c, load_offset 0x24, load_bytes 0x2c, streamed_offset
-/// 0x34. Registered: streamed, given, state; data passes a FIFO.
+/// A run reads WORDS 64-bit words (a multiple of DATA_BYTES / 8) from buffer + load_offset and sends them out on load_, which cannot be
+/// held back. Both addresses are multiples of 4 KiB. The run is done HOPS + 6 cycles after the last word. A run with another load_bytes
+/// reads nothing and raises `error` until a run with the right load_bytes starts. A memory response other than OKAY also raises `error`. An
+/// epoch's flush does not affect this unit.
+/// If a reset interrupts a run, the unit sends the missing words with arbitrary content, because the receivers count words. The loaded
+/// constants are then invalid until the next run, which waits until these words were sent. `streamed` is buffer + streamed_offset of the
+/// last valid run. `given` says that `streamed` is valid: from the end of that run until the next run begins. A run does not end while
+/// `reading` is high, because reads from the old buffer are still on the way. Arguments: buffer 0x10, bytes 0x1c, load_offset 0x24,
+/// load_bytes 0x2c, streamed_offset 0x34. `streamed`, `given` and the state are registers; data pass through a FIFO.
 `default_nettype none
 module mr_parameters #(
   parameter integer DATA_BYTES = 64,

@@ -1,10 +1,12 @@
-/// Starts the runs of a unit: the ap_ctrl_chain registers of Vitis kernels, and the arguments of a run.
+/// Starts the runs of a unit: contains the ap_ctrl_chain registers of Vitis kernels, and the arguments of a run.
 ///
-/// 0x00 control: bit 0 start (w 1; falls when the unit takes the run), 1 done (r; until bit 4 is written), 2 idle (r), 3 ready (r; cleared
-/// by reading: a run was taken, arguments may be written for the next), 4 continue (w 1: done was seen). 0x04 bit 0: interrupts on. 0x08:
-/// which interrupts: bit 0 done, 1 ready. 0x0c: pending interrupts; writing a 1 toggles. 0x10 + 4*i: argument word i < WORDS. The unit
-/// takes the run by raising `taken` for one cycle while `start` is high, and copies the arguments then. It raises `done` until it sees
-/// `go_on`. Registered: everything.
+/// Register 0x00 is the control register. Bit 0, start: the host writes 1, and the bit falls when the unit accepts the run. Bit 1, done:
+/// high until the host writes bit 4. Bit 2, idle. Bit 3, ready: a run was accepted, so the host may write the arguments of the next run;
+/// reading clears the bit. Bit 4, continue: the host writes 1 when it has seen done. Register 0x04, bit 0, enables interrupts. Register
+/// 0x08 selects the interrupts: bit 0 done, bit 1 ready. Register 0x0c contains the pending interrupts; writing a 1 toggles the bit.
+/// Register 0x10 + 4*i contains argument word i < WORDS.
+/// The unit accepts a run by raising `taken` for one cycle while `start` is high, and copies the arguments in this cycle. It keeps `done`
+/// high until `go_on` rises. All outputs are registers.
 `default_nettype none
 module mr_run_control #(
   parameter integer WORDS = 9

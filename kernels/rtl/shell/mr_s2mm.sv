@@ -1,10 +1,10 @@
-/// Stream to memory: writes `words` words of DATA_BYTES to `addr` by AXI4 bursts.
+/// Stream to memory: writes `words` words of DATA_BYTES to `addr` with AXI4 bursts.
 ///
-/// A command is taken when `go` and `ready` are high. addr is a multiple of DATA_BYTES. Bursts have at most BURST words, never cross 4 KiB,
-/// and begin only once all their words are here, so wvalid never waits for data within a burst. `finished` is high for one cycle when the
-/// last response is back. `flush` (held until `quiet`) drops everything that has not begun; a burst that has begun is completed, as AXI
-/// requires. After any response other than OKAY, `error` stays high until a flush. All strobes are set. Registered: the address channel;
-/// data passes a FIFO of 2*BURST words.
+/// A command is accepted when `go` and `ready` are high. addr is a multiple of DATA_BYTES. A burst has at most BURST words and never
+/// crosses a 4 KiB border. It begins only when all its words have arrived, so wvalid never waits for data inside a burst. `finished` is
+/// high for one cycle after the last response. `flush` (held until `quiet`) drops all bursts that have not begun; a burst that has begun is
+/// completed, as AXI requires. After a response other than OKAY, `error` stays high until a flush. All write strobes are set. The address
+/// channel is registered; data pass through a FIFO of 2*BURST words.
 `default_nettype none
 module mr_s2mm #(
   parameter integer DATA_BYTES = 64,

@@ -1,9 +1,10 @@
-/// The supervisor's unit: its run ends only when there is something to report (image_abi.hpp, SupervisorArgument, FaultReport).
+/// The unit that reports faults to the host. Its run ends only when there is something to report (image_abi.hpp, SupervisorArgument,
+/// FaultReport).
 ///
-/// `fault` (in any cycle) comes with its code and link; the first one is kept until a run has reported it. `stop` ends the present run with
-/// kStopped and does nothing without a run. The unit writes the 64 bytes of the report to the buffer (argument 0x10, a multiple of
-/// DATA_BYTES, which divides 64); then the run is done. `error` stays high after any memory response other than OKAY. Registered:
-/// everything except the AXI data, which passes a FIFO.
+/// `fault` may rise in any cycle, together with a code and a link; the first fault is kept until a run has reported it. `stop` ends the
+/// current run with kStopped; without a run, it does nothing. To report, the unit writes 64 bytes to the buffer (argument 0x10, a multiple
+/// of DATA_BYTES, which divides 64); then the run is done. After a memory response other than OKAY, `error` stays high. Everything is
+/// registered except the AXI data, which pass through a FIFO.
 `default_nettype none
 module mr_supervisor #(
   parameter integer DATA_BYTES = 64

@@ -1,13 +1,14 @@
-/// Reads weights from memory, pass after pass: LINES lines of WIDTH bits from `addr`, again and again, ahead of their use.
+/// Reads weights from memory ahead of their use: LINES lines of WIDTH bits from `addr`, again and again. One reading of all lines is called
+/// a pass.
 ///
-/// A line takes PITCH bytes of memory: the least power of two that holds it, or whole words of DATA_BYTES if it is longer. A pass begins on
-/// a word. While `active` is high, the next pass is requested as soon as the last burst of the present pass is on its way, so 2*BURST words
-/// wait while the block computes. addr (a multiple of DATA_BYTES) is sampled at the start of each pass. `flush` (held until `quiet`) drops
-/// everything under way; afterwards the stream begins with line 0 again. After any response other than OKAY, `error` stays high until a
-/// flush.
+/// A line takes PITCH bytes in memory: the smallest power of two that holds it or, if it is longer than a memory word, a whole number of
+/// words of DATA_BYTES. A pass begins at a word. While `active` is high, the next pass is requested as soon as the last burst of the
+/// current pass is on the way, so 2*BURST words are buffered while the block computes. addr (a multiple of DATA_BYTES) is sampled at the
+/// start of each pass. `flush` (held until `quiet`) drops everything that is on the way; afterwards the stream begins with line 0 again.
+/// After a response other than OKAY, `error` stays high until a flush.
 ///
-/// Interval: one line per cycle, or PITCH / DATA_BYTES cycles per line, if memory keeps up. AXI as in mr_mm2s. Registered: as in mr_mm2s
-/// and mr_width_adapter.
+/// If memory keeps up, the output is one line per cycle or, for lines longer than a word, one line every PITCH / DATA_BYTES cycles. AXI
+/// signals and registers are as in mr_mm2s and mr_width_adapter.
 `default_nettype none
 module mr_weight_reader #(
   parameter integer DATA_BYTES = 64,
@@ -59,7 +60,7 @@ module mr_weight_reader #(
     .clk, .rst(rst || flush), .s_valid(word_valid), .s_ready(word_ready), .s_data(word),
     .m_valid(slot_valid), .m_ready(slot_ready), .m_data(slot));
 
-  // The bytes behind a pass' last line in its last word are ignored.
+  // Ignore the bytes behind the last line of a pass, which share a memory word with it.
   generate
     if (SLOTS == LINES) begin : g_full
       assign spare = 1'b0;
