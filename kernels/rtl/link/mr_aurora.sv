@@ -1,8 +1,9 @@
 /// Connects mr_link_switch to the user interface of an Aurora 64B/66B core (AMD PG074): framing, little endian, 8 bytes per lane.
 ///
-/// `up` rises once the channel has been up for SETTLE cycles without a hard error. Words are whole, so tkeep is all ones; the CRC rejects a
-/// frame that arrives with part of a word. Everything runs on the core's user_clk. If mr_link_switch has another clock, put the vendor's
-/// axis_clock_converter between. This was never run with a core. Registered: the receive side and `up`; transmit is wires.
+/// `up` rises after the channel was up for SETTLE cycles without a hard error. Packets consist of whole words, so all bits of tkeep are 1;
+/// if a frame arrives with an incomplete word, its CRC is wrong. Everything runs on the core's user_clk. If mr_link_switch has another
+/// clock, put the vendor's axis_clock_converter between them. This module was never run with a real core. The receive side and `up` are
+/// registers; the transmit side consists of wires.
 `default_nettype none
 module mr_aurora #(
   parameter integer BYTES  = 8,
@@ -33,7 +34,8 @@ module mr_aurora #(
 );
   localparam integer CW = $clog2(SETTLE + 1);
   logic [CW-1:0] steady;
-  // While the channel is down, packets are lost whole or in part. The CRC, the packet numbers and the fault reveal it.
+  // While the channel is down, packets are lost completely or in part. The loss shows in the CRC, in the packet numbers, and in the fault
+  // that the link raises.
   assign s_axi_tx_tvalid = tx_valid && channel_up;
   assign s_axi_tx_tdata  = tx_data;
   assign s_axi_tx_tkeep  = '1;

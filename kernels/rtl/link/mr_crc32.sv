@@ -1,6 +1,6 @@
 /// Extends a CRC-32 of IEEE 802.3 by one word: reflected, polynomial 0xedb88320, the first byte in the low bits.
 ///
-/// As in Ethernet, start with all ones and invert the result. Combinational.
+/// As in Ethernet, begin with a CRC of all ones, and invert the final CRC. The module is combinational.
 `default_nettype none
 module mr_crc32 #(
   parameter integer BYTES = 8

@@ -1,8 +1,10 @@
-/// A connector's incoming side: takes packets apart and checks them. It must accept every word, because a cable's core does not wait.
+/// The incoming side of a connector: separates packets into header and payload, and checks them. It must accept every word, because a
+/// cable's core cannot wait.
 ///
-/// For each packet, `start` is high for a cycle and `header` is valid from then on. `word` is high for each payload word. `finish` is high
-/// for a cycle with `good` if length and CRC were right. Words count only if `good` follows. `bad` is high for a cycle if a packet was
-/// damaged, cut short or too long. README.md of kernels/rtl defines the format ("A packet"). BYTES: 8, 16 or 32. Registered: all outputs.
+/// For each packet, `start` is high for one cycle, and `header` is valid from this cycle on. `word` is high for each payload word. `finish`
+/// is high for one cycle at the end, together with `good` if length and CRC are right. Receivers must discard the words of a packet without
+/// `good`. `bad` is high for one cycle if a packet was damaged, cut short or too long. kernels/rtl/README.md defines the packet format.
+/// BYTES is 8, 16 or 32. All outputs are registers.
 `default_nettype none
 module mr_link_in #(
   parameter integer BYTES = 8

@@ -1,7 +1,7 @@
-/// A connector's outgoing side: sends packets of N sources, one after the other, each followed by its CRC.
+/// The outgoing side of a connector: sends the packets of N sources, one packet after the other, and appends the CRC to each.
 ///
-/// A source gives header and payload words, the last one with s_last. Sources take turns packet by packet, with one cycle between packets.
-/// README.md of kernels/rtl defines the format ("A packet"). Registered: tx_valid, tx_data, tx_last and the present source.
+/// A source offers header and payload words, the last one with s_last. Sources take turns packet by packet, with one cycle between packets.
+/// kernels/rtl/README.md defines the packet format. tx_valid, tx_data, tx_last and the number of the current source are registers.
 `default_nettype none
 module mr_link_out #(
   parameter integer BYTES = 8,
@@ -31,7 +31,7 @@ module mr_link_out #(
   logic [W-1:0]  word;
   logic          last;
   logic [31:0]   crc, crc_next;
-  // The next source in turn after the last one served that has a packet.
+  // Round robin: choose the next source, after the one that was served last, that offers a packet.
   always_comb begin
     any    = 1'b0;
     choice = turn;

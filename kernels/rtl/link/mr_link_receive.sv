@@ -1,13 +1,16 @@
-/// A receiving port of a channel: takes its packets from a connector, keeps those of the card's epoch, and outputs the frames' elements.
+/// The receiving port of a channel: takes the channel's packets from a connector, keeps those of the card's current epoch, and outputs the
+/// elements of the frames.
 ///
 /// start, header, word, data, finish and good come from the port's connector (mr_link_in). Elements, frames and the row of the link table
-/// are as in mr_link_send. A frame's tag {now at its first beat, sequence, epoch} is offered on t_ from the cycle after that beat; the next
-/// frame begins when the tag is taken. The buffer holds BUFFER words and MOST packets, and must have room for `credits` packets. The
-/// receiver welcomes a sender that greets it with the receiver's own packet size and credits. It acknowledges each packet that it takes out
-/// of the buffer or drops because of its epoch, and repeats the last acknowledgement every REFRESH cycles, so a lost one costs only time.
-/// `peer`: a sender was welcomed. `fault`: a greeting with other numbers, or a packet that is missing, finds no room or does not continue
-/// the frame. `packet`: a packet came, with its number of bytes. `flush` drops everything held here. Registered: all outputs except m_data
-/// and m_valid, which belong to the adapter.
+/// are as in mr_link_send. From the cycle after a frame's first beat, the frame's tag {time of this beat, sequence, epoch} is offered on
+/// t_; the next frame begins when the tag has been accepted. The buffer holds BUFFER words and MOST packets, and must have room for
+/// `credits` packets.
+/// The receiver welcomes a sender whose greeting states the receiver's own packet size and credits. It acknowledges each packet that it
+/// takes out of the buffer or drops because of the packet's epoch. It repeats the last acknowledgement every REFRESH cycles, so a lost
+/// acknowledgement costs only time. `peer` says that a sender was welcomed. `fault` reports a greeting with other numbers, a missing
+/// packet, a packet without room in the buffer, or a packet that does not continue the frame. `packet` reports an arrived packet and its
+/// number of bytes. `flush` drops everything in the buffer. All outputs are registers except m_data and m_valid, which come from the
+/// adapter.
 `default_nettype none
 module mr_link_receive #(
   parameter integer BYTES   = 8,
@@ -77,7 +80,7 @@ module mr_link_receive #(
   assign complete    = accepting && finish && good;
   assign restart     = is_greeting && finish && good && fits;
   assign commit      = complete && keep && !flush && !overflow && list_room && (header[47:32] != '0) && (header[223:192] == expected);
-  // A good packet that is dropped because of its epoch.
+  // High for an undamaged packet that is dropped because it has another epoch.
   assign late        = complete && (header[223:192] == expected) && (!keep || flush);
   assign broken      = complete && !commit && !late;
   logic unused;
@@ -181,12 +184,12 @@ module mr_link_receive #(
         taken      <= '0;
       end else begin
         if (commit || late) expected <= expected + 32'd1;
-        // A flush empties the buffer, so everything that came counts as taken.
+        // A flush empties the buffer, so all packets that arrived count as taken.
         taken <= flush ? expected + 32'(late) : taken + 32'(packet_out) + 32'(late);
       end
     end
   end
-  // Welcomes and acknowledgements to the sender
+  // Sends welcomes and acknowledgements to the sender.
   localparam logic [3:0] HEAD_WORDS = 4'(HEADER);
   logic [255:0]  note;
   logic [3:0]    note_left;

@@ -1,13 +1,15 @@
-/// A sending port of a channel: packs the elements of frames, cuts them into packets, and sends as many as the receiver has room for.
+/// The sending port of a channel: packs the elements of frames, cuts the frames into packets, and sends as many packets as the receiver has
+/// room for.
 ///
-/// Elements arrive LANES per beat and BEATS beats per frame, with ABITS each. They travel without gaps, the first in the lowest bits; a
-/// frame begins with a new word. t_ brings each frame's tag {time, sequence, epoch}, which is taken with the frame's last beat. A packet
-/// begins only when all of it is here, so it never holds up the cable; its size is rounded up to whole words. The row of the link table
-/// gives enable, tag, packet_bytes and credits. A port in service greets the receiver every REFRESH cycles until it is welcomed. Then it
-/// sends while fewer than `credits` packets are unacknowledged. `peer`: the port was welcomed. `fault`: the receiver acknowledged a packet
-/// that was not sent. `stall`: a packet began to wait for credit. `flush` drops frames and the unsent rest of frames, but completes a
-/// packet that has begun; then `quiet` rises. `spoilt`: memory has failed, so no further packet begins until the flush. Registered: all
-/// outputs except the choice of m_data's word.
+/// A frame arrives in BEATS beats of LANES elements, with ABITS each. Elements are packed without gaps, the first in the lowest bits; each
+/// frame begins with a new word. The port t_ brings each frame's tag {time, sequence, epoch}, which is accepted with the frame's last beat.
+/// A packet begins only when it is complete, so it never holds up the cable; its size is rounded up to whole words. The port's row of the
+/// link table provides enable, tag, packet_bytes and credits.
+/// A port in service sends a greeting every REFRESH cycles until the receiver welcomes it. Then it sends packets while fewer than `credits`
+/// packets are unacknowledged. `peer` says that the port was welcomed. `fault` says that the receiver acknowledged a packet that was not
+/// sent. `stall` says that a packet began to wait for credit. `flush` drops frames and the unsent rest of a frame, but completes a packet
+/// that has begun; then `quiet` rises. `spoilt` says that memory has failed: no further packet begins until the flush. All outputs are
+/// registers except the selection of m_data's word.
 `default_nettype none
 module mr_link_send #(
   parameter integer BYTES   = 8,
@@ -64,7 +66,7 @@ module mr_link_send #(
   localparam integer RW = $clog2(REFRESH + 1);
   localparam logic [7:0] DATA = 8'd1, TAKEN = 8'd2, GREETING = 8'd3, WELCOME = 8'd4;
 
-  // Converts elements to words; zeros complete a frame's last word.
+  // Converts elements to words. Zeros fill the last word of a frame.
   logic [BW-1:0] beats_left;
   logic [FW-1:0] words_left;
   logic          packing, first, adapter_ready, word_valid, word_ready, push, tag_ready, feed;
@@ -180,7 +182,7 @@ module mr_link_send #(
           if (m_last) state <= IDLE;
         end
       endcase
-        // The frame under way is dropped after its present packet.
+        // A flush drops the current frame after the packet that is being sent.
       if (flush && quiet) offset <= '0;
       if (enable && !enable_before) sent <= '0;
       refresh <= (refresh == RW'(REFRESH) || (enable && !enable_before)) ? '0 : refresh + 1'b1;

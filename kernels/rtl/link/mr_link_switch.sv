@@ -1,9 +1,11 @@
-/// Connects ports to connectors and back as the link table says. Any port of the image may use any cable, chosen at bind time.
+/// Connects link ports to connectors in both directions, as the link table says. Any port of the image may use any cable; the host assigns
+/// the cables when it binds the cards.
 ///
-/// A port's outgoing packets go to its connector; sources take turns. Each port sees all incoming packets of its connector (start, header,
-/// words, finish; as in mr_link_in) and selects its own by kind and tag. `cable`: the port's connector exists and is up. `bad`: it brought
-/// a damaged packet. A port whose connector does not exist is never served. Packets to a connector that is down are discarded whole, so no
-/// port waits for it. A port changes its connector only between packets.
+/// A port's outgoing packets go to the port's connector, where several ports take turns. Each port sees all incoming packets of its
+/// connector (start, header, words, finish; as in mr_link_in) and selects its own packets by kind and tag. `cable` says that the port's
+/// connector exists and is up. `bad` says that this connector received a damaged packet. A port whose connector does not exist is never
+/// served. Whole packets to a connector that is down are discarded, so no port waits for it. A port changes its connector only between
+/// packets.
 `default_nettype none
 module mr_link_switch #(
   parameter integer BYTES      = 8,

@@ -1,8 +1,10 @@
-/// The link table: each port's settings from bind time, and its counters (image_abi.hpp, kLink…).
+/// The link table: the settings of each link port, which the host writes when it binds the cards, and the port's counters (image_abi.hpp,
+/// kLink…).
 ///
-/// Row i is at 0x100 + 0x40*i of the control registers. A row can be written only while it is out of service. It goes into service only
-/// with a connector that exists, a tag below 16, at least one credit, and packets of at most PACKET bytes; `enable` reads back whether it
-/// did. Counters run since reset of the card. `packet` also adds `bytes`. Registered: everything except the read.
+/// Row i is at 0x100 + 0x40*i of the control registers. A row can be written only while its port is out of service. The port goes into
+/// service only if its connector exists, its tag is below 16, it has at least one credit, and its packets have at most PACKET bytes.
+/// Reading `enable` shows whether the port is in service. Counters run from the card's reset on. `packet` increments the packet counter and
+/// adds `bytes` to the byte counter. Everything is registered except the read data.
 `default_nettype none
 module mr_link_table #(
   parameter integer PORTS      = 2,

@@ -1,7 +1,7 @@
-/// A FIFO for tentative words: they can be read once `commit` confirms them, and `abort` removes all words since the last commit.
+/// A FIFO for tentative words. Words can be read only after `commit` has confirmed them; `abort` removes all words since the last commit.
 ///
-/// `room`: a word may be written. `clear` empties the buffer. The read side is a stream with latency 2 from commit. Registered: everything
-/// that outputs depend on. Uses block RAM.
+/// `room` says that a word may be written. `clear` empties the buffer. The read side is a stream, on which a word appears 2 cycles after
+/// its commit. Everything that outputs depend on is registered. The words are in block RAM.
 `default_nettype none
 module mr_packet_buffer #(
   parameter integer WIDTH = 64,
