@@ -1,7 +1,7 @@
 /// The carry chain of four bits, after AMD UG574 (UltraScale Architecture CLB), "Carry Logic".
 ///
-/// It replaces Yosys's own model, whose carry vector feeds itself. Verilator 5.006 evaluates chains of such loops wrongly: it shows
-/// netlists as wrong that yosys equiv_induct proves right.
+/// This model replaces the one of Yosys, whose carry vector depends on itself. Verilator 5.006 evaluates chains of such loops wrongly, so
+/// correct netlists would fail in simulation. Yosys' equiv_induct proves these netlists right.
 module CARRY4 (
   output logic [3:0] CO,
   output logic [3:0] O,

@@ -1,8 +1,9 @@
-/// The DSP48E2 as Yosys 0.23 infers it for UltraScale: the bare 27 x 18 multiplier, every register bypassed.
+/// A model of the DSP48E2 slice in the only configuration that Yosys 0.23 uses for UltraScale: a 27 x 18 multiplier without registers.
 ///
-/// After AMD UG579 (UltraScale Architecture DSP Slice), "Multiplier" and "X, Y and Z multiplexers": with OPMODE 0_00_00_01_01 and ALUMODE 0000, P is
-/// the sum of the multiplier's two partial products and carry-in, P = A[26:0] * B[17:0], both two's complement, sign-extended
-/// to 48 bits. Any other configuration stops the simulation: it would need more of the slice than is modelled.
+/// Follows AMD UG579 (UltraScale Architecture DSP Slice), sections "Multiplier" and "X, Y and Z multiplexers". With OPMODE 0_00_00_01_01
+/// and ALUMODE 0000, P is the sum of the multiplier's two partial products and the carry-in: P = A[26:0] * B[17:0] + carry-in, with
+/// operands in two's complement and the product sign-extended to 48 bits. Every other configuration stops the simulation, because this
+/// model does not contain the necessary parts of the slice.
 module DSP48E2 #(
   parameter integer ACASCREG = 1,
   parameter integer ADREG = 1,

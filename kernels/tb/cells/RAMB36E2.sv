@@ -1,4 +1,4 @@
-/// The RAMB36E2's parameters and pins (AMD UG573): block_ram.sv with 36 kbit.
+/// A model of the block RAM RAMB36E2: its parameters and pins (AMD UG573), around an instance of block_ram with 36 kbit.
 module RAMB36E2 #(
   parameter [255:0] INITP_00 = '0,  parameter [255:0] INITP_01 = '0,  parameter [255:0] INITP_02 = '0,  parameter [255:0] INITP_03 = '0,
   parameter [255:0] INITP_04 = '0,  parameter [255:0] INITP_05 = '0,  parameter [255:0] INITP_06 = '0,  parameter [255:0] INITP_07 = '0,

@@ -1,12 +1,15 @@
-/// The common part of RAMB18E2 and RAMB36E2, in the modes that Yosys 0.23 infers: no output registers, no cascades, no ECC.
+/// The common part of the models of RAMB18E2 and RAMB36E2. Contains only the modes that Yosys 0.23 uses: no output registers, no cascades,
+/// no ECC.
 ///
-/// After AMD UG573 (UltraScale Architecture Memory Resources), "Block RAM": memory of BYTES bytes and a parity bit each; a port of
-/// width 1, 2, 4, 9, 18, 36 or 72 sees 1, 2, 4, 8 … 64 data bits at its address (lower address bits ignored), with a parity bit a byte
-/// from width 9 on. A clock with enable writes the bytes whose write enable is set, and renews the output: READ_FIRST with what was there,
-/// WRITE_FIRST with what is written, NO_CHANGE not at all when writing; a reset gives SRVAL instead. Both ports at one
-/// address, one of them writing: what the other reads is undefined (random here) unless CLOCK_DOMAINS is COMMON and the writer
-/// READ_FIRST. A port has pins for half the widest word, HALF data bits: in simple dual-port mode port A reads and port B writes it whole,
-/// the lower half of data and parity through port A's pins, the upper half through port B's. Any other configuration stops the simulation.
+/// Follows AMD UG573 (UltraScale Architecture Memory Resources), section "Block RAM". The memory has BYTES bytes, each with a parity bit. A
+/// port of width 1, 2, 4, 9, 18, 36 or 72 accesses 1, 2, 4, 8, 16, 32 or 64 data bits; from width 9 on, it also accesses one parity bit per
+/// byte. Address bits below the port's width are ignored. A clock edge with enable writes the bytes whose write enable is set, and renews
+/// the output: with READ_FIRST the output shows the old content, with WRITE_FIRST the written data; with NO_CHANGE a write leaves the
+/// output as it is. A reset sets the output to SRVAL.
+/// If both ports access the same address and one of them writes, the other port reads undefined data (random in this model), unless
+/// CLOCK_DOMAINS is COMMON and the writing port is READ_FIRST. Each port has pins for half of the widest word (HALF data bits). In simple
+/// dual-port mode, port A reads and port B writes the whole word: the lower half of data and parity uses the pins of port A, and the upper
+/// half those of port B. Every other configuration stops the simulation.
 module block_ram #(
   parameter integer            BYTES = 2048,
   parameter [BYTES*8-1:0]      INIT  = '0,
@@ -50,7 +53,8 @@ module block_ram #(
   localparam integer WIDEST = HALF / 16 * 36;
   localparam bit WIDE_READ = (READ_WIDTH_A == WIDEST), WIDE_WRITE = (WRITE_WIDTH_B == WIDEST);
 
-  // Each side of a port has 64 bits, of which the port's width is used. Byte i's parity is bit i.
+  // Both the read side and the write side of a port have 64 bits here, of which the port uses as many as its width. Bit i of the parity
+  // belongs to byte i.
   logic [63:0] a_di, a_do, b_di, b_do;
   logic [7:0]  a_we, a_dip, a_dop, b_we, b_dip, b_dop;
   logic [71:0] a_srval, b_srval;
@@ -65,7 +69,8 @@ module block_ram #(
   assign a_srval = value(SRVAL_A, SRVAL_B, READ_WIDTH_A);
   assign b_srval = value(SRVAL_B, 72'd0, READ_WIDTH_B);
 
-  // Returns a parameter's value, parity bits above the data: `low` with `width` bits or, if that is widest, halves of `low` and `high`.
+  // Returns the value of a parameter, with its parity bits above its data bits. For the widest port, the value consists of halves that come
+  // from `low` and `high`; for all other ports, it is the first `width` bits of `low`.
   function automatic logic [71:0] value(input [71:0] low, input [71:0] high, input integer width);
     value = '0;
     if (width < 9) value[7:0] = low[7:0];
@@ -87,7 +92,7 @@ module block_ram #(
   function automatic integer data_bits(input integer width);
     data_bits = (width >= 9) ? width / 9 * 8 : width;
   endfunction
-  // Returns the first bit that a port with this many data bits sees.
+  // Returns the number of the first memory bit that a port with `bits` data bits accesses at address `addr`.
   function automatic [AW-1:0] first_bit(input [AW-1:0] addr, input integer bits);
     first_bit = (bits == 0) ? addr : addr & ~AW'(bits - 1);
   endfunction

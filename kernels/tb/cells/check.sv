@@ -1,8 +1,9 @@
-/// Checks the models of cells against AMD's user guides alone; no other code of ours is in it. Ends with "cells: passed".
+/// Checks the models of vendor cells against AMD's user guides only, without any other code of this project. Prints "cells: passed" at the
+/// end.
 ///
-/// UG573 (UltraScale Architecture Memory Resources): table "Block RAM Initialization Attributes" (where INIT and INITP bits lie), "Write
-/// Modes", "Byte-Wide Write Enable", "Simple Dual-Port", "Address Bus", "Set/Reset". UG579 (DSP Slice): 27 x 18 two's complement multiplier,
-/// carry-in. UG574 (CLB): "Carry Logic".
+/// The checks follow these parts of AMD's user guides. UG573 (UltraScale Architecture Memory Resources): table "Block RAM Initialization
+/// Attributes" (positions of the bits of INIT and INITP), "Write Modes", "Byte-Wide Write Enable", "Simple Dual-Port", "Address Bus",
+/// "Set/Reset". UG579 (DSP Slice): the 27 x 18 two's complement multiplier with carry-in. UG574 (CLB): "Carry Logic".
 module check;
   integer errors = 0;
   task automatic expect_value(input string what, input logic [71:0] got, input logic [71:0] want);
@@ -18,7 +19,7 @@ module check;
     #1 clk = 1'b0;
   endtask
 
-  // RAMB18E2, true dual-port, 9 and 18 bits, three write modes
+  // An RAMB18E2 in true dual-port mode, with 9 and 18 bits, in each of the three write modes.
   logic        a_en = 0, b_en = 0, a_rst = 0;
   logic [13:0] a_addr = 0, b_addr = 0;
   logic [1:0]  a_we = 0;
@@ -38,7 +39,7 @@ module check;
   `RAM18(read_first, "READ_FIRST", read_a, read_ap, read_b, read_bp);
   `RAM18(no_change, "NO_CHANGE", keep_a, keep_ap, keep_b, keep_bp);
 
-  // RAMB18E2, simple dual-port, 36 bits written, 36 read
+  // An RAMB18E2 in simple dual-port mode, which writes and reads 36 bits.
   logic        r_en = 0, w_en = 0;
   logic [13:0] r_addr = 0, w_addr = 0;
   logic [3:0]  w_we = 0;
@@ -52,7 +53,7 @@ module check;
     .DINPADINP(w_dip[1:0]), .DINPBDINP(w_dip[3:2]), .DOUTADOUT(r_do[15:0]), .DOUTBDOUT(r_do[31:16]),
     .DOUTPADOUTP(r_dop[1:0]), .DOUTPBDOUTP(r_dop[3:2]));
 
-  // RAMB36E2: 72 bits written, a bit and 36 bits read
+  // RAMB36E2 instances that write 72 bits, and read 1 bit and 36 bits.
   logic [14:0] n_addr = 0, m_addr = 0, v_addr = 0;
   logic [63:0] v_di = 0;
   logic [7:0]  v_dip = 0, v_we = 0;
@@ -83,7 +84,7 @@ module check;
     .A(d_a), .B(d_b), .C('0), .D('0), .INMODE('0), .ALUMODE('0), .OPMODE(9'b000000101), .CARRYINSEL('0), .ACIN('0), .BCIN('0),
     .PCIN('0), .CARRYIN(d_carry), .P(d_p));
 
-  // CARRY4: if S is the exclusive or of two operands and DI one of them, O is their sum and CO has the carries.
+  // An adder made of CARRY4: S is the exclusive or of the two operands, and DI is one operand. O must then be the sum, and CO the carries.
   logic       c_in = 0, c_init = 0;
   logic [3:0] c_x = 0, c_y = 0, c_co, c_o;
   CARRY4 carry (.CO(c_co), .O(c_o), .CI(c_in), .CYINIT(c_init), .DI(c_x), .S(c_x ^ c_y));
@@ -96,7 +97,8 @@ module check;
       expect_value("a sum by the carry chain", {67'd0, c_co[3], c_o}, 72'(5'(c_x) + 5'(c_y) + 5'(i[8])));
     end
 
-    // Initial content: 18-bit word k is bits 16k.. of INIT and 2k.. of INITP; 9-bit word k is bits 8k.. of INIT and bit k of INITP.
+    // Initial content. 18-bit word k consists of the bits from 16k on of INIT and the bits from 2k on of INITP. 9-bit word k consists of
+    // the bits from 8k on of INIT and bit k of INITP.
     a_en = 1; b_en = 1;
     a_addr = {10'd3, 4'h0}; b_addr = {11'd5, 3'h0}; tick;
     expect_value("18 bits of INIT", {54'd0, read_ap, read_a}, {54'd0, 2'b10, 16'h0706});
@@ -120,7 +122,7 @@ module check;
     expect_value("a byte written", {54'd0, read_ap, read_a}, {54'd0, 2'b11, 16'h77ef});
     b_addr = {11'd9, 3'h0}; tick;
     expect_value("the other port sees it", {63'd0, read_bp[0], read_b[7:0]}, {63'd0, 1'b1, 8'h77});
-    // Without enable nothing happens; a reset gives SRVAL and leaves the memory.
+    // Without enable, a clock changes nothing. A reset sets the output to SRVAL and does not change the memory.
     a_en = 0; a_we = 2'b11; a_di = 16'h0; a_addr = 0; tick;
     expect_value("no enable, no change", {56'd0, read_a}, 72'h77ef);
     a_en = 1; a_we = 0; tick;
@@ -130,7 +132,8 @@ module check;
     a_rst = 0; tick;
     expect_value("after reset", {56'd0, read_a}, 72'h0100);
 
-    // Simple dual-port: A's pins have the lower half, each byte has an enable; READ_FIRST with a common clock reads the old content.
+    // Simple dual-port mode: the pins of port A have the lower half of a word, and each byte has a write enable. If reading and writing
+    // collide in READ_FIRST mode with a common clock, the old content is read.
     r_en = 1; r_addr = {9'd8, 5'h0}; tick;
     expect_value("36 bits of INIT_01", {36'd0, r_dop, r_do}, {36'd0, 4'hb, 32'hdeadbeef});
     w_en = 1; w_addr = {9'd8, 5'h1f}; w_we = 4'b0101; w_di = 32'h44332211; w_dip = 4'b0100; tick;
@@ -140,7 +143,7 @@ module check;
     r_en = 0; r_addr = 0; tick;
     expect_value("no enable, no read", {40'd0, r_do}, 72'hde33be11);
 
-    // 72 bits are written and fewer read: the lower part is at the lower address.
+    // Write 72 bits and read fewer bits: the lower part of the written word is at the lower address.
     v_en = 1; v_we = 8'hff; v_addr = {9'd7, 6'h0}; v_di = 64'h8877665544332211; v_dip = 8'hd2; tick;
     v_we = 8'h00; n_en = 1; m_addr = {10'd15, 5'h0}; n_addr = 15'(7 * 64 + 17); tick;
     expect_value("the upper 36 of 72", {36'd0, m_dop, m_do}, {36'd0, 4'hd, 32'h88776655});
@@ -151,7 +154,7 @@ module check;
     m_addr = {10'd1023, 5'h0}; tick;
     expect_value("the last word is INIT_7F's", {36'd0, m_dop, m_do}, {36'd0, 4'h9, 32'hcafef00d});
 
-    // The multiplier takes B and the low 27 bits of A, both signed, and extends the product's sign to 48 bits.
+    // The multiplier multiplies B by the low 27 bits of A, both signed, and extends the sign of the product to 48 bits.
     d_a = 30'd3; d_b = 18'd5; #1;
     expect_value("3 * 5", {24'd0, d_p}, 72'd15);
     d_a = -30'd3; #1;

@@ -1,8 +1,9 @@
-// Proof that mr_crop passes every beat inside the border once, unchanged, in order and one cycle later, and no beat of the border;
-// that it holds its output until taken; and that it accepts a beat whenever it has room. Two instances: a border on all sides with
-// two beats a pixel, and a border only below and at the right.
-// KEPT has a bit for each beat of a frame, the first beat's lowest: whether the beat must come out. A ghost (a model that stores
-// one beat) receives what must come out and gives up what comes out.
+// Proves three properties of mr_crop. Every beat inside the border leaves exactly once, unchanged, in order and one cycle later, and no
+// beat of the border leaves. The output is held until it is taken. A beat is accepted whenever there is room. The proof covers two
+// instances: one with a border on all sides and two beats per pixel, and one with a border only below and at the right.
+// KEPT has one bit for each beat of a frame, the first beat in the lowest bit. The bit says whether the beat must leave. A model that
+// stores one beat (the "ghost") receives each beat that must leave, and is compared with what leaves.
+// Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe ring y dut.y
 // probe ring x dut.x
 // probe ring c dut.c

@@ -1,6 +1,8 @@
-// Proof that mr_fifo (3 deep, so that the pointers wrap at no power of two) neither loses, doubles nor reorders beats, holds its
-// output until taken, accepts exactly while its memory has room, and shows a beat at most one cycle after it has one.
-// A ghost queue (a model of the same capacity) receives what goes in and gives up what comes out.
+// Proves four properties of mr_fifo with depth 3, so that the pointers do not wrap at a power of two. No beat is lost, duplicated or
+// reordered. The output is held until it is taken. A beat is accepted exactly while the memory has room. The output offers a beat at most
+// one cycle after the FIFO has one.
+// A model of a queue (the "ghost"), with the same capacity, receives the same beats as the FIFO, and is compared with what leaves the FIFO.
+// Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe fifo wp dut.wp
 // probe fifo rp dut.rp
 // probe fifo count dut.count
@@ -42,7 +44,7 @@ module fifo (
         endcase
     end
 
-  // The memory's beats, oldest first, must equal the ghost's beats after the one in the output register.
+  // The memory's beats, oldest first, must equal the beats of the ghost queue that follow the beat in the output register.
   wire [5:0] order = (rp == 2'd0) ? {mem2, mem1, mem0} : (rp == 2'd1) ? {mem0, mem2, mem1} : {mem1, mem0, mem2};
   wire [5:0] behind = m_valid ? q[7:2] : q[5:0];
   wire [2:0] ahead = {1'b0, rp} + {1'b0, count};

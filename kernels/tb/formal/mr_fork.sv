@@ -1,5 +1,6 @@
-// Proof that mr_fork gives each reader every beat exactly once, unchanged and stable until taken, as soon as that reader is ready.
-// Assumes that the source keeps an offered beat until it is taken, as the handshake demands.
+// Proves that mr_fork gives every beat to each reader exactly once, unchanged, stable until the reader takes it, and as soon as the reader
+// is ready. The proof assumes that the source keeps an offered beat until it is taken, as the handshake rules demand.
+// Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe three_readers served dut.served
 module three_readers (
   input logic       clk,

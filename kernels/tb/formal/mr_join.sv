@@ -1,4 +1,5 @@
-// Proof that mr_join takes a beat of each input exactly when its output is taken, which has these beats unchanged side by side.
+// Proves that mr_join takes a beat from each input exactly when its output is taken, and that the output then contains these beats,
+// unchanged and side by side.
 module three_inputs (
   input logic       clk,
   input logic       any_reset,

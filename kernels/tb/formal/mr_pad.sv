@@ -1,8 +1,10 @@
-// Proof that mr_pad neither loses, doubles nor reorders beats, puts beats of the pad value exactly where the frame's border is,
-// holds its output until taken, starts no frame before its first beat is there, and waits for nothing else. Two instances: a border
-// on all sides with two beats a pixel, and a border only below and at the right with two lanes a beat.
-// PIXELS has a bit for each beat of a frame, the first beat's lowest: whether the beat is one of the input. A ghost (a model that
-// stores one beat) receives what goes in and gives up what comes out.
+// Proves five properties of mr_pad. No input beat is lost, duplicated or reordered. Beats of the pad value leave exactly where the frame's
+// border is. The output is held until it is taken. No frame begins before its first input beat has arrived. The output waits for nothing
+// else. The proof covers two instances: one with a border on all sides and two beats per pixel, and one with a border only below and at the
+// right and two lanes per beat.
+// PIXELS has one bit for each beat of a frame, the first beat in the lowest bit. The bit says whether the beat comes from the input. A
+// model that stores one beat (the "ghost") receives each input beat, and is compared with what leaves.
+// Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe ring y dut.y
 // probe ring x dut.x
 // probe ring c dut.c

@@ -1,5 +1,6 @@
-// Proof that mr_skid neither loses, doubles nor reorders beats, holds its output until taken, and shows every beat it has.
-// The ghost queue q0, q1 (a model) receives what goes in and gives up what comes out.
+// Proves three properties of mr_skid. No beat is lost, duplicated or reordered. The output is held until it is taken. Every stored beat is
+// offered. A model of a queue (the "ghost", q0 and q1) receives each input beat, and is compared with what leaves.
+// Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe skid spare_valid dut.spare_valid
 // probe skid spare dut.spare
 module skid (

@@ -1,6 +1,7 @@
-// Proof that mr_width_adapter neither loses, doubles nor reorders lanes, holds its output until taken, and shows an output
-// beat exactly while it holds one: ratios 1:3, 3:1, 3:2 and 2:3. A ghost queue of lanes receives what goes in and gives up
-// what comes out.
+// Proves three properties of mr_width_adapter for the ratios 1:3, 3:1, 3:2 and 2:3. No lane is lost, duplicated or reordered. The output is
+// held until it is taken. An output beat is offered exactly while the adapter holds enough lanes for one. A model of a queue of lanes (the
+// "ghost") receives each input beat, and is compared with what leaves.
+// Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe up n dut.genblk1.g_up.n
 // probe down left dut.genblk1.genblk1.g_down.left
 // probe down word dut.genblk1.genblk1.g_down.word
@@ -123,7 +124,8 @@ module two_three (
     end
 endmodule
 
-/// The ghost queue (a model): lanes in order, the oldest lowest, zeros above. An overflow or underflow makes the count wrong.
+/// The ghost queue (a model of the adapter) stores lanes in order, the oldest in the lowest bits, with zeros above the last one. If the
+/// adapter overflows or underflows, its count differs from the queue's.
 (* ghost *)
 module lane_queue #(
   parameter integer LANE     = 2,
