@@ -218,7 +218,8 @@ struct Section {
 void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
                       const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
                       Bytes group_connectivity, std::vector<Section>& sections) {
-  // A kernel linked by v++ has one interrupt for all its register windows. XRT polls, as it cannot tell them apart.
+  // A kernel that v++ links has only one interrupt for all its register windows. XRT cannot tell which window raised
+  // the interrupt, so XRT polls the windows instead.
   sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, !packed)});
   sections.push_back({CONNECTIVITY, "connectivity", std::move(connectivity)});
   sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", std::move(group_connectivity)});

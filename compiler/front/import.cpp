@@ -557,7 +557,8 @@ class Importer {
     return std::find(graph_.inputs.begin(), graph_.inputs.end(), v) != graph_.inputs.end();
   }
 
-  /// Checks an output's declared shape (if the file has one) against the inferred shape. The batch size may be open.
+  /// Compares an output's shape in the file (if the file declares one) with the inferred shape. The declared batch size
+  /// may be unknown.
   static Status check_declared(const onnx::ValueInfoProto& output, const graph::Value& value) {
     if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return {};
     const auto& declared = output.type().tensor_type().shape();

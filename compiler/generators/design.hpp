@@ -22,7 +22,7 @@ struct BlockDesign {
   /// Interval of the block alone. The design's interval is the largest interval of all blocks, or slightly more.
   std::uint64_t interval_cycles = 0;
   std::uint64_t multiply_accumulates = 0;
-  /// Cycles of the interval in which the block's multipliers work; 0 if it has none.
+  /// Cycles of the interval in which the block's multipliers work; 0 if the block has no multipliers.
   std::uint64_t busy_cycles = 0;
   bool operator==(const BlockDesign&) const = default;
 };

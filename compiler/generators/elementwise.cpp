@@ -146,7 +146,7 @@ class AddBlock : public ElementwiseBlock {
         std::min({pa.first, pb.first, pa.first + pb.first, pa.first + pb.first + add_.offset});
     const std::int64_t high =
         std::max({pa.second, pb.second, pa.second + pb.second, pa.second + pb.second + add_.offset});
-    // mr_add uses this width for the sum, the bounds, the offset and both multipliers.
+    // The bit width that mr_add uses for the sum, the bounds, the offset and both multipliers.
     const unsigned bits = std::max({signed_bits(std::min({low, std::int64_t{add_.lowest}, add_.offset}),
                                                 std::max({high, std::int64_t{add_.highest}, add_.offset})),
                                     signed_bits(std::min(add_.multiplier_a, add_.multiplier_b),

@@ -218,7 +218,7 @@ Result<Candidate> read_candidate(const Field& field, const kernels::Tensor& in, 
   return made;
 }
 
-/// Parses a text, checks that it is an answer with only these members, and passes it to `read`.
+/// Parses a plugin's answer, checks that it has no members except `members`, and passes it to `read`.
 Status read_answer(const std::string& text, const std::set<std::string_view>& members,
                    const std::function<Status(const Field&)>& read) {
   json::error_code code;

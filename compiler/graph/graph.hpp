@@ -38,7 +38,7 @@ struct Type {
   static Type integer(int bits) { return {Kind::kSigned, static_cast<std::uint8_t>(bits)}; }
   static Type natural(int bits) { return {Kind::kUnsigned, static_cast<std::uint8_t>(bits)}; }
   static Type bipolar() { return {Kind::kBipolar, 1}; }
-  /// Returns the smallest signed type that can represent both numbers.
+  /// Returns the smallest signed type that can represent `lowest` and `highest`.
   static Type holding(std::int64_t lowest, std::int64_t highest);
 };
 
@@ -346,8 +346,8 @@ struct ResolvedWindow {
 std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
                                              const std::vector<std::int64_t>& kernel, std::string& why);
 
-/// Returns the extents of the spatial axes behind the window of an ONNX Conv or pooling operator with any number of
-/// spatial axes. The arguments are as in resolve_window().
+/// Returns the lengths of the result's spatial axes for an ONNX Conv or pooling operator with any number of spatial
+/// axes. The arguments are as in resolve_window().
 std::optional<std::vector<std::int64_t>> windowed_extents(const OnnxOperator& op, const Shape& input,
                                                           const std::vector<std::int64_t>& kernel,
                                                           std::string& why);

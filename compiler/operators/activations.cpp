@@ -305,7 +305,7 @@ std::string infer_prelu(Inference& c) {
   return {};
 }
 
-/// The slopes are one number, or one for each index of an axis.
+/// Lowers PRelu. Its slopes must be one number, or one number for each index of an axis.
 Outcome lower_prelu(Site& site) {
   Value slope = site.in(1);
   if (slope.constant == nullptr) {

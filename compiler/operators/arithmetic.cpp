@@ -280,7 +280,7 @@ Outcome lower_combine(Site& site) {
   return combine(site, kind);
 }
 
-/// Min and Max take any number of operands. Only two are lowered.
+/// ONNX allows any number of operands for Min and Max. Only nodes with two operands are lowered.
 std::string infer_extreme(Inference& c) {
   if (std::string why = same_floats(c); !why.empty()) return why;
   for (std::size_t i = 1; i < c.count(); ++i) {

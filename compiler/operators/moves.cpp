@@ -189,7 +189,8 @@ Outcome lower_concat(Site& site) {
   return site.give(graph::Concat{axis}, site.node.inputs);
 }
 
-// Shape is supported only where a graph computes shapes, because the compiler folds such nodes.
+// The ONNX operator Shape has no lowering. A node is supported only if the compiler can replace it by the constant
+// shape of its input.
 
 std::string infer_shape(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;

@@ -106,7 +106,8 @@ struct Site {
   ValueId move(ValueId x, std::vector<std::int64_t> perm, Shape shape, const char* suffix);
 };
 
-/// Returns the step of an operator that is a float function of one element, such as Sigmoid, or nothing for others.
+/// Returns the step for an operator that computes a float function of one element, such as Sigmoid. Returns nothing for
+/// any other operator.
 std::optional<Step> activation_step(const OnnxOperator& op);
 
 /// Returns the unrounded result of ONNX Runtime's QLinearAdd for the operands 0 and 0, after `shift` was added to both

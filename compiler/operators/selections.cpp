@@ -10,10 +10,10 @@
 namespace millrace::compiler::operators {
 namespace {
 
-/// The most indices along an axis that are stored one by one.
+/// An axis may have at most this many indices, because each index is stored.
 constexpr std::int64_t kMostIndices = 1 << 24;
 
-/// What an operator reads: a node's inputs, known or not.
+/// The operator and inputs of a node. An input's value may be unknown at compile time.
 struct Form {
   const OnnxOperator& op;
   Inputs in;  // null for an input that is left out
@@ -59,7 +59,7 @@ Selection everything(const Shape& shape) {
   return s;
 }
 
-/// Completes a selection whose output has the input's axes.
+/// Completes a selection whose output has the same axes as the input.
 Selection axis_by_axis(Selection s) {
   for (const auto& axis : s.indices) s.shape.push_back(static_cast<std::int64_t>(axis.size()));
   return s;

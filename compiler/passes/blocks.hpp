@@ -74,8 +74,8 @@ Result<kernels::Operation> make_rescale(const graph::Chain& chain, kernels::Elem
 /// Computes the result of a Combine for one pair of its operands' integers.
 using PairFunction = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 
-/// Returns the function that `c` computes of its operands; the second one has type `b`. `c` must live as long as the
-/// function.
+/// Returns the function that `c` computes of its two operands. The second operand has type `b`. `c` must live as long
+/// as the function.
 PairFunction pair_function(const graph::Combine& c, kernels::ElementType b);
 
 /// Makes an Add with multipliers if their result is right for all pairs of operands, otherwise with a table of results.

@@ -23,7 +23,7 @@ Error unsupported(std::string message) {
   return Error(ErrorCode::kUnsupported, std::move(message));
 }
 
-/// Returns the narrowest type whose values include both.
+/// Returns the narrowest type that can represent `lowest` and `highest`.
 Type type_of(std::int64_t lowest, std::int64_t highest) {
   const Type type = Type::holding(lowest, highest);
   return lowest < 0 ? type : Type::natural(std::max(1, type.bits - 1));

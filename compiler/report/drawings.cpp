@@ -230,7 +230,7 @@ json::array pipeline_drawings(const Plan& plan) {
 
 namespace {
 
-// These sizes must equal the sizes in templates/page.html.in.
+// The sizes of a chart. They must equal the sizes in templates/page.html.in.
 constexpr double kWidth = 360, kHeight = 230, kLeft = 62, kRight = 14, kTop = 12, kBottom = 38;
 
 /// The logarithmic vertical axis of a chart.

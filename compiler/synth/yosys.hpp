@@ -53,7 +53,8 @@ struct SynthesisJob {
 
 struct SynthesisOptions {
   unsigned jobs = 0;  // how many runs of Yosys work at once; 0: as many as processors
-  /// Called after each run, by one thread at a time. Both numbers count distinct instances.
+  /// Called after each run of Yosys, by one thread at a time, with the number of finished instances and the number of
+  /// all instances. Equal instances count once.
   std::function<void(std::size_t done, std::size_t of)> progress = {};
 };
 

@@ -333,7 +333,8 @@ void LinkRow::check_data(const Packet& packet) {
   if (packet.field(1, 1) != tag_) fail("a packet with another tag");
   if (packet.bytes.size() != 32 + (length + bytes_ - 1) / bytes_ * bytes_) return fail("a wrong length");
   if (length == 0 || length > rounded(packet_bytes_)) fail("a packet too large");
-  // A flush cuts off frames on the wire. Drop those before this packet's frame, which then starts at byte 0.
+  // A flush can cut off frames on the cable. Remove all frames before the frame of this packet. If a frame was removed,
+  // this packet must begin at byte 0 of its frame.
   while (!on_wire_.empty() && on_wire_.front().sequence != packet.field(8, 8)) {
     on_wire_.pop_front();
     wire_at_ = 0;

@@ -54,7 +54,8 @@ void append_broken(std::string_view line, std::string& out) {
   while (rest.size() > kLongestLine && rest[indent] != '`') {
     const std::size_t comment = comment_begin(rest);
     const std::size_t text = std::min(rest.find_first_not_of("/ ", comment), rest.size());
-    // On the next line, a comment needs slashes: a copy of the old ones if it is the whole line, otherwise new ones.
+    // A comment that continues on the next line needs slashes there. If the whole line is a comment, copy its slashes;
+    // otherwise add new ones.
     const bool whole = comment == indent;
     const std::size_t at = break_of(rest, whole ? text : indent);
     if (at == std::string::npos) break;

@@ -124,7 +124,8 @@ json::array kernel_ports(const TopInterface& top) {
     if (unit.master == Master::kWrite) add(false, 64, bus + "wstrb", "{64{1'b1}}");
   }
   for (const auto& [name, s] : connector_signals(top)) add(s.input, s.width, name);
-  // The core of a cable cannot wait, so the top has no ready signal for received words. AXI-Stream needs this signal.
+  // The core of a cable cannot wait, so the top module has no ready signal for received words. AXI-Stream demands such
+  // a signal, so the kernel drives it with a constant 1.
   for (std::uint32_t k = 0; k < top.connectors; ++k)
     add(false, 1, "link" + std::to_string(k) + "_rx_tready", "1'b1");
   return ports;

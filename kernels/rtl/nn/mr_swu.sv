@@ -134,7 +134,7 @@ module mr_swu #(
   logic signed [YW-1:0] passed;  // rows not needed once this row of windows is read
   assign passed = (oy_end ? Y_ROWS : clipped(iy0 + YW'(SH))) - clipped(iy0);
 
-  // Stages 1 (address), 2 (memory), 3 (output)
+  // The reader's later stages: 1 computes the address, 2 reads the memory, 3 is the output.
   logic [AW-1:0]         raddr;
   logic signed [YW-1:0]  passed1;
   logic [2:1]            valid, pad;
