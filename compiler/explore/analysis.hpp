@@ -12,7 +12,8 @@ namespace millrace::compiler::explore {
 
 /// Frames a second that a card could do if only this resource limited it; infinite for an unused resource.
 struct Roofline {
-  // Every available DSP slice does two multiplications a clock. Multiplications done by LUTs do not count.
+  // Frames a second if every available DSP slice did two multiplications per clock. Multiplications in LUTs do not
+  // count.
   double compute = 0;
   double memory = 0;    // the limit by reading weights from the card's memory
   double links = 0;     // the limit by the card's slowest cable

@@ -58,7 +58,8 @@ Amounts IntervalFit::budget(std::uint32_t card, std::uint32_t cables, std::size_
   return out;
 }
 
-/// Returns the known packings into one budget, the sum of a card's regions. Layers above this budget do not fit.
+/// Returns the known packings into a budget that is the sum of a card's regions. Layers that exceed this budget do not
+/// fit on the card.
 IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
   for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)

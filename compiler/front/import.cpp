@@ -505,7 +505,8 @@ class Importer {
       output.constant = std::make_shared<const graph::Constant>(std::move(*known));
   }
 
-  /// Removes nodes whose output became a constant. Removes unused outputs besides a node's first; refuses used ones.
+  /// Removes nodes whose output became a constant. If a node has several outputs, keeps only the first. Refuses a node
+  /// if another of its outputs is used.
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)

@@ -24,7 +24,8 @@ Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string
                                  const std::filesystem::path& directory = {},
                                  FloatModel unquantised = FloatModel::kRefused);
 
-/// A node of a model file. The name is that of the file, or of the node's first output, made unique by a number.
+/// A node of a model file. `name` is the node's name in the file or, if it has none, the name of its first output. A
+/// number makes equal names unique.
 struct FileNode {
   std::string name, domain, type;
   std::uint64_t weights = 0;  // number of elements of its constant operands that have several axes

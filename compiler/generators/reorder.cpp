@@ -31,7 +31,7 @@ struct Chunk {
   }
 };
 
-/// Whether all elements that the loops read are below `end`. They are not below 0.
+/// Whether all indices that the loops read are at least 0 and below `end`.
 bool stays_below(const Rearrange& loops, std::int64_t end) {
   auto highest = static_cast<std::int64_t>(loops.offset), lowest = highest;
   for (std::size_t k = 0; k < loops.extents.size(); ++k) {

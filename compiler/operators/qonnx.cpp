@@ -188,7 +188,8 @@ class Rewriter {
 
   static IntegerRange whole(Type type) { return {type, type.lowest(), type.highest()}; }
 
-  /// The integers of a quantiser with `bits`, by its attributes `signed` and `narrow`.
+  /// Returns the range of integers of a quantiser with `bits` bits. The attributes `signed` and `narrow` decide which
+  /// range it is.
   IntegerRange range_of(std::int64_t bits) {
     if (bits > kMostBits) {
       fail("quantises to " + std::to_string(bits) + " bits; at most " + std::to_string(kMostBits) +
@@ -220,7 +221,8 @@ class Rewriter {
     return "";
   }
 
-  /// The type that the attribute out_dtype names ("UINT2", "BIPOLAR"), or the smallest that holds both numbers.
+  /// Returns the type that the attribute out_dtype names ("UINT2", "BIPOLAR"). Without this attribute, returns the
+  /// smallest type that holds `lowest` and `highest`.
   Type result_type(std::int64_t lowest, std::int64_t highest) {
     Type type = Type::holding(lowest, highest);
     if (lowest >= 0 && type.bits > 1) type = Type::natural(type.bits - 1);

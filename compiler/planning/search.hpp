@@ -24,7 +24,8 @@ Result<Predicted> follow(const Task& task);
 /// plan needs more of a card than the search counted, or misses a target, makes the problem harder by the difference
 /// and solves again. Gap and `exact` compare the predicted figures with the best answer to the original problem.
 ///
-/// kDoesNotFit: no plan keeps budgets and targets. If `explain`, the error adds the reason, which takes longer.
+/// Returns kDoesNotFit if no plan keeps all budgets and targets. If `explain` is set, the error also says why, which
+/// takes longer to compute.
 Result<Predicted> search(const Task& task, const LoweredPtr& lowered, bool explain);
 
 /// Whether the model fits without the latency target. If so, splitting layers is useless, as the latency stays the

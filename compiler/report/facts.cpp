@@ -76,9 +76,10 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
 /// Estimates the order of magnitude of a frame's energy from published figures. The energy was never measured. Idle
 /// cards and the host are left out.
 json::object energy(const Plan& plan) {
-  // Horowitz, "Computing's energy problem", ISSCC 2014, 45 nm: multiply 8 bit 0.2 pJ, add 32 bit 0.1 pJ, read
-  // 8 bytes of an 8 KB SRAM 10 pJ, read 8 bytes of DRAM 1.3 to 2.6 nJ. Kuon and Rose, "Measuring the gap
-  // between FPGAs and ASICs", IEEE TCAD 2007: logic on an FPGA takes 14 times the dynamic power of an ASIC.
+  // The sources of the energies. Horowitz, "Computing's energy problem", ISSCC 2014, for 45 nm: a multiplication of 8
+  // bits takes 0.2 pJ, an addition of 32 bits 0.1 pJ, reading 8 bytes of an SRAM of 8 KB 10 pJ, reading 8 bytes of DRAM
+  // 1.3 to 2.6 nJ. Kuon and Rose, "Measuring the gap between FPGAs and ASICs", IEEE TCAD 2007: logic on an FPGA takes
+  // 14 times the dynamic power of an ASIC.
   constexpr double kPicojoulesPerMultiply = (0.2 + 0.1 + 10.0 / 8) * 14;
   constexpr double kPicojoulesPerMemoryByte = 2600.0 / 8, kPicojoulesPerCableByte = 8 * 20;
   double work = 0, read = 0, sent = 0, microjoules = 0;

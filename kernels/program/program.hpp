@@ -205,8 +205,9 @@ enum class Placement : std::uint8_t {
 };
 
 struct Block {
-  std::string name;  // unique in its program, stable between compilations; a valid file name:
-                     // 1 to 128 characters A-Z a-z 0-9 _ - . of which the first is neither - nor .
+  // Unique in its program, and stable between compilations. A name has 1 to 128 characters of A-Z a-z 0-9 _ - . and
+  // begins with neither - nor a dot, so it is a valid file name.
+  std::string name;
   std::vector<std::string> nodes;  // the names of the ONNX nodes that the block computes
   std::vector<TensorIndex> inputs;
   std::vector<TensorIndex> outputs;

@@ -142,7 +142,8 @@ Module mr_table() {
   m.cost = [](const Values& v, Features& f) {
     add_table(f, v["WIDTH"], v["DEPTH"], v["STYLE"], v["LOADED"] != 0);
   };
-  // Calibration writes words of 8 bits, like weights. Words of narrower tables have no pattern.
+  // In calibration runs, a table contains words of 8 bits that have the same (normal) distribution as weights. If a
+  // line has fewer than 8 bits, its words are uniformly distributed.
   m.constants = [](const Values& v) -> std::vector<ConstantFile> {
     if (v["LOADED"] != 0) return {};
     const std::int64_t width = v["WIDTH"];

@@ -67,7 +67,7 @@ module mr_mvu #(
   localparam logic [NFW-1:0] NF_LAST = NFW'(NF - 1);
   localparam logic [AW-1:0]  A_LAST = AW'(DEPTH - 1);
 
-  // Stage 0: the addresses of weights and activations.
+  // Pipeline stage 0 computes the addresses of weights and activations.
   logic [SFW-1:0] sf;
   logic [NFW-1:0] nf;
   logic [AW-1:0]  waddr;
@@ -195,7 +195,7 @@ module mr_mvu #(
     end
   endgenerate
 
-  // Stages 2..LAT: products and adder tree; then the accumulators
+  // Pipeline stages 2 to LAT compute products and the adder tree. The accumulators follow.
   generate
     for (genvar p = 0; p < PAIRS; p = p + 1) begin : g_pair
       logic [PAIRBITS-1:0] sum0, sum1;

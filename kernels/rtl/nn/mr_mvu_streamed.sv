@@ -50,7 +50,7 @@ module mr_mvu_streamed #(
   localparam logic [SFW-1:0] SF_LAST = SFW'(SF - 1);
   localparam logic [NFW-1:0] NF_LAST = NFW'(NF - 1);
 
-  // Stage 0: the address of the activations for the next line.
+  // Pipeline stage 0 computes the address of the activations for the next line of weights.
   logic [SFW-1:0] sf;
   logic [NFW-1:0] nf;
   logic           en, have, step, sf_end, nf_end;
@@ -137,7 +137,7 @@ module mr_mvu_streamed #(
       last  <= {last[LAT-1:1], sf_end};
     end
 
-  // Stages 2..LAT: products and adder tree; then the accumulators
+  // Pipeline stages 2 to LAT compute products and the adder tree. The accumulators follow.
   generate
     for (genvar p = 0; p < PE; p = p + 1) begin : g_plain
       logic [SUMBITS-1:0] sum;

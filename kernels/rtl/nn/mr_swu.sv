@@ -100,7 +100,7 @@ module mr_swu #(
   assign write   = s_valid && s_ready;
   assign row_in  = write && wc == C_LAST && columns_in == W_LAST;
 
-  // Reader, stage 0: where the present tap is
+  // Stage 0 of the reader holds the position of the current tap in the image.
   logic [CW-1:0]        c;
   logic [KXW-1:0]       kx;
   logic [KYW-1:0]       ky;
