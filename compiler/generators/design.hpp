@@ -70,8 +70,8 @@ struct AssembleOptions {
   /// region. A stream to another region passes a register slice (mr_skid) in each region on its path, both ends
   /// included.
   std::vector<std::uint32_t> regions = {};
-  /// If false, nothing is simulated: `interval_cycles` is that of the slowest block and the adapter before it, FIFOs
-  /// have their minimum depth, and latencies are 0.
+  /// Whether the design is simulated. If not, `interval_cycles` is that of the slowest block and the adapter before it,
+  /// FIFOs have their minimum depth, and latencies are 0.
   bool play = true;
 };
 

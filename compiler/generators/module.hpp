@@ -52,7 +52,7 @@ struct ConstantField {
 /// A memory file that the module reads, with the random content that a calibration run writes into it.
 struct ConstantFile {
   std::string_view parameter, name;  // {"WFILE", "weights.hex"}
-  /// Set if the module reads several files whose names begin with the parameter's value.
+  /// Whether the module reads several files, whose names begin with the parameter's value.
   std::string suffix = {};
   std::int64_t lines = 1;
   std::vector<ConstantField> line;

@@ -14,7 +14,8 @@ namespace millrace::compiler::generators {
 
 struct TimingOptions {
   std::uint32_t frames = 6;  // at least 3, or 1 if `arrivals` are set
-  /// If 0, all input beats are available at once. Otherwise each frame's beats are spread evenly over this many cycles.
+  /// The number of cycles over which the input beats of each frame are spread evenly. If 0, all input beats are
+  /// available at once.
   std::uint64_t frame_interval = 0;
   bool unlimited_fifos = false;  // whether FIFOs have unlimited depth
   /// For each input, the cycle in which each beat of the only frame arrives. If empty, all beats arrive at the start.

@@ -75,8 +75,9 @@ struct Step {
   /// (floats / scale) instead of (x * floats) / scale.
   bool accumulator = false;
   bool qlinear = false;  // whether the step is a quantiser or dequantiser inside a QLinear operator
-  /// Whether the model writes this conversion itself (QONNX, FINN). It is computed as written, and never merged as
-  /// ONNX Runtime merges quantisers of QDQ form.
+  /// Whether the ONNX file itself contains this conversion (QONNX and FINN models). Such a conversion is computed
+  /// exactly as the file states it. It is never merged with a neighbouring one, unlike conversions of the QDQ form,
+  /// which ONNX Runtime merges.
   bool written = false;
   bool operator==(const Step&) const = default;
 

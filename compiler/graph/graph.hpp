@@ -272,7 +272,7 @@ struct Graph {
 struct Uses {
   explicit Uses(const Graph& graph);
   std::vector<std::int64_t> producer;  // index of a node; -1 for graph inputs and constants
-  /// Indices of nodes. A node that reads the value twice occurs twice.
+  /// For each value, the indices of the nodes that read it. A node that reads the value twice occurs twice.
   std::vector<std::vector<std::size_t>> readers;
   std::vector<bool> is_output;
 };

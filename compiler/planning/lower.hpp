@@ -42,9 +42,9 @@ struct PlanOptions : ModelOptions {
   explore::Targets targets;
   explore::Shares shares = explore::kDefaultShares;
   std::optional<kernels::Placement> weights;  // where all blocks store their weights; default: chosen
-  // Ignored if `weights` is set. If true, weights are part of the FPGA images; they are streamed from the card's memory
-  // only if the model otherwise does not fit, or reaches its target only with layers split. If false, the search
-  // chooses the best memory for each layer's weights.
+  // Whether weights in the FPGA images are preferred; ignored if `weights` is set. If true, weights are streamed from
+  // the card's memory only if the model otherwise does not fit, or reaches its target only with layers split. If false,
+  // the search chooses the best memory for each layer's weights.
   bool baked_first = true;
   std::filesystem::path plan;            // a plan file that replaces the search
   bool no_host = false;                  // refuse a plan in which the host does more than convert

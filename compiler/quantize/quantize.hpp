@@ -31,8 +31,9 @@ struct Options {
   bool correct_bias = true;
   std::vector<std::string> keep_float;  // nodes that stay float32
   std::vector<std::string> keep_8bit;   // layers with weights of 8 bits although weight_bits is 4
-  /// If set, the model's float weights and biases are whole numbers in this format, and all activations get the same
-  /// format. Nothing is calibrated in this case, and all other options except `keep_float` are ignored.
+  /// The number format that the user declares, if any. The model's float weights and biases are then whole numbers in
+  /// this format, and all activations get the same format. Nothing is calibrated in this case, and all other options
+  /// except `keep_float` are ignored.
   std::optional<FixedPoint> declared;
 };
 
