@@ -45,13 +45,13 @@ enum class WindowStyle : std::uint8_t {
   kParallel,  // mr_swu_par: a beat has `pixels` whole windows
 };
 
-/// The parallelism of a block. The meaning of the fields depends on the block:
-///   convolution without groups   `pe` output channels in parallel, each with `simd` inputs, `pixels` windows at once
-///   convolution with groups      the same for each group, with all groups at once and one window (pixels 1); behind a
-///                                parallel window, the same as without groups
-///   depthwise convolution        `pe` channels in parallel (simd 1, pixels 1)
-///   pooling                      `simd` channels of each pixel; `pixels` pixels per beat
-///   all other blocks             `simd` elements per beat; if `pixels` is above 1, a beat has that many whole pixels
+/// The parallelism of a block. The meaning of the fields depends on the kind of block:
+///   convolution without groups  `pe` output channels in parallel, each with `simd` inputs, `pixels` windows at once
+///   convolution with groups     the same for each group, all groups at once (pixels 1); as without groups if the
+///                               sliding window is parallel
+///   depthwise convolution       `pe` channels in parallel (simd 1, pixels 1)
+///   pooling                     `simd` channels of each pixel, `pixels` pixels per beat
+///   all other blocks            `simd` elements per beat; if `pixels` is above 1, a beat has that many whole pixels
 struct Folding {
   Implementation implementation = Implementation::kFolded;
   std::uint32_t pe = 1, simd = 1, pixels = 1;

@@ -44,7 +44,7 @@ std::optional<FloatOperand> operand_of(const Value* value) {
   return operand;
 }
 
-/// Returns the operator without the shape of its result.
+/// Returns an ONNX operator as kernels/host represents it, but without the shape of its result.
 std::optional<FloatOperator> operator_of(const OnnxOperator& op, const Inputs& inputs) {
   if (op.domain != kOnnx || !kernels::host::supports(op.type)) return std::nullopt;
   FloatOperator made;

@@ -35,11 +35,13 @@ Result<Graph> run_standard_passes(Graph graph,
 /// Makes an executable program of a whole model, host blocks included. `graph` must be at Level::kInteger; each of its
 /// operations becomes one block. The program's inputs and outputs have the names of the ONNX graph, and their elements
 /// have the model's order, without the batch axis. If the dataflow uses the same order, their shape is the dataflow's.
-/// Block names come from ONNX node names; they are valid file names and do not change between compilations. The
-/// program passes kernels::validate(). kUnsupported: one error lists all operations that no block can compute.
-/// `notes`, if given, receives a note for each node that the host computes because no hardware does. `refusals`, if given,
-/// receives the operations that the error lists. Outputs that no block can give are then no error, but refusals without
-/// `sources`, and the program lacks them.
+/// Block names come from ONNX node names; they are valid file names and do not change between compilations. The program
+/// passes kernels::validate().
+///
+/// kUnsupported: one error lists all operations that no block can compute. `notes`, if given, receives a note for each
+/// node that the host computes because no hardware does. `refusals`, if given, receives the operations that the error
+/// lists. In this case, an output that no block can produce is not an error: the program lacks the output, and the
+/// refusal has no `sources`.
 Result<kernels::Program> build_program(Graph graph, std::vector<graph::Diagnostic>* notes = nullptr,
                                        std::vector<graph::Refusal>* refusals = nullptr);
 

@@ -1,12 +1,14 @@
 // Proves that an integer step function equals a float32 one, and finds the cheapest such function (numerics.md,
 // "Requantise").
 //
-// A non-decreasing function of an integer with results in [lowest, highest] is determined by its step positions:
-// for each result k above the first, the smallest accumulator that gives at least k. solve() finds them by
-// bisection of the reference. A multiplier, offset and shift equal the reference exactly if each step is at the
-// same accumulator. So each step k bounds the line (acc * multiplier + offset) / 2^shift twice: the line must be at
-// least k at the step's accumulator, and below k at the accumulator before. The bounds determine the possible slopes
-// exactly. Arithmetic is on integers (128 bits if needed), so "proved" means for every reachable accumulator.
+// A non-decreasing function of an integer with results in [lowest, highest] is determined by its step positions: for
+// each result k above the first, the smallest accumulator that gives at least k. solve() finds these positions by
+// bisection of the reference.
+//
+// A multiplier, offset and shift equal the reference exactly if each step is at the same accumulator. So each step k
+// bounds the line (acc * multiplier + offset) / 2^shift twice: the line must be at least k at the step's accumulator,
+// and below k at the accumulator before. These bounds determine the possible slopes exactly. Arithmetic is on integers
+// (128 bits if needed), so "proved" means for every reachable accumulator.
 #pragma once
 
 #include <cstddef>

@@ -36,9 +36,10 @@ struct Placed {
 /// Returns the graph with quantisers around all operators that hardware computes with integers: sums, additions and
 /// pools. An activation behind such an operator is computed together with it, so the quantiser stands behind the
 /// activation. Operators that only move elements keep the scale of their input. Values of the old graph keep their ids.
-/// Weights have one scale for each output channel and no zero point. Values that are never negative become uint8 with
-/// zero point 0, all others int8. Biases become int32; if the options say so, they are corrected for the mean error
-/// that the weights' rounding causes.
+///
+/// Quantised weights have one scale for each output channel and no zero point. Values that are never negative become
+/// uint8 with zero point 0, all others int8. Biases become int32; if the options say so, they are corrected for the
+/// mean error that the weights' rounding causes.
 Placed place_quantisers(graph::Graph graph, const Placement& placement);
 
 }  // namespace millrace::compiler::quantize

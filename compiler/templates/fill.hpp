@@ -22,8 +22,9 @@ struct Syntax {
 ///   {{#name}}…{{/name}}  the text once for each element of an array; for any other value once, unless the value
 ///                        is missing, null, false, 0 or empty
 ///   {{^name}}…{{/name}}  the text once if the value is missing, null, false, 0 or empty
-/// A name is looked up in the innermost element first, then in the elements around it. `a.b` is member b of member a,
-/// and `.` is the element itself. Values may contain any text; nothing in them is read as a tag.
+///
+/// A tag's name is looked up in the innermost element first, then in the elements around it. `a.b` is member b of
+/// member a, and `.` is the element itself. Values may contain any text; nothing in a value is read as a tag.
 std::string fill(std::string_view text, const boost::json::value& values, const Syntax& syntax);
 
 /// Returns a string unchanged, any other value as JSON, and an empty text for a missing value.

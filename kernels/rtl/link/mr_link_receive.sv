@@ -5,11 +5,14 @@
 /// are as in mr_link_send. From the cycle after a frame's first beat, the frame's tag {time of this beat, sequence, epoch} is offered on
 /// t_; the next frame begins when the tag has been accepted. The buffer holds BUFFER words and MOST packets, and must have room for
 /// `credits` packets.
+///
 /// The receiver welcomes a sender whose greeting states the receiver's own packet size and credits. It acknowledges each packet that it
 /// takes out of the buffer or drops because of the packet's epoch. It repeats the last acknowledgement every REFRESH cycles, so a lost
-/// acknowledgement costs only time. `peer` says that a sender was welcomed. `fault` reports a greeting with other numbers, a missing
-/// packet, a packet without room in the buffer, or a packet that does not continue the frame. `packet` reports an arrived packet and its
-/// number of bytes. `flush` drops everything in the buffer. All outputs are registers except m_data and m_valid, which come from the
+/// acknowledgement costs only time.
+///
+/// Outputs for monitoring: `peer` says that a sender was welcomed. `fault` reports a greeting with other numbers, a missing packet, a
+/// packet without room in the buffer, or a packet that does not continue the frame. `packet` reports an arrived packet and its number of
+/// bytes. The input `flush` drops everything in the buffer. All outputs are registers except m_data and m_valid, which come from the
 /// adapter.
 `default_nettype none
 module mr_link_receive #(

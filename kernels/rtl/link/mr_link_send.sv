@@ -5,11 +5,13 @@
 /// frame begins with a new word. The port t_ brings each frame's tag {time, sequence, epoch}, which is accepted with the frame's last beat.
 /// A packet begins only when it is complete, so it never holds up the cable; its size is rounded up to whole words. The port's row of the
 /// link table provides enable, tag, packet_bytes and credits.
+///
 /// A port in service sends a greeting every REFRESH cycles until the receiver welcomes it. Then it sends packets while fewer than `credits`
-/// packets are unacknowledged. `peer` says that the port was welcomed. `fault` says that the receiver acknowledged a packet that was not
-/// sent. `stall` says that a packet began to wait for credit. `flush` drops frames and the unsent rest of a frame, but completes a packet
-/// that has begun; then `quiet` rises. `spoilt` says that memory has failed: no further packet begins until the flush. All outputs are
-/// registers except the selection of m_data's word.
+/// packets are unacknowledged. `flush` drops frames and the unsent rest of a frame, but completes a packet that has begun; then `quiet`
+/// rises. `spoilt` says that memory has failed: no further packet begins until the flush.
+///
+/// Outputs for monitoring: `peer` says that the port was welcomed. `fault` says that the receiver acknowledged a packet that was not sent.
+/// `stall` says that a packet began to wait for credit. All outputs are registers except the selection of m_data's word.
 `default_nettype none
 module mr_link_send #(
   parameter integer BYTES   = 8,

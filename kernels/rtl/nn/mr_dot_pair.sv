@@ -4,9 +4,10 @@
 /// The stored w1 is 1 smaller if w0 is negative, which compensates for the borrow that the low field takes from the high field. Weights are
 /// signed and within ±(2^(WBITS-1) - 1); ABITS and WBITS are at most 8. The sum of four products then fits a field of 18 bits, so four
 /// products are added before their fields are separated.
-/// The output `carry1` is the last borrow of a group of four. The accumulator behind this module uses it as carry-in, so no borrow costs an
-/// adder. Latency 1 + ceil(log2 SIMD) enabled clocks, as in mr_dot. Products and every level of the tree are registers. The macro SIM_FAST
-/// works as in mr_dot.
+///
+/// The output `carry1` is the last borrow of a group of four products. The accumulator behind this module uses it as carry-in, so no borrow
+/// costs an adder. Latency 1 + ceil(log2 SIMD) enabled clocks, as in mr_dot. Products and every level of the tree are registers. The macro
+/// SIM_FAST works as in mr_dot.
 `default_nettype none
 module mr_dot_pair #(
   parameter integer SIMD  = 4,

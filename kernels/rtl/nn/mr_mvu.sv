@@ -8,8 +8,10 @@
 /// The kind of an operand is 0 for unsigned, 1 for signed, and 2 for bipolar (1 bit). MUL = 0 multiplies in LUTs, MUL = 1 in one DSP slice
 /// per product, MUL = 2 in one DSP slice for two products (of rows 2k and 2k+1 of the PE). With MUL = 2, weights must be signed and never
 /// the most negative value, the lane of an odd row holds its weight minus 1 if the weight of the even row is negative, and a last row
-/// without a partner has DSP slices of its own. WSTYLE is the STYLE of mr_table. With LOADED = 1, the port l_ receives the lines of the
-/// weights, one per beat, and then the lines of the bias in its low bits.
+/// without a partner has DSP slices of its own.
+///
+/// WSTYLE is the STYLE of mr_table. With LOADED = 1, the port l_ receives the lines of the weights, one per beat, and then the lines of the
+/// bias in its low bits.
 ///
 /// If NF > 1, a buffer of IBUF >= SF words keeps the inputs for the later passes and receives the next vector meanwhile. With IBUF = 2*SF
 /// (a double buffer), a slow source costs no time. One vector takes NF * SF cycles. Latency SF + 2 + ceil(log2 SIMD) cycles, and one more

@@ -2,10 +2,11 @@
 ///
 /// OP = 0 computes the largest element of each KH x KW window, OP = 1 the sum, channel by channel. Rows and columns that fill no window are
 /// dropped. The input beats of a frame are in the order row, column, channel group (H * W * CF beats); the output beats are in the order
-/// row, column, channel group of the windows. Output lanes are OBITS wide: ABITS for OP = 0, wide enough for the sum for OP = 1. With PX >
-/// 1, a beat contains PX neighbouring pixels of SIMD channels each, the left one in the low bits; this needs CF = 1, and PX must divide KW
-/// and W. Latency ((KH-1)*W + KW-PX)/PX * CF + 1 cycles; one frame takes H*W/PX*CF cycles. Partial results (in LUTRAM, read and written in
-/// the same clock), m_valid and m_data are registers.
+/// row, column, channel group of the windows. Output lanes are OBITS wide: ABITS for OP = 0, wide enough for the sum for OP = 1.
+///
+/// With PX > 1, a beat contains PX neighbouring pixels of SIMD channels each, the left one in the low bits; this needs CF = 1, and PX must
+/// divide KW and W. Latency ((KH-1)*W + KW-PX)/PX * CF + 1 cycles; one frame takes H*W/PX*CF cycles. Partial results (in LUTRAM, read and
+/// written in the same clock), m_valid and m_data are registers.
 `default_nettype none
 module mr_pool #(
   parameter integer OP    = 0,

@@ -2,10 +2,12 @@
 ///
 /// An input frame has WORDS beats. Six nested loops, with E0 turns of the outermost to E5 turns of the innermost, produce the output: with
 /// loop indices i, they output beat OFFSET + Σ i[k] * S[k] of the frame. The memory has room for two frames: one is written while the other
-/// is read. A beat can be read in the cycle after it was written. Latency OFFSET + 2 cycles (write and read), or WORDS + 1 cycles if the
-/// output frame has only one beat. One frame takes WORDS or E0 * ... * E5 cycles, whichever is more. m_valid, m_data and everything that
-/// s_ready depends on are registers. The parameter MEMORY selects the memory: 1 LUTRAM, 2 block RAM, 0 by size (LUTRAM up to a depth of 64
-/// or 4,096 bits, otherwise block RAM). WIDTH is at most 448, so that no enable signal has more than 512 loads.
+/// is read. A beat can be read in the cycle after it was written.
+///
+/// Latency OFFSET + 2 cycles (write and read), or WORDS + 1 cycles if the output frame has only one beat. One frame takes WORDS or E0 * ...
+/// * E5 cycles, whichever is more. m_valid, m_data and everything that s_ready depends on are registers. The parameter MEMORY selects the
+/// memory: 1 LUTRAM, 2 block RAM, 0 by size (LUTRAM up to a depth of 64 or 4,096 bits, otherwise block RAM). WIDTH is at most 448, so that
+/// no enable signal has more than 512 loads.
 `default_nettype none
 module mr_reorder #(
   parameter integer WIDTH  = 8,

@@ -8,8 +8,10 @@
 /// With MBITS = 0, the multiplier is 1 and needs no hardware. With OFFBITS = 0, the offset is 0 and needs no hardware. SHIFT >= 0 fixes the
 /// shift. QFILE has CHANNELS / PE lines, or one line for all channels if UNIFORM = 1. Lane p of a line is {shift[SBITS], offset[OFFBITS],
 /// multiplier[MBITS]}; multiplier and offset are signed. SBITS is at least 1, and the shift's field is present even if SHIFT is fixed. With
-/// LOADED = 1, the lines come through the port l_. Latency 2 cycles, plus one cycle each for MBITS > 0, OFFBITS > 0 and ROUND_HALF_EVEN.
-/// One beat per cycle: CHANNELS / PE cycles per vector. The table's output, the input, product, sum, rounded sum and result are registers.
+/// LOADED = 1, the lines come through the port l_.
+///
+/// Latency 2 cycles, plus one cycle each for MBITS > 0, OFFBITS > 0 and ROUND_HALF_EVEN. One beat per cycle: CHANNELS / PE cycles per
+/// vector. The table's output, the input, product, sum, rounded sum and result are registers.
 `default_nettype none
 module mr_requant #(
   parameter integer CHANNELS = 4,

@@ -3,7 +3,9 @@
 /// Each input beat contains pixels x*PX to x*PX + PX - 1 of a row, channels innermost. The input beats are in the order row, x (H * W/PX
 /// beats). Each output beat contains M = PX/SW windows (one window if SW >= PX). The output beats are in the order oy, g (OH * OW/M beats).
 /// The lanes of an output beat are in the order m, ky, kx, channel: the pixel at row oy*SH - PT + ky*DH and column (g*M+m)*SW - PL + kx*DW,
-/// or PAD_VALUE outside the image. Either PX divides SW or SW divides PX. PX must divide W, M must divide OW, and W/PX must be at least 2.
+/// or PAD_VALUE outside the image.
+///
+/// Limits of the parameters: either PX divides SW or SW divides PX. PX must divide W, M must divide OW, and W/PX must be at least 2.
 /// Padding is smaller than the window: PT < (KH-1)*DH + 1 and PL < (KW-1)*DW + 1.
 ///
 /// The module scans each image with V = max(PT, PB) rows of padding before the image and U blocks of padding before every row. The same

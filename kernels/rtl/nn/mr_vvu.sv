@@ -2,8 +2,9 @@
 ///
 /// Computes y[c] = bias[c] + Σ x[tap][c] * weight[c][tap] over all taps. ACCBITS must be wide enough for every sum. Lane p of channel group
 /// f is channel c = f*PE + p; there are CF = CHANNELS / PE groups. The input beats are in the order tap, group; the output has one beat per
-/// group. The weights have TAPS * CF lines: lane p of line tap*CF + f belongs to channel f*PE + p. If BIAS = 1, the bias has CF lines. The
-/// operands' kinds, MUL (0 or 1), WSTYLE and LOADED are as in mr_mvu. Latency (TAPS-1)*CF + 3 cycles; one output frame takes TAPS*CF
+/// group. The weights have TAPS * CF lines: lane p of line tap*CF + f belongs to channel f*PE + p. If BIAS = 1, the bias has CF lines.
+///
+/// The operands' kinds, MUL (0 or 1), WSTYLE and LOADED are as in mr_mvu. Latency (TAPS-1)*CF + 3 cycles; one output frame takes TAPS*CF
 /// cycles. Operands, products, accumulators (in LUTRAM), m_valid and m_data are registers.
 `default_nettype none
 module mr_vvu #(

@@ -5,11 +5,13 @@
 /// bit 0 becomes -1). The port t_ brings the tag {time, sequence, epoch} of each frame that the partition computes. A run waits for its
 /// frame and discards earlier frames. If a later frame, another epoch or a flush comes instead, the run ends as dropped, with a trailer and
 /// without payload.
+///
 /// The payload is filled with zeros up to the trailer, which begins at the next multiple of 64 bytes. trailer.cycles counts from the time
 /// in the tag to the last beat; stall_cycles counts the cycles in which a beat of the frame waited for memory. `spoilt` combines all errors
 /// of the image until the flush. A frame is marked as failed if `spoilt` is high while its trailer is made. A memory word that was read
-/// with an error raises `spoilt` before any result computed from this word leaves. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence
-/// 0x2c. DATA_BYTES must divide 64.
+/// with an error raises `spoilt` before any result computed from this word leaves.
+///
+/// Arguments of a run: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c. DATA_BYTES must divide 64.
 `default_nettype none
 module mr_egress #(
   parameter integer DATA_BYTES = 64,

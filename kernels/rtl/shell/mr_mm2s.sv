@@ -3,8 +3,10 @@
 /// A command is accepted when `go` and `ready` are high. addr is a multiple of DATA_BYTES; the last word may contain bytes beyond the end.
 /// A burst has at most BURST words and never crosses a 4 KiB border. It is requested only if the buffer has room for the whole burst, so
 /// rready is always high. `flush` (held until `quiet`) drops the command and all data that are still on the way. After a response other
-/// than OKAY, `error` stays high until a flush. AXI bursts increment and consist of full words; the top module drives the constant signals
-/// (size, burst, cache, prot). The address channel is registered; data pass through a FIFO of 2*BURST words.
+/// than OKAY, `error` stays high until a flush.
+///
+/// AXI bursts increment and consist of full words; the top module drives the constant signals (size, burst, cache, prot). The address
+/// channel is registered; data pass through a FIFO of 2*BURST words.
 `default_nettype none
 module mr_mm2s #(
   parameter integer DATA_BYTES = 64,

@@ -3,13 +3,15 @@
 ///
 /// A run reads WORDS 64-bit words (a multiple of DATA_BYTES / 8) from buffer + load_offset and sends them out on load_, which cannot be
 /// held back. Both addresses are multiples of 4 KiB. The run is done HOPS + 6 cycles after the last word. A run with another load_bytes
-/// reads nothing and raises `error` until a run with the right load_bytes starts. A memory response other than OKAY also raises `error`. An
-/// epoch's flush does not affect this unit.
-/// If a reset interrupts a run, the unit sends the missing words with arbitrary content, because the receivers count words. The loaded
-/// constants are then invalid until the next run, which waits until these words were sent. `streamed` is buffer + streamed_offset of the
-/// last valid run. `given` says that `streamed` is valid: from the end of that run until the next run begins. A run does not end while
-/// `reading` is high, because reads from the old buffer are still on the way. Arguments: buffer 0x10, bytes 0x1c, load_offset 0x24,
-/// load_bytes 0x2c, streamed_offset 0x34. `streamed`, `given` and the state are registers; data pass through a FIFO.
+/// reads nothing and raises `error` until a run with the right load_bytes starts. A memory response other than OKAY also raises `error`.
+///
+/// An epoch's flush does not affect this unit. If a reset interrupts a run, the unit sends the missing words with arbitrary content,
+/// because the receivers count words. The loaded constants are then invalid until the next run, which waits until these words were sent.
+///
+/// `streamed` is buffer + streamed_offset of the last valid run. `given` says that `streamed` is valid: from the end of that run until the
+/// next run begins. A run does not end while `reading` is high, because reads from the old buffer are still on the way. Arguments of a run:
+/// buffer 0x10, bytes 0x1c, load_offset 0x24, load_bytes 0x2c, streamed_offset 0x34. `streamed`, `given` and the state are registers; data
+/// pass through a FIFO.
 `default_nettype none
 module mr_parameters #(
   parameter integer DATA_BYTES = 64,

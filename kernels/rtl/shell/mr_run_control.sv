@@ -2,11 +2,12 @@
 ///
 /// Register 0x00 is the control register. Bit 0, start: the host writes 1, and the bit falls when the unit accepts the run. Bit 1, done:
 /// high until the host writes bit 4. Bit 2, idle. Bit 3, ready: a run was accepted, so the host may write the arguments of the next run;
-/// reading clears the bit. Bit 4, continue: the host writes 1 when it has seen done. Register 0x04, bit 0, enables interrupts. Register
-/// 0x08 selects the interrupts: bit 0 done, bit 1 ready. Register 0x0c contains the pending interrupts; writing a 1 toggles the bit.
-/// Register 0x10 + 4*i contains argument word i < WORDS.
-/// The unit accepts a run by raising `taken` for one cycle while `start` is high, and copies the arguments in this cycle. It keeps `done`
-/// high until `go_on` rises. All outputs are registers.
+/// reading clears the bit. Bit 4, continue: the host writes 1 when it has seen done.
+///
+/// Register 0x04, bit 0, enables interrupts. Register 0x08 selects the interrupts: bit 0 done, bit 1 ready. Register 0x0c contains the
+/// pending interrupts; writing a 1 toggles the bit. Register 0x10 + 4*i contains argument word i < WORDS. The unit accepts a run by raising
+/// `taken` for one cycle while `start` is high, and copies the arguments in this cycle. It keeps `done` high until `go_on` rises. All
+/// outputs are registers.
 `default_nettype none
 module mr_run_control #(
   parameter integer WORDS = 9

@@ -2,9 +2,11 @@
 ///
 /// A command is accepted when `go` and `ready` are high. addr is a multiple of DATA_BYTES. A burst has at most BURST words and never
 /// crosses a 4 KiB border. It begins only when all its words have arrived, so wvalid never waits for data inside a burst. `finished` is
-/// high for one cycle after the last response. `flush` (held until `quiet`) drops all bursts that have not begun; a burst that has begun is
-/// completed, as AXI requires. After a response other than OKAY, `error` stays high until a flush. All write strobes are set. The address
-/// channel is registered; data pass through a FIFO of 2*BURST words.
+/// high for one cycle after the last response.
+///
+/// `flush` (held until `quiet`) drops all bursts that have not begun; a burst that has begun is completed, as AXI requires. After a
+/// response other than OKAY, `error` stays high until a flush. All write strobes are set. The address channel is registered; data pass
+/// through a FIFO of 2*BURST words.
 `default_nettype none
 module mr_s2mm #(
   parameter integer DATA_BYTES = 64,

@@ -4,8 +4,10 @@
 /// A line takes PITCH bytes in memory: the smallest power of two that holds it or, if it is longer than a memory word, a whole number of
 /// words of DATA_BYTES. A pass begins at a word. While `active` is high, the next pass is requested as soon as the last burst of the
 /// current pass is on the way, so 2*BURST words are buffered while the block computes. addr (a multiple of DATA_BYTES) is sampled at the
-/// start of each pass. `flush` (held until `quiet`) drops everything that is on the way; afterwards the stream begins with line 0 again.
-/// After a response other than OKAY, `error` stays high until a flush.
+/// start of each pass.
+///
+/// `flush` (held until `quiet`) drops everything that is on the way; afterwards the stream begins with line 0 again. After a response other
+/// than OKAY, `error` stays high until a flush.
 ///
 /// If memory keeps up, the output is one line per cycle or, for lines longer than a word, one line every PITCH / DATA_BYTES cycles. AXI
 /// signals and registers are as in mr_mm2s and mr_width_adapter.

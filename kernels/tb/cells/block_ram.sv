@@ -3,13 +3,16 @@
 ///
 /// Follows AMD UG573 (UltraScale Architecture Memory Resources), section "Block RAM". The memory has BYTES bytes, each with a parity bit. A
 /// port of width 1, 2, 4, 9, 18, 36 or 72 accesses 1, 2, 4, 8, 16, 32 or 64 data bits; from width 9 on, it also accesses one parity bit per
-/// byte. Address bits below the port's width are ignored. A clock edge with enable writes the bytes whose write enable is set, and renews
-/// the output: with READ_FIRST the output shows the old content, with WRITE_FIRST the written data; with NO_CHANGE a write leaves the
-/// output as it is. A reset sets the output to SRVAL.
-/// If both ports access the same address and one of them writes, the other port reads undefined data (random in this model), unless
-/// CLOCK_DOMAINS is COMMON and the writing port is READ_FIRST. Each port has pins for half of the widest word (HALF data bits). In simple
-/// dual-port mode, port A reads and port B writes the whole word: the lower half of data and parity uses the pins of port A, and the upper
-/// half those of port B. Every other configuration stops the simulation.
+/// byte. Address bits below the port's width are ignored.
+///
+/// A clock edge with enable writes the bytes whose write enable is set, and renews the output. With READ_FIRST, the output shows the old
+/// content, and with WRITE_FIRST the written data; with NO_CHANGE, a write leaves the output as it is. A reset sets the output to SRVAL. If
+/// both ports access the same address and one of them writes, the other port reads undefined data (random in this model), unless
+/// CLOCK_DOMAINS is COMMON and the writing port is READ_FIRST.
+///
+/// Each port of the block RAM has pins for half of the widest word (HALF data bits). In simple dual-port mode, port A reads and port B
+/// writes the whole word: the lower half of data and parity uses the pins of port A, and the upper half those of port B. Every other
+/// configuration stops the simulation.
 module block_ram #(
   parameter integer            BYTES = 2048,
   parameter [BYTES*8-1:0]      INIT  = '0,

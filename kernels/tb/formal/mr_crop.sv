@@ -1,8 +1,10 @@
 // Proves three properties of mr_crop. Every beat inside the border leaves exactly once, unchanged, in order and one cycle later, and no
 // beat of the border leaves. The output is held until it is taken. A beat is accepted whenever there is room. The proof covers two
 // instances: one with a border on all sides and two beats per pixel, and one with a border only below and at the right.
+//
 // KEPT has one bit for each beat of a frame, the first beat in the lowest bit. The bit says whether the beat must leave. A model that
 // stores one beat (the "ghost") receives each beat that must leave, and is compared with what leaves.
+//
 // Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe ring y dut.y
 // probe ring x dut.x

@@ -1,7 +1,10 @@
 // Proves four properties of mr_fifo with depth 3, so that the pointers do not wrap at a power of two. No beat is lost, duplicated or
 // reordered. The output is held until it is taken. A beat is accepted exactly while the memory has room. The output offers a beat at most
 // one cycle after the FIFO has one.
-// A model of a queue (the "ghost"), with the same capacity, receives the same beats as the FIFO, and is compared with what leaves the FIFO.
+//
+// A model of a queue (the "ghost") with the capacity of the FIFO receives the same beats as the FIFO, and is compared with what leaves the
+// FIFO.
+//
 // Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe fifo wp dut.wp
 // probe fifo rp dut.rp

@@ -2,8 +2,10 @@
 // border is. The output is held until it is taken. No frame begins before its first input beat has arrived. The output waits for nothing
 // else. The proof covers two instances: one with a border on all sides and two beats per pixel, and one with a border only below and at the
 // right and two lanes per beat.
+//
 // PIXELS has one bit for each beat of a frame, the first beat in the lowest bit. The bit says whether the beat comes from the input. A
 // model that stores one beat (the "ghost") receives each input beat, and is compared with what leaves.
+//
 // Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe ring y dut.y
 // probe ring x dut.x

@@ -1,6 +1,7 @@
 // Proves three properties of mr_width_adapter for the ratios 1:3, 3:1, 3:2 and 2:3. No lane is lost, duplicated or reordered. The output is
 // held until it is taken. An output beat is offered exactly while the adapter holds enough lanes for one. A model of a queue of lanes (the
 // "ghost") receives each input beat, and is compared with what leaves.
+//
 // Each line "probe MODULE WIRE PATH" connects a wire of this proof to a register inside the module (tools/rtl-sweep).
 // probe up n dut.genblk1.g_up.n
 // probe down left dut.genblk1.genblk1.g_down.left
