@@ -116,7 +116,8 @@ class Expander {
     return add("DequantizeLinear", {{"axis", axis}}, std::move(inputs), suffix);
   }
 
-  /// Adds the scale of the bias, which is the accumulator's: alpha * scale of the input * scale of the weights.
+  /// Adds the scale of the bias. It must be the scale of the accumulator: alpha * scale of the input * scale of the
+  /// weights.
   ValueId bias_scale() {
     ValueId scale = add("Mul", {}, {input(1), input(4)}, ".bias_scale");
     if (const float alpha = op_.real("alpha", 1.0F); alpha != 1.0F) {

@@ -49,7 +49,8 @@ const runtime::plan::Device& device_at(const Attempt& attempt, std::uint32_t pla
 
 /// A bound that no plan can beat.
 struct Bound {
-  // The latency if that is the objective, otherwise the interval of one replica divided by the number of replicas.
+  // A lower bound on the latency if latency is the objective. Otherwise a lower bound on the interval of one replica
+  // divided by the number of replicas.
   double seconds = 0;
   double cards = 0;    // number of cards of all replicas
   bool exact = false;  // whether some solution reaches the bound

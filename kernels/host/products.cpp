@@ -191,7 +191,8 @@ void conv_transpose(const Call& c) {
       }
 }
 
-/// Matrices of the product out[m][n] = sum over k of a[m][k] * b[k][n], which is added in ascending order of k.
+/// A matrix in memory, an operand of multiply(). The product out[m][n] = sum over k of a[m][k] * b[k][n] is added in
+/// ascending order of k.
 struct Matrix {
   const float* floats;
   std::int64_t row, column;  // strides

@@ -1,4 +1,5 @@
-// Checks the shapes, types, constants and ranges of each block. A program that passes computes nothing that overflows.
+// Checks the shapes, types, constants and ranges of each block. In a program that passes these checks, no computation
+// can overflow.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -245,9 +245,9 @@ std::uint32_t windowed_width(const Window& window, std::uint32_t width);
 /// the actual weights, and overflow of the requantisation. A tensor must have 1 to 8 axes, none of length 0, and at
 /// most 2^31 - 1 elements.
 ///
-/// A program that passes can run on any input bytes without further checks. Elements outside their type's
-/// range give meaningless results but do no other harm. Safe on hostile input: time and memory are bounded by
-/// the size of the program.
+/// A program that passes validate() can run on any input bytes without further checks. Elements outside their type's
+/// range give meaningless results but do no other harm. validate() is safe on hostile input: its time and memory are
+/// bounded by the size of the program.
 std::string validate(const Program& program);
 
 /// Returns the sub-program made of `blocks` (ascending indices into program.blocks). Its inputs are the tensors that
