@@ -8,6 +8,7 @@
 #include "onnx_model.hpp"
 #include "plan_command.hpp"
 #include "runtime/base/npy.hpp"
+#include "tests/support/python_client.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -152,6 +153,7 @@ TEST_F(QuantizeCommandTest, ErrorNamesTheFaultInTheCalibrationSamples) {
     return millrace(more);
   };
   expect_error(quantize({}), 2, {"--data is missing"});
+  expect_error(quantize({"--data", "wrong=" + data}), 2, {"no input 'wrong'", "inputs are 'x'"});
   expect_error(quantize({"--data", samples("wrong.npy", 40, 7)}), 2,
                {"--data", "wrong.npy", "input 'x'", "[40,7]"});
   auto bad = random_floats(40 * 8, 9);
@@ -226,6 +228,83 @@ TEST_F(QuantizeCommandTest, ReadsSamplesOfSeveralInputsFromOneArchiveOrNamedFile
   const std::string whole = npy(path("packed.npz"));
   ASSERT_TRUE(write_file_atomically(path("cut.npz"), whole.substr(0, whole.size() / 2)).ok());
   expect_error(millrace({"verify", path("d"), "--inputs", path("cut.npz")}), 2, {"cut.npz", "zip archive"});
+}
+
+/// The sum of left W1 and right W2 in double precision, for each frame. W1 and W2 are 4 x 4.
+std::vector<double> sums_of_products(const NpyArray& left, const NpyArray& right,
+                                     const std::vector<float>& w1, const std::vector<float>& w2) {
+  std::vector<double> sums;
+  const auto at = [](const NpyArray& a, std::size_t i) {
+    float f = 0;
+    std::memcpy(&f, a.data.data() + i * sizeof f, sizeof f);
+    return static_cast<double>(f);
+  };
+  for (std::size_t frame = 0; frame < left.shape[0]; ++frame)
+    for (std::size_t out = 0; out < 4; ++out) {
+      double sum = 0;
+      for (std::size_t in = 0; in < 4; ++in)
+        sum += at(left, frame * 4 + in) * static_cast<double>(w1[in * 4 + out]) +
+               at(right, frame * 4 + in) * static_cast<double>(w2[in * 4 + out]);
+      sums.push_back(sum);
+    }
+  return sums;
+}
+
+TEST_F(QuantizeCommandTest, ModelWithTwoInputsAnswersOverHttpAndUdpAlike) {
+  using std::chrono_literals::operator""s;
+  OnnxModel m;
+  m.input("left", {1, 4});
+  m.input("right", {1, 4});
+  const std::vector<float> w1 = random_floats(16, 1), w2 = random_floats(16, 2);
+  m.floats("w1", {4, 4}, w1);
+  m.node("Gemm", {"left", "w1"}, "a");
+  m.floats("w2", {4, 4}, w2);
+  m.node("Gemm", {"right", "w2"}, "b");
+  m.node("Add", {"a", "b"}, "y");
+  m.output("y");
+  ASSERT_TRUE(write_file_atomically(path("net.onnx"), m.bytes()).ok());
+  const NpyArray left_array = array_of(random_floats(40, 5), {10, 4});
+  const NpyArray right_array = array_of(random_floats(40, 6), {10, 4});
+  ASSERT_TRUE(write_npy(path("left.npy"), left_array).ok());
+  ASSERT_TRUE(write_npy(path("right.npy"), right_array).ok());
+  const std::string left = path("left.npy"), right = path("right.npy");
+  ASSERT_TRUE(write_file_atomically(
+                  path("both.npz"),
+                  zip({{"right.npy", *read_text_file(right)}, {"left.npy", *read_text_file(left)}}, true))
+                  .ok());
+  const Outcome compiled = millrace({"compile", path("net.onnx"), "--data", path("both.npz"), "--cluster",
+                                     cluster(), "--name", "net", "-o", path("d"), "-q"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+
+  BackgroundProgram server({millrace_binary(), "serve", "--deployment", path("d"), "--http", "127.0.0.1:0",
+                            "--udp", "127.0.0.1:0"});
+  const auto http = server.wait_for_line("listening http ", 60s);
+  const auto udp = server.wait_for_line("listening udp ", 60s);
+  ASSERT_TRUE(http && udp) << server.err();
+  const std::string url = "http://" + *http;
+  std::vector<Outcome> asked;
+  asked.push_back(millrace({"infer", "--url", url, "--input", path("both.npz"), "--output", path("0.npy")}));
+  asked.push_back(millrace({"infer", "--url", url, "--input", "right=" + right, "--input", "left=" + left,
+                            "--output", path("1.npy")}));
+  for (const auto& [at, file] : {std::pair(url, "2.npy"), std::pair("udp://" + *udp, "3.npy")})
+    asked.push_back(run_python_client(
+        {"--url", at, "--model", "net", "--input", left, "--input", right, "--output", path(file)}));
+  const std::vector<double> wanted = sums_of_products(left_array, right_array, w1, w2);
+  std::vector<std::byte> first;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    ASSERT_EQ(asked[i].exit_code, 0) << asked[i].err;
+    const auto answers = read_npy(path(std::to_string(i) + ".npy"));
+    ASSERT_TRUE(answers.ok()) << answers.error().message();
+    ASSERT_EQ(answers->elements(), wanted.size());
+    if (first.empty()) first = answers->data;
+    EXPECT_TRUE(answers->data == first) << "way " << i;
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    float got = 0;
+    std::memcpy(&got, first.data() + i * sizeof got, sizeof got);
+    EXPECT_NEAR(static_cast<double>(got), wanted[i], 0.05) << "element " << i;
+  }
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iostream>
 #include <numeric>
+#include <set>
 
 #include "compiler/front/export.hpp"
 #include "compiler/front/import.hpp"
@@ -118,6 +119,22 @@ struct Split {
   std::vector<std::int64_t> labels;  // of `scoring`, or empty
 };
 
+/// Removes those samples from `split.scoring`, with their labels, that also calibrate. Returns how many it removed.
+std::size_t remove_calibrating(Split& split) {
+  const std::set<Frame> calibrating(split.calibration.begin(), split.calibration.end());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < split.scoring.size(); ++i) {
+    if (calibrating.contains(split.scoring[i])) continue;
+    if (kept != i) split.scoring[kept] = std::move(split.scoring[i]);
+    if (!split.labels.empty()) split.labels[kept] = split.labels[i];
+    ++kept;
+  }
+  const std::size_t removed = split.scoring.size() - kept;
+  split.scoring.resize(kept);
+  if (!split.labels.empty()) split.labels.resize(kept);
+  return removed;
+}
+
 /// Divides the samples of --data. With --activations, all of them score the model. With --test-data, all of them
 /// calibrate, and the samples of --test-data score. With --calibrate N, the first N calibrate and the rest score. With
 /// --labels alone, the first half calibrates and the second half scores. Otherwise all of them calibrate.
@@ -196,6 +213,13 @@ Result<Calibrated> calibrate(const std::filesystem::path& model, const Calibrati
   if (!what.data.empty()) {
     MILLRACE_ASSIGN(split, split_samples(what, *imported, inputs, quiet));
   }
+  std::size_t left_out = 0;
+  if (what.activations.empty() && !split.scoring.empty()) {
+    left_out = remove_calibrating(split);
+    if (split.scoring.empty())
+      return invalid("every sample that would measure the accuracy calibrates, too; give others with " +
+                     std::string(what.test_data.empty() ? "--data" : "--test-data"));
+  }
   Calibrated result;
   quantize::Summary& summary = result.summary;
   summary.model = model.stem().string();
@@ -208,7 +232,11 @@ Result<Calibrated> calibrate(const std::filesystem::path& model, const Calibrati
   if (!summary.options.declared && split.calibration.size() < kFewSamples)
     summary.quantised.notes.push_back(
         "only " + std::to_string(split.calibration.size()) +
-        " samples calibrate; take 100 or more that show what the model will see");
+        (split.calibration.size() == 1 ? " sample calibrates" : " samples calibrate") +
+        "; take 100 or more that show what the model will see");
+  if (left_out > 0)
+    summary.quantised.notes.push_back(
+        "samples that calibrate do not measure the accuracy: " + std::to_string(left_out) + " left out");
   if (!split.scoring.empty()) {
     MILLRACE_ASSIGN(summary.score, quantize::score(summary.quantised.floats, summary.quantised.graph,
                                                    split.scoring, split.labels));

@@ -83,10 +83,9 @@ Result<Samples> read_raw(const std::filesystem::path& file, const InputDescripti
 Result<Samples> read_picture(const std::filesystem::path& file, const InputDescription& input) {
   const auto wanted = picture_shape(input);
   if (!wanted || (wanted->channels != 1 && wanted->channels != 3 && wanted->channels != 4))
-    return bad(
-        file,
-        "input '" + input.name + "' " + shape_text(input.shape) +
-            " is not described as a picture (layout in the model's millrace.yaml); give .npy or raw bytes");
+    return bad(file, "input '" + input.name + "' " + shape_text(input.shape) +
+                         " is not described as a picture; write 'layout: NCHW' or 'layout: NHWC' into a "
+                         "millrace.yaml beside the model, or give .npy or raw bytes");
   MILLRACE_ASSIGN(const auto bytes, read_file(file, kFileLimit));
   auto decoded = decode_picture(bytes, wanted->channels);
   if (!decoded) return decoded.error().within(file.string());
@@ -130,9 +129,15 @@ Result<Samples> split_array(const NpyArray& array, const std::filesystem::path& 
     return bad(file, "an array of '" + array.descr + "' " + shape_text(array.shape) +
                          " does not fit input '" + input.name + "': " + input.datatype + " " +
                          shape_text(input.shape) +
-                         ", frames along the first axis, or uint8 samples [n, height, width, channels]");
+                         ", frames along the first axis, or uint8 samples [n, height, width, channels]" +
+                         (own_type || array.descr == "|u1"
+                              ? ""
+                              : "; convert it with NumPy's astype('" + descr_of(input.datatype) + "')"));
 
   Samples out;
+  if (raw_samples && input.datatype == "FP32" && input.scale.empty() && input.mean.empty())
+    out.note =
+        "uint8 samples become the numbers 0 to 255; a millrace.yaml beside the model can give scale and mean";
   const std::size_t frame = elements * (raw_samples ? 1 : bytes_of_element(input.datatype));
   for (std::size_t at = 0; at < array.data.size(); at += frame) {
     const std::byte* begin = array.data.data() + at;
@@ -251,6 +256,25 @@ Result<Samples> read_folder(const std::filesystem::path& folder, const InputDesc
   return all;
 }
 
+/// "'a', 'b'"
+std::string quoted_names(const std::vector<InputDescription>& inputs) {
+  std::string names;
+  for (const InputDescription& input : inputs) names += (names.empty() ? "'" : ", '") + input.name + "'";
+  return names;
+}
+
+/// Refuses NAME=FILE if the model has no input NAME and there is no file of the whole name.
+Status check_input_name(const std::string& given, const std::vector<InputDescription>& inputs) {
+  const std::size_t equals = given.find('=');
+  std::error_code ignored;
+  if (equals == std::string::npos || std::filesystem::exists(given, ignored)) return {};
+  const std::string name = given.substr(0, equals);
+  if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name == name; }))
+    return {};
+  return Error(ErrorCode::kInvalidInput,
+               given + ": the model has no input '" + name + "'; its inputs are " + quoted_names(inputs));
+}
+
 /// The samples of each input, in the order of the inputs.
 Result<std::vector<Samples>> read_each(const std::vector<std::string>& files,
                                        const std::vector<InputDescription>& inputs) {
@@ -275,15 +299,13 @@ Result<std::vector<Samples>> read_each(const std::vector<std::string>& files,
     }
     return each;
   }
-  if (files.size() != inputs.size()) {
-    std::string names;
-    for (const InputDescription& input : inputs) names += (names.empty() ? "'" : ", '") + input.name + "'";
+  if (files.size() != inputs.size())
     return Error(
         ErrorCode::kInvalidInput,
-        "the model takes " + std::to_string(inputs.size()) + " inputs (" + names + "), and " +
+        "the model takes " + std::to_string(inputs.size()) + " inputs (" + quoted_names(inputs) + "), and " +
             std::to_string(files.size()) +
             " files are given; give one .npz with an array for each, or a file for each (NAME=FILE)");
-  }
+  for (const std::string& given : files) MILLRACE_TRY(check_input_name(given, inputs));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string prefix = inputs[i].name + "=";
     std::string file = files[i];

@@ -96,6 +96,14 @@ TEST_F(SampleFiles, AnArrayOfRawSamplesIsPreprocessed) {
   EXPECT_EQ(values<float>(flat->frames[1]), (std::vector<float>{3, 4}));
 }
 
+TEST_F(SampleFiles, BytesWithoutScaleAreTakenAsNumbersAndTheNoteSaysSo) {
+  const InputDescription plain{"v", "FP32", {1, 2}, "", {}, {}};
+  const auto samples = read_samples(write("v.npy", "|u1", {1, 2}, "\x02\xff"), plain);
+  ASSERT_TRUE(samples.ok()) << samples.error().message();
+  EXPECT_EQ(values<float>(samples->frames[0]), (std::vector<float>{2, 255}));
+  EXPECT_NE(samples->note.find("the numbers 0 to 255"), std::string::npos) << samples->note;
+}
+
 TEST_F(SampleFiles, RawBytesMustBeAWholeNumberOfFrames) {
   const auto samples = read_samples(write("a.bin", std::string(16, 'x')), vector);
   ASSERT_TRUE(samples.ok());
@@ -124,7 +132,7 @@ TEST_F(SampleFiles, ErrorNamesAFileThatDoesNotFitTheInput) {
       {write("e.bin", "123"), vector, "not a whole number of frames"},
       {write("f.bin", ""), vector, "not a whole number of frames"},
       {write("g.npy", "<f4", {2, 3}, std::string(24, 'x')), vector, "does not fit input 'v'"},
-      {write("h.npy", "<f8", {1, 2}, std::string(16, 'x')), vector, "does not fit input 'v'"},
+      {write("h.npy", "<f8", {1, 2}, std::string(16, 'x')), vector, "astype('<f4')"},
       {write("i.npy", "<f4", {0, 2}, ""), vector, "does not fit"},
       {write("j.npy", "nonsense"), vector, "j.npy"},
       {write("k.bin", "1234"), huge, "whose size is not fixed or is too large"},
