@@ -134,7 +134,8 @@ class Dataflow {
     std::string text = block.name + ": " + operation_name(block.operation) + ", ";
     for (const auto t : block.inputs) text += shape(program_.tensors[t]) + " ";
     return text + "-> " + shape(program_.tensors[block.outputs.front()]) + "; " + to_string(design.folding) +
-           "; " + number(design.interval_cycles) + " of " + number(design_.interval_cycles) + " cycles.";
+           "; busy for " + number(design.interval_cycles) + " of " + number(design_.interval_cycles) +
+           " cycles.";
   }
 
   json::object values_of(const Unit& unit, bool begins_block) {

@@ -1,4 +1,4 @@
-/// part0_dataflow: the network of partition part0 of a model for ku060 at 156.25 MHz, streams in, streams out.
+/// part0_dataflow: the network of partition part0 of a model for ku060 at 156.25 MHz. Its inputs and outputs are streams.
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
@@ -30,7 +30,7 @@ module part0_dataflow (
     .s_valid(in0_valid), .s_ready(in0_ready), .s_data(in0_data),
     .m_valid(conv0_in0_valid), .m_ready(conv0_in0_ready), .m_data(conv0_in0_data));
 
-  // conv0: convolution, 8x8x2 -> 8x8x4; PE 2 SIMD 18, a window a cycle, 2 MACs a DSP; 136 of 144 cycles.
+  // conv0: convolution, 8x8x2 -> 8x8x4; PE 2 SIMD 18, a window a cycle, 2 MACs a DSP; busy for 136 of 144 cycles.
   logic conv0_window_valid, conv0_window_ready;
   logic [143:0] conv0_window_data;
   mr_swu_par #(
@@ -69,7 +69,7 @@ module part0_dataflow (
     .s_valid(conv0_requant_valid), .s_ready(conv0_requant_ready), .s_data(conv0_requant_data),
     .m_valid(pool0_in0_valid), .m_ready(pool0_in0_ready), .m_data(pool0_in0_data));
 
-  // pool0: max_pool, 8x8x4 -> 4x4x4; PE 1 SIMD 2; 128 of 144 cycles.
+  // pool0: max_pool, 8x8x4 -> 4x4x4; PE 1 SIMD 2; busy for 128 of 144 cycles.
   logic pool0_pool_valid, pool0_pool_ready;
   logic [15:0] pool0_pool_data;
   mr_pool #(
@@ -118,7 +118,7 @@ module part0_dataflow (
     .s_valid(pool0_to_add_fifo_valid), .s_ready(pool0_to_add_fifo_ready), .s_data(pool0_to_add_fifo_data),
     .m_valid(add_in1_valid), .m_ready(add_in1_ready), .m_data(add_in1_data));
 
-  // conv1: convolution, 4x4x4 -> 4x4x4; PE 4 SIMD 4, a tap a cycle (4 lanes); 144 of 144 cycles.
+  // conv1: convolution, 4x4x4 -> 4x4x4; PE 4 SIMD 4, a tap a cycle (4 lanes); busy for 144 of 144 cycles.
   logic conv1_window_valid, conv1_window_ready;
   logic [31:0] conv1_window_data;
   mr_swu #(
@@ -157,7 +157,7 @@ module part0_dataflow (
     .s_valid(conv1_requant_valid), .s_ready(conv1_requant_ready), .s_data(conv1_requant_data),
     .m_valid(add_in0_valid), .m_ready(add_in0_ready), .m_data(add_in0_data));
 
-  // add: add, 4x4x4 4x4x4 -> 4x4x4; PE 1 SIMD 4; 16 of 144 cycles.
+  // add: add, 4x4x4 4x4x4 -> 4x4x4; PE 1 SIMD 4; busy for 16 of 144 cycles.
   logic add_add_valid, add_add_ready;
   logic [31:0] add_add_data;
   mr_add #(

@@ -5,7 +5,7 @@
 /// runtime/plan/image_abi.hpp describes registers and runs. Each port, the supervisor and control have an AXI4-Lite slave
 /// <name>_axil_. Inputs from the host read memory through <name>_axi_, and outputs to the host write it. The cable core of
 /// connector k is connected to the AXI-Streams link<k>_tx_ and link<k>_rx_ of 64-bit words (kernels/rtl/README.md,
-/// "A packet"); link<k>_up says that it is there.
+/// "A packet"); link<k>_up says whether the cable core's link is up.
 `default_nettype none
 module part0_top (
   input  logic clk,
@@ -219,7 +219,7 @@ module part0_top (
     .m_valid(in0_valid), .m_ready(in0_ready), .m_data(in0_data),
     .t_valid(in0_tag_valid), .t_ready(in0_tag_ready), .t_data(in0_tag));
 
-  // The tag of a frame, from its inputs to its outputs.
+  // Passes the tag of each frame from the inputs to the outputs.
   logic tag_valid, tag_ready;
   logic [159:0] tag;
   logic [159:0] tags_in;

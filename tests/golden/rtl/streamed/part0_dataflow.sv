@@ -1,4 +1,4 @@
-/// part0_dataflow: the network of partition part0 of a model for ku060 at 156.25 MHz, streams in, streams out.
+/// part0_dataflow: the network of partition part0 of a model for ku060 at 156.25 MHz. Its inputs and outputs are streams.
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
@@ -62,7 +62,7 @@ module part0_dataflow (
     .m_valid(dense1_requant_load_pass_valid), .m_data(dense1_requant_load_pass_data), .l_valid(dense1_requant_load_valid),
         .l_data(dense1_requant_load_data));
 
-  // Weights from memory, pass after pass: 4096 bytes from weights_addr on.
+  // Reads all streamed weights from memory, again and again: 4096 bytes from weights_addr on.
   logic dense0_reader_valid, dense0_reader_ready, dense0_reader_quiet, dense0_reader_error;
   logic [127:0] dense0_reader_data;
   mr_weight_reader #(.DATA_BYTES(64), .BURST(16), .WIDTH(128), .LINES(256)) dense0_reader (
@@ -84,7 +84,7 @@ module part0_dataflow (
     .s_valid(in0_valid), .s_ready(in0_ready), .s_data(in0_data),
     .m_valid(dense0_in0_valid), .m_ready(dense0_in0_ready), .m_data(dense0_in0_data));
 
-  // dense0: convolution, 1x1x64 -> 1x1x64; PE 4 SIMD 4; 256 of 256 cycles.
+  // dense0: convolution, 1x1x64 -> 1x1x64; PE 4 SIMD 4; busy for 256 of 256 cycles.
   logic dense0_mvu_valid, dense0_mvu_ready;
   logic [95:0] dense0_mvu_data;
   mr_mvu_streamed #(
@@ -113,7 +113,7 @@ module part0_dataflow (
     .s_valid(dense0_requant_valid), .s_ready(dense0_requant_ready), .s_data(dense0_requant_data),
     .m_valid(dense1_in0_valid), .m_ready(dense1_in0_ready), .m_data(dense1_in0_data));
 
-  // dense1: convolution, 1x1x64 -> 1x1x8; PE 2 SIMD 4; 64 of 256 cycles.
+  // dense1: convolution, 1x1x64 -> 1x1x8; PE 2 SIMD 4; busy for 64 of 256 cycles.
   logic dense1_mvu_valid, dense1_mvu_ready;
   logic [47:0] dense1_mvu_data;
   logic dense1_mvu_load_ready;
