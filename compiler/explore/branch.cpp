@@ -6,7 +6,7 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr double kHair = 1 + 1e-9;  // times that differ by less than this ratio count as equal
+constexpr double kEqualTimes = 1 + 1e-9;  // times that differ by less than this ratio count as equal
 
 /// Returns the two figures that an objective compares, the more important one first. Smaller is better.
 std::pair<double, double> key(Objective objective, double cards, double interval, double latency) {
@@ -19,9 +19,9 @@ std::pair<double, double> key_of(Objective objective, const Solution& s) {
 }
 
 bool less_key(const std::pair<double, double>& a, const std::pair<double, double>& b) {
-  if (a.first * kHair < b.first) return true;
-  if (b.first * kHair < a.first) return false;
-  return a.second * kHair < b.second;
+  if (a.first * kEqualTimes < b.first) return true;
+  if (b.first * kEqualTimes < a.first) return false;
+  return a.second * kEqualTimes < b.second;
 }
 
 /// Returns the implementations of an operation that no other implementation dominates, the fastest first.
@@ -101,10 +101,10 @@ class Tree {
   bool hopeless(std::size_t next, double interval) const {
     const double cards = static_cast<double>(assignment_.card.size());
     const double latency = latency_;
-    if (problem_.targets.max_latency_seconds && latency > *problem_.targets.max_latency_seconds * kHair)
+    if (problem_.targets.max_latency_seconds && latency > *problem_.targets.max_latency_seconds * kEqualTimes)
       return true;
     const double least = std::max(interval, interval_after_[next]);
-    if (least > longest_ * kHair) return true;
+    if (least > longest_ * kEqualTimes) return true;
     return bound_ && !less_key(key(problem_.targets.objective, cards, least, latency), *bound_);
   }
 
@@ -238,9 +238,10 @@ bool better(Objective objective, const Solution& a, const Solution& b) {
 bool meets(const Problem& problem, const Solution& solution) {
   const Targets& targets = problem.targets;
   if (problem.partitions && solution.card.size() != *problem.partitions) return false;
-  if (targets.frames_per_second && solution.interval_seconds * *targets.frames_per_second > kHair)
+  if (targets.frames_per_second && solution.interval_seconds * *targets.frames_per_second > kEqualTimes)
     return false;
-  return !targets.max_latency_seconds || solution.latency_seconds <= *targets.max_latency_seconds * kHair;
+  return !targets.max_latency_seconds ||
+         solution.latency_seconds <= *targets.max_latency_seconds * kEqualTimes;
 }
 
 }  // namespace millrace::compiler::explore

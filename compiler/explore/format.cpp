@@ -6,7 +6,7 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr double kHair = 1 + 1e-9;
+constexpr double kDisplaySlack = 1 + 1e-9;
 
 struct Unit {
   double per_second;
@@ -38,13 +38,13 @@ std::string time(double seconds) {
 
 std::string rate_down(double frames_per_second) {
   const double step = frames_per_second < 100 ? 10 : 1;
-  return number(std::floor(frames_per_second * kHair * step) / step);
+  return number(std::floor(frames_per_second * kDisplaySlack * step) / step);
 }
 
 std::string time_up(double seconds) {
   const Unit unit = unit_of(seconds);
   const double value = seconds * unit.per_second, step = value < 100 ? 10 : 1;
-  return number(std::ceil(value / kHair * step) / step) + unit.name;
+  return number(std::ceil(value / kDisplaySlack * step) / step) + unit.name;
 }
 
 void add_overfull(std::string& text, const Card& card, std::size_t region, const Amounts& used) {
@@ -58,10 +58,10 @@ void add_overfull(std::string& text, const Card& card, std::size_t region, const
 
 std::string missed(const Targets& targets, double frames_per_second, double latency_seconds) {
   std::string out;
-  if (targets.frames_per_second && frames_per_second * kHair < *targets.frames_per_second)
+  if (targets.frames_per_second && frames_per_second * kDisplaySlack < *targets.frames_per_second)
     out = rate_down(frames_per_second) + " frames/s where " + number(*targets.frames_per_second) +
           " are required (--target-fps)";
-  if (targets.max_latency_seconds && latency_seconds > *targets.max_latency_seconds * kHair)
+  if (targets.max_latency_seconds && latency_seconds > *targets.max_latency_seconds * kDisplaySlack)
     out += (out.empty() ? "" : ", and ") + time_up(latency_seconds) + " a frame where " +
            time(*targets.max_latency_seconds) + " are required (--max-latency)";
   return out;

@@ -7,7 +7,7 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::size_t kMostPriceLists = 32;  // most price lists in a cache; the oldest are dropped
-constexpr double kRounding = 1e-9;           // a cost above 1 by less than this may still fit
+constexpr double kFitSlack = 1e-9;           // a cost above 1 by less than this may still fit
 constexpr double kTooMuch = 2;               // the cost of an operation that does not fit even alone
 // Factors by which a card's memory bandwidth is divided among its regions: each region's share is this factor times the
 // share of the region before. With 0 the first region takes all it can use; with 1 all regions get the same share.
@@ -113,7 +113,7 @@ std::size_t IntervalFit::affordable(const PackingCache& cache, std::size_t begin
   std::size_t end = board_.chain.size();
   for (const auto& price_list : cache.price_lists) {
     const auto& before = price_list.cost_before;
-    const double most = before[begin] + 1 + kRounding;
+    const double most = before[begin] + 1 + kFitSlack;
     if (before[end] <= most) continue;
     const auto from = before.begin() + static_cast<std::ptrdiff_t>(begin);
     end = static_cast<std::size_t>(

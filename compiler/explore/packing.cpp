@@ -15,7 +15,7 @@ constexpr int kRounds = 30;                   // rounds of the search for prices
 constexpr double kFirstStep = 1.2;            // the first round changes a price by at most e to this power
 constexpr double kStepShrinks = 0.88;         // factor of the exponent from one round to the next
 constexpr double kLeastWeight = 1e-4;         // minimum weight, so that no kind of resource is ever free
-constexpr double kRounding = 1e-9;            // a cost above 1 by less than this may still fit
+constexpr double kPackingSlack = 1e-9;        // a cost above 1 by less than this may still fit
 constexpr std::size_t kFewOperations = 8;     // up to this number, kMostLabels and kMostEffort apply
 constexpr std::size_t kMostLabels = 200;      // partial choices that are kept for each operation
 constexpr std::size_t kMostEffort = 400'000;  // comparisons of partial choices for each call
@@ -88,7 +88,7 @@ Packed search_prices(const Operations& operations, const Amounts& budget, Figure
       best_cost = cost;
       best_weights = weights;
     }
-    if (cost > 1 + kRounding) return {Fit::kNo, {}, {}, prices};
+    if (cost > 1 + kPackingSlack) return {Fit::kNo, {}, {}, prices};
     const double over = overshoot(now.used, budget);
     if (over == 0) {
       now.fit = Fit::kYes;
@@ -156,7 +156,7 @@ std::vector<std::vector<Label>> affordable_options(const Operations& operations,
     for (const auto n : operations[i]->fitting) {
       const Option& one = (*operations[i]->options)[n];
       const double cost = price(one.figures, prices);
-      if (all - least[i] + cost <= 1 + kRounding) kept[i].push_back({one.amounts, cost, 0, n});
+      if (all - least[i] + cost <= 1 + kPackingSlack) kept[i].push_back({one.amounts, cost, 0, n});
     }
   return kept;
 }
@@ -188,7 +188,7 @@ Packed search_labels(const Operations& operations, const Amounts& budget, const 
     for (std::uint32_t from = 0; from < levels[i].size(); ++from)
       for (const auto& one : options[i]) {
         const double cost = levels[i][from].cost + one.cost;
-        if (cost + rest_cost[i + 1] > 1 + kRounding) continue;
+        if (cost + rest_cost[i + 1] > 1 + kPackingSlack) continue;
         const Amounts used = levels[i][from].used + one.used;
         if (within(used + rest[i + 1], budget)) next.push_back({used, cost, from, one.option});
       }

@@ -13,7 +13,7 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr double kHair = 1 + 1e-7;
+constexpr double kEqualRates = 1 + 1e-7;
 constexpr double kProven = 1e-6;  // smaller gaps are rounding errors and count as 0
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr double kAnyInterval = 1e6;  // seconds; stands for no limit on the interval
@@ -52,9 +52,11 @@ class Replicator {
     for (const auto cards : sizes(problem_.cards.size() / 2))
       for (const Cards& group : groups_.of(cards, 2)) {
         const std::size_t most = std::min<std::size_t>(groups_.most_copies(group), kMostReplicas);
-        const double limit = rate > 0 ? static_cast<double>(most) / rate / (best ? kHair : 1) : kNoLimit;
+        const double limit =
+            rate > 0 ? static_cast<double>(most) / rate / (best ? kEqualRates : 1) : kNoLimit;
         auto found = with_copies(group, limit, most, 2);
-        if (!found || rate_of(*found) * kHair < rate) continue;  // kHair: a rate may equal the target exactly
+        if (!found || rate_of(*found) * kEqualRates < rate)
+          continue;  // kEqualRates: a rate may equal the target exactly
         rate = rate_of(*found);
         best = std::move(found);
       }
@@ -118,7 +120,7 @@ class Replicator {
     for (const auto cards : sizes(used - 1)) {
       const std::size_t copies =
           problem_.replicas.value_or(std::min<std::size_t>((used - 1) / cards, kMostReplicas));
-      if (copies * cards < used && search_.possible(cards, static_cast<double>(copies) / rate * kHair))
+      if (copies * cards < used && search_.possible(cards, static_cast<double>(copies) / rate * kEqualRates))
         return false;
     }
     return true;
@@ -186,7 +188,7 @@ class Replicator {
 
   /// Returns one pipeline, over any cards, whose rate is higher than `rate`, or nothing.
   std::optional<Solution> quicker_alone(double rate) {
-    const double limit = 1 / (rate * kHair);
+    const double limit = 1 / (rate * kEqualRates);
     bool possible = false;
     for (const auto cards : sizes(problem_.cards.size()))
       possible = allow_unless_impossible(search_, cards, 1, limit) || possible;
@@ -203,8 +205,8 @@ class Replicator {
     for (const Cards& group : groups_.of(cards, copies)) {
       const bool by_rate = best && !by_latency();
       auto found = with_copies(
-          group, by_rate ? static_cast<double>(copies) / rate_of(*best) / kHair : limit_of(copies), copies,
-          copies);
+          group, by_rate ? static_cast<double>(copies) / rate_of(*best) / kEqualRates : limit_of(copies),
+          copies, copies);
       if (found && (!best || by_rate || found->latency_seconds < best->latency_seconds))
         best = std::move(found);
     }

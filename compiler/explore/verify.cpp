@@ -14,7 +14,7 @@ using Ends = std::pair<std::uint32_t, std::uint32_t>;
 using Implementations = std::vector<std::uint32_t>;  // [operation]: index of its implementation
 
 constexpr double kPacket = 1024 + 40;  // bytes of a full packet, header and CRC included
-constexpr double kRounding = 1e-6;
+constexpr double kTolerance = 1e-6;
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
 bool near(double a, double b) {
@@ -186,9 +186,9 @@ std::string check_choices(const Claim& claim) {
 }
 
 /// Computes a solution's budgets, interval and latency with other implementations. Keeps references to its arguments.
-class Figures {
+class Recomputed {
  public:
-  Figures(const Claim& claim, const Implementations& implementation)
+  Recomputed(const Claim& claim, const Implementations& implementation)
       : claim_(claim), problem_(claim.problem), implementation_(implementation) {
     for (std::size_t i = 0; i < problem_.operations.size(); ++i) {
       if (problem_.operations[i].host) continue;
@@ -281,9 +281,9 @@ class Figures {
   std::string missed() const {
     const Targets& targets = problem_.targets;
     const auto replicas = static_cast<double>(claim_.solution.replicas());
-    if (targets.frames_per_second && interval() * *targets.frames_per_second > replicas * (1 + kRounding))
+    if (targets.frames_per_second && interval() * *targets.frames_per_second > replicas * (1 + kTolerance))
       return "the required frame rate is not reached";
-    if (targets.max_latency_seconds && latency() > *targets.max_latency_seconds * (1 + kRounding))
+    if (targets.max_latency_seconds && latency() > *targets.max_latency_seconds * (1 + kTolerance))
       return "the maximum latency is exceeded";
     return {};
   }
@@ -358,7 +358,7 @@ Implementations built_fastest(const Claim& claim) {
     if (claim.problem.operations[i].host) continue;
     const auto& ways = claim.problem.operations[i].implementations;
     const Implementations now = out;
-    const Figures figures(claim, now);
+    const Recomputed figures(claim, now);
     for (std::uint32_t w = 0; w < ways.size(); ++w)
       if (cycles(ways[w]) < cycles(ways[out[i]]) && figures.has_room(i, ways[w])) out[i] = w;
   }
@@ -382,14 +382,14 @@ std::string check_rate_gap(const Claim& claim) {
       shortest = std::max(shortest, static_cast<double>(least_interval(operation)) / clock);
   const auto cards = static_cast<double>(solution.card.size() * solution.replicas());
   const bool is_of_cards =
-      problem.targets.objective == Objective::kCards && solution.gap <= cards - 1 + kRounding;
-  if (ceiling > rate(shortest, problem.cards.size()) * (1 + kRounding) && !is_of_cards)
+      problem.targets.objective == Objective::kCards && solution.gap <= cards - 1 + kTolerance;
+  if (ceiling > rate(shortest, problem.cards.size()) * (1 + kTolerance) && !is_of_cards)
     return "gap is wrong: no implementations reach the rate that the gap allows for";
   const Implementations other =
-      built_for(claim, static_cast<double>(solution.replicas()) / (ceiling * (1 + 2 * kRounding)));
-  const Figures figures(claim, other);
+      built_for(claim, static_cast<double>(solution.replicas()) / (ceiling * (1 + 2 * kTolerance)));
+  const Recomputed figures(claim, other);
   const double reached = rate(figures.interval(), solution.replicas());
-  return figures.hold() && reached > ceiling * (1 + kRounding)
+  return figures.hold() && reached > ceiling * (1 + kTolerance)
              ? "gap is wrong: other implementations on the same cards reach " + std::to_string(reached) +
                    " frames/s"
              : std::string();
@@ -397,9 +397,9 @@ std::string check_rate_gap(const Claim& claim) {
 
 std::string check_latency_gap(const Claim& claim) {
   const Implementations other = built_fastest(claim);
-  const Figures figures(claim, other);
+  const Recomputed figures(claim, other);
   const double floor = claim.solution.latency_seconds / (1 + claim.solution.gap);
-  return figures.hold() && figures.latency() < floor * (1 - kRounding)
+  return figures.hold() && figures.latency() < floor * (1 - kTolerance)
              ? "gap is wrong: other implementations on the same cards take " +
                    std::to_string(figures.latency() * 1e6) + " us"
              : std::string();
@@ -410,7 +410,7 @@ std::string check_latency_gap(const Claim& claim) {
 std::string check_figures(const Claim& claim) {
   const Solution& solution = claim.solution;
   if (auto wrong = check_choices(claim); !wrong.empty()) return wrong;
-  const Figures figures(claim, solution.implementation);
+  const Recomputed figures(claim, solution.implementation);
   if (auto wrong = figures.overfull(); !wrong.empty()) return wrong;
   if (!near(figures.interval(), solution.interval_seconds)) return "interval_seconds is wrong";
   if (!near(figures.latency(), solution.latency_seconds)) return "latency_seconds is wrong";
@@ -467,7 +467,7 @@ std::string verify(const Problem& problem, const Solution& solution) {
 double transfer_seconds(const Problem& problem, const Solution& solution) {
   Claim claim(problem, solution);
   place_operations(claim);
-  return Figures(claim, solution.implementation).transfers();
+  return Recomputed(claim, solution.implementation).transfers();
 }
 
 }  // namespace millrace::compiler::explore

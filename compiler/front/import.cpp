@@ -35,9 +35,6 @@ constexpr int kMostNodes = 20000;
 constexpr std::int64_t kOldestOpset = 7;
 constexpr std::int64_t kMostDeclared = std::int64_t{1} << 28;  // elements of a declared tensor
 
-Error invalid(std::string message) {
-  return Error(ErrorCode::kInvalidInput, std::move(message));
-}
 Error unsupported(std::string message) {
   return Error(ErrorCode::kUnsupported, std::move(message));
 }

@@ -15,10 +15,6 @@ using graph::Type;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 29;
 
-Error invalid(std::string message) {
-  return Error(ErrorCode::kInvalidInput, std::move(message));
-}
-
 Result<std::uint64_t> parse_number(const std::string& text, const std::string& key) {
   std::uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -126,6 +122,10 @@ Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count
 }
 
 }  // namespace
+
+Error invalid(std::string message) {
+  return Error(ErrorCode::kInvalidInput, std::move(message));
+}
 
 Result<Type> element_type(std::int32_t onnx_type) {
   if (const auto type = operators::type_of(onnx_type)) return *type;

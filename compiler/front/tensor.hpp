@@ -4,11 +4,15 @@
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
+#include <string>
 
 #include "compiler/graph/graph.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace::compiler {
+
+/// Returns an error with the code kInvalidInput.
+Error invalid(std::string message);
 
 /// Returns the Type of an ONNX data type number. If no Type corresponds to it, returns kUnsupported with the ONNX
 /// type's name.

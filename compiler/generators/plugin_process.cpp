@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kAnswerBytes = std::size_t{16} << 20U;
 /// Maximum number of bytes of the program's standard error that an error message quotes.
 constexpr std::streamoff kErrorBytes = 1000;
-constexpr int kNever = 127;
+constexpr int kNotStarted = 127;
 
 /// The program's standard streams are files and not pipes, because a child of the program could keep a pipe open.
 struct Streams {
@@ -48,7 +48,7 @@ struct Streams {
   if (open) ::execv(program, arguments.data());
   const char* const why = ::strerrordesc_np(errno);
   [[maybe_unused]] const auto written = ::write(2, why, std::strlen(why));
-  ::_exit(kNever);
+  ::_exit(kNotStarted);
 }
 
 /// Runs in a forked process as a guard: starts the program as a child, ends with the child's status, and kills the
@@ -60,17 +60,17 @@ struct Streams {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (::getppid() != parent) ::_exit(kNever);  // the parent ended before prctl()
+  if (::getppid() != parent) ::_exit(kNotStarted);  // the parent ended before prctl()
   const pid_t child = ::fork();
   if (child == 0) become(program, streams);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
-  int status = kNever << 8;  // used if fork() failed
+  int status = kNotStarted << 8;  // used if fork() failed
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
   ::signal(WTERMSIG(status), SIG_DFL);
   ::raise(WTERMSIG(status));
-  ::_exit(kNever);
+  ::_exit(kNotStarted);
 }
 
 /// Waits until the program has ended or exceeded a limit. Returns a text that names the exceeded limit, or an empty

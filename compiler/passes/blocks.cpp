@@ -21,10 +21,6 @@ constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
 // A trend is proved by comparing the results of all accumulators only if a channel has at most this many accumulators.
 constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;
 
-Error unsupported(std::string message) {
-  return Error(ErrorCode::kUnsupported, std::move(message));
-}
-
 /// Whether the chain only clamps integers. Such a chain needs no proof, because its multiplier is 1 and its shift 0.
 bool only_clamps(const Chain& chain) {
   return std::all_of(chain.steps.begin(), chain.steps.end(),
@@ -199,6 +195,10 @@ Type weight_type(const std::vector<std::int64_t>& weights) {
 }
 
 }  // namespace
+
+Error unsupported(std::string message) {
+  return Error(ErrorCode::kUnsupported, std::move(message));
+}
 
 Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const kernels::Window& window,
                                               const IndexMap& order, ElementType input, Type output) {

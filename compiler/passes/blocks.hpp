@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
@@ -31,6 +32,9 @@ graph::Shape dataflow_shape(const graph::Shape& shape);
 
 /// Returns, for each position in the dataflow's layout, the row-major index that the element has in the ONNX shape.
 IndexMap dataflow_map(const graph::Shape& shape);
+
+/// Returns an error with the code kUnsupported.
+Error unsupported(std::string message);
 
 // The functions in host_blocks.cpp make blocks for the host.
 

@@ -19,10 +19,6 @@ using K = Step::Kind;
 
 const ElementType kFloat32 = graph::element_type(Type::float32());
 
-Error unsupported(std::string message) {
-  return Error(ErrorCode::kUnsupported, std::move(message));
-}
-
 /// Returns the narrowest type that can represent `lowest` and `highest`.
 Type type_of(std::int64_t lowest, std::int64_t highest) {
   const Type type = Type::holding(lowest, highest);

@@ -41,7 +41,7 @@ Convolution part_of(const Convolution& whole, std::uint32_t from, std::uint32_t 
   return part;
 }
 
-std::string unique(std::string name, std::set<std::string>& taken) {
+std::string unique_short(std::string name, std::set<std::string>& taken) {
   if (name.size() > 110) name = name.substr(0, 110);
   while (!taken.insert(name).second) name += "_";
   return name;
@@ -73,7 +73,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
 
   const auto add_tensor = [&](const std::string& name, std::uint32_t from, std::uint32_t channels) {
     kernels::Tensor tensor = result;
-    tensor.name = unique(name, tensors);
+    tensor.name = unique_short(name, tensors);
     tensor.shape.back() = channels;
     tensor.scale = slice(result.scale, layer.out_channels, from, channels);
     out.tensors.push_back(std::move(tensor));
@@ -85,7 +85,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
   for (std::uint32_t p = 0; p < parts; ++p) {
     const std::string suffix = "_part" + std::to_string(p);
     Block part = whole;
-    part.name = unique(whole.name + suffix, blocks);
+    part.name = unique_short(whole.name + suffix, blocks);
     part.outputs = {add_tensor(result.name + suffix, p * count, count)};
     part.operation = part_of(layer, p * count, count);
     pieces.push_back(part.outputs[0]);
@@ -97,7 +97,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
     const bool last = p + 1 == parts;
     const std::string suffix = "_join" + (last ? std::string() : std::to_string(p));
     Block join;
-    join.name = unique(whole.name + suffix, blocks);
+    join.name = unique_short(whole.name + suffix, blocks);
     join.inputs = {joined, pieces[p]};
     joined = last ? whole.outputs[0] : add_tensor(result.name + suffix, 0, count * (p + 1));
     join.outputs = {joined};

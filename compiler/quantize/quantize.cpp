@@ -21,7 +21,6 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
-constexpr int kFloatBits = 32;
 constexpr std::size_t kFramesForSqnr = 64;
 constexpr std::size_t kFramesForSensitivity = 16;
 constexpr std::size_t kFramesForMoments = 256;

@@ -37,10 +37,12 @@ struct Options {
   std::optional<FixedPoint> declared;
 };
 
+inline constexpr int kFloatBits = 32;
+
 /// A layer with weights, in the order of the model.
 struct Layer {
   std::string name, type;     // of the ONNX node
-  int bits = 8;               // of its weights; 32 if it stays float
+  int bits = 8;               // of its weights; kFloatBits if it stays float
   std::uint64_t weights = 0;  // how many
   std::string why;            // why it has more bits than asked for; empty if it has not
   double sqnr_db =

@@ -17,7 +17,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kFloatBits = 32;
 constexpr double kMostDb = 60;  // the full width of a bar on the page
 
 std::string fixed(double value, int digits) {

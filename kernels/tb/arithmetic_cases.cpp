@@ -9,10 +9,6 @@
 namespace millrace::kernels::tb {
 namespace {
 
-unsigned positive(const Parameters& p, const std::string& name) {
-  return static_cast<unsigned>(p[name]);
-}
-
 std::int64_t ceil_log2(unsigned n) {
   return std::bit_width(n - 1);
 }

@@ -6,10 +6,6 @@
 namespace millrace::kernels::tb {
 namespace {
 
-unsigned positive(const Parameters& p, const std::string& name) {
-  return static_cast<unsigned>(p[name]);
-}
-
 Requantise identity(ElementType type) {
   Requantise r;
   r.multiplier = {1};

@@ -81,7 +81,7 @@ class LoadRow {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kPages = 4;  // pages of memory before the words, and as many after them
-constexpr std::uint64_t kBase = 0x3'ffff'f000;
+constexpr std::uint64_t kLoadBase = 0x3'ffff'f000;
 constexpr std::uint64_t kRunDeadlineCycles = 60'000;
 
 class ParametersRow {
@@ -93,7 +93,7 @@ class ParametersRow {
         rng_(seed),
         words_(static_cast<unsigned>(p["WORDS"])),
         settle_cycles_(static_cast<std::uint64_t>(p["HOPS"]) + kSettle),
-        memory_(ports, "axi_", kBase, kPages * kPage + std::size_t{words_} * 8,
+        memory_(ports, "axi_", kLoadBase, kPages * kPage + std::size_t{words_} * 8,
                 static_cast<unsigned>(p["BURST"]), rng_, report()),
         host_(ports, "axil", rng_, report()) {}
 
@@ -187,7 +187,7 @@ class ParametersRow {
     std::size_t place = 0;  // position of the run's words in memory
     std::uint32_t load_offset = 0, load_bytes = 0, streamed_offset = 0;
     bool fits = false;
-    std::uint64_t buffer() const { return kBase + place - load_offset; }
+    std::uint64_t buffer() const { return kLoadBase + place - load_offset; }
   };
 
   Run draw() {

@@ -43,6 +43,11 @@ class Parameters {
   std::map<std::string, std::string> values_;
 };
 
+/// Returns a parameter that is never negative, such as a width or a number of lanes.
+inline unsigned positive(const Parameters& p, const std::string& name) {
+  return static_cast<unsigned>(p[name]);
+}
+
 class Model {
  public:
   virtual ~Model() = default;

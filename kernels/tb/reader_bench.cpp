@@ -8,7 +8,7 @@
 namespace millrace::kernels::tb {
 namespace {
 
-constexpr std::uint64_t kBase = 0x1'2345'0000;
+constexpr std::uint64_t kReaderBase = 0x1'2345'0000;
 constexpr int kPace = 997;  // cycles before the pace changes; the first pace is full speed without flushes
 constexpr int kActiveFrom = 11;
 
@@ -21,10 +21,10 @@ class ReaderRow {
         rng_(seed),
         width_(static_cast<unsigned>(p["WIDTH"])),
         lines_(static_cast<unsigned>(p["LINES"])),
-        memory_(ports, "axi_", kBase, pass_bytes(p) + 4096, static_cast<unsigned>(p["BURST"]), rng_,
+        memory_(ports, "axi_", kReaderBase, pass_bytes(p) + 4096, static_cast<unsigned>(p["BURST"]), rng_,
                 [this](const std::string& what) { fail(what); }) {
     for (auto& byte : memory_.content()) byte = static_cast<std::uint8_t>(rng_.between(0, 255));
-    ports_.at("addr").set(kBase);
+    ports_.at("addr").set(kReaderBase);
   }
 
   Port clk;

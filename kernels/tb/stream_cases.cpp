@@ -13,10 +13,6 @@ Beats random_beats(Rng& rng, std::size_t count, unsigned width) {
   return beats;
 }
 
-unsigned positive(const Parameters& p, const std::string& name) {
-  return static_cast<unsigned>(p[name]);
-}
-
 /// Tests the modules skid and fifo, which pass every word of a stream on unchanged.
 class Passing : public Case {
  public:

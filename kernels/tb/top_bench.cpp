@@ -31,7 +31,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kMostRuns = 4;  // most runs of a unit in each batch
 constexpr unsigned kBurst = 16;
-constexpr std::uint64_t kDeadlockCycles = 300'000;
+constexpr std::uint64_t kFrameDeadlockCycles = 300'000;
 constexpr std::uint8_t kGuard = 0xa5;
 constexpr unsigned kRest = 400;  // cycles between batches
 constexpr std::uint64_t kResetCycles = 4;
@@ -393,7 +393,7 @@ bool Host::controls_idle() const {
 }
 
 void Host::advance() {
-  if (++quiet_ > kDeadlockCycles) {
+  if (++quiet_ > kFrameDeadlockCycles) {
     report()("deadlock: a run does not complete");
     for (const auto& unit : units_)
       std::printf("    %s: %zu runs left%s\n", unit->name.c_str(), unit->runs.size(),

@@ -36,7 +36,7 @@ void to_proto(const ImageRecord& record, proto::ImageRecord& out) {
   write(record, out);
 }
 
-Error bad(const std::string& where, const std::string& why) {
+Error bad_record(const std::string& where, const std::string& why) {
   return Error(ErrorCode::kCorrupt, "image record: " + where + ": " + why);
 }
 
@@ -51,14 +51,15 @@ bool is_link(PortKind kind) {
 class PortChecker {
  public:
   Status check(const ImagePort& port, const std::string& where) {
-    if (port.name.empty()) return bad(where, "a port has no name");
-    if (port.elements == 0) return bad(where, "a port has no elements");
-    if (port.elements > (std::uint64_t{1} << 40U)) return bad(where, "more elements than any card holds");
+    if (port.name.empty()) return bad_record(where, "a port has no name");
+    if (port.elements == 0) return bad_record(where, "a port has no elements");
+    if (port.elements > (std::uint64_t{1} << 40U))
+      return bad_record(where, "more elements than any card holds");
     if (is_link(port.kind)) {
       if (port.link_index >= abi::kMaxLinkPorts)
-        return bad(where, "link_index is not below " + std::to_string(abi::kMaxLinkPorts));
+        return bad_record(where, "link_index is not below " + std::to_string(abi::kMaxLinkPorts));
       if (!links_.insert(port.link_index).second)
-        return bad(where, "its row of the link table is used twice");
+        return bad_record(where, "its row of the link table is used twice");
       return {};
     }
     return check_unit(port.compute_unit,
@@ -68,8 +69,8 @@ class PortChecker {
   Status check_unit(const std::string& unit, const std::string& kernel, const std::string& where) {
     const bool well_formed =
         unit.size() > kernel.size() + 3 && unit.starts_with(kernel + ":{") && unit.ends_with("}");
-    if (!well_formed) return bad(where, "compute_unit '" + unit + "' is not " + kernel + ":{<name>}");
-    if (!units_.insert(unit).second) return bad(where, "compute unit '" + unit + "' is used twice");
+    if (!well_formed) return bad_record(where, "compute_unit '" + unit + "' is not " + kernel + ":{<name>}");
+    if (!units_.insert(unit).second) return bad_record(where, "compute unit '" + unit + "' is used twice");
     return {};
   }
 
@@ -86,22 +87,22 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
                                               "; compile the model again");
   MILLRACE_ASSIGN(ImageRecord out, plan::read<ImageRecord>(in, "image record", ErrorCode::kCorrupt));
   if (!std::isfinite(out.clock_mhz) || out.clock_mhz < 0 || out.clock_mhz > 10000)
-    return bad("clock_mhz", "is not between 0 and 10000");
-  if (out.partitions.empty()) return bad("partitions", "there is none");
+    return bad_record("clock_mhz", "is not between 0 and 10000");
+  if (out.partitions.empty()) return bad_record("partitions", "there is none");
   std::set<std::string> names;
   PortChecker ports;
   for (std::size_t i = 0; i < out.partitions.size(); ++i) {
     const ImagePartition& partition = out.partitions[i];
     const std::string where = "partition '" + partition.name + "'";
     if (partition.name.empty() || !names.insert(partition.name).second)
-      return bad(where, "its name is empty or is used twice");
+      return bad_record(where, "its name is empty or is used twice");
     for (const ImagePort& port : partition.ports)
       MILLRACE_TRY(ports.check(port, where + ", port '" + port.name + "'"));
     if (in.partitions(static_cast<int>(i)).has_parameters_unit())
       MILLRACE_TRY(ports.check_unit(partition.parameters_unit, abi::kParametersKernel, where));
   }
   if (out.content_digest != compute_content_digest(out))
-    return bad("content_digest", "does not match what the record says");
+    return bad_record("content_digest", "does not match what the record says");
   return out;
 }
 
@@ -116,20 +117,23 @@ Status check_ports(const ImagePartition& partition, const kernels::Program& prog
   std::size_t next = 0;
   for (const auto index : program.inputs) {
     if (next == partition.ports.size() || !is_input(partition.ports[next].kind))
-      return bad(where, "fewer input ports than its program has inputs");
+      return bad_record(where, "fewer input ports than its program has inputs");
     if (!matches(partition.ports[next], index) || !names.insert(partition.ports[next].name).second)
-      return bad(where, "port '" + partition.ports[next].name + "' does not match its program's input");
+      return bad_record(where,
+                        "port '" + partition.ports[next].name + "' does not match its program's input");
     ++next;
   }
   for (const auto index : program.outputs) {
-    if (next == partition.ports.size()) return bad(where, "fewer output ports than its program has outputs");
+    if (next == partition.ports.size())
+      return bad_record(where, "fewer output ports than its program has outputs");
     const std::string& name = partition.ports[next].name;
-    if (!names.insert(name).second) return bad(where, "port '" + name + "' is used twice");
+    if (!names.insert(name).second) return bad_record(where, "port '" + name + "' is used twice");
     for (; next < partition.ports.size() && partition.ports[next].name == name; ++next)
       if (is_input(partition.ports[next].kind) || !matches(partition.ports[next], index))
-        return bad(where, "port '" + name + "' does not match its program's output");
+        return bad_record(where, "port '" + name + "' does not match its program's output");
   }
-  if (next != partition.ports.size()) return bad(where, "more ports than its program has inputs and outputs");
+  if (next != partition.ports.size())
+    return bad_record(where, "more ports than its program has inputs and outputs");
   return {};
 }
 
@@ -174,21 +178,21 @@ Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes) {
   EmulationData out;
   MILLRACE_ASSIGN(out.record, read(message.record()));
   if (static_cast<std::size_t>(message.programs_size()) != out.record.partitions.size())
-    return bad("partitions", "the number of partitions differs from the number of programs");
+    return bad_record("partitions", "the number of partitions differs from the number of programs");
   for (std::size_t i = 0; i < out.record.partitions.size(); ++i) {
     const auto& partition = out.record.partitions[i];
     const std::string& program = message.programs(static_cast<int>(i));
     if (sha256_hex(program) != partition.program_digest)
-      return bad("partition '" + partition.name + "'", "its program does not match program_digest");
+      return bad_record("partition '" + partition.name + "'", "its program does not match program_digest");
     auto decoded = decode_program(std::as_bytes(std::span(program.data(), program.size())));
     if (!decoded.ok()) return decoded.error().within("partition '" + partition.name + "'");
     out.programs.push_back(std::move(decoded).value());
     MILLRACE_TRY(check_ports(partition, out.programs.back()));
     if (kernels::has_parameters(out.programs.back()) == partition.parameters_unit.empty())
-      return bad("partition '" + partition.name + "'",
-                 partition.parameters_unit.empty()
-                     ? "its program takes parameters, but it has no parameters_unit"
-                     : "has a parameters_unit, but its program takes no parameters");
+      return bad_record("partition '" + partition.name + "'",
+                        partition.parameters_unit.empty()
+                            ? "its program takes parameters, but it has no parameters_unit"
+                            : "has a parameters_unit, but its program takes no parameters");
   }
   return out;
 }

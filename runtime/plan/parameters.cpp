@@ -25,7 +25,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 128);
 
-Error bad(const std::string& why) {
+Error bad_parameters(const std::string& why) {
   return Error(ErrorCode::kCorrupt, "parameters: " + why);
 }
 
@@ -63,16 +63,17 @@ std::vector<std::byte> encode_parameters(const kernels::Program& program, std::s
 Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes) {
   Header header;
   if (bytes.size() < kParameterAlignment)
-    return bad("its " + std::to_string(bytes.size()) + " bytes cannot hold a header; it is truncated");
+    return bad_parameters("its " + std::to_string(bytes.size()) +
+                          " bytes cannot hold a header; it is truncated");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != kMagic) return bad("does not begin with MRPARAMS: not a parameter file");
+  if (header.magic != kMagic) return bad_parameters("does not begin with MRPARAMS: not a parameter file");
   if (header.schema != kSchema)
     return Error(ErrorCode::kUnsupported, "parameters: schema " + std::to_string(header.schema) +
                                               " is not this Millrace's " + std::to_string(kSchema) +
                                               "; compile the model again");
   ParameterHeader out;
   out.topology.assign(header.topology.data(), header.topology.size());
-  if (!is_digest(out.topology)) return bad("topology is no sha256");
+  if (!is_digest(out.topology)) return bad_parameters("topology is no sha256");
   constexpr const char* kNames[] = {"program", "load", "streamed"};
   std::uint64_t end = kParameterAlignment;
   ParameterSection* const sections[] = {&out.program, &out.load, &out.streamed};
@@ -80,26 +81,26 @@ Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes) 
     const auto& section = header.section[i];
     if (section.offset != aligned(end, kParameterAlignment) || section.offset > bytes.size() ||
         section.bytes > bytes.size() - section.offset)
-      return bad(std::string("section '") + kNames[i] +
-                 "' is not where the header says; the file is truncated or altered");
+      return bad_parameters(std::string("section '") + kNames[i] +
+                            "' is not where the header says; the file is truncated or altered");
     end = section.offset + section.bytes;
     *sections[i] = {section.offset, section.bytes};
   }
   if (aligned(end, kTail) != bytes.size())
-    return bad("is " + std::to_string(bytes.size()) + " bytes long, but its sections take " +
-               std::to_string(aligned(end, kTail)));
+    return bad_parameters("is " + std::to_string(bytes.size()) + " bytes long, but its sections take " +
+                          std::to_string(aligned(end, kTail)));
   return out;
 }
 
 Result<kernels::Program> decode_parameters(std::span<const std::byte> bytes, const std::string& topology) {
   MILLRACE_ASSIGN(const ParameterHeader header, read_parameter_header(bytes));
   if (header.topology != topology)
-    return bad("are for topology " + header.topology.substr(0, 16) + "…, the image has " +
-               topology.substr(0, 16) + "…; compile the model again");
+    return bad_parameters("are for topology " + header.topology.substr(0, 16) + "…, the image has " +
+                          topology.substr(0, 16) + "…; compile the model again");
   auto program = decode_program(bytes.subspan(header.program.offset, header.program.bytes));
   if (!program.ok()) return program.error().within("parameters");
   if (!kernels::has_parameters(*program) || program_digest(kernels::topology_of(*program)) != topology)
-    return bad(
+    return bad_parameters(
         "the program in the file does not have the topology that the header names; compile the model again");
   return program;
 }

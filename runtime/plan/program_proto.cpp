@@ -165,7 +165,7 @@ std::string weight_bytes(const k::Convolution& convolution) {
   return bytes;
 }
 
-Error bad(const std::string& where, const std::string& why) {
+Error bad_program(const std::string& where, const std::string& why) {
   return Error(ErrorCode::kCorrupt, "program: " + where + ": " + why);
 }
 
@@ -176,9 +176,9 @@ class Blobs {
     std::uint64_t total = 0;
     for (const auto& blob : file.blobs()) {
       if (sha256_hex(blob.data()) != blob.sha256())
-        return bad("blob " + blob.sha256(), "its bytes do not match its digest");
+        return bad_program("blob " + blob.sha256(), "its bytes do not match its digest");
       if (!by_digest_.emplace(blob.sha256(), Blob{&blob.data()}).second)
-        return bad("blob " + blob.sha256(), "is used twice");
+        return bad_program("blob " + blob.sha256(), "is used twice");
       total += blob.data().size();
     }
     budget_ = std::max<std::uint64_t>(64U << 20U, 16 * total);
@@ -188,15 +188,15 @@ class Blobs {
   Status weights(const std::string& digest, k::ElementType type, const std::string& block,
                  std::vector<std::int16_t>& out) {
     const auto found = by_digest_.find(digest);
-    if (found == by_digest_.end()) return bad(block, "no blob contains its weights " + digest);
+    if (found == by_digest_.end()) return bad_program(block, "no blob contains its weights " + digest);
     found->second.used = true;
     const std::string& bytes = *found->second.bytes;
     const bool extend_sign = type.kind != k::ElementType::Kind::kUnsigned;
     const std::size_t width = type.bits <= 8 ? 1 : 2;
-    if (bytes.size() % width != 0) return bad(block, "its weights end in the middle of an element");
+    if (bytes.size() % width != 0) return bad_program(block, "its weights end in the middle of an element");
     const std::size_t count = bytes.size() / width;
     if (count > budget_)
-      return bad(block, "its weights, shared between blocks, expand beyond 16 times the file");
+      return bad_program(block, "its weights, shared between blocks, expand beyond 16 times the file");
     budget_ -= count;
     out.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -213,7 +213,7 @@ class Blobs {
 
   Status all_used() const {
     for (const auto& [digest, entry] : by_digest_)
-      if (!entry.used) return bad("blob " + digest, "no block uses it");
+      if (!entry.used) return bad_program("blob " + digest, "no block uses it");
     return {};
   }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMaxElements = (std::uint64_t{1} << 31U) - 1;
 
-Error bad(const std::string& where, const std::string& why) {
+Error bad_deployment(const std::string& where, const std::string& why) {
   return Error(ErrorCode::kCorrupt, "deployment: " + where + ": " + why);
 }
 
@@ -29,31 +29,32 @@ bool is_identifier(const std::string& text) {
 }
 
 Status check_tensors(const std::vector<TensorSignature>& tensors, const std::string& what) {
-  if (tensors.empty()) return bad("model." + what, "there is none");
+  if (tensors.empty()) return bad_deployment("model." + what, "there is none");
   std::set<std::string> names;
   for (const auto& tensor : tensors) {
     const std::string where = "model." + what + " '" + tensor.name + "'";
     if (tensor.name.empty() || !names.insert(tensor.name).second)
-      return bad(where, "its name is empty or is used twice");
-    if (datatype_bytes(tensor.datatype) == 0) return bad(where, "unknown datatype '" + tensor.datatype + "'");
+      return bad_deployment(where, "its name is empty or is used twice");
+    if (datatype_bytes(tensor.datatype) == 0)
+      return bad_deployment(where, "unknown datatype '" + tensor.datatype + "'");
     if (tensor.shape.empty() || tensor.shape.size() > 9 || tensor.elements() == 0 ||
         tensor.elements() > kMaxElements)
-      return bad(where, "its shape must have 1 to 9 axes of at least 1, and below 2^31 elements");
+      return bad_deployment(where, "its shape must have 1 to 9 axes of at least 1, and below 2^31 elements");
   }
   return {};
 }
 
 Status check_model(const ModelInfo& model) {
   if (!is_name(model.name))
-    return bad("model.name", "'" + model.name + "' must be 1 to 128 of A-Z a-z 0-9 _ - .");
+    return bad_deployment("model.name", "'" + model.name + "' must be 1 to 128 of A-Z a-z 0-9 _ - .");
   MILLRACE_TRY(check_tensors(model.inputs, "inputs"));
   MILLRACE_TRY(check_tensors(model.outputs, "outputs"));
   const auto& p = model.preprocessing;
   if (!p.layout.empty() && p.layout != "NCHW" && p.layout != "NHWC")
-    return bad("model.preprocessing.layout", "'" + p.layout + "' is neither NCHW nor NHWC");
+    return bad_deployment("model.preprocessing.layout", "'" + p.layout + "' is neither NCHW nor NHWC");
   for (const auto* values : {&p.scale, &p.mean})
     if (!std::all_of(values->begin(), values->end(), [](float v) { return std::isfinite(v); }))
-      return bad("model.preprocessing", "scale and mean must be finite");
+      return bad_deployment("model.preprocessing", "scale and mean must be finite");
   return {};
 }
 
@@ -63,45 +64,46 @@ Status check_places(const Deployment& d) {
   for (const auto& image : d.images) {
     const std::string where = "image '" + image.name + "'";
     if (!is_name(image.name) || !names.insert(image.name).second)
-      return bad(where, "its name is malformed or is used twice");
-    if (image.partitions.empty()) return bad(where, "holds no partition");
+      return bad_deployment(where, "its name is malformed or is used twice");
+    if (image.partitions.empty()) return bad_deployment(where, "holds no partition");
     for (const auto& name : image.partitions) {
       const Partition* partition = d.find_partition(name);
       if (partition == nullptr || partition->image != image.name)
-        return bad(where, "partition '" + name + "' does not name this image");
+        return bad_deployment(where, "partition '" + name + "' does not name this image");
       if (!holder.emplace(name, image.name).second)
-        return bad(where, "partition '" + name + "' is used twice");
+        return bad_deployment(where, "partition '" + name + "' is used twice");
     }
   }
   names.clear();
   for (const auto& endpoint : d.endpoints) {
     const std::string where = "endpoint '" + endpoint.name + "'";
     if (!is_name(endpoint.name) || !names.insert(endpoint.name).second)
-      return bad(where, "its name is malformed or is used twice");
+      return bad_deployment(where, "its name is malformed or is used twice");
     if (endpoint.host) {
       if (!endpoint.device.empty() || !endpoint.image.empty())
-        return bad(where, "a host partition must have neither device nor image");
+        return bad_deployment(where, "a host partition must have neither device nor image");
       continue;
     }
     const Image* image = d.find_image(endpoint.image);
-    if (image == nullptr) return bad(where, "its image '" + endpoint.image + "' does not exist");
+    if (image == nullptr) return bad_deployment(where, "its image '" + endpoint.image + "' does not exist");
     if (!is_name(endpoint.device) || image->device != endpoint.device)
-      return bad(where,
-                 "it needs device '" + endpoint.device + "', its image is for '" + image->device + "'");
+      return bad_deployment(
+          where, "it needs device '" + endpoint.device + "', its image is for '" + image->device + "'");
   }
   for (const auto& partition : d.partitions)
     if (partition.kind != PartitionKind::kHost && !holder.contains(partition.name))
-      return bad("partition '" + partition.name + "'", "no image holds it");
+      return bad_deployment("partition '" + partition.name + "'", "no image holds it");
   return {};
 }
 
 Status check_ports(const std::vector<Port>& ports, const std::string& where, std::set<std::string>& names) {
   for (const auto& port : ports) {
     if (!is_identifier(port.name) || !names.insert(port.name).second)
-      return bad(where, "port '" + port.name + "': its name is malformed or is used twice");
+      return bad_deployment(where, "port '" + port.name + "': its name is malformed or is used twice");
     if (port.elements() == 0 || port.elements() > kMaxElements || port.shape.size() > 8)
-      return bad(where, "port '" + port.name +
-                            "': its shape must have 1 to 8 axes of at least 1, and below 2^31 elements");
+      return bad_deployment(
+          where,
+          "port '" + port.name + "': its shape must have 1 to 8 axes of at least 1, and below 2^31 elements");
   }
   return {};
 }
@@ -109,11 +111,12 @@ Status check_ports(const std::vector<Port>& ports, const std::string& where, std
 Status check_host_program(const Partition& partition, const std::string& where) {
   const auto& program = partition.program;
   if (const auto wrong = kernels::validate(program); !wrong.empty())
-    return bad(where, "its program: " + wrong);
+    return bad_deployment(where, "its program: " + wrong);
   if (program_digest(program) != partition.program_digest)
-    return bad(where, "program_digest does not match its program");
+    return bad_deployment(where, "program_digest does not match its program");
   if (kernels::has_parameters(program))
-    return bad(where, "its program has parameters that are loaded at runtime, which only cards support");
+    return bad_deployment(where,
+                          "its program has parameters that are loaded at runtime, which only cards support");
   const auto matches = [&](const std::vector<Port>& ports, const std::vector<kernels::TensorIndex>& tensors) {
     return std::equal(ports.begin(), ports.end(), tensors.begin(), tensors.end(),
                       [&](const Port& port, kernels::TensorIndex index) {
@@ -122,41 +125,42 @@ Status check_host_program(const Partition& partition, const std::string& where) 
                       });
   };
   if (!matches(partition.inputs, program.inputs) || !matches(partition.outputs, program.outputs))
-    return bad(where, "its ports do not match its program's inputs and outputs");
+    return bad_deployment(where, "its ports do not match its program's inputs and outputs");
   return {};
 }
 
 Status check_partitions(const Deployment& d) {
   std::set<std::string> names;
-  if (d.partitions.empty()) return bad("partitions", "there is none");
+  if (d.partitions.empty()) return bad_deployment("partitions", "there is none");
   for (const auto& partition : d.partitions) {
     const std::string where = "partition '" + partition.name + "'";
     if (!is_identifier(partition.name) || !names.insert(partition.name).second)
-      return bad(where, "its name is malformed or is used twice");
+      return bad_deployment(where, "its name is malformed or is used twice");
     if (partition.kind == PartitionKind::kAie)
       return Error(ErrorCode::kUnsupported,
                    "deployment: " + where + ": partitions of kind AIE are not supported yet");
     const Endpoint* endpoint = d.find_endpoint(partition.endpoint);
     const bool host = partition.kind == PartitionKind::kHost;
     if (endpoint == nullptr || endpoint->host != host)
-      return bad(where, "endpoint '" + partition.endpoint + "' does not exist or is of another kind");
+      return bad_deployment(where,
+                            "endpoint '" + partition.endpoint + "' does not exist or is of another kind");
     if (endpoint->image != partition.image)
-      return bad(where, "its image '" + partition.image + "' is not its endpoint's");
-    if (!host && partition.region.empty()) return bad(where, "region is empty");
-    if (partition.outputs.empty()) return bad(where, "it has no output");
+      return bad_deployment(where, "its image '" + partition.image + "' is not its endpoint's");
+    if (!host && partition.region.empty()) return bad_deployment(where, "region is empty");
+    if (partition.outputs.empty()) return bad_deployment(where, "it has no output");
     std::set<std::string> ports;
     MILLRACE_TRY(check_ports(partition.inputs, where, ports));
     MILLRACE_TRY(check_ports(partition.outputs, where, ports));
     if (host) MILLRACE_TRY(check_host_program(partition, where));
     if (!partition.parameters) continue;
     const ParameterFile& parameters = *partition.parameters;
-    if (host) return bad(where, "parameters are for partitions on cards only");
+    if (host) return bad_deployment(where, "parameters are for partitions on cards only");
     if (parameters.file != parameter_file_name(parameters.sha256))
-      return bad(where, "parameters.file '" + parameters.file + "' is not " +
-                            parameter_file_name(parameters.sha256));
+      return bad_deployment(where, "parameters.file '" + parameters.file + "' is not " +
+                                       parameter_file_name(parameters.sha256));
     if (parameters.bytes == 0 || parameters.bytes > kMaxParameterBytes)
-      return bad(where, "parameters.bytes is " + std::to_string(parameters.bytes) + ", not 1 to " +
-                            std::to_string(kMaxParameterBytes));
+      return bad_deployment(where, "parameters.bytes is " + std::to_string(parameters.bytes) + ", not 1 to " +
+                                       std::to_string(kMaxParameterBytes));
   }
   return {};
 }
@@ -179,9 +183,9 @@ class ChannelChecker {
     for (const auto& channel : d_.channels) {
       const std::string where = "channel '" + channel.name + "'";
       if (channel.name.empty() || !names.insert(channel.name).second)
-        return bad(where, "its name is empty or is used twice");
+        return bad_deployment(where, "its name is empty or is used twice");
       if (!ids.insert(channel.id).second)
-        return bad(where, "its id " + std::to_string(channel.id) + " is used twice");
+        return bad_deployment(where, "its id " + std::to_string(channel.id) + " is used twice");
       MILLRACE_TRY(check(channel, where));
     }
     return check_all_joined();
@@ -196,7 +200,7 @@ class ChannelChecker {
       for (const auto& tensor : tensors)
         if (tensor.name == ref.port) found.tensor = &tensor;
       if (found.tensor == nullptr)
-        return bad(where, side + ": the model has no such tensor '" + ref.port + "'");
+        return bad_deployment(where, side + ": the model has no such tensor '" + ref.port + "'");
       found.position = produces ? 0 : d_.partitions.size() + 1;
       return found;
     }
@@ -209,30 +213,30 @@ class ChannelChecker {
         if (port.name == ref.port) found.port = &port;
     }
     if (found.port == nullptr)
-      return bad(where, side + ": there is no port '" + ref.partition + "." + ref.port + "'");
+      return bad_deployment(where, side + ": there is no port '" + ref.partition + "." + ref.port + "'");
     return found;
   }
 
   Status check(const Channel& channel, const std::string& where) {
     MILLRACE_ASSIGN(const End from, end(channel.producer, true, where));
     MILLRACE_ASSIGN(const End to, end(channel.consumer, false, where));
-    if (from.position >= to.position) return bad(where, "partitions are not in topological order");
+    if (from.position >= to.position) return bad_deployment(where, "partitions are not in topological order");
     for (const auto* port : {from.port, to.port})
       if (port != nullptr && port->type != channel.type)
-        return bad(where, "its type is not that of port '" + port->name + "'");
+        return bad_deployment(where, "its type is not that of port '" + port->name + "'");
 
     const std::uint64_t whole = from.port != nullptr ? from.port->elements()
                                 : to.port != nullptr ? to.port->elements()
                                                      : 0;
     if (whole == 0)
-      return bad(where,
-                 "connects the model's input directly to its output, without a partition between them");
+      return bad_deployment(
+          where, "connects the model's input directly to its output, without a partition between them");
     MILLRACE_ASSIGN(const std::uint64_t carried, carried_elements(channel.slice, whole, where));
     const std::uint64_t storage = carried * channel.type.storage_bytes();
     for (const auto* tensor : {from.tensor, to.tensor})
       if (tensor != nullptr && tensor->bytes() != storage)
-        return bad(where, "carries " + std::to_string(storage) + " bytes, but the model's '" + tensor->name +
-                              "' has " + std::to_string(tensor->bytes()));
+        return bad_deployment(where, "carries " + std::to_string(storage) + " bytes, but the model's '" +
+                                         tensor->name + "' has " + std::to_string(tensor->bytes()));
     received_[{channel.consumer.partition, channel.consumer.port}] += carried;
     sent_.insert({channel.producer.partition, channel.producer.port});
     return check_transport(channel, from, to, carried, where);
@@ -244,7 +248,7 @@ class ChannelChecker {
                       slice.unit <= whole && slice.stride <= whole && slice.offset < whole &&
                       slice.count * slice.unit <= whole &&
                       (slice.offset + (slice.count - 1) * slice.stride + 1) * slice.unit <= whole;
-    if (!sane) return bad(where, "its slice reaches outside the producer's tensor");
+    if (!sane) return bad_deployment(where, "its slice reaches outside the producer's tensor");
     return slice.count * slice.unit;
   }
 
@@ -252,18 +256,18 @@ class ChannelChecker {
                                 const std::string& where) {
     const bool host = channel.transport == Transport::kHost;
     if (host != (from.on_host() || to.on_host()))
-      return bad(where, host ? "joins two cards, so its transport cannot be HOST"
-                             : "has an end on the host, so its transport must be HOST");
+      return bad_deployment(where, host ? "joins two cards, so its transport cannot be HOST"
+                                        : "has an end on the host, so its transport must be HOST");
     if (!host && from.endpoint == to.endpoint)
-      return bad(where, "both ends are on endpoint '" + from.endpoint->name + "'");
+      return bad_deployment(where, "both ends are on endpoint '" + from.endpoint->name + "'");
     const std::uint64_t bytes =
         host ? carried * channel.type.storage_bytes() : kernels::packed_bytes(channel.type, carried);
     if (channel.frame_bytes != bytes)
-      return bad(where, "frame_bytes is " + std::to_string(channel.frame_bytes) + ", its elements take " +
-                            std::to_string(bytes));
+      return bad_deployment(where, "frame_bytes is " + std::to_string(channel.frame_bytes) +
+                                       ", its elements take " + std::to_string(bytes));
     if (host != (channel.packet_bytes == 0) || host != (channel.credits == 0))
-      return bad(where, host ? "packet_bytes and credits must be 0 for HOST"
-                             : "packet_bytes and credits must be above 0");
+      return bad_deployment(where, host ? "packet_bytes and credits must be 0 for HOST"
+                                        : "packet_bytes and credits must be above 0");
     return {};
   }
 
@@ -273,19 +277,20 @@ class ChannelChecker {
       for (const auto& port : partition.inputs) {
         const auto found = received_.find({partition.name, port.name});
         if (found == received_.end() || found->second != port.elements())
-          return bad(where, "port '" + port.name + "': its channels do not deliver exactly its tensor");
+          return bad_deployment(where,
+                                "port '" + port.name + "': its channels do not deliver exactly its tensor");
       }
       for (const auto& port : partition.outputs)
         if (!sent_.contains({partition.name, port.name}))
-          return bad(where, "port '" + port.name + "': no channel receives its tensor");
+          return bad_deployment(where, "port '" + port.name + "': no channel receives its tensor");
     }
     for (const auto& tensor : d_.model.outputs) {
       const auto count = std::count_if(d_.channels.begin(), d_.channels.end(), [&](const auto& c) {
         return c.consumer.partition.empty() && c.consumer.port == tensor.name;
       });
       if (count != 1)
-        return bad("model output '" + tensor.name + "'",
-                   std::to_string(count) + " channels deliver it, but exactly one must");
+        return bad_deployment("model output '" + tensor.name + "'",
+                              std::to_string(count) + " channels deliver it, but exactly one must");
     }
     return {};
   }
@@ -308,39 +313,39 @@ Status check_communication(const Deployment& d) {
     const std::string where = "communication of " + plan.partition + "." + plan.port;
     const Partition* partition = d.find_partition(plan.partition);
     if (partition == nullptr || partition->endpoint != plan.endpoint)
-      return bad(where, "no such partition on endpoint '" + plan.endpoint + "'");
+      return bad_deployment(where, "no such partition on endpoint '" + plan.endpoint + "'");
     for (const auto& step : plan.steps) {
       const bool send = step.action == Action::kSend;
       const std::string id = "channel " + std::to_string(step.channel), done = send ? "sent" : "received";
       const auto found = missing.find({plan.partition, plan.port, step.channel, send});
       if (found == missing.end())
-        return bad(where, id + " is not " + done + " here, or is " + done + " twice");
+        return bad_deployment(where, id + " is not " + done + " here, or is " + done + " twice");
       if (step.bytes != found->second->frame_bytes)
-        return bad(where, id + ": bytes differ from the channel's frame_bytes");
+        return bad_deployment(where, id + ": bytes differ from the channel's frame_bytes");
       missing.erase(found);
     }
   }
   if (missing.empty()) return {};
   const auto& [end, channel] = *missing.begin();
-  return bad("channel '" + channel->name + "'",
-             std::get<bool>(end) ? "no port sends it" : "no port receives it");
+  return bad_deployment("channel '" + channel->name + "'",
+                        std::get<bool>(end) ? "no port sends it" : "no port receives it");
 }
 
 }  // namespace
 
 Status validate(const Deployment& deployment) {
   if (deployment.schema_version != kSchemaVersion)
-    return bad("schema_version", "is not " + std::to_string(kSchemaVersion));
+    return bad_deployment("schema_version", "is not " + std::to_string(kSchemaVersion));
   if (deployment.replicas == 0 || deployment.replicas > kMostReplicas)
-    return bad("replicas",
-               std::to_string(deployment.replicas) + " is not in 1 to " + std::to_string(kMostReplicas));
+    return bad_deployment(
+        "replicas", std::to_string(deployment.replicas) + " is not in 1 to " + std::to_string(kMostReplicas));
   MILLRACE_TRY(check_model(deployment.model));
   MILLRACE_TRY(check_partitions(deployment));
   MILLRACE_TRY(check_places(deployment));
   MILLRACE_TRY(ChannelChecker(deployment).check());
   MILLRACE_TRY(check_communication(deployment));
   if (deployment.digest != compute_digest(deployment))
-    return bad("digest", "does not match the plan; it was altered");
+    return bad_deployment("digest", "does not match the plan; it was altered");
   return {};
 }
 

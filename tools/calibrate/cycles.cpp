@@ -9,6 +9,7 @@
 #include "compiler/generators/module.hpp"
 #include "compiler/generators/netlist.hpp"
 #include "compiler/generators/timing.hpp"
+#include "tools/calibrate/measurements.hpp"
 
 namespace millrace::tools::calibrate {
 namespace {
@@ -22,13 +23,6 @@ Error wrong(const std::string& name, std::size_t line, const std::string& what) 
 bool read_number(const std::string& text, std::int64_t& value) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   return code == std::errc() && end == text.data() + text.size();
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
 }
 
 double relative(std::int64_t predicted, std::int64_t measured) {

@@ -19,14 +19,14 @@ bool read(std::string_view text, Number& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+}  // namespace
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
   return parts;
 }
-
-}  // namespace
 
 std::string print_parameters(const Parameters& parameters) {
   std::string text;

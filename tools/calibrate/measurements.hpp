@@ -25,6 +25,9 @@ struct Measurement {
   compiler::generators::Cost cost;
 };
 
+/// Splits text at each separator. Text that ends with a separator has no empty last part.
+std::vector<std::string> split(const std::string& text, char separator);
+
 std::string print_parameters(const compiler::generators::Parameters& parameters);
 
 struct Measurements {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMostRandomBytes = 1ULL << 30U;
 
-std::string descr_of(const std::string& datatype) {
+std::string descr_of_datatype(const std::string& datatype) {
   static const std::map<std::string, std::string> names = {
       {"FP32", "<f4"},  {"UINT8", "|u1"}, {"INT8", "|i1"}, {"UINT16", "<u2"},
       {"INT16", "<i2"}, {"INT32", "<i4"}, {"BOOL", "|b1"}};
@@ -35,9 +35,9 @@ Result<std::vector<Buffer>> read_frames(const std::filesystem::path& file,
     return Error(ErrorCode::kInvalidInput,
                  file.string() + ": " + what + " for tensor '" + signature.name + "'");
   };
-  if (array.descr != descr_of(signature.datatype)) {
+  if (array.descr != descr_of_datatype(signature.datatype)) {
     return mismatch("elements are '" + array.descr + "', " + signature.datatype + " ('" +
-                    descr_of(signature.datatype) + "') is needed");
+                    descr_of_datatype(signature.datatype) + "') is needed");
   }
   const std::uint64_t bytes = signature.bytes();
   if (array.shape.empty() || bytes == 0 || array.shape[0] == 0 ||

@@ -15,14 +15,14 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::uint64_t kFileLimit = 4ULL << 30U;
+constexpr std::uint64_t kArchiveLimit = 4ULL << 30U;
 constexpr std::uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kDirectoryEnd = 0x06054b50;
 constexpr std::uint32_t kIn64Bits = 0xFFFFFFFF;  // the number stands in the extra field with this id:
 constexpr std::uint16_t kExtra64 = 1;
 constexpr std::size_t kMostEntries = 1024;
 constexpr std::uint16_t kStored = 0, kDeflated = 8;
 
-Error bad(const std::filesystem::path& path, const std::string& what) {
+Error bad_archive(const std::filesystem::path& path, const std::string& what) {
   return Error(ErrorCode::kInvalidInput,
                path.string() + ": not a usable .npz file: " + what + "; write it with numpy.savez");
 }
@@ -109,7 +109,7 @@ std::optional<Bytes> packed_bytes(Bytes file, const Entry& entry) {
 std::optional<std::vector<std::byte>> inflated(Bytes packed, std::uint64_t size) {
   // Deflate packs at most 1032 bytes into one. Refuse a size that cannot be true, before memory is allocated for it.
   constexpr std::uint64_t kMostRatio = 1032;
-  if (size > kFileLimit || size / kMostRatio > packed.size() ||
+  if (size > kArchiveLimit || size / kMostRatio > packed.size() ||
       packed.size() > std::numeric_limits<uInt>::max() || size > std::numeric_limits<uInt>::max())
     return std::nullopt;
   std::vector<std::byte> out(size);
@@ -128,26 +128,27 @@ std::optional<std::vector<std::byte>> inflated(Bytes packed, std::uint64_t size)
 }  // namespace
 
 Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& path) {
-  MILLRACE_ASSIGN(const auto file, read_file(path, kFileLimit));
+  MILLRACE_ASSIGN(const auto file, read_file(path, kArchiveLimit));
   const auto entries = read_directory(file);
-  if (!entries || entries->empty()) return bad(path, "it is no zip archive, or its directory is damaged");
+  if (!entries || entries->empty())
+    return bad_archive(path, "it is no zip archive, or its directory is damaged");
   std::map<std::string, NpyArray> arrays;
   for (const Entry& entry : *entries) {
     const std::string shown = "entry '" + printable(entry.name) + "'";
     constexpr std::string_view kSuffix = ".npy";
-    if (!entry.name.ends_with(kSuffix)) return bad(path, shown + " is not a .npy file");
-    if ((entry.flags & 1U) != 0) return bad(path, shown + " is encrypted");
+    if (!entry.name.ends_with(kSuffix)) return bad_archive(path, shown + " is not a .npy file");
+    if ((entry.flags & 1U) != 0) return bad_archive(path, shown + " is encrypted");
     const auto packed = packed_bytes(file, entry);
-    if (!packed) return bad(path, shown + " lies outside the file");
+    if (!packed) return bad_archive(path, shown + " lies outside the file");
     std::optional<std::vector<std::byte>> bytes;
     if (entry.method == kStored && entry.packed == entry.size)
       bytes.emplace(packed->begin(), packed->end());
     else if (entry.method == kDeflated)
       bytes = inflated(*packed, entry.size);
-    if (!bytes) return bad(path, shown + " is damaged or compressed in another way than by deflate");
+    if (!bytes) return bad_archive(path, shown + " is damaged or compressed in another way than by deflate");
     MILLRACE_ASSIGN(NpyArray array, parse_npy(*bytes, path.string() + ":" + printable(entry.name)));
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
-    if (!arrays.emplace(name, std::move(array)).second) return bad(path, shown + " stands twice");
+    if (!arrays.emplace(name, std::move(array)).second) return bad_archive(path, shown + " stands twice");
   }
   return arrays;
 }

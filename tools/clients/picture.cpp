@@ -29,29 +29,30 @@ namespace {
 
 constexpr std::uint64_t kMaxPixels = 100'000'000;
 
-Error bad(const std::string& what) {
+Error bad_picture(const std::string& what) {
   return Error(ErrorCode::kInvalidInput, what);
 }
 
 }  // namespace
 
 Result<Picture> decode_picture(std::span<const std::byte> file, std::uint32_t channels) {
-  if (file.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) return bad("over 2 GiB");
+  if (file.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    return bad_picture("over 2 GiB");
   const auto* bytes = reinterpret_cast<const stbi_uc*>(file.data());
   const int size = static_cast<int>(file.size());
   int width = 0, height = 0, own_channels = 0;
   // Read the size from the header before decoding, because a small file can claim a huge picture.
   if (stbi_info_from_memory(bytes, size, &width, &height, &own_channels) == 0)
-    return bad("not a picture that can be read (PNG, JPEG, BMP, PGM/PPM, TGA, GIF): " +
-               std::string(stbi_failure_reason()));
+    return bad_picture("not a picture that can be read (PNG, JPEG, BMP, PGM/PPM, TGA, GIF): " +
+                       std::string(stbi_failure_reason()));
   if (width <= 0 || height <= 0 ||
       static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) > kMaxPixels)
-    return bad("a picture of " + std::to_string(width) + "x" + std::to_string(height) +
-               " is over 100 megapixels");
+    return bad_picture("a picture of " + std::to_string(width) + "x" + std::to_string(height) +
+                       " is over 100 megapixels");
   const std::unique_ptr<stbi_uc, void (*)(void*)> decoded(
       stbi_load_from_memory(bytes, size, &width, &height, &own_channels, static_cast<int>(channels)),
       stbi_image_free);
-  if (decoded == nullptr) return bad("damaged picture: " + std::string(stbi_failure_reason()));
+  if (decoded == nullptr) return bad_picture("damaged picture: " + std::string(stbi_failure_reason()));
   Picture out;
   out.width = static_cast<std::uint32_t>(width);
   out.height = static_cast<std::uint32_t>(height);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kFileLimit = 4ULL << 30U;
 constexpr std::uint64_t kMaxElements = 1ULL << 32U;
 
-Error bad(const std::filesystem::path& file, const std::string& what) {
+Error bad_samples(const std::filesystem::path& file, const std::string& what) {
   return Error(ErrorCode::kInvalidInput, file.string() + ": " + what);
 }
 
@@ -70,9 +70,9 @@ Result<Samples> read_raw(const std::filesystem::path& file, const InputDescripti
   const std::uint64_t frame = input.elements() * bytes_of_element(input.datatype);
   MILLRACE_ASSIGN(const auto bytes, read_file(file, kFileLimit));
   if (bytes.empty() || bytes.size() % frame != 0)
-    return bad(file, "raw input of " + std::to_string(bytes.size()) +
-                         " bytes is not a whole number of frames; one is " + input.datatype + " " +
-                         shape_text(input.shape) + ", " + std::to_string(frame) + " bytes");
+    return bad_samples(file, "raw input of " + std::to_string(bytes.size()) +
+                                 " bytes is not a whole number of frames; one is " + input.datatype + " " +
+                                 shape_text(input.shape) + ", " + std::to_string(frame) + " bytes");
   Samples out;
   for (std::size_t at = 0; at < bytes.size(); at += frame)
     out.frames.emplace_back(bytes.begin() + static_cast<std::ptrdiff_t>(at),
@@ -83,9 +83,10 @@ Result<Samples> read_raw(const std::filesystem::path& file, const InputDescripti
 Result<Samples> read_picture(const std::filesystem::path& file, const InputDescription& input) {
   const auto wanted = picture_shape(input);
   if (!wanted || (wanted->channels != 1 && wanted->channels != 3 && wanted->channels != 4))
-    return bad(file, "input '" + input.name + "' " + shape_text(input.shape) +
-                         " is not described as a picture; write 'layout: NCHW' or 'layout: NHWC' into a "
-                         "millrace.yaml beside the model, or give .npy or raw bytes");
+    return bad_samples(file,
+                       "input '" + input.name + "' " + shape_text(input.shape) +
+                           " is not described as a picture; write 'layout: NCHW' or 'layout: NHWC' into a "
+                           "millrace.yaml beside the model, or give .npy or raw bytes");
   MILLRACE_ASSIGN(const auto bytes, read_file(file, kFileLimit));
   auto decoded = decode_picture(bytes, wanted->channels);
   if (!decoded) return decoded.error().within(file.string());
@@ -126,13 +127,13 @@ Result<Samples> split_array(const NpyArray& array, const std::filesystem::path& 
             : array.shape.size() >= 2 && array.shape[0] != 0 && array.elements() == array.shape[0] * elements;
   }
   if (!fits || array.elements() == 0)
-    return bad(file, "an array of '" + array.descr + "' " + shape_text(array.shape) +
-                         " does not fit input '" + input.name + "': " + input.datatype + " " +
-                         shape_text(input.shape) +
-                         ", frames along the first axis, or uint8 samples [n, height, width, channels]" +
-                         (own_type || array.descr == "|u1"
-                              ? ""
-                              : "; convert it with NumPy's astype('" + descr_of(input.datatype) + "')"));
+    return bad_samples(
+        file, "an array of '" + array.descr + "' " + shape_text(array.shape) + " does not fit input '" +
+                  input.name + "': " + input.datatype + " " + shape_text(input.shape) +
+                  ", frames along the first axis, or uint8 samples [n, height, width, channels]" +
+                  (own_type || array.descr == "|u1"
+                       ? ""
+                       : "; convert it with NumPy's astype('" + descr_of(input.datatype) + "')"));
 
   Samples out;
   if (raw_samples && input.datatype == "FP32" && input.scale.empty() && input.mean.empty())
@@ -215,8 +216,8 @@ Status check_input(const std::filesystem::path& file, const InputDescription& in
   std::uint64_t elements = 1;
   for (const std::int64_t dim : input.shape) {
     if (dim <= 0 || static_cast<std::uint64_t>(dim) > kMaxElements / elements)
-      return bad(file, "input '" + input.name + "' has shape " + shape_text(input.shape) +
-                           ", whose size is not fixed or is too large");
+      return bad_samples(file, "input '" + input.name + "' has shape " + shape_text(input.shape) +
+                                   ", whose size is not fixed or is too large");
     elements *= static_cast<std::uint64_t>(dim);
   }
   if (bytes_of_element(input.datatype) == 0)
@@ -241,8 +242,9 @@ Result<Samples> read_folder(const std::filesystem::path& folder, const InputDesc
     if (const std::string extension = extension_of(it->path());
         is_picture_file(extension) || extension == ".npy")
       files.push_back(it->path());
-  if (code) return bad(folder, "cannot be read: " + code.message());
-  if (files.empty()) return bad(folder, "holds no pictures and no .npy files; name a folder of samples");
+  if (code) return bad_samples(folder, "cannot be read: " + code.message());
+  if (files.empty())
+    return bad_samples(folder, "holds no pictures and no .npy files; name a folder of samples");
   std::sort(files.begin(), files.end());
   Samples all;
   std::size_t adapted = 0;
@@ -291,8 +293,8 @@ Result<std::vector<Samples>> read_each(const std::vector<std::string>& files,
       if (found == arrays.end()) {
         std::string names;
         for (const auto& [name, array] : arrays) names += (names.empty() ? "" : ", ") + name;
-        return bad(first,
-                   "holds no array named '" + input.name + "', which the model takes; it holds " + names);
+        return bad_samples(
+            first, "holds no array named '" + input.name + "', which the model takes; it holds " + names);
       }
       MILLRACE_ASSIGN(Samples one, split_array(found->second, first, input));
       each.push_back(std::move(one));

@@ -8,6 +8,10 @@ add_library(millrace_options INTERFACE)
 target_compile_features(millrace_options INTERFACE cxx_std_20)
 target_compile_options(millrace_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Werror -fno-omit-frame-pointer)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # A class of one source file may have members of types that only this file knows. GCC warns if an #include brings the file.
+  target_compile_options(millrace_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(millrace_options INTERFACE -Wno-restrict)  # false alarm on "text" + std::string: GCC bug 105329
 endif()
@@ -86,6 +90,7 @@ function(millrace_module)
   if(checks)
     add_library(${target}_headers OBJECT EXCLUDE_FROM_ALL ${checks})
     target_link_libraries(${target}_headers PRIVATE ${target} millrace_options)
+    set_target_properties(${target}_headers PROPERTIES UNITY_BUILD OFF)  # or a header could borrow the includes of another
     add_dependencies(millrace_check_headers ${target}_headers)
   endif()
 endfunction()

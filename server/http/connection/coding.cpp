@@ -16,7 +16,7 @@ namespace {
 using boost::beast::iequals;
 
 constexpr int kGzipWindow = 15 + 16, kZlibWindow = 15, kBareWindow = -15;  // arguments of inflateInit2()
-constexpr std::size_t kFirstChunk = 16'384;
+constexpr std::size_t kFirstOutput = 16'384;
 constexpr int kLevel = 1;  // the fastest level, because an I/O thread compresses and other connections wait
 
 bool is_gzip(boost::beast::string_view name) {
@@ -83,7 +83,7 @@ Result<std::vector<std::byte>> decoded(Coding coding, std::span<const std::byte>
   while (true) {
     feed(stream, body);
     // Make room for one byte more than allowed, to detect a body that is too long.
-    if (made == out.size()) out.resize(std::min<std::uint64_t>(std::max(kFirstChunk, 2 * made), most) + 1);
+    if (made == out.size()) out.resize(std::min<std::uint64_t>(std::max(kFirstOutput, 2 * made), most) + 1);
     const int code = step(::inflate, stream, Z_NO_FLUSH, out, made);
     if (made > most)
       return bad("holds more than the limit of " + std::to_string(most) + " bytes",
@@ -133,7 +133,7 @@ std::string encoded(Coding coding, std::span<const std::span<const std::byte>> p
   const auto run = [&](int flush) {
     int code = Z_OK;
     do {
-      if (made == out.size()) out.resize(std::max(kFirstChunk, 2 * made));
+      if (made == out.size()) out.resize(std::max(kFirstOutput, 2 * made));
       code = step(::deflate, stream, flush, out, made);
     } while (code != Z_STREAM_END && (flush == Z_FINISH || stream.avail_in != 0));
   };

@@ -80,7 +80,7 @@ std::string path_of(const std::string& model, const std::string& version) {
          (version.empty() ? "" : "/versions/" + clients::percent_encoded(version));
 }
 
-struct Model {
+struct HttpModel {
   std::string name, version;  // as the caller named them
   ModelInfo info;
   json::array inputs, outputs;  // tensors of the request, without their parameters
@@ -102,7 +102,7 @@ class HttpTransport final : public Client {
 
   Status model(const std::string& name, const std::string& version, ModelInfo& out) override {
     http_->set_timeout(options_.timeout);
-    const Model* found = nullptr;
+    const HttpModel* found = nullptr;
     if (Status s = find(name, version, found); !s.ok()) return s;
     out = found->info;
     return {};
@@ -112,9 +112,9 @@ class HttpTransport final : public Client {
                std::chrono::microseconds timeout, std::vector<std::vector<std::byte>>& outputs) override {
     http_->set_timeout(
         std::max(std::chrono::ceil<std::chrono::milliseconds>(timeout), std::chrono::milliseconds(1)));
-    const Model* found = nullptr;
+    const HttpModel* found = nullptr;
     if (Status s = find(name, version, found); !s.ok()) return s;
-    const Model& m = *found;
+    const HttpModel& m = *found;
     if (Status s = compose(m, inputs, timeout); !s.ok()) return s;
     const std::string target = path_of(name, version) + "/infer";
     const auto answer = http_->post(target, body_,
@@ -130,7 +130,7 @@ class HttpTransport final : public Client {
   }
 
  private:
-  Status find(const std::string& name, const std::string& version, const Model*& out) {
+  Status find(const std::string& name, const std::string& version, const HttpModel*& out) {
     const auto known = std::find_if(models_.begin(), models_.end(),
                                     [&](const auto& m) { return m->name == name && m->version == version; });
     if (known != models_.end()) {
@@ -142,7 +142,7 @@ class HttpTransport final : public Client {
     const auto answer = http_->get(target);
     if (!answer) return status_of(answer.error());
     if (answer->status != 200) return status_of(target, *answer);
-    auto m = std::make_unique<Model>();
+    auto m = std::make_unique<HttpModel>();
     try {
       const json::value metadata = json::parse(answer->body);
       m->info.name = std::string(metadata.at("name").as_string());
@@ -169,7 +169,7 @@ class HttpTransport final : public Client {
     return {};
   }
 
-  Status compose(const Model& m, std::span<const Input> inputs, std::chrono::microseconds timeout) {
+  Status compose(const HttpModel& m, std::span<const Input> inputs, std::chrono::microseconds timeout) {
     if (inputs.size() != m.info.inputs.size())
       return {Code::kInvalid, "model '" + m.name + "' takes " + std::to_string(m.info.inputs.size()) +
                                   " inputs, not " + std::to_string(inputs.size())};
@@ -187,7 +187,7 @@ class HttpTransport final : public Client {
     return {};
   }
 
-  static Status scatter(const Model& m, const HttpClient::Answer& answer,
+  static Status scatter(const HttpModel& m, const HttpClient::Answer& answer,
                         std::vector<std::vector<std::byte>>& outputs) {
     const Status bad{Code::kProtocol, "the answer of model '" + m.name + "' lacks the model's outputs"};
     if (!answer.inference_header_length || *answer.inference_header_length > answer.body.size()) return bad;
@@ -206,7 +206,7 @@ class HttpTransport final : public Client {
 
   const std::unique_ptr<HttpClient> http_;
   const Options options_;
-  std::vector<std::unique_ptr<Model>> models_;
+  std::vector<std::unique_ptr<HttpModel>> models_;
   std::vector<std::byte> body_;  // body of the current request; keeps its memory
   std::size_t header_bytes_ = 0;
 };

@@ -66,7 +66,7 @@ struct Timer {
   }
 };
 
-struct Model {
+struct UdpModel {
   ModelInfo info;
   std::uint32_t handle = 0;
   std::uint32_t input_bytes = 0, output_bytes = 0;
@@ -116,7 +116,7 @@ class UdpClient final : public Client {
   }
 
   Status model(const std::string& name, const std::string& version, ModelInfo& out) override {
-    const Model* found = nullptr;
+    const UdpModel* found = nullptr;
     if (Status s = find(name, version, Clock::now() + options_.timeout, found); !s.ok()) return s;
     if (found->info.inputs.empty())
       return {Code::kUnavailable, "the model's description does not fit into one datagram; ask over HTTP"};
@@ -131,10 +131,10 @@ class UdpClient final : public Client {
     // The session can end, or the model's version can be replaced, at any time. The session can then be opened again,
     // or the model looked up again, without an error to the caller.
     for (int attempt = 0;; ++attempt) {
-      const Model* found = nullptr;
+      const UdpModel* found = nullptr;
       const std::uint64_t before = last_id_;
       if (Status s = find(name, version, deadline, found); !s.ok()) return s;
-      const Model& m = *found;
+      const UdpModel& m = *found;
       if (Status s = gather(m, inputs); !s.ok()) return s;
       // Check the size before allocating memory, because a server can claim any size.
       if (wire::Layout response; !wire::make_layout(m.output_bytes, options_.fragment_bytes, response))
@@ -249,7 +249,8 @@ class UdpClient final : public Client {
   // The functions below open sessions and look up models.
 
   /// Sends HELLO until the session is open. Looks up the model `name` unless the name is empty.
-  Status greet(const std::string& name, const std::string& version, Model* out, Clock::time_point deadline) {
+  Status greet(const std::string& name, const std::string& version, UdpModel* out,
+               Clock::time_point deadline) {
     if (name.size() > wire::kMaxNameBytes || version.size() > wire::kMaxVersionBytes)
       return {Code::kInvalid, "model names have at most 255 bytes, versions 64"};
     wire::Hello hello;
@@ -288,7 +289,7 @@ class UdpClient final : public Client {
   }
 
   static Status read(const wire::CookieReply& reply, const std::string& name, const std::string& version,
-                     Model& out) {
+                     UdpModel& out) {
     if (reply.model_error != 0) {
       const bool coming = reply.model_error == static_cast<std::uint16_t>(wire::ErrCode::kUnavailable);
       const std::string what = "model '" + name + "'" + (version.empty() ? "" : " version '" + version + "'");
@@ -322,7 +323,7 @@ class UdpClient final : public Client {
   }
 
   Status find(const std::string& name, const std::string& version, Clock::time_point deadline,
-              const Model*& out) {
+              const UdpModel*& out) {
     const auto known = std::find_if(models_.begin(), models_.end(), [&](const auto& m) {
       return m->info.name == name && m->info.version == version;
     });
@@ -331,7 +332,7 @@ class UdpClient final : public Client {
       return {};
     }
     if (name.empty()) return {Code::kInvalid, "a model name is needed over UDP"};
-    auto m = std::make_unique<Model>();
+    auto m = std::make_unique<UdpModel>();
     if (Status s = greet(name, version, m.get(), deadline); !s.ok()) return s;
     out = m.get();
     models_.push_back(std::move(m));
@@ -343,7 +344,7 @@ class UdpClient final : public Client {
 
   // The functions below send one request and receive its response.
 
-  Status gather(const Model& m, std::span<const Input> inputs) {
+  Status gather(const UdpModel& m, std::span<const Input> inputs) {
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       total += inputs[i].size();
@@ -369,7 +370,7 @@ class UdpClient final : public Client {
     return {};
   }
 
-  Status scatter(const Model& m, std::vector<std::vector<std::byte>>& outputs) const {
+  Status scatter(const UdpModel& m, std::vector<std::vector<std::byte>>& outputs) const {
     if (m.info.outputs.empty()) {
       outputs.resize(1);
       outputs[0].assign(received_.begin(), received_.end());
@@ -390,7 +391,7 @@ class UdpClient final : public Client {
 
   /// Sends the gathered request and receives its response into received_. Sets `again` if the server demands
   /// a HELLO first.
-  Status run(const Model& m, Clock::time_point now, Clock::time_point deadline,
+  Status run(const UdpModel& m, Clock::time_point now, Clock::time_point deadline,
              std::optional<wire::ErrCode>& again) {
     if (now >= deadline) return {Code::kDeadline, "the deadline passed before the request was sent"};
     const std::uint64_t id = ++last_id_;
@@ -444,7 +445,7 @@ class UdpClient final : public Client {
     state.status = std::move(status);
   }
 
-  void on_datagram(const wire::Datagram& d, const Model& m, Run& state) {
+  void on_datagram(const wire::Datagram& d, const UdpModel& m, Run& state) {
     if (state.done) return;
     state.turned_away = d.header.type == wire::Type::kBusy;
     wire::Nack nack;
@@ -478,7 +479,7 @@ class UdpClient final : public Client {
     }
   }
 
-  void on_response(const wire::Datagram& d, const Model& m, Run& state) {
+  void on_response(const wire::Datagram& d, const UdpModel& m, Run& state) {
     wire::Layout layout;
     if (!wire::layout_of(d.header, d.payload.size(), layout) || layout.total != m.output_bytes ||
         d.header.model != m.handle)
@@ -535,7 +536,7 @@ class UdpClient final : public Client {
   std::uint64_t last_id_ = 0;
   wire::Cookie cookie_{};
   std::uint64_t epoch_ = 0;
-  std::vector<std::unique_ptr<Model>> models_;
+  std::vector<std::unique_ptr<UdpModel>> models_;
 
   // The members below are buffers of the current request. They keep their memory between requests.
   wire::Header request_;
