@@ -54,7 +54,7 @@ class RtlNets : public testing::Test {
     return row.at("target_interval").to_number<int>() == 0 && row.at("cards").to_number<int>() == 1 &&
            !cut_down(row) && variant(row).empty() && !stalls(row);
   }
-  /// Whether the row is for PTTDNN within about a third of a card's DSP slices.
+  /// Whether the row is for the design of the net PTTDNN that may use about a third of a card's DSP slices.
   static bool third_of_slices(const json::value& row) {
     return row.at("net") == "pttdnn" && row.at("cards").to_number<int>() == 1 &&
            row.at("target_interval").to_number<int>() == 1046 && !stalls(row);
