@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -18,20 +20,79 @@ bool moves(const graph::Operation& operation) {
   return std::holds_alternative<graph::Move>(operation) || std::holds_alternative<graph::Select>(operation);
 }
 
-/// Whether the node `n` is a dequantiser that may move below a node that reads its result. `n` may be null.
-bool sinks(const Graph& graph, const Node* n, bool below_max) {
-  const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
-  return e != nullptr && graph.value(n->inputs[0]).type.is_integer() &&
-         graph.value(n->outputs[0]).type.is_float() && e->chain.channels() == 1 &&
-         (!below_max || e->chain.is_increasing());
+/// Returns the axis of `to` that has the same elements, in the same order, as the axis `axis` of `from`. Both shapes have
+/// the same elements in row-major order.
+std::optional<std::size_t> same_axis(const Shape& from, std::size_t axis, const Shape& to) {
+  const auto behind = [](const Shape& shape, std::size_t a) {
+    return std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(a) + 1, shape.end(), std::int64_t{1},
+                           std::multiplies<>());
+  };
+  for (std::size_t a = 0; a < to.size(); ++a)
+    if (to[a] == from[axis] && behind(to, a) == behind(from, axis)) return a;
+  return std::nullopt;
 }
 
-/// Whether the element-wise node `n`, which reads floats, may move above the node that produces them.
-bool rises(const Node& n, const graph::Operation& above) {
+/// The order in which a move puts the axes of its input, before it reshapes the result.
+std::vector<std::int64_t> permutation(const graph::Move& move, const Shape& input) {
+  if (!move.perm.empty()) return move.perm;
+  std::vector<std::int64_t> identity(input.size());
+  std::iota(identity.begin(), identity.end(), 0);
+  return identity;
+}
+
+Shape permuted(const Shape& shape, const std::vector<std::int64_t>& perm) {
+  Shape result;
+  for (const std::int64_t axis : perm) result.push_back(shape[static_cast<std::size_t>(axis)]);
+  return result;
+}
+
+/// Returns the axis of the move's input that becomes `axis` of its output, if there is one.
+std::optional<std::int64_t> axis_above(const graph::Move& move, const Shape& input, const Shape& output,
+                                       std::int64_t axis) {
+  const auto perm = permutation(move, input);
+  const auto found = same_axis(output, static_cast<std::size_t>(axis), permuted(input, perm));
+  if (!found) return std::nullopt;
+  return perm[*found];
+}
+
+/// Returns the axis of the move's output that `axis` of its input becomes, if there is one.
+std::optional<std::int64_t> axis_below(const graph::Move& move, const Shape& input, const Shape& output,
+                                       std::int64_t axis) {
+  const auto perm = permutation(move, input);
+  const auto place = static_cast<std::size_t>(std::find(perm.begin(), perm.end(), axis) - perm.begin());
+  const auto found = same_axis(permuted(input, perm), place, output);
+  if (!found) return std::nullopt;
+  return static_cast<std::int64_t>(*found);
+}
+
+/// Returns the axis along which the constants of the dequantiser `n` lie below the node `below`, which reads its result.
+/// Returns nothing if `n` is no dequantiser or may not move there. `n` may be null.
+std::optional<std::int64_t> axis_if_sinks(const Graph& graph, const Node* n, const Node& below) {
+  const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
+  if (e == nullptr || !graph.value(n->inputs[0]).type.is_integer() ||
+      !graph.value(n->outputs[0]).type.is_float())
+    return std::nullopt;
+  if (std::holds_alternative<MaxPool>(below.operation) && !e->chain.is_increasing()) return std::nullopt;
+  if (e->chain.channels() == 1) return e->axis;
+  const auto* move = std::get_if<graph::Move>(&below.operation);
+  if (move == nullptr) return std::nullopt;
+  return axis_below(*move, graph.value(below.inputs[0]).shape, graph.value(below.outputs[0]).shape, e->axis);
+}
+
+/// Returns the axis along which the constants of the element-wise node `n` lie above the node `above`, which produces the
+/// floats that `n` reads. Returns nothing if `n` may not move there.
+std::optional<std::int64_t> axis_if_rises(const Graph& graph, const Node& n, const Node& above) {
   const auto& e = std::get<Elementwise>(n.operation);
   const bool scalar = e.chain.channels() == 1;
-  if (std::holds_alternative<MaxPool>(above)) return (scalar || e.axis == 1) && e.chain.is_increasing();
-  return scalar && (moves(above) || std::holds_alternative<graph::Concat>(above));
+  if (std::holds_alternative<MaxPool>(above.operation)) {
+    if ((scalar || e.axis == 1) && e.chain.is_increasing()) return e.axis;
+    return std::nullopt;
+  }
+  if (scalar && (moves(above.operation) || std::holds_alternative<graph::Concat>(above.operation)))
+    return e.axis;
+  const auto* move = std::get_if<graph::Move>(&above.operation);
+  if (scalar || move == nullptr) return std::nullopt;
+  return axis_above(*move, graph.value(above.inputs[0]).shape, graph.value(n.inputs[0]).shape, e.axis);
 }
 
 /// An element-wise node that moves up, and the position that it gets if it moves no further.
@@ -66,14 +127,15 @@ Result<Graph> sink_dequantise(Graph graph) {
     out.push_back(std::move(n));
   };
   for (Node& n : graph.nodes) {
-    const bool pools = std::holds_alternative<MaxPool>(n.operation);
-    const bool passes = pools || moves(n.operation);
+    const bool passes = std::holds_alternative<MaxPool>(n.operation) || moves(n.operation);
     const auto found = passes ? producers.find(n.inputs[0]) : producers.end();
-    if (found == producers.end() || !sinks(graph, &found->second, pools)) {
+    const auto axis = axis_if_sinks(graph, found == producers.end() ? nullptr : &found->second, n);
+    if (!axis) {
       append(std::move(n));
       continue;
     }
-    const Node dequantise = found->second;
+    Node dequantise = found->second;
+    std::get<Elementwise>(dequantise.operation).axis = *axis;
     const Value result = graph.value(n.outputs[0]);
     const ValueId integers =
         graph.add_value(result.name + ".integers", graph.value(dequantise.inputs[0]).type, result.shape);
@@ -111,8 +173,11 @@ Result<Graph> raise_quantise(Graph graph) {
       wait(std::move(chain));
       continue;
     }
-    const auto stays = std::find_if(chain.begin(), chain.end(),
-                                    [&n](const Rising& r) { return !rises(r.node, n.operation); });
+    const auto stays = std::find_if(chain.begin(), chain.end(), [&](Rising& r) {
+      const auto axis = axis_if_rises(graph, r.node, n);
+      if (axis) std::get<Elementwise>(r.node.operation).axis = *axis;
+      return !axis;
+    });
     std::for_each(stays, chain.end(), settle);
     chain.erase(stays, chain.end());
     if (!chain.empty()) n.outputs = chain.back().node.outputs;

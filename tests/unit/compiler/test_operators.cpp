@@ -172,6 +172,36 @@ TEST(Operators, ATransposeBetweenLayersIsExact) {
   expect_meaning(m);
 }
 
+TEST(Operators, BiasPerChannelBehindATransposeJoinsTheConvolution) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.node("Transpose", {"conv"}, "turned");
+  m.attribute("perm", Ints{0, 2, 3, 1});
+  m.floats("bias", {4}, {30.0F, -20.0F, 55.5F, 7.25F});
+  m.node("Add", {"turned", "bias"}, "sum");
+  m.node("Relu", {"sum"}, "positive");
+  m.pair("positive", 16.0F, 0, "a");
+  m.node("Transpose", {"a"}, "y");
+  m.attribute("perm", Ints{0, 3, 1, 2});
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(p.blocks.size(), 5U) << "quantise, rearrange, convolution, rearrange, dequantise";
+}
+
+TEST(Operators, BiasPerChannelBehindAReshapeJoinsTheConvolution) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.int64s("shape", {1, 4, -1});
+  m.node("Reshape", {"conv", "shape"}, "rows");
+  m.floats("bias", {4, 1}, {30.0F, -20.0F, 55.5F, 7.25F});
+  m.node("Add", {"rows", "bias"}, "sum");
+  m.pair("sum", 16.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
 TEST(Operators, MatrixProductOfSeveralRowsIsExact) {
   OnnxModel m;
   m.input("x", {1, 6, 10});
