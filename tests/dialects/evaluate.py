@@ -22,14 +22,24 @@ class Value:
 
 def rounded(x, mode):
     mode = mode.upper()
-    if mode == "ROUND":
+    if mode in ("ROUND", "HALF_EVEN"):
         return numpy.rint(x)
     if mode == "FLOOR":
         return numpy.floor(x)
     if mode == "CEIL":
         return numpy.ceil(x)
-    assert mode == "ROUND_TO_ZERO", mode
-    return numpy.sign(x) * numpy.floor(numpy.abs(x))
+    # The other modes round the absolute value.
+    size = numpy.abs(x)
+    if mode == "UP":
+        size = numpy.ceil(size)
+    elif mode == "HALF_UP":
+        size = numpy.floor(size + F(0.5))
+    elif mode == "HALF_DOWN":
+        size = numpy.ceil(size - F(0.5))
+    else:
+        assert mode in ("ROUND_TO_ZERO", "DOWN"), mode
+        size = numpy.floor(size)
+    return numpy.sign(x) * size
 
 
 def limits(signed, narrow, bits):
@@ -58,6 +68,17 @@ def trunc(x, scale, zero, in_bits, out_bits, rounding_mode="FLOOR"):
     y = rounded((y / F(2.0 ** (int(in_bits) - int(out_bits)))).astype(F), rounding_mode)
     whole = y - zero
     return Value((whole * scale).astype(F), whole.astype(numpy.int64), scale)
+
+
+def trunc_2(x, scale, zero, in_bits, out_scale, out_bits, rounding_mode="FLOOR", signed=1, narrow=0):
+    """Trunc of version 2, which has a scale of the result and clamps."""
+    scale, zero, out_scale = F(scale), F(zero), F(out_scale)
+    y = numpy.rint(((x.floats / scale).astype(F) + zero).astype(F))
+    factor = F(2.0 ** numpy.rint(numpy.log2(out_scale / scale)))
+    low, high = limits(signed, narrow, int(out_bits))
+    y = rounded(numpy.clip((y / factor).astype(F), F(low), F(high)), rounding_mode)
+    whole = y - zero / factor
+    return Value((whole * out_scale).astype(F), whole.astype(numpy.int64), out_scale)
 
 
 def multi_threshold(x, thresholds, out_scale=1.0, out_bias=0.0, out_dtype="", data_layout="NCHW"):
@@ -99,6 +120,19 @@ def conv(x, w, bias=None, pads=(0, 0, 0, 0), strides=(1, 1), group=1, **_):
     return Value(floats if bias is None else floats + bias.floats.reshape(1, -1, 1, 1))
 
 
+def qlinear_conv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None, **attributes):
+    """QLinearConv as ONNX Runtime computes it (numerics.md): exact sums, one float32 product, half to even."""
+    channels = (-1, 1, 1, 1)
+    shifted = Value(w, numpy.asarray(w, dtype="int64") - numpy.asarray(w_zero, dtype="int64").reshape(channels), F(1))
+    sums = conv(Value(x, numpy.asarray(x, dtype="int64") - int(x_zero), F(1)), shifted, **attributes).floats
+    if bias is not None:
+        sums = sums + numpy.asarray(bias, dtype=F).reshape(1, -1, 1, 1)
+    assert numpy.abs(sums).max() < 2**24  # the float32 sums above are exact
+    factor = ((F(x_scale) * F(w_scale)).astype(F) / F(y_scale)).astype(F).reshape(1, -1, 1, 1)
+    y = numpy.rint((sums * factor).astype(F)) + int(y_zero)
+    return Value(numpy.clip(y, 0, 255))
+
+
 def max_pool(x, kernel_shape, strides, **_):
     def pooled(a):
         h, w = a.shape[2] // strides[0], a.shape[3] // strides[1]
@@ -131,7 +165,7 @@ def evaluate(model, frame):
         elif type == "BipolarQuant":
             y = bipolar(x[0], raw[1])
         elif type == "Trunc":
-            y = trunc(x[0], *raw[1:], **attributes)
+            y = (trunc_2 if len(x) == 6 else trunc)(x[0], *raw[1:], **attributes)
         elif type == "MultiThreshold":
             y = multi_threshold(x[0], raw[1], **attributes)
         elif type == "MatMul":
@@ -143,6 +177,12 @@ def evaluate(model, frame):
             y = Value(y.floats + raw[2]) if len(x) > 2 else y
         elif type == "Conv":
             y = conv(*x, **attributes)
+        elif type == "QLinearConv":
+            y = qlinear_conv(*raw, **attributes)
+        elif type == "QuantizeLinear":  # to uint8
+            y = Value(numpy.clip(numpy.rint((raw[0] / raw[1]).astype(F)) + raw[2], 0, 255))
+        elif type == "DequantizeLinear":
+            y = Value((raw[0] - raw[2]) * raw[1])
         elif type == "MaxPool":
             y = max_pool(x[0], **attributes)
         elif type == "GlobalAveragePool":

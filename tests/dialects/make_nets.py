@@ -156,9 +156,9 @@ def cnn(name, weight_bits, activation_bits, power_of_two=False):
     return net
 
 
-def rounding(mode):
-    """The roundings of QONNX, with zero points, narrow ranges and a signed input."""
-    net = Net("rounding_" + mode.lower(), (1, 24), BREVITAS)
+def rounding(mode, power_of_two=False, instead_of=None):
+    """The roundings of QONNX, with zero points, narrow ranges and a signed input. Scales that are powers of two make ties."""
+    net = Net("rounding_" + (instead_of or mode).lower(), (1, 24), BREVITAS, power_of_two)
     net.quant(8, scale=1 / 128)
     net.dense(20, 4, channel=1)
     net.quant(4, signed=0, zero=5, rounding_mode=mode)
@@ -166,6 +166,15 @@ def rounding(mode):
     net.quant(3, narrow=1, rounding_mode=mode)
     net.dense(9, 2)
     net.quant(5, narrow=1, zero=-2, rounding_mode=mode.lower())
+    return net
+
+
+def half(mode, other):
+    """A rounding of ties, which must give other outputs than the mode `other`."""
+    net, wrong = rounding(mode, True), rounding(other, True, instead_of=mode)
+    for n in (net, wrong):
+        n.model.outputs = [(n.now, n.shape)]
+    assert any((evaluate(net.model, f) != evaluate(wrong.model, f)).any() for f in net.frames), mode
     return net
 
 
@@ -181,6 +190,96 @@ def truncated():
     net.node("Trunc", [net.now, *parts], "trunc", QONNX, rounding_mode="FLOOR")
     net.flatten()
     net.dense(5, 4)
+    return net
+
+
+def truncated_2(name, signed, mode):
+    """Trunc of version 2 behind an average, with a scale of its own that clamps some results."""
+    net = Net(name, (1, 4, 8, 8), QONNX, power_of_two=True)
+    net.quant(8, scale=1 / 128)
+    net.conv(6, 3, kernel=1, bias=True)
+    if not signed:
+        net.node("Relu", [net.now])
+    scale = net.quant(8, signed=signed)
+    net.node("MaxPool", [net.now], kernel_shape=[2, 2], strides=[2, 2])
+    net.shape = (1, 6, 4, 4)
+    parts = [net.number(k, v) for k, v in (("t.scale", scale), ("t.zero", 0), ("t.in", 8), ("t.out_scale", 8 * scale), ("t.out", 4))]
+    net.node("Trunc", [net.now, *parts], "trunc", QONNX, rounding_mode=mode, signed=signed, narrow=signed)
+    net.conv(5, 4, kernel=3)
+    net.quant(6, scale=net.chosen(net.largest() / 24))
+    return net
+
+
+def binary_cnn(name, activation_bits, domain, pad):
+    """Convolutions with weights of -1 and +1. With `pad`, zeros around activations of -1 and +1 make three values."""
+    net = Net(name, (1, 3, 10, 10), domain)
+    net.quant(8, scale=1 / 128)
+    for outputs in (8, 10):
+        w = net.weights((outputs, net.shape[1], 3, 3), 1, channel=0)
+        net.node("Conv", [net.now, w], "conv", pads=[pad] * 4, strides=[1, 1], group=1, kernel_shape=[3, 3])
+        size = net.shape[2] + 2 * pad - 2
+        net.shape = (1, outputs, size, size)
+        if activation_bits == 1:
+            net.bipolar()
+        else:
+            net.bias((outputs, 1, 1))
+            net.node("Relu", [net.now])
+            net.quant(activation_bits, signed=0, narrow=1)
+    net.node("MaxPool", [net.now], kernel_shape=[2, 2], strides=[2, 2])
+    net.shape = (1, net.shape[1], net.shape[2] // 2, net.shape[2] // 2)
+    net.flatten()
+    net.dense(6, 1)
+    return net
+
+
+def channels_last():
+    """MultiThreshold on channels that come last, as FINN streams them."""
+    net = Net("channels_last", (1, 3, 8, 8), QONNX)
+    net.quant(8, scale=1 / 128)
+    net.conv(6, 2)
+    net.node("Transpose", [net.now], perm=[0, 2, 3, 1])
+    net.thresholds(3, 6, data_layout="NHWC")
+    net.node("Transpose", [net.now], perm=[0, 3, 1, 2])
+    net.conv(4, 3, stride=2)
+    net.quant(4)
+    return net
+
+
+def mixed():
+    """Other bits in each layer, the newer name of Quant, and unsigned narrow ranges."""
+    net = Net("mixed", IMAGE, QONNX)
+    net.quant(8, scale=1 / 128)
+    for outputs, weight_bits, activation_bits in ((6, 8, 4), (8, 3, 2), (8, 1, 6), (6, 5, 3)):
+        net.conv(outputs, weight_bits, bias=True)
+        net.node("Relu", [net.now])
+        net.quant(activation_bits, signed=0, narrow=1)
+    net.flatten()
+    net.dense(5, 2, channel=1)
+    net.model.nodes = [("IntQuant" if n[0] == "Quant" else n[0], *n[1:]) for n in net.model.nodes]
+    return net
+
+
+def weights_u8():
+    """Convolutions of QOperator form whose weights are uint8 with zero points other than 128; the second one is depthwise."""
+    net = Net("weights_u8", (1, 3, 10, 10), QONNX)
+    net.model = Model()
+    net.model.input("x", net.shape)
+
+    def byte(name, value):
+        return net.model.constant(name, value, "uint8")
+
+    grid = [net.number("x.scale", 1 / 100), byte("x.zero", 120)]
+    net.node("QuantizeLinear", ["x", *grid])
+    for i, (outputs, depth, group, kernel) in enumerate(((8, 3, 1, 3), (8, 1, 8, 3), (6, 8, 1, 1))):
+        w = byte(f"w{i}", net.random.integers(0, 256, (outputs, depth, kernel, kernel)))
+        channels = outputs if i == 0 else 1
+        scale = net.model.constant(f"w{i}.scale", net.random.uniform(0.002, 0.004, channels) if channels > 1 else 0.01 / depth)
+        zero = byte(f"w{i}.zero", net.random.integers(90, 170, channels) if channels > 1 else 131)
+        after = [net.number(f"y{i}.scale", 0.02), byte(f"y{i}.zero", 100)]
+        bias = net.model.constant(f"b{i}", net.random.integers(-900, 900, outputs), "int32")
+        net.node("QLinearConv", [net.now, *grid, w, scale, zero, *after, bias], pads=[kernel // 2] * 4, strides=[1, 1], group=group, kernel_shape=[kernel] * 2)
+        net.shape, grid = (1, outputs, 10, 10), after
+    net.node("DequantizeLinear", [net.now, *grid])
     return net
 
 
@@ -243,7 +342,21 @@ def all_nets():
     yield cnn("cnn_w8a8", 8, 8)
     for mode in ("ROUND", "FLOOR", "CEIL", "ROUND_TO_ZERO"):
         yield rounding(mode)
+    yield rounding("UP")
+    yield rounding("DOWN")
+    yield half("HALF_EVEN", "HALF_UP")
+    yield half("HALF_UP", "HALF_EVEN")
+    yield half("HALF_DOWN", "HALF_UP")
     yield truncated()
+    yield truncated_2("truncated_2_signed", 1, "ROUND")
+    yield truncated_2("truncated_2_unsigned", 0, "FLOOR")
+    for bits in (1, 2, 4):
+        yield binary_cnn(f"cnn_w1a{bits}", bits, QONNX, pad=0)
+    yield binary_cnn("cnn_w1a1_padded", 1, FINN, pad=1)
+    yield binary_cnn("cnn_w1a3_padded", 3, BREVITAS, pad=1)
+    yield channels_last()
+    yield mixed()
+    yield weights_u8()
     yield gemm()
     for bits in (1, 2, 3, 4):
         yield finn(f"finn_w{bits}", bits, whole_weights=True)
