@@ -159,6 +159,14 @@ Chain average_chain(Site& site, const Window& window, bool global, float scale, 
            Step::quantise({1.0F}, -shift, quantise.lowest, quantise.highest)}};
 }
 
+/// Returns the quantiser that ONNX Runtime computes together with an average of `x`, if there is one. ONNX Runtime has no
+/// quantised kernel for averages with dilations.
+std::optional<FusedQuantiser> quantiser_of_average(const Site& site, ValueId x) {
+  for (const std::int64_t dilation : site.op.integers("dilations", {}))
+    if (dilation != 1) return std::nullopt;
+  return fused_quantiser(site, {x});
+}
+
 /// Emits the sum over a window of the integers `x`, a plane of shape `plane`. `result` has the sum's elements, in any
 /// shape.
 void emit_sum(Site& site, SumPool sum, ValueId x, const Shape& plane, const ResolvedWindow& window,
@@ -191,7 +199,7 @@ Outcome lower_uneven_average(Site& site, const Dequantised& x, const ResolvedWin
   for (const float d : divisors) each.insert(each.end(), static_cast<std::size_t>(channels), d);
   Chain chain{{Step::dequantise(x.scale, 0), Step::divide(std::move(each))}};
   ValueId result = site.node.outputs[0];
-  if (const auto quantiser = fused_quantiser(site, {x.q})) {
+  if (const auto quantiser = quantiser_of_average(site, x.q)) {
     const std::int64_t shift = quantiser->made_unsigned ? 128 : 0;
     const Step& q = quantiser->quantise;
     chain.steps.push_back(Step::divide({q.floats[0]}));
@@ -240,7 +248,7 @@ Outcome lower_average(Site& site, bool global) {
   }
   const Shape plane = plane_of(site.in(0).shape, whole);
   SumPool sum{window->window, x->zero[0], {}};
-  if (const auto quantiser = fused_quantiser(site, {x->q})) {
+  if (const auto quantiser = quantiser_of_average(site, x->q)) {
     sum.chain = average_chain(site, window->window, global, x->scale[0], quantiser->quantise,
                               quantiser->made_unsigned);
     absorb(site, *quantiser);

@@ -37,8 +37,11 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
     const std::size_t before = out.size();
     operators::Outcome outcome = operators::Outcome::later();
     if (row != nullptr && row->*lowering != nullptr) {
+      // The import also takes forms that only the host computes. Lowering functions do not expect those.
+      operators::Inference form{graph, n, *op, {}, {}};
       operators::Site site{graph, uses, out, absorbed, n, *op};
-      outcome = (row->*lowering)(site);
+      const std::string why = row->infer(form);
+      outcome = why.empty() ? (row->*lowering)(site) : operators::Outcome(why);
     }
     if (!outcome.refusal.empty()) {
       out.resize(before);
