@@ -82,11 +82,12 @@ Status add_channels(Deployment& d) {
 }
 
 /// Sets the credits of channels between cards. A packet's credit returns only when the whole packet is read. Credits
-/// for two frames let one frame arrive while the previous one is read.
+/// for two frames let one frame arrive while the previous one is read. Large frames get only kUsualCredits.
 ///
-/// If a partition has several input channels, each gets credits for d + 1 frames. Here d is the difference between the
-/// depths of the channel's two ends: 1 for neighbours, more for a channel that skips partitions. Such a channel stores
-/// its frames while the partitions that it skips compute the same frames.
+/// If a partition has several input channels, each gets credits for n + 1 frames. Here n is the number of steps from
+/// the channel's producer to its consumer on the longest path through the partitions: 1 for neighbours, more for a
+/// channel that skips partitions. Such a channel stores its frames while the partitions that it skips compute the same
+/// frames.
 void set_credits(Deployment& d) {
   std::map<std::string, std::uint32_t> depth;  // partitions on the longest path from the model's inputs
   for (const auto& partition : d.partitions) {
@@ -118,7 +119,7 @@ void add_port_plan(Deployment& d, const Partition& partition, const Port& port, 
 }
 
 // The check for cyclic waits counts the packets of a few frames. If three frames pass under the worst behaviour
-// (see find_cyclic_wait()), every later frame passes too, because a fourth frame meets the same state as the second.
+// (see find_cyclic_wait()), every later frame passes too: from the second frame on, every frame meets the same state.
 
 constexpr std::uint32_t kFrames = 3;
 
