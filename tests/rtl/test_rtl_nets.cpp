@@ -157,16 +157,24 @@ TEST_F(RtlNets, ReadmeHasTheSimulatedFigures) {
       return grouped(static_cast<std::uint64_t>(number(row, part, key)));
     };
     const std::string name = "`" + std::string(row.at("net").as_string()) + "`" +
-                             (third_of_slices(row)   ? ", a third of the slices"
-                              : variant(row).empty() ? ""
-                                                     : ", " + variant(row));
+                             (third_of_slices(row)                             ? ", a third of the slices"
+                              : variant(row).empty() || variant(row) == "form" ? ""
+                                                                               : ", " + variant(row));
     const std::string line = table_row(
         {name, std::to_string(row.at("cards").to_number<int>()),
          cycles("measured", "initiation_interval_cycles"), cycles("predicted", "initiation_interval_cycles"),
          cycles("measured", "latency_cycles"), cycles("predicted", "latency_cycles")});
     EXPECT_TRUE(has_line("tests/rtl/README.md", line)) << "tests/rtl/README.md lacks the line\n" << line;
   }
-  EXPECT_EQ(variants, (std::set<std::string>{"loaded", "mixed", "regions", "streamed"}));
+  EXPECT_EQ(variants, (std::set<std::string>{"form", "loaded", "mixed", "regions", "streamed"}));
+}
+
+/// Nets of other forms than the five that the other rows are about: QONNX, weights of one bit, weights of uint8.
+TEST_F(RtlNets, NetsOfOtherFormsWereSimulated) {
+  std::set<std::string> nets;
+  for (const json::value& row : rows())
+    if (variant(row) == "form") nets.emplace(row.at("net").as_string());
+  EXPECT_EQ(nets, (std::set<std::string>{"jet_qonnx", "tfc_w1a1", "weights_u8"}));
 }
 
 /// Simulations and Yosys measurements must cover the same designs: four nets with three foldings each.
