@@ -18,10 +18,12 @@ bool contains(const std::string& text, std::string_view part) {
 
 /// Returns what to change in a model that contains an operator of this type, or null if no such advice is known.
 const char* known_change(const std::string& type) {
-  constexpr const char* kLoop = "unroll it when you export the model, or cut the model before it";
+  constexpr const char* kScores =
+      "leave the softmax out if only the largest score counts: the order of the scores stays the same";
+  constexpr const char* kLoop = "unroll the loop when you export the model, or cut the model before the loop";
   static const std::map<std::string_view, const char*> kChanges = {
-      {"Softmax", "leave it out if the largest score decides: the scores have the same order"},
-      {"LogSoftmax", "leave it out if the largest score decides: the scores have the same order"},
+      {"Softmax", kScores},
+      {"LogSoftmax", kScores},
       {"LayerNormalization", "train with BatchNormalization, which becomes a part of the layer before it"},
       {"InstanceNormalization", "train with BatchNormalization, which becomes a part of the layer before it"},
       {"GroupNormalization", "train with BatchNormalization, which becomes a part of the layer before it"},
@@ -43,16 +45,16 @@ std::string for_nobody(const NodeCoverage& node) {
   if (contains(node.missing, "domain") && contains(node.missing, "not known"))
     return "export the model with operators of ONNX (domain ai.onnx), or replace the node by such operators";
   if (node.missing == "not supported")
-    return "replace it by operators that compiler/operators/README.md lists, or cut the model before it";
+    return "replace the node by operators of compiler/operators/README.md, or cut the model before the node";
   if (contains(node.missing, "computes in float32, as every layer")) return std::string("run: ") + kQuantise;
   if (contains(node.missing, "data of the frame") || contains(node.missing, "not constant") ||
       contains(node.missing, "compile time"))
-    return "make it a constant: export with static shapes, and fold constants (onnxsim)";
+    return "make the operand constant: export with static shapes, and fold constants (onnxsim)";
   if (contains(node.missing, "attribute"))
     return "export the model again, with an operator set of 13 or newer";
   if (contains(node.missing, "only the first output")) return "remove the other outputs from the model";
   if (contains(node.missing, "scale")) return "quantise again: scales must be constant, finite and above 0";
-  return "change the form of the node: compiler/operators/README.md lists those that are taken";
+  return "change the form of the node: compiler/operators/README.md lists the supported forms";
 }
 
 std::string for_host(const NodeCoverage& node, bool assumed) {
@@ -62,22 +64,21 @@ std::string for_host(const NodeCoverage& node, bool assumed) {
   if (node.type == "MatMul" && node.weights == 0) return "none: only the host multiplies two activations";
   if (kLayers.contains(node.type) && !assumed)
     return std::string(
-               "quantise its input and weights: put a QuantizeLinear and a DequantizeLinear before "
-               "each, or run: ") +
+               "put a QuantizeLinear and a DequantizeLinear before the layer's input and weights, or run: ") +
            kQuantise;
   const operators::Operator* row = operators::find({node.domain, node.type, 0, {}});
   const bool has_hardware =
       row != nullptr && (row->lower_elementwise != nullptr || row->lower_qdq != nullptr);
   if (!has_hardware) return "none: only the host computes this operator";
   if (contains(node.missing, "; put ") || contains(node.missing, "quantiser")) return {};  // says it itself
-  return "put a QuantizeLinear and a DequantizeLinear before and behind it";
+  return "put a QuantizeLinear and a DequantizeLinear before and behind the node";
 }
 
 std::string for_emulation(const NodeCoverage& node) {
   if (contains(node.missing, "bits")) return "quantise to at most 8 bits";
   if (contains(node.missing, "loops") || contains(node.missing, "axes"))
-    return "simplify the Transpose and Reshape nodes, or give it to the host: --host BLOCK";
-  return "give it to the host: --host " + (node.blocks.empty() ? "BLOCK" : node.blocks.front());
+    return "simplify the Transpose and Reshape nodes, or run the block on the host: --host BLOCK";
+  return "run the block on the host: --host " + (node.blocks.empty() ? "BLOCK" : node.blocks.front());
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ class Survey {
     if (it == index_.end() || result_.nodes[it->second].place == Place::kNowhere) return;
     result_.nodes[it->second].place = Place::kUnknown;
     result_.nodes[it->second].missing =
-        "the shape of its input is not known, because a node before it runs nowhere";
+        "the shape of the node's input is not known, because an earlier node is not supported";
   }
 
   void note_refusal(const graph::Refusal& refusal) {

@@ -147,8 +147,10 @@ std::string terminal(const Coverage& coverage, bool all) {
   if (coverage.constants > 0) text += " and " + std::to_string(coverage.constants) + " constants";
   text += "\n";
   if (!coverage.assumed.empty())
-    text += "\nThe model computes in float32. This is its coverage as if it were quantised to " +
-            coverage.assumed + ".\nTo quantise it: millrace quantize MODEL --data SAMPLES -o QDQ.onnx\n";
+    text +=
+        "\nThe model computes in float32. "
+        "The table shows its coverage after quantisation to " +
+        coverage.assumed + ".\nTo quantise the model: millrace quantize MODEL --data SAMPLES -o QDQ.onnx\n";
   text += "\n" + right("nodes", 5) + "  " + cell("operator", 22) + "  " + cell("runs on", 32) + "  " +
           cell(all ? "node" : "first node", 22) + "  " + "block\n";
   for (const Row& row : rows_of(coverage, all)) {

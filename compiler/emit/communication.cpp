@@ -245,10 +245,11 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
       return Error(ErrorCode::kDoesNotFit,
                    "cluster '" + cluster.name + "' has no cable " + between + ", but the plan needs one");
     if (loads.size() > cables * abi::kMaxTags)
-      return Error(ErrorCode::kDoesNotFit,
-                   std::to_string(loads.size()) + " channels " + between + ", but " + std::to_string(cables) +
-                       " cable(s) carry " + std::to_string(cables * abi::kMaxTags) +
-                       " channels in each direction; cut the model elsewhere (--partitions) or add a cable");
+      return Error(ErrorCode::kDoesNotFit, std::to_string(loads.size()) + " channels " + between + ", but " +
+                                               std::to_string(cables) + " cable(s) carry " +
+                                               std::to_string(cables * abi::kMaxTags) +
+                                               " channels in each direction; "
+                                               "cut the model elsewhere (--partitions) or add a cable");
     // Each channel uses the cable that has the least load so far.
     std::vector<std::uint64_t> carried(cables, 0);
     for (const auto load : loads) *std::min_element(carried.begin(), carried.end()) += load;
@@ -259,7 +260,9 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
       return Error(ErrorCode::kDoesNotFit,
                    "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) +
                        " frames/s " + between + " " + std::to_string(needed) +
-                       " Gbit/s must pass over one cable, which carries " + std::to_string(slowest) +
+                       " Gbit/s must pass over one cable, "
+                       "which carries " +
+                       std::to_string(slowest) +
                        "; lower the rate, cut the model elsewhere (--partitions) or add a cable");
   }
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())

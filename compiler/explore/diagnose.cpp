@@ -80,7 +80,8 @@ class Diagnosis {
                          : "cables join no more than " + std::to_string(joined_) + " of its " +
                                plural(problem_.cards.size(), "card")) +
            ", and each of the " + std::to_string(*problem_.partitions) +
-           " partitions needs its own card: add cables to the cluster file";
+           " partitions needs its own card: "
+           "add cables to the cluster file";
   }
 
   std::string binding() {
@@ -110,7 +111,9 @@ class Diagnosis {
     if (!worst) return {};
     const std::string layer = layer_name(board_, in), name = "'" + problem_.operations[*worst].name + "'";
     return (layer == "layer " + name ? layer : name + ", in " + layer + ",") + " takes at least " +
-           std::to_string(longest) + " cycles per frame with its fastest implementation: " +
+           std::to_string(longest) +
+           " cycles per frame "
+           "with its fastest implementation: " +
            number(fastest_hz_ / static_cast<double>(longest)) + " frames/s at " + number(fastest_hz_ / 1e6) +
            " MHz";
   }
@@ -290,13 +293,14 @@ class Diagnosis {
     open.targets.frames_per_second.reset();
     open.targets.objective = Objective::kThroughput;
     if (const auto found = best_of(open)) {
-      out += "; this cluster reaches " + rate_down(1 / found->interval_seconds) + " frames/s on " +
-             plural(found->card.size(), "card");
+      const std::string rate = rate_down(1 / found->interval_seconds);
+      out += "; this cluster reaches " + rate + " frames/s on " + plural(found->card.size(), "card");
       if (!problem_.targets.max_latency_seconds) return out;
       out += " in " + time_up(found->latency_seconds);
-      if (lowest_latency_ && lowest_latency_->latency_seconds < found->latency_seconds)
-        out += ", or " + rate_down(1 / lowest_latency_->interval_seconds) + " in " +
-               time_up(lowest_latency_->latency_seconds);
+      if (lowest_latency_ && lowest_latency_->latency_seconds < found->latency_seconds) {
+        const std::string slower = rate_down(1 / lowest_latency_->interval_seconds);
+        out += ", or " + slower + " in " + time_up(lowest_latency_->latency_seconds);
+      }
       return out;
     }
     if (!unjoined().empty()) return reached_alone(open);
@@ -309,7 +313,7 @@ class Diagnosis {
     const auto found = best_of(open);
     return found ? "; without --partitions this cluster reaches " + rate_down(1 / found->interval_seconds) +
                        " frames/s on " + plural(found->card.size(), "card")
-                 : "; without splitting layers the model does not fit without --partitions either";
+                 : "; even without --partitions, the model does not fit unless layers are split";
   }
 
   /// Returns the problem of running the same model on `cards` cards of one kind, each joined to the next by a cable.

@@ -26,7 +26,8 @@ std::string plural(std::size_t n, const std::string& word) {
 
 std::string number(double value) {
   char text[32];
-  const char* format = value >= 1e15 ? "%.3g" : value < 100 && value != std::floor(value) ? "%.1f" : "%.0f";
+  const bool whole = value >= 100 || value == std::floor(value);
+  const char* format = value >= 1e15 ? "%.3g" : whole ? "%.0f" : "%.1f";
   std::snprintf(text, sizeof text, format, value);
   return text;
 }

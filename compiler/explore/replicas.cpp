@@ -227,12 +227,12 @@ class Replicator {
   }
 
   Error too_few(std::size_t copies) const {
-    return Error(
-        ErrorCode::kDoesNotFit,
-        "--replicas " + std::to_string(copies) + ": cluster '" + problem_.cluster + "' does not have " +
-            std::to_string(copies) + " groups of " +
-            (problem_.partitions ? plural(*problem_.partitions, "card") : std::string("cards")) +
-            " with the same devices and cables that can each hold the model; request fewer replicas");
+    return Error(ErrorCode::kDoesNotFit,
+                 "--replicas " + std::to_string(copies) + ": cluster '" + problem_.cluster +
+                     "' does not have " + std::to_string(copies) + " groups of " +
+                     (problem_.partitions ? plural(*problem_.partitions, "card") : std::string("cards")) +
+                     " with the same devices and cables that can each hold the model; "
+                     "request fewer replicas");
   }
 
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }

@@ -12,12 +12,12 @@ Status check_partitions(const Problem& problem, std::size_t layers) {
   const std::size_t asked = *problem.partitions, cards = problem.cards.size();
   if (asked == 0) return Error(ErrorCode::kInvalidInput, "--partitions 0: at least one is needed");
   if (asked > layers)
-    return Error(
-        ErrorCode::kDoesNotFit,
-        "--partitions " + std::to_string(asked) + ": model '" + problem.model + "' has " +
-            plural(layers, "layer") +
-            " that cards can compute, and each partition needs at least one layer; request at most " +
-            std::to_string(layers));
+    return Error(ErrorCode::kDoesNotFit, "--partitions " + std::to_string(asked) + ": model '" +
+                                             problem.model + "' has " + plural(layers, "layer") +
+                                             " that cards can compute, "
+                                             "and each partition needs at least one layer; "
+                                             "request at most " +
+                                             std::to_string(layers));
   if (asked > cards)
     return Error(ErrorCode::kDoesNotFit, "--partitions " + std::to_string(asked) + ": cluster '" +
                                              problem.cluster + "' has " + plural(cards, "card") +
@@ -46,8 +46,8 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
     const std::uint32_t at = choice.place[first];
     if (at >= choice.card.size() || at < place || at > place + (l == 0 ? 0U : 1U))
       return wrong("'" + name +
-                   "' is assigned to a card out of order: each card must compute the layers that follow "
-                   "those of the previous card");
+                   "' is assigned to a card out of order: "
+                   "each card must compute the layers that follow those of the previous card");
     if (at != place) region = 0;
     const Card& card = problem.cards[choice.card[at]];
     if (choice.region[first] >= card.regions.size() || choice.region[first] < region)
@@ -95,8 +95,8 @@ Status check_layers(const Problem& problem, std::size_t layers) {
   if (layers == 0)
     return Error(ErrorCode::kInvalidInput,
                  "model '" + problem.model +
-                     "' has nothing that a card computes: the host runs every layer. Use a model with "
-                     "quantised convolutions or matrix products");
+                     "' has nothing that a card computes: the host runs every layer. "
+                     "Use a model with quantised convolutions or matrix products");
   return check_partitions(problem, layers);
 }
 

@@ -147,7 +147,8 @@ class Importer {
       const auto& tensor = input.type().tensor_type();
       auto type = element_type(tensor.elem_type());
       if (!type.ok()) return type.error().within(here);
-      if (!tensor.has_shape()) return unsupported(here + " has no shape; export the model with a static one");
+      if (!tensor.has_shape())
+        return unsupported(here + " has no shape; export the model with static shapes");
       graph::Value& value = graph_.value(id);
       value.type = *type;
       for (int i = 0; i < tensor.shape().dim_size(); ++i) {
@@ -255,8 +256,8 @@ class Importer {
       const auto it = ids_.find(input);
       if (!input.empty() && it == ids_.end())
         return invalid(here + " reads '" + input +
-                       "', which no initialiser, input or node provides: weights are missing, or the model "
-                       "was cut; export it again");
+                       "', which no initialiser, input or node provides: "
+                       "weights are missing, or the model was cut; export the model again");
       node.inputs.push_back(input.empty() ? kNoValue : it->second);
     }
     if (op.type == "ConstantOfShape") {
@@ -307,10 +308,12 @@ class Importer {
       const auto wrong = std::find_if(floats.begin(), floats.end(), [&](float f) {
         return !std::isfinite(f) && !(lower && f < 0) && !(upper && f > 0);
       });
-      if (wrong != floats.end())
-        return invalid(here + ": element " + std::to_string(wrong - floats.begin()) + " of its constant '" +
-                       graph_.value(input).name + "' is " + (std::isnan(*wrong) ? "NaN" : "infinite") +
+      if (wrong != floats.end()) {
+        const std::string index = std::to_string(wrong - floats.begin());
+        return invalid(here + ": element " + index + " of its constant '" + graph_.value(input).name +
+                       "' is " + (std::isnan(*wrong) ? "NaN" : "infinite") +
                        "; export the model with finite numbers");
+      }
     }
     return {};
   }
@@ -363,12 +366,13 @@ class Importer {
                          "\nSupported operators: " + operators::supported_operators());
     if (!wrong.empty()) return invalid(wrong);
     if (quantised && float_model_ == FloatModel::kRequired)
-      return invalid("is quantised already, and --assume is for float models: leave it out");
+      return invalid("is quantised already, and --assume is for float models: leave --assume out");
     if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
-          "is a float model: it has no quantisers. Quantise it with samples of its inputs: `millrace "
-          "quantize MODEL --data "
-          "SAMPLES.npy -o QDQ.onnx`, or in one go: `millrace compile MODEL --data SAMPLES.npy ...`");
+          "is a float model: it has no quantisers. "
+          "Quantise the model with samples of its inputs: "
+          "`millrace quantize MODEL --data SAMPLES.npy -o QDQ.onnx`, "
+          "or in one go: `millrace compile MODEL --data SAMPLES.npy ...`");
     return {};
   }
 

@@ -53,10 +53,9 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
     return invalid("external data location '" + location + "' is not a path below the model's directory");
   const std::filesystem::path path = directory / relative;
   if (leads_outside(directory, path))
-    return invalid(
-        "external data location '" + location +
-        "' leads outside the model's directory through a symbolic link; put the file itself beside "
-        "the model");
+    return invalid("external data location '" + location +
+                   "' leads outside the model's directory through a symbolic link; "
+                   "put the file itself beside the model");
   auto data = read_file_part(path, offset, bytes);
   if (data.ok()) return data;
   if (data.error().code() == ErrorCode::kNotFound)

@@ -200,12 +200,13 @@ Status ConvolutionBlock::check(const Folding& folding) const {
                   std::to_string(folding.pe));
   if (folding.implementation == Implementation::kFolded && folding.multiplier == Multiplier::kDspPair &&
       !pairs())
-    return refuse(has_most_negative_
-                      ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
-                            ", which a DSP slice with two products does not support; choose "
-                            "one product per slice, or train with a symmetric range"
-                      : "two products in a DSP slice need signed weights of at most 8 bits and "
-                        "integer inputs; choose one product per slice");
+    return refuse(
+        has_most_negative_
+            ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
+                  ", which a DSP slice with two products does not support; "
+                  "choose one product per slice, or train with a symmetric range"
+            : "two products in a DSP slice need integer inputs and signed weights of at most 8 bits; "
+              "choose one product per slice");
   if (folding.implementation == Implementation::kFolded && !streams()) {
     const std::uint64_t lines = std::uint64_t{rows(folding) / folding.pe} * (columns(folding) / folding.simd);
     MILLRACE_TRY(check_table(folding, lines, ", or a larger PE" + std::string(depthwise_ ? "" : " or SIMD")));

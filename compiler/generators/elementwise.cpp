@@ -214,7 +214,8 @@ class ConcatBlock : public ElementwiseBlock {
     if (folding.pe == 1 && folding.pixels == 1 && shared_ % folding.simd == 0) return {};
     return refuse("SIMD " + std::to_string(folding.simd) + " (PE " + std::to_string(folding.pe) + ", " +
                   std::to_string(folding.pixels) +
-                  " pixels) does not divide every input's channels; choose a divisor of " +
+                  " pixels) does not divide every input's channels; "
+                  "choose a divisor of " +
                   std::to_string(shared_) + ", PE 1 and 1 pixel");
   }
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
@@ -280,10 +281,12 @@ MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t in
   bool bipolar = false;
   for (const auto t : block.inputs) bipolar = bipolar || kind(program.tensors[t].type) == 2;
   const auto& out = program.tensors[block.outputs[0]].type;
-  if (bipolar)
-    return Error(ErrorCode::kUnsupported, block_label(block) +
-                                              "hardware supports bipolar elements only in convolutions and "
-                                              "pooling; this block runs on the host");
+  if (bipolar) {
+    const std::string reason =
+        "hardware supports bipolar elements only in convolutions and pooling; "
+        "this block runs on the host";
+    return Error(ErrorCode::kUnsupported, block_label(block) + reason);
+  }
   if (out.bits > 8)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +
                                               " bits; hardware makes at most 8");

@@ -108,7 +108,9 @@ class ReorderBlock : public LanesBlock {
       return {};
     return refuse("SIMD " + std::to_string(folding.simd) + " (PE " + std::to_string(folding.pe) + ", " +
                   std::to_string(folding.pixels) + " pixels) does not divide the " +
-                  std::to_string(chunk_.run) + " elements that stay together, or a beat has more than " +
+                  std::to_string(chunk_.run) +
+                  " elements that stay together, "
+                  "or a beat has more than " +
                   std::to_string(kWidestBeat) + " bits; choose a smaller divisor, PE 1 and 1 pixel");
   }
   double lead() const override { return lead_; }
@@ -151,7 +153,8 @@ MadeGenerator make_reorder(const kernels::Program& program, std::uint32_t index)
     return Error(ErrorCode::kUnsupported,
                  block_label(program.blocks[index]) + "moves elements in more than " +
                      std::to_string(kHardwareLoops) +
-                     " nested loops; take a Transpose or Reshape out of the model, or leave it to the host");
+                     " nested loops; "
+                     "take a Transpose or Reshape out of the model, or run the block on the host");
   return std::unique_ptr<Generator>(std::move(made));
 }
 

@@ -306,31 +306,57 @@ class Unroller {
                       out = number(std::int64_t{matrix_.rows} * matrix_.acc_bits - 1),
                       deep = number(latency()), top = number(std::int64_t{latency()} - 1);
     return "/// " + name + ": " + about +
-           "\n///\n/// Lane i of s_data is input i, lane o of m_data sum o. x3_5 is input 3 times 5; y2_1_0 "
-           "the "
-           "first node of level 1 of sum 2's tree.\n/// Interval 1, latency " +
+           "\n///\n"
+           "/// Lane i of s_data is input i, and lane o of m_data is sum o. x3_5 is input 3 times 5. "
+           "y2_1_0 is the first node on level 1 of the adder tree of sum 2.\n"
+           "/// Interval 1, latency " +
            deep + ". Registered: multiples, every adder level, m_valid" + (last_ ? ", m_data" : "") +
-           ". Written for these constants; never been through Vivado.\n`default_nettype none\nmodule " +
+           ". "
+           "The module was generated for these constants and has never been through Vivado.\n"
+           "`default_nettype none\n"
+           "module " +
            name +
-           " (\n  input  logic clk,\n  input  logic rst,\n\n  input  logic s_valid,\n  output logic "
-           "s_ready,\n"
+           " (\n"
+           "  input  logic clk,\n"
+           "  input  logic rst,\n\n"
+           "  input  logic s_valid,\n"
+           "  output logic s_ready,\n"
            "  input  logic [" +
-           in + ":0] s_data,\n\n  output logic m_valid,\n  input  logic m_ready,\n  output logic [" + out +
-           ":0] m_data\n);\n  logic en;\n  logic [" + top +
-           ":0] valid;\n  assign en = !m_valid || m_ready;\n  assign s_ready = en;\n  assign m_valid = "
-           "valid[" +
+           in +
+           ":0] s_data,\n\n"
+           "  output logic m_valid,\n"
+           "  input  logic m_ready,\n"
+           "  output logic [" +
+           out +
+           ":0] m_data\n);\n"
+           "  logic en;\n"
+           "  logic [" +
            top +
-           "];\n  always_ff @(posedge clk)\n    if (rst) valid <= '0;\n    else if (en) valid <= " + deep +
-           "'({valid, s_valid});\n  logic unused;\n  assign unused = &{1'b0, s_data};  // inputs whose "
-           "weights are "
-           "all zero\n\n" +
+           ":0] valid;\n"
+           "  assign en = !m_valid || m_ready;\n"
+           "  assign s_ready = en;\n"
+           "  assign m_valid = valid[" +
+           top +
+           "];\n"
+           "  always_ff @(posedge clk)\n"
+           "    if (rst) valid <= '0;\n"
+           "    else if (en) valid <= " +
+           deep +
+           "'({valid, s_valid});\n"
+           "  logic unused;\n"
+           "  assign unused = &{1'b0, s_data};  // inputs whose weights are all zero\n\n" +
            names_ + "\n" + assigns_;
   }
 
   std::string tail() const {
-    return "  assign m_data = {" + joined_ + "};\n`ifndef SYNTHESIS\n  mr_handshake_check #(.WIDTH(" +
+    return "  assign m_data = {" + joined_ +
+           "};\n"
+           "`ifndef SYNTHESIS\n"
+           "  mr_handshake_check #(.WIDTH(" +
            number(std::int64_t{matrix_.rows} * matrix_.acc_bits) +
-           ")) check (.clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));\n`endif\n";
+           ")) check (.clk, .rst, "
+           ".valid(m_valid), .ready(m_ready), .data(m_data));\n"
+           "`endif\n";
   }
 
   const ConstantMatrix& matrix_;

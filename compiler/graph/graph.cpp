@@ -274,7 +274,8 @@ Error refusal_error(const Graph& graph) {
   std::string text = std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:";
   for (std::size_t i = 0; i < std::min(count, kMostListed); ++i)
     text += "\n  " + printable(graph.refusals[i].node + ": " + graph.refusals[i].reason);
-  if (count > kMostListed) text += "\n  and " + std::to_string(count - kMostListed) + " more";
+  const std::size_t unlisted = count - std::min(count, kMostListed);
+  if (unlisted > 0) text += "\n  and " + std::to_string(unlisted) + " more";
   return Error(ErrorCode::kUnsupported,
                text + "\n`millrace coverage MODEL` shows every node and what to change");
 }
@@ -304,9 +305,10 @@ void copy_meaning(Graph& graph, ValueId from, ValueId to) {
 
 void note_rounded_bias(Graph& graph, const Node& node, double accumulator_steps) {
   if (accumulator_steps <= 1e-3) return;
-  graph.diagnostics.push_back(
-      {node.name, "its bias is not a multiple of input scale times weight scale and was rounded by up to " +
-                      std::to_string(accumulator_steps) + " of an accumulator step"});
+  graph.diagnostics.push_back({node.name,
+                               "its bias is not a multiple of input scale times weight scale "
+                               "and was rounded by up to " +
+                                   std::to_string(accumulator_steps) + " of an accumulator step"});
 }
 
 }  // namespace millrace::compiler::graph

@@ -36,9 +36,11 @@ std::string detail(const Operation& operation) {
     for (const auto& [name, value] : o->attributes) text += " " + name + "=" + attribute_text(value);
     return text;
   }
-  if (const auto* a = std::get_if<Accumulate>(&operation))
+  if (const auto* a = std::get_if<Accumulate>(&operation)) {
+    const std::string bias = a->bias.empty() ? "" : " bias";
     return (a->dense ? " dense" : window_text(a->window) + " groups " + std::to_string(a->groups)) +
-           " weights " + to_string(a->weight_type) + (a->bias.empty() ? "" : " bias") + chain_text(a->chain);
+           " weights " + to_string(a->weight_type) + bias + chain_text(a->chain);
+  }
   if (const auto* e = std::get_if<Elementwise>(&operation)) return chain_text(e->chain);
   if (const auto* m = std::get_if<MaxPool>(&operation)) return window_text(m->window);
   if (const auto* s = std::get_if<SumPool>(&operation)) return window_text(s->window) + chain_text(s->chain);

@@ -83,7 +83,10 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
                                              const std::vector<std::int64_t>& kernel, std::string& why) {
   const std::size_t n = kernel.size();
   if (n < 1 || n > 2 || input.size() != n + 2) {
-    why = "takes one or two spatial axes, this one has an input of " + to_string(input);
+    why =
+        "takes one or two spatial axes, "
+        "but this node has an input of " +
+        to_string(input);
     return std::nullopt;
   }
   const auto resolved = resolve_axes(op, input, kernel, why);

@@ -138,7 +138,7 @@ Outcome lower_with_constant(Site& site) {
   } else if (floats.size() == 1) {
     chain.steps = {Step::apply(kQuotient, floats[0])};
   } else {
-    return "divides several constants by data; one constant is supported";
+    return "divides several constants by data; only one constant is supported";
   }
   return site.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1},
                    {site.node.inputs[known->data]});

@@ -229,7 +229,12 @@ std::optional<Constant> fold_constant_of_shape(const OnnxOperator&, const Inputs
 
 constexpr Operator kMoves[] = {
     {.type = "Identity", .infer = same, .fold = fold_same},  // remove_dead removes Identity and Dropout
-    {.type = "Dropout", .infer = same, .fold = fold_same, .limits = "does nothing, as in inference"},
+    {
+        .type = "Dropout",
+        .infer = same,
+        .fold = fold_same,
+        .limits = "does nothing, as in inference",
+    },
     {.type = "Flatten", .infer = infer_flatten, .fold = fold_same, .lower_elementwise = lower_reshape},
     {.type = "Reshape",
      .infer = infer_reshape,
@@ -256,13 +261,18 @@ constexpr Operator kMoves[] = {
      .fold = fold_concat,
      .lower_elementwise = lower_concat,
      .computes = true,
-     .limits = "channels of [1, C, H, W], or the last axes of a flat tensor; all parts are data of the frame "
-               "and quantised; floats are joined on the host"},
+     .limits = "channels of [1, C, H, W], or the last axes of a flat tensor; "
+               "all parts are data of the frame and quantised; floats are joined on the host"},
     {.type = "ConstantOfShape",
      .infer = infer_constant_of_shape,
      .fold = fold_constant_of_shape,
      .limits = "the shape is known at compile time"},
-    {.type = "Shape", .infer = infer_shape, .fold = fold_shape, .limits = "evaluated by the import"}};
+    {
+        .type = "Shape",
+        .infer = infer_shape,
+        .fold = fold_shape,
+        .limits = "evaluated by the import",
+    }};
 
 }  // namespace
 

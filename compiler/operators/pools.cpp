@@ -137,8 +137,8 @@ void note_inexact_average(Site& site, float scale) {
   int exponent = 0;
   if (std::frexp(scale, &exponent) == 0.5F) return;
   site.graph.diagnostics.push_back({site.node.name,
-                                    "computes an integer sum; ONNX Runtime adds in float32, so where its sum "
-                                    "rounds a tie the result may differ by one step"});
+                                    "computes an integer sum, but ONNX Runtime adds in float32; "
+                                    "the result may differ by one step where the float sum rounds a tie"});
 }
 
 /// Returns the chain from the sum of (x - zero) over the window to the quantised average, as QLinearAveragePool or (if
@@ -288,7 +288,7 @@ std::string infer_reduce(Inference& c) {
   const auto given = integers_of(c, 1, "axes");
   if (c.has(1) && !given) return "has axes that are not known at compile time";
   const auto axes = reduced_axes(c.op, c.shape.size(), given.value_or(Shape()));
-  if (!axes) return "has axes that are missing, outside its input, or there twice";
+  if (!axes) return "has axes that are missing, outside its input, or listed twice";
   Shape shape;
   for (std::size_t i = 0; i < c.shape.size(); ++i) {
     const bool reduced = std::find(axes->begin(), axes->end(), i) != axes->end();
@@ -469,8 +469,8 @@ constexpr Operator kPools[] = {
      .infer = infer_pool,
      .lower_qdq = [](Site& site) { return lower_average(site, false); },
      .computes = true,
-     .limits = "one or two spatial axes; padding counted or not, ceil_mode; if padding is not counted, at "
-               "most 8,192 results"},
+     .limits = "one or two spatial axes; padding counted or not, ceil_mode; "
+               "if padding is not counted, at most 8,192 results"},
     {.type = "GlobalAveragePool",
      .infer = infer_global_pool,
      .lower_qdq = [](Site& site) { return lower_average(site, true); },

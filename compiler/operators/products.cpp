@@ -187,9 +187,8 @@ Outcome emit_solid_convolution(Site& site, const Product& p) {
   const Shape x_shape = site.graph.value(p.x).shape;
   const auto axis = still_axis(site.op, x_shape, w.shape);
   if (!axis)
-    return "its window moves along three axes, which is not supported; two are, if the window is as long as "
-           "the "
-           "third one of its input of " +
+    return "its window moves along three axes, which is not supported; "
+           "two axes are supported if the window is as long as the third axis of its input of " +
            to_string(x_shape);
   if (x_shape[0] != 1) return "its batch is " + std::to_string(x_shape[0]) + ", not 1";
   OnnxOperator op = site.op;
@@ -262,8 +261,9 @@ Outcome emit_matrix_products(Site& site, const Product& p) {
   if (x_shape.size() < 2 || elements({x_shape.begin(), x_shape.end() - 2}) != batch || rows < 1 ||
       p.sum.weight_zero.size() != 1 || p.chain.channels() != 1)
     return "its weights of " + to_string(w.shape) +
-           " are several matrices, which need as many in its data of " + to_string(x_shape) +
-           ", and one scale";
+           " are several matrices, "
+           "so they need one scale, and its data of " +
+           to_string(x_shape) + " must be as many matrices";
   graph::Accumulate a = with_weights(site, p, batch * n);
   a.groups = batch;
   Constant turned;
@@ -429,9 +429,10 @@ constexpr Operator kProducts[] = {
      .infer = infer_conv,
      .lower_qdq = lower_conv,
      .computes = true,
-     .limits = "one or two spatial axes, or three if the window is as long as one of them; groups, strides, "
-               "dilations, any padding and auto_pad; constant weights of 1 to 16 bits (hardware: at most 9, "
-               "with data of at most 8); scales per tensor or per output channel; the bias is a constant"},
+     .limits = "one or two spatial axes, or three if the window is as long as one of them; "
+               "groups, strides, dilations, any padding and auto_pad; "
+               "constant weights of 1 to 16 bits (hardware: at most 9, with data of at most 8); "
+               "scales per tensor or per output channel; the bias is a constant"},
     {.type = "ConvInteger",
      .infer = [](Inference& c) { return infer_integer(c, convolve, first_extent); },
      .lower_elementwise = lower_conv_integer,
@@ -446,8 +447,8 @@ constexpr Operator kProducts[] = {
      .infer = [](Inference& c) { return infer_float(c, multiply_matrices); },
      .lower_qdq = lower_matmul,
      .computes = true,
-     .limits = "data times one constant matrix, or as many matrices as the data has; a product of two "
-               "activations runs on the host"},
+     .limits = "data times one constant matrix, or as many matrices as the data has; "
+               "a product of two activations runs on the host"},
     {.type = "MatMulInteger",
      .infer = [](Inference& c) { return infer_integer(c, multiply_matrices, last_extent); },
      .lower_elementwise = lower_matmul_integer,

@@ -89,7 +89,8 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
                                    std::string& why) {
   const auto w = constant_operand(site, i);
   if (!w) {
-    why = "its weights '" + site.in(i).name + "' are not integers with a DequantizeLinear, all constant";
+    why =
+        "its weights '" + site.in(i).name + "' are not constant integers behind a constant DequantizeLinear";
     return std::nullopt;
   }
   for (const float s : w->scale)

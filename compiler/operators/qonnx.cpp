@@ -200,7 +200,7 @@ class Rewriter {
     IntegerRange r =
         whole(is_signed ? Type::integer(static_cast<int>(bits)) : Type::natural(static_cast<int>(bits)));
     if (is_narrow) is_signed ? ++r.lowest : --r.highest;
-    if (is_narrow && bits == 1) fail("has a narrow range of 1 bit, which holds nothing but 0");
+    if (is_narrow && bits == 1) fail("has a narrow range of 1 bit, which holds only the value 0");
     return r;
   }
 
@@ -345,8 +345,8 @@ constexpr Operator rewritten(const char* type, Rewrite rewrite, const char* limi
 
 constexpr Operator kRows[] = {
     rewritten("Quant", rewrite_node<&Rewriter::quant>,
-              "1 to 16 bits (hardware: at most 8), signed or not, narrow or not; scale and zero point are "
-              "constants, scalar or along one axis; the rounding modes below"),
+              "1 to 16 bits (hardware: at most 8), signed or not, narrow or not; "
+              "scale and zero point are constants, scalar or along one axis; the rounding modes below"),
     rewritten("IntQuant", rewrite_node<&Rewriter::quant>, "as Quant"),
     rewritten("BipolarQuant", rewrite_node<&Rewriter::bipolar_quant>, "the scale is constant"),
     rewritten("Trunc", rewrite_node<&Rewriter::trunc>, "versions 1 and 2; constants as for Quant"),

@@ -112,8 +112,8 @@ constexpr Operator quantise(const char* domain) {
           .fold = fold_quantise,
           .lower_elementwise = lower_quantise,
           .limits =
-              "to 2 to 32 bits (hardware: at most 8); constant scales, one or along one axis, finite and "
-              "above 0; no blocks"};
+              "to 2 to 32 bits (hardware: at most 8); "
+              "constant scales, one or along one axis, finite and above 0; no blocks"};
 }
 
 constexpr Operator dequantise(const char* domain) {

@@ -243,7 +243,7 @@ std::string resized(const Form& form, std::vector<float>& scales, Shape& sizes) 
 Selection select_resize(const Form& form) {
   const std::string mode = form.op.text("mode", "nearest");
   if (mode != "nearest")
-    return wrong("interpolates (mode '" + mode + "'); hardware repeats the nearest element only");
+    return wrong("interpolates (mode '" + mode + "'); hardware only repeats the nearest element");
   if (form.op.integer("antialias", 0) != 0 ||
       form.op.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     return wrong("has antialias or a keep_aspect_ratio_policy, which are not supported");
@@ -335,7 +335,7 @@ Outcome lower_selection(Site& site) {
   if (!s.why.empty()) return s.why;
   const ValueId from = site.node.inputs[0];
   const auto loops = loops_of(s);
-  if (!loops) return "selects indices that nested loops cannot visit; split it into several";
+  if (!loops) return "selects indices that nested loops cannot visit; split the node into several";
   if (kernels::keeps_order(*loops, static_cast<std::uint64_t>(elements(s.input)),
                            static_cast<std::uint64_t>(elements(s.shape))))
     return site.give(Move{}, {from});
@@ -396,16 +396,16 @@ constexpr Operator selection(const char* type, const char* limits) {
 constexpr Operator kSelections[] = {
     // separate_outputs() replaces a Split by Slices, so its entry has no functions.
     selection<select_slice>("Slice",
-                            "bounds are known at compile time; any axis, "
-                            "positive and negative steps"),
+                            "bounds are known at compile time; "
+                            "any axis, positive and negative steps"),
     selection<select_gather>("Gather",
-                             "indices are known at compile time, and evenly "
-                             "spaced, repeated or interleaved"),
+                             "indices are known at compile time, "
+                             "and evenly spaced, repeated or interleaved"),
     selection<select_expand>("Expand", "the shape is known at compile time"),
     selection<select_tile>("Tile", "repeats are known at compile time"),
     selection<select_resize>("Resize",
                              "mode nearest, with scales or sizes that are known at compile time; "
-                             "other modes run on the host if it computes them"),
+                             "other modes run on the host if the host supports them"),
     selection<select_resize>("Upsample", "as Resize"),
     {.type = "DepthToSpace",
      .infer = infer_blocks,
@@ -416,8 +416,8 @@ constexpr Operator kSelections[] = {
      .lower_elementwise = lower_blocks,
      .limits = "[1, C, H, W]"},
     {.type = "Split",
-     .limits = "becomes one Slice for each output; sizes are known at "
-               "compile time"}};
+     .limits = "becomes one Slice for each output; "
+               "sizes are known at compile time"}};
 
 /// The sizes of the parts of a Split. Returns what is wrong with the node.
 std::string split_sizes(const graph::Graph& graph, const Node& node, const OnnxOperator& op,

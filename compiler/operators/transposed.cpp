@@ -68,12 +68,14 @@ std::string infer_conv_transpose(Inference& c) {
   const Shape &x = c.shape_of(0), &w = c.shape_of(1);
   const std::int64_t groups = c.op.integer("group", 1);
   if (x.size() < 3 || x.size() > 4 || w.size() != x.size())
-    return "takes one or two spatial axes, this one has an input of " + to_string(x);
+    return "takes one or two spatial axes, "
+           "but this node has an input of " +
+           to_string(x);
   if (groups < 1 || groups > kMostExtent || w[0] != x[1] || w[0] % groups != 0 || w[1] < 1)
     return "has " + std::to_string(groups) + " groups, weights of " + to_string(w) + " and an input of " +
            to_string(x) + ", which do not fit";
   if (c.op.has("kernel_shape") && c.op.integers("kernel_shape", {}) != Shape(w.begin() + 2, w.end()))
-    return "has a kernel_shape that is not its weights'";
+    return "has a kernel_shape that differs from the shape of its weights";
   if (c.has(2) && (!c.in(2).type.is_float() || c.shape_of(2) != Shape{w[1] * groups}))
     return "has a bias of the wrong type or shape";
   std::string why;
@@ -207,7 +209,7 @@ Outcome lower_conv_transpose(Site& site) {
   const std::int64_t pixels = axes[0].stride * axes[1].stride;
   const std::int64_t taps = in[1] / groups * rows.kernel * columns.kernel;
   if (std::max(rows.kernel, columns.kernel) > kMostExtent || taps > kMostElements / (out * pixels))
-    return "it would become a convolution with too many weights";
+    return "the node would become a convolution with too many weights";
   std::vector<float> scale;
   for (const float s : w->scale) scale.push_back(x->scale[0] * s);
   // A model that writes its conversions itself adds the bias as a float behind the sum.

@@ -64,11 +64,12 @@ Result<Trend> prove_trend(const Chain& chain, Range range, std::size_t channel) 
     if (is_sorted(chain, range, channel, std::greater_equal<>())) return Trend::kFalling;
   }
   const std::string step = graph::operator_name(chain.steps[found.step]);
-  return unsupported(
-      step +
-      " is not supported between a sum and its quantiser: the result must only rise, or only fall, "
-      "as the sum grows. Put a QuantizeLinear/DequantizeLinear pair before it. Or replace " +
-      step + " by a function that only rises, such as Relu");
+  return unsupported(step +
+                     " is not supported between a sum and its quantiser: "
+                     "the result must only rise, or only fall, as the sum grows. "
+                     "Put a QuantizeLinear/DequantizeLinear pair before the operator. "
+                     "Or replace " +
+                     step + " by a function that only rises, such as Relu");
 }
 
 Range hull(const std::vector<Range>& ranges) {
@@ -102,7 +103,7 @@ Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accum
   const RequantiseProblem problem{std::move(reference), std::move(accumulators), output.lowest(),
                                   output.highest(), output.kind == Type::Kind::kBipolar};
   if (problem.highest - problem.lowest > 65535)
-    return unsupported("its result has more than 16 bits: put a quantiser there");
+    return unsupported("its result has more than 16 bits: put a quantiser behind the node");
   MILLRACE_ASSIGN(Requantise r, solve(problem));
   if (r.thresholds.size() > kMostThresholds)
     return unsupported("its requantisation needs " + std::to_string(r.thresholds.size()) +

@@ -96,7 +96,7 @@ Result<kernels::Operation> make_quantise(const Chain& chain) {
   const Step* s = chain.steps.size() == 1 ? &chain.steps[0] : nullptr;
   if (s == nullptr || s->kind != Step::Kind::kQuantise || s->integers.size() != 1)
     return unsupported("computes in float32 before the first quantiser (" + to_string(chain) +
-                       "): leave it to preprocessing (scale and mean in millrace.yaml)");
+                       "): leave this step to preprocessing (scale and mean in millrace.yaml)");
   return kernels::Operation(kernels::Quantise{s->floats, static_cast<std::int32_t>(s->integers[0])});
 }
 
@@ -116,9 +116,9 @@ Result<kernels::Operation> make_dequantise(const Chain& chain) {
   else
     plain = plain && s.size() == 1;
   if (!plain)
-    return unsupported(
-        "computes in float32 (" + to_string(chain) +
-        ") without a quantiser behind it; put a QuantizeLinear/DequantizeLinear pair behind it");
+    return unsupported("computes in float32 (" + to_string(chain) +
+                       ") without a quantiser behind it; "
+                       "put a QuantizeLinear/DequantizeLinear pair behind the node");
   for (const float scale : d.scale)
     if (!(scale > 0) || !std::isfinite(scale))
       return unsupported("the scale that converts its integers to float must be finite and above 0");
@@ -269,7 +269,9 @@ class ProgramBuilder {
     const TensorIndex t = stored_[v].tensor;
     for (const auto* list : {&program_.inputs, &program_.outputs})
       if (std::find(list->begin(), list->end(), t) != list->end())
-        return unsupported("output '" + name + "' is the same tensor as another input or output: remove one");
+        return unsupported("output '" + name +
+                           "' is the same tensor as another input or output: "
+                           "remove one of the two");
     program_.tensors[t].name = name;
     program_.outputs.push_back(t);
     return {};
@@ -287,8 +289,8 @@ class ProgramBuilder {
       auto found = kernels::find_loops(source);
       if (!found)
         return unsupported(
-            "its elements would have to be reordered in a way that nested loops cannot express; simplify "
-            "the Reshape and Transpose nodes before it");
+            "its elements would have to be reordered in a way that nested loops cannot express; "
+            "simplify the Reshape and Transpose nodes before it");
       order = std::move(*found);
     }
     const TensorIndex moved = add_tensor(value, stored_type(s.tensor), shape);
@@ -494,7 +496,7 @@ class ProgramBuilder {
   Status lower(const Node& n, const graph::MaxPool& m) {
     const ValueId v = n.inputs[0];
     if (!stored_type(stored_[v].tensor).is_integer()) {
-      note_host(n, "takes the maximum of floats; put a quantiser before it");
+      note_host(n, "takes the maximum of floats; put a quantiser before the node");
       return add_host(n, n.inputs, make_host_max_pool(m.window, shape_of(v), shape_of(n.outputs[0])));
     }
     MILLRACE_ASSIGN(const TensorIndex x, in_dataflow(v));
@@ -628,7 +630,7 @@ class ProgramBuilder {
     const TensorIndex x = stored_[from].tensor;
     if (!found)
       return unsupported(
-          "selects elements in an order that nested loops cannot visit; simplify it, or split it");
+          "selects elements in an order that nested loops cannot visit; simplify or split the node");
     const auto sources = join_sources(stored_[from].moves, n.sources);
     inherit_meaning(add_result(n, sources, std::move(*found), {x}, stored_type(x)), x);
     return {};

@@ -71,8 +71,8 @@ Graph give_rest_to_host(Graph graph) {
     if (onnx_of(n) != nullptr && !n.refused && !is_onnx(n, "DequantizeLinear")) {
       if (give_to_host(graph, uses, n, "no hardware computes it", out)) continue;
       refuse(graph, n,
-             "computes with data of the frame; this operator is supported only for constants, for example to "
-             "compute a shape");
+             "computes with data of the frame; "
+             "this operator is supported only for constants, for example to compute a shape");
     }
     out.push_back(n);
   }
@@ -100,8 +100,8 @@ void refuse_float_model(Graph& graph) {
   }
   for (Node* n : layers)
     refuse(graph, *n,
-           "computes in float32, as every layer of this model does. Quantise the model: millrace quantize "
-           "MODEL --data SAMPLES");
+           "computes in float32, as every layer of this model does. "
+           "Quantise the model: millrace quantize MODEL --data SAMPLES");
 }
 
 }  // namespace

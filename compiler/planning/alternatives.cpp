@@ -74,8 +74,8 @@ Alternatives find_alternatives(const Predicted& plan) {
   const std::size_t cards = std::min(kMostCards, problem.cards.size());
   if (operations * cards > kMostEffort) {
     out.left_out =
-        "not searched: the model is large, and each number of cards would need a long search of its own; run "
-        "plan with --partitions N to see the plan for N cards";
+        "not searched: the model is large, and each number of cards would need a long search of its own; "
+        "run plan with --partitions N to see the plan for N cards";
     return out;
   }
   problem.replicas.reset();  // this loop tries one pipeline; replicated() tries copies

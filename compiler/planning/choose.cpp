@@ -211,8 +211,8 @@ Status check_cards_have_work(const PlanOptions& options, const explore::Problem&
     return {};
   return Error(ErrorCode::kInvalidInput,
                "model '" + problem.model +
-                   "' has nothing left that a card computes: --host moves every layer to the host; leave one "
-                   "of the --host out");
+                   "' has nothing left that a card computes: --host moves every layer to the host; "
+                   "leave one of the --host options out");
 }
 
 /// Lowers the model with the splits and host blocks of the options. If the options need a prediction, blocks without
@@ -275,10 +275,10 @@ Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t
   const std::string what =
       joined == 1 ? "no two of its " + all + " cards are joined by a cable"
                   : "cables join no more than " + std::to_string(joined) + " of its " + all + " cards";
-  return Error(error.code(),
-               "cluster '" + cluster.name + "': " + what + ", and " + std::to_string(cards) +
-                   " connected cards would be enough: add cables to the cluster file; as the file is now, " +
-                   error.message());
+  return Error(error.code(), "cluster '" + cluster.name + "': " + what + ", and " + std::to_string(cards) +
+                                 " connected cards would be enough: add cables to the cluster file; "
+                                 "as the file is now, " +
+                                 error.message());
 }
 
 }  // namespace

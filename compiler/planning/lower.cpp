@@ -17,8 +17,8 @@ Result<kernels::Program> with_splits(kernels::Program program, const std::vector
     if (!can_split(program, block, split.parts))
       return Error(ErrorCode::kInvalidInput,
                    "--split " + split.block + "=" + std::to_string(split.parts) +
-                       ": the block is not an ungrouped convolution or fully connected block whose output "
-                       "channels can be divided evenly");
+                       ": the block is not an ungrouped convolution or fully connected block, "
+                       "or its output channels cannot be divided evenly");
     program = split_channels(program, block, split.parts);
   }
   return program;
@@ -66,8 +66,10 @@ std::string host_reasons(const std::vector<std::string>& notes) {
   constexpr std::size_t kMost = 8;
   std::string text;
   std::size_t found = 0;
-  for (const std::string& note : notes)
-    if (note.find("on the host: ") != std::string::npos && ++found <= kMost) text += "\n  " + note;
+  for (const std::string& note : notes) {
+    const bool on_host = note.find("on the host: ") != std::string::npos;
+    if (on_host && ++found <= kMost) text += "\n  " + note;
+  }
   if (found > kMost) text += "\n  and " + std::to_string(found - kMost) + " more";
   return text;
 }
@@ -142,7 +144,8 @@ Status check_host(const Task& task, const Lowered& lowered) {
   if (const double host = explore::host_seconds(lowered.problem); target && host * *target > 1)
     return Error(ErrorCode::kDoesNotFit, "the host's work between cards takes " +
                                              std::to_string(std::lround(host * 1e9)) +
-                                             " ns of one core per frame, which allows at most " +
+                                             " ns of one core per frame, "
+                                             "which allows at most " +
                                              std::to_string(std::lround(1 / host)) +
                                              " frames/s; lower --target-fps, or see host_times");
   if (!options.no_host) return {};
@@ -156,7 +159,7 @@ Status check_host(const Task& task, const Lowered& lowered) {
   }
   if (names.empty()) return {};
   return Error(ErrorCode::kDoesNotFit, "--no-host: the host would have to compute " + joined(names) +
-                                           "; leave --no-host out, or cut the model before them" +
+                                           "; leave --no-host out, or cut the model before these blocks" +
                                            host_reasons(task.model.notes));
 }
 

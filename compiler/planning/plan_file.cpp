@@ -76,8 +76,8 @@ Status add_split(const yaml::Node& node, const std::string& file, std::set<std::
     return map.error("block", "the model has no block '" + wanted.block + "'");
   if (!can_split(program, block, wanted.parts))
     return map.error("block", "'" + wanted.block +
-                                  "' is not an ungrouped convolution or fully connected block whose output "
-                                  "channels can be divided evenly by " +
+                                  "' is not an ungrouped convolution or fully connected block, "
+                                  "or its output channels cannot be divided evenly by " +
                                   std::to_string(wanted.parts));
   program = split_channels(program, block, wanted.parts);
   splits.push_back(std::move(wanted));
@@ -274,8 +274,8 @@ std::string block_line(const std::string& block, const std::string& region, cons
 std::string plan_file(const Plan& plan) {
   const Lowered& lowered = *plan.lowered;
   std::string out =
-      "# A Millrace plan; edit this file and pass it back with --plan. Keys: compiler/README.md.\nschema: "
-      "1\nmodel: \"" +
+      "# A Millrace plan; edit this file and pass it back with --plan. Keys: compiler/README.md.\n"
+      "schema: 1\nmodel: \"" +
       plan.model.info.name + "\"\n" +
       (plan.model.assumed.empty() ? "" : "assumed: \"" + plan.model.assumed + "\"\n") + "cluster: \"" +
       lowered.cluster.name + "\"\n";

@@ -107,19 +107,21 @@ Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
     auto found = explore::solve_replicated(smaller, true);
     if (found.ok()) found = explore::solve_replicated(tightened, true);
     if (!found.ok())
-      reason =
-          ". With FIFOs, width converters and waiting between blocks included: " + found.error().message();
+      reason = ". With FIFOs, width converters and the time that blocks wait: " + found.error().message();
   }
   if (nearest.empty())
     return Error(
         ErrorCode::kDoesNotFit,
         model +
-            "FIFOs and width converters between the blocks need more resources than the cards have left; " +
-            "lower --target-fps, raise --max-utilisation, or provide more cards" + reason);
+            "FIFOs and width converters between the blocks need more resources than the cards have left; "
+            "lower --target-fps, raise --max-utilisation, or provide more cards" +
+            reason);
   return Error(ErrorCode::kDoesNotFit,
-               model + "no plan was found that remains valid when simulated clock by " +
-                   "clock; the nearest plan reaches " + nearest +
-                   ". Request no more than this, or provide more or larger cards" + reason);
+               model +
+                   "no plan was found that remains valid when simulated clock by clock; "
+                   "the nearest plan reaches " +
+                   nearest + ". Request no more than this plan reaches, or provide more or larger cards" +
+                   reason);
 }
 
 /// Simulates several plans with short latencies, because simulated latencies differ from the sums over blocks that the

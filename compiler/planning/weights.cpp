@@ -63,10 +63,11 @@ void retype(kernels::Program& program, kernels::TensorIndex tensor, ElementType 
 Status place(kernels::Program& program, kernels::Block& block, Convolution& layer) {
   const unsigned bits = accumulator_bits(layer, program.tensors[block.inputs[0]].type);
   if (bits > kWidestAccumulator)
-    return Error(ErrorCode::kUnsupported,
-                 "block '" + block.name + "': with weights that are " + kernels::to_string(block.placement) +
-                     " its sums may need " + std::to_string(bits) +
-                     " bits, but an accumulator has at most 32; keep its weights in the image (baked)");
+    return Error(ErrorCode::kUnsupported, "block '" + block.name + "': with weights that are " +
+                                              kernels::to_string(block.placement) + " its sums may need " +
+                                              std::to_string(bits) +
+                                              " bits, but an accumulator has at most 32; "
+                                              "keep the block's weights in the image (baked)");
   layer.bias.resize(layer.out_channels, 0);
   if (bits > layer.accumulator.bits) {
     layer.accumulator.bits = static_cast<std::uint8_t>(bits);
@@ -97,10 +98,11 @@ Status place_parameters(kernels::Program& program, std::uint32_t block, kernels:
   auto* layer = std::get_if<Convolution>(&chosen.operation);
   if (!kernels::has_parameters(chosen.operation) || (layer != nullptr && !layer->requantise) ||
       placement == kernels::Placement::kBaked)
-    return Error(ErrorCode::kUnsupported,
-                 "block '" + chosen.name + "': its weights are " + kernels::to_string(chosen.placement) +
-                     " and cannot be " + kernels::to_string(placement) +
-                     " for this block alone; choose for the whole model with --weights");
+    return Error(ErrorCode::kUnsupported, "block '" + chosen.name + "': its weights are " +
+                                              kernels::to_string(chosen.placement) + " and cannot be " +
+                                              kernels::to_string(placement) +
+                                              " for this block alone; "
+                                              "choose the placement for the whole model with --weights");
   chosen.placement = placement;
   return layer == nullptr ? Status() : place(program, chosen, *layer);
 }

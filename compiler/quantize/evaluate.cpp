@@ -71,11 +71,11 @@ std::string read_node(const Graph& graph, const Node& node, Computation& out) {
   auto made = operators::float_operator(graph, node);
   if (!made && !node.inputs.empty() && node.inputs[0] != kNoValue &&
       !graph.value(node.inputs[0]).type.is_float())
-    return "computes with integers, so the model is quantised already here: compile it as it is, or give its "
-           "float form";
+    return "computes with integers, so the model is quantised already here: "
+           "compile the model as it is, or give its float form";
   if (!made)
-    return "the host cannot compute it in float32; without its value, the layers behind it cannot be "
-           "calibrated";
+    return "the host cannot compute this node in float32; "
+           "without its value, the layers behind the node cannot be calibrated";
   out.kind = Computation::Kind::kOperator;
   out.op = std::move(*made);
   for (const ValueId v : node.inputs)

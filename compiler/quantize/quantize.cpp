@@ -85,11 +85,15 @@ Status check_names(const Graph& graph, const Options& options) {
   }
   for (const std::string& name : options.keep_float)
     if (!nodes.contains(name))
-      return invalid("--keep-float " + name + ": the model has no node of this name; its layers are " +
+      return invalid("--keep-float " + name +
+                     ": the model has no node of this name; "
+                     "its layers are " +
                      known);
   for (const std::string& name : options.keep_8bit)
     if (!layers.contains(name))
-      return invalid("--keep-8bit " + name + ": the model has no layer of this name; its layers are " +
+      return invalid("--keep-8bit " + name +
+                     ": the model has no layer of this name; "
+                     "its layers are " +
                      known);
   return {};
 }
@@ -207,8 +211,8 @@ Status check_layers(const std::vector<Layer>& layers) {
     return {};
   return Error(ErrorCode::kUnsupported,
                layers.empty()
-                   ? "the model has no convolution or fully connected layer with constant float weights; "
-                     "there is nothing to quantise"
+                   ? "there is nothing to quantise: "
+                     "the model has no convolution or fully connected layer with constant float weights"
                    : "--keep-float names all layers; there is nothing left to quantise");
 }
 
@@ -253,7 +257,8 @@ Status apply_format(Graph& graph, const std::vector<Product>& products, const Fi
                        graph::operation_name(node.operation) + " '" + printable(node.name) + "' has the " +
                            (input == 2 ? "bias " : "weight ") + std::to_string(w) +
                            ", which is no whole number of " + graph::to_string(type) +
-                           " as --activations says; quantise the model with samples instead (--data)");
+                           " as --activations says; "
+                           "quantise the model with samples instead (--data)");
         scaled.floats.push_back(std::ldexp(w, -format.fraction));
       }
       node.inputs[input] = graph.add_constant(old.name, old.type, old.shape, std::move(scaled));

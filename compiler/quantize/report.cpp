@@ -37,7 +37,8 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string percent(std::size_t part, std::size_t whole) {
-  return whole == 0 ? "-" : fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 2) + " %";
+  if (whole == 0) return "-";
+  return fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 2) + " %";
 }
 
 const char* method_name(Method method) {
@@ -198,7 +199,7 @@ std::string text(const Summary& summary) {
            " of the answers are those of float32 (" + std::to_string(summary.score->same) + " of " +
            std::to_string(summary.score->frames) + ")\n";
   } else {
-    out += "; none measured the accuracy: give --labels, --calibrate or --test-data\n";
+    out += "; no samples measured the accuracy: give --labels, --calibrate or --test-data\n";
   }
   for (const std::string& note : quantised.notes) out += "note        " + note + "\n";
   return out;

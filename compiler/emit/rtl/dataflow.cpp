@@ -140,7 +140,7 @@ class Dataflow {
 
   json::object values_of(const Unit& unit, bool begins_block) {
     json::object made = {{"unit", unit.instance.name}, {"wiring", unit.wiring != Wiring::kNone}};
-    made["comment"] = begins_block ? comment(unit.block) : "";
+    made["comment"] = begins_block ? comment(unit.block) : std::string();
     auto& wires = made["wires"].emplace_array();
     for (const auto s : unit.outputs)
       if (!ports_.contains(s)) wires.push_back({{"wire", stream(s).name}, {"width", stream(s).width()}});
@@ -191,7 +191,7 @@ class Dataflow {
       made["long_zero"] = !loaded && values.ok() && module.load_bits(*values) > kLongZero;
     }
     made["module"] = unit.source.empty() ? unit.instance.module : unit.source;
-    made["parameters"] = unit.source.empty() ? parameter_list(unit) : "";
+    made["parameters"] = unit.source.empty() ? parameter_list(unit) : std::string();
     made["connections"] = json::value_from(ports);
   }
 

@@ -223,7 +223,8 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
   json::array masters = masters_of(top), streams, cables, placed;
   std::vector<std::string> cable_units;
   for (std::uint32_t k = 0; k < top.connectors; ++k) {
-    const std::string link = "link" + std::to_string(k), cable = image.image + "_cable" + std::to_string(k);
+    const std::string link = "link" + std::to_string(k);
+    const std::string cable = image.image + "_cable" + std::to_string(k);
     for (const auto& [suffix, mode] : {std::pair("_tx", "write_only"), std::pair("_rx", "read_only")})
       streams.push_back({{"name", link + suffix}, {"id", masters.size() + streams.size()}, {"mode", mode}});
     const CablePins& pins = *cable_pins(image.device->platform);
@@ -262,8 +263,8 @@ std::string obstacle(const VitisImage& image) {
   if (image.top->connectors == 0) return {};
   const CablePins* pins = cable_pins(image.device->platform);
   if (pins == nullptr)
-    return "it has link ports, but Millrace does not know how platform " + image.device->platform +
-           " names its transceivers";
+    return "it has link ports, but Millrace does not know the names of the transceivers of platform " +
+           image.device->platform;
   if (image.top->connectors > pins->cages.size())
     return "it has link ports on " + std::to_string(image.top->connectors) + " connectors, but of platform " +
            image.device->platform + " " + std::to_string(pins->cages.size()) + " connectors are known";

@@ -269,7 +269,8 @@ Module mr_vvu() {
     f.exact += simple_dual_port(pe * acc, depth, MemoryStyle::kDistributed);
     f.add_lut("memory", ((depth + 63) / 64 - 1) * pe * acc);
     f.add_both("accumulate", pe * acc);
-    if (v["BIAS"] != 0) add_table(f, pe * acc, cf, 0, v["LOADED"] != 0);
+    const bool loaded = v["LOADED"] != 0;
+    if (v["BIAS"] != 0) add_table(f, pe * acc, cf, 0, loaded);
   };
   m.play = [](const PlayedInstance& p, const Values& v) {
     return play_last_round(p, 3, v["TAPS"], v["CHANNELS"] / v["PE"]);

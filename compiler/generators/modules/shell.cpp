@@ -197,7 +197,8 @@ Module mr_load() {
     f.add_lut("compare", count - std::countr_zero(static_cast<std::uint64_t>(own)));
     f.add_ff("one", 1);
     // If a line has several words, all words enter through the register of the highest word.
-    f.add_ff("register", count + word + 64 + (words > 1 ? words * 64 : v["WIDTH"]));
+    const std::int64_t line = words > 1 ? words * 64 : v["WIDTH"];
+    f.add_ff("register", count + word + 64 + line);
   };
   return m;
 }

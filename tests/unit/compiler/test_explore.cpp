@@ -516,7 +516,7 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   expect(refusal(cable),
          "no two cards are joined by a cable, and each of the 2 partitions needs its own card");
   // A card has one DSP slice, so each layer needs 64 cycles.
-  expect(refusal(cable), "does not fit without --partitions either");
+  expect(refusal(cable), "even without --partitions, the model does not fit unless layers are split");
   for (auto& card : cable.cards) card.regions[0].available[kDsp] = 2;
   expect(refusal(cable), "without --partitions this cluster reaches 1562500 frames/s on 1 card");
   Problem apart = row({64, 64, 64}, 3, 8);
