@@ -96,8 +96,9 @@ json::object energy(const Plan& plan) {
     microjoules += count * each * 1e-6;
   };
   add("multiply and add, with its weight read on the chip", work, kPicojoulesPerMultiply,
-      "Horowitz, ISSCC 2014, 45 nm: multiply 0.2 pJ, add 0.1 pJ, a byte of SRAM 1.25 pJ; times 14, because "
-      "an FPGA needs 14 times the dynamic power of an ASIC (Kuon and Rose, IEEE TCAD 2007)");
+      "Horowitz, ISSCC 2014, 45 nm: multiply 0.2 pJ, add 0.1 pJ, a byte of SRAM 1.25 pJ; "
+      "times 14, because an FPGA needs 14 times the dynamic power of an ASIC "
+      "(Kuon and Rose, IEEE TCAD 2007)");
   add("weights read from the card's memory", read, kPicojoulesPerMemoryByte,
       "Horowitz, ISSCC 2014: 2.6 nJ for 8 bytes of DRAM");
   add("bytes over cables", sent, kPicojoulesPerCableByte, "assumed 20 pJ per bit for both ends; no source");

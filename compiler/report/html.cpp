@@ -139,13 +139,14 @@ void draw_resources(const Plan& plan, json::object& page) {
                    available = static_cast<double>(region.available[k]);
         if (used == 0 && available == 0) continue;
         const double share = used / std::max(1.0, available);
-        kinds.push_back(json::object{
-            {"kind", explore::kind_name(k)},
-            {"figures", k == explore::kMemoryBytes ? bytes(used) + "/s of " + bytes(available) + "/s"
-                                                   : with_commas(used) + " of " + with_commas(available)},
-            {"share", share},
-            {"look", share > 1 ? "over" : "a"},
-            {"width", coordinate(share * kWide)}});
+        const std::string figures = k == explore::kMemoryBytes
+                                        ? bytes(used) + "/s of " + bytes(available) + "/s"
+                                        : with_commas(used) + " of " + with_commas(available);
+        kinds.push_back(json::object{{"kind", explore::kind_name(k)},
+                                     {"figures", figures},
+                                     {"share", share},
+                                     {"look", share > 1 ? "over" : "a"},
+                                     {"width", coordinate(share * kWide)}});
       }
       auto& out = page["partitions"].at(p).at("regions").at(r).as_object();
       out["is_used"] = region.used != explore::Amounts{};

@@ -45,11 +45,13 @@ std::string how_good(const Plan& plan) {
 std::string quality(const Plan& plan) {
   return how_good(plan) + (plan.placed.played
                                ? "; every partition was simulated clock by clock"
-                               : "; not simulated clock by clock: the figures are computed from the blocks "
-                                 "and the connections between them. In plans that were compared with built "
-                                 "designs, the rate was within " +
+                               : "; not simulated clock by clock: "
+                                 "the figures are computed from the blocks and the connections between them. "
+                                 "In plans that were compared with built designs, "
+                                 "the rate was within " +
                                      fixed(kRateWithin * 100, 0) +
-                                     " % of the built rate, and the latency was predicted up to " +
+                                     " % of the built rate, "
+                                     "and the latency was predicted up to " +
                                      fixed(kLatencyShortBy * 100, 0) + " % too short");
 }
 
@@ -62,18 +64,22 @@ std::string cost_of_edit(const Plan& plan) {
   if (!plan.followed->unedited) return "the plan file was followed; a search without the file finds no plan";
   const Unedited& own = *plan.followed->unedited;
   const std::size_t cards = plan.cards();
-  return "the plan file was followed; a search without the file finds " + std::to_string(own.cards) +
-         (own.cards == 1 ? " card, " : " cards, ") + with_commas(own.frames_per_second) + " frames/s, " +
-         fixed(own.latency_seconds * 1e6, 1) + " us: the plan file uses " + std::to_string(cards) +
-         (cards == 1 ? " card" : " cards") + " and gives " +
-         signed_percent(plan.frames_per_second() / own.frames_per_second) + " frames/s, " +
+  return "the plan file was followed; "
+         "a search without the file finds " +
+         std::to_string(own.cards) + (own.cards == 1 ? " card, " : " cards, ") +
+         with_commas(own.frames_per_second) + " frames/s, " + fixed(own.latency_seconds * 1e6, 1) +
+         " us: the plan file uses " + std::to_string(cards) + (cards == 1 ? " card" : " cards") +
+         " and gives " + signed_percent(plan.frames_per_second() / own.frames_per_second) + " frames/s, " +
          signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
 }
 
 std::string assumption(const Plan& plan) {
   const bool shifts = assumed_scales(plan) == "power-of-two";
-  return "assumed: the model is float, and was planned as if it were " + plan.model.assumed +
-         (shifts ? ", quantised with scales that are powers of two, so that each requantisation is a shift; "
+  return "assumed: the model is float, "
+         "and was planned as if it were " +
+         plan.model.assumed +
+         (shifts ? ", quantised with scales that are powers of two, "
+                   "so that each requantisation is a shift; "
                    "most quantisation tools choose arbitrary scales, which need more hardware"
                  : ", quantised with arbitrary scales, one for each output channel of the weights") +
          ". A float model cannot be compiled";

@@ -120,8 +120,11 @@ std::string script(const std::string& family, const std::set<std::string>& sourc
   for (const std::string& name : sources) text += " " + name;
   return text + "\nread_verilog -sv " + kTop + ".sv\nhierarchy -check -top " + kTop + "\n" + kTablesInLogic +
          "\nsynth_xilinx -family " + family + " " + kSynthesisOptions + " -top " + kTop +
-         "\ncheck -assert\nsetattr -unset keep_hierarchy *\nsetattr -mod -unset keep_hierarchy *\n"
-         "setattr -mod -set keep_hierarchy 1 instance_*\nflatten\ntee -q -o " +
+         "\ncheck -assert\n"
+         "setattr -unset keep_hierarchy *\n"
+         "setattr -mod -unset keep_hierarchy *\n"
+         "setattr -mod -set keep_hierarchy 1 instance_*\n"
+         "flatten\ntee -q -o " +
          kCells + " stat\n";
 }
 
@@ -302,7 +305,8 @@ Result<Sources> sources_of(const std::string& module, const Sources& library) {
     // Collect every word mr_… that names a library module. A name in a comment adds a needless file, which does no
     // harm.
     const std::string& text = source->second;
-    for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
+    constexpr std::string_view kPrefix = "mr_";
+    for (std::size_t at = text.find(kPrefix); at != std::string::npos; at = text.find(kPrefix, at + 1)) {
       std::size_t end = at;
       while (end < text.size() &&
              (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))

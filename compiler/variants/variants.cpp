@@ -68,14 +68,14 @@ Result<std::vector<Variant>> try_all(const PlanOptions& given) {
   if (!own.unpredicted().empty())
     return Error(ErrorCode::kUnsupported,
                  "--variants: nothing can be predicted of this model: " + own.unpredicted());
-  std::vector<Variant> out{{"", true, given, figures_of(own, given.shares), {}, ""}};
+  std::vector<Variant> out{{{}, true, given, figures_of(own, given.shares), {}, {}}};
   const auto all = tries(quiet, own);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto plan = make_plan(all[i]);
     if (!plan.ok() && plan.error().code() != ErrorCode::kDoesNotFit) return plan.error();
     log::debug("compile", "variant " + std::to_string(i + 1) + " of " + std::to_string(all.size()) +
                               (plan.ok() ? "" : ": " + plan.error().message()));
-    if (plan.ok()) out.push_back({"", false, all[i], figures_of(*plan, all[i].shares), {}, ""});
+    if (plan.ok()) out.push_back({{}, false, all[i], figures_of(*plan, all[i].shares), {}, {}});
   }
   return out;
 }
@@ -101,7 +101,8 @@ std::string makefile(const std::vector<std::string>& with_vitis) {
   if (with_vitis.empty()) return "";
   std::string names;
   for (const auto& name : with_vitis) names += " " + name;
-  return "# Builds the images of all variants side by side: make -j4. Never run with the vendor's tools.\n"
+  return "# Builds the images of all variants in parallel: make -j4.\n"
+         "# This file was never run with the vendor's tools.\n"
          "VARIANTS :=" +
          names + "\n\n.PHONY: all $(VARIANTS)\nall: $(VARIANTS)\n$(VARIANTS):\n\t$(MAKE) -C $@/vitis\n";
 }

@@ -64,11 +64,13 @@ def channel(values, i, otherwise=0):
 def module(name, block):
     inputs, outputs = elements(block["input"]), elements(block["output"])
     bits, wide = block["input"]["bits"], block["output"]["bits"]
-    text = f"// {name}: written by the example plugin, dense_plugin.py.\n`default_nettype none\nmodule {name} "
+    text = f"// {name}: written by the example plugin, dense_plugin.py.\n"
+    text += f"`default_nettype none\nmodule {name} "
     text += PORTS.format(inputs=inputs * bits - 1, outputs=outputs * wide - 1)
     extend = "$signed" if block["input"]["kind"] == "signed" else ""
     for i in range(inputs):
-        text += f"  logic signed [63:0] x{i};\n  assign x{i} = 64'({extend}(s_data[{i * bits}+:{bits}]));\n"
+        text += f"  logic signed [63:0] x{i};\n"
+        text += f"  assign x{i} = 64'({extend}(s_data[{i * bits}+:{bits}]));\n"
     for o in range(outputs):
         terms = [number(channel(block["bias"], o) if len(block["bias"]) > o else 0, 64)]
         terms += [f"x{i} * {number(w, 64)}" for i, w in enumerate(block["weights"][o * inputs:(o + 1) * inputs]) if w]

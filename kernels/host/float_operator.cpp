@@ -101,7 +101,8 @@ std::optional<Shape> result_shape(const FloatOperator& op, std::string& why) {
 std::string check(const FloatOperator& op) {
   std::string why;
   const auto shape = result_shape(op, why);
-  if (shape && *shape != op.shape) return op.type + ": its shape is not the one that its operands give";
+  if (shape && *shape != op.shape)
+    return op.type + ": its shape differs from the shape that its operands give";
   return why;
 }
 

@@ -114,7 +114,7 @@ Cut cut_of(const FloatOperator& op, std::string& why) {
   for (std::size_t i = 0; i < starts->size() && why.empty(); ++i) {
     const std::int64_t axis = axis_in(axes[i], in.size()), step = steps[i];
     if (axis < 0 || step == 0 || step == std::numeric_limits<std::int64_t>::min()) {
-      why = "has an axis or a step that is not possible";
+      why = "has an axis outside its input, or an impossible step";
       return cut;
     }
     const std::int64_t extent = in[static_cast<std::size_t>(axis)];

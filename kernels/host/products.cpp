@@ -233,7 +233,7 @@ Shape matmul_shape(const FloatOperator& op, std::string& why) {
   const bool floats = op.operands.size() == 2 && is_float(op, 0) && is_float(op, 1);
   const auto s = floats ? stacks(op) : std::nullopt;
   if (!s) {
-    why = "needs two float32 operands whose matrices fit";
+    why = "needs two float32 operands whose matrices can be multiplied";
     return {};
   }
   Shape shape = s->leading;

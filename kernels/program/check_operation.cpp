@@ -309,7 +309,7 @@ void check_add(const Add& add, const Tensor& a, const Tensor& b, const Tensor& o
   for (const Wide offset : {Wide{0}, Wide{add.offset}})
     require(from_a.first + from_b.first + offset >= INT64_MIN &&
                 from_a.second + from_b.second + offset <= INT64_MAX,
-            "multiplier_a, multiplier_b and offset overflow 64 bits; use smaller ones");
+            "multiplier_a, multiplier_b and offset overflow 64 bits; use smaller values");
 }
 
 void check_concat(const Program& program, const Block& block, const Tensor& out) {

@@ -124,7 +124,7 @@ class Validator {
       const Block& block = program_.blocks[i];
       if (!is_file_name(block.name))
         fail("blocks[", i, "]: name '", shown(block.name), "' is not a file name; use 1 to ",
-             kLongestBlockName, " of A-Z a-z 0-9 _ - . and start with none of - .");
+             kLongestBlockName, " of the characters A-Z a-z 0-9 _ - . (not - or . at the start)");
       require(names.insert(block.name).second, "blocks[", i, "]: name '", block.name, "' is taken");
       check_inside("block '" + block.name + "' (" + operation_name(block.operation) + "): ",
                    [&] { check(block); });
@@ -135,7 +135,7 @@ class Validator {
     for (const TensorIndex i : block.inputs) consume("inputs", i);
     for (const TensorIndex i : block.outputs) produce("outputs", i);
     require(block.placement == Placement::kBaked || has_parameters(block.operation), "placement is ",
-            to_string(block.placement), ", but such an operation has no parameters");
+            to_string(block.placement), ", but this operation has no parameters");
     checks::check_operation(program_, block);
   }
 

@@ -31,7 +31,7 @@ Error failed(const fs::path& path, const std::string& what, int code) {
   return Error(full ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
                path.string() + ": cannot " + what + ": " + std::strerror(code) +
                    (full ? "; free space there or set MILLRACE_CACHE to another folder"
-                         : "; set MILLRACE_CACHE to a folder of yours"));
+                         : "; set MILLRACE_CACHE to a folder that you own"));
 }
 
 /// Locks a file. Closing the descriptor releases the lock; so does the kernel if the process dies.
@@ -47,7 +47,7 @@ Result<Descriptor> take_lock(const fs::path& path, const std::function<void()>& 
     if (errno != EINTR && errno != EWOULDBLOCK) return failed(path, "lock", errno);
     if (stop.stop_requested())
       return Error(ErrorCode::kCancelled,
-                   path.string() + ": another process holds it; waiting for it was cancelled");
+                   path.string() + ": another process holds the lock; waiting for the lock was cancelled");
     if (polls) std::this_thread::sleep_for(kLockPoll);
   }
   return lock;
@@ -69,8 +69,8 @@ Status check_own(const fs::path& root) {
   // any other file.
   if (fs::is_directory(root / kLocks, code)) return {};
   return Error(ErrorCode::kEnvironment, root.string() +
-                                            ": contains other files and is not a cache of Millrace; give a "
-                                            "separate folder, which is created if it does not exist");
+                                            ": contains other files and is not a cache of Millrace; "
+                                            "give a separate folder, which is created if it does not exist");
 }
 
 }  // namespace
@@ -95,7 +95,8 @@ Result<Cache> Cache::open(const fs::path& given) {
   if (code) return failed(given, "tell where it is", code.value());
   if (!root.has_filename() && root != root.root_path()) root = root.parent_path();  // "x/" -> "x"
   if (root == root.root_path())
-    return Error(ErrorCode::kEnvironment, root.string() + " cannot be a cache; give a folder of its own");
+    return Error(ErrorCode::kEnvironment,
+                 root.string() + " cannot be a cache; give a folder that is only for the cache");
   MILLRACE_TRY(make_folder(root.parent_path()));
   // Create the folder with mode 0700, so that no other user can write to it even for a moment.
   if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) return failed(root, "make the folder", errno);
@@ -104,12 +105,13 @@ Result<Cache> Cache::open(const fs::path& given) {
   if (info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return Error(ErrorCode::kEnvironment,
                  root.string() +
-                     ": other users can change this cache, but Millrace runs programs from it; make it yours "
-                     "and writable by you alone (chmod 700), or set MILLRACE_CACHE");
+                     ": other users can change this cache, but Millrace runs programs from it; "
+                     "make yourself its owner and only writer (chmod 700), or set MILLRACE_CACHE");
   MILLRACE_TRY(check_own(root));
   // kLocks must be created first, because check_own() recognises a cache by this folder.
   for (const char* folder : {kLocks, "tmp"}) MILLRACE_TRY(make_folder(root / folder));
-  if (::access((root / "tmp").c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
+  const fs::path scratch = root / "tmp";
+  if (::access(scratch.c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
   return Cache(root);
 }
 

@@ -107,10 +107,9 @@ Result<xrt::device> DevicePool::acquire(unsigned index) {
   const std::lock_guard lock(mutex_);
   MILLRACE_ASSIGN(xrt::device device, find(index));
   if (devices_[index].held) {
-    return Error(ErrorCode::kResourceExhausted,
-                 "device " + std::to_string(index) +
-                     " is in use by another pipeline of this process; unload that "
-                     "model first");
+    return Error(ErrorCode::kResourceExhausted, "device " + std::to_string(index) +
+                                                    " is in use by another pipeline of this process; "
+                                                    "unload the model of that pipeline first");
   }
   devices_[index].held = true;
   return device;

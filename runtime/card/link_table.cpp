@@ -22,10 +22,10 @@ Status write_checked(Card& card, std::uint32_t offset, std::uint32_t value) {
   MILLRACE_TRY(card.write(offset, value));
   MILLRACE_ASSIGN(const std::uint32_t kept, card.read(offset));
   if (kept == value) return {};
-  return Error(ErrorCode::kEnvironment,
-               "control register " + std::to_string(offset) + " kept " + std::to_string(kept) + " where " +
-                   std::to_string(value) +
-                   " was written; the image may have been built for another ABI version");
+  return Error(ErrorCode::kEnvironment, "control register " + std::to_string(offset) + " kept " +
+                                            std::to_string(kept) + " where " + std::to_string(value) +
+                                            " was written; "
+                                            "the image may have been built for another ABI version");
 }
 
 }  // namespace

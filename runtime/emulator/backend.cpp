@@ -64,7 +64,8 @@ Result<fs::path> find_shim(const fs::path& folder) {
   if (!fs::exists(shim / "lib" / "libxrt_core.so.2", error))
     return Error(ErrorCode::kEnvironment,
                  "no emulated cards: " + (shim / "lib" / "libxrt_core.so.2").string() +
-                     " does not exist; build the target millrace_xrt_shim or set MILLRACE_XRT_SHIM");
+                     " does not exist; "
+                     "build the target millrace_xrt_shim or set MILLRACE_XRT_SHIM");
   return shim;
 }
 
@@ -74,7 +75,8 @@ Result<fs::path> find_card(const fs::path& folder) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate.lexically_normal();
   return Error(ErrorCode::kEnvironment, "no emulated cards: millrace-card is neither beside this program (" +
                                             folder.string() +
-                                            ") nor in ../bin; build it or set MILLRACE_CARD");
+                                            ") nor in ../bin; "
+                                            "build millrace-card or set MILLRACE_CARD");
 }
 
 }  // namespace
@@ -82,8 +84,8 @@ Result<fs::path> find_card(const fs::path& folder) {
 Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
   if (!cluster.emulated && fidelity != Fidelity::kFunctional)
     return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
-                                               "' has real cards; only emulated ones can be simulated at rtl "
-                                               "fidelity");
+                                               "' has real cards; "
+                                               "only emulated cards can be simulated at rtl fidelity");
   std::string text;
   if (cluster.emulated) {
     MILLRACE_ASSIGN(text, machine_of(cluster, fidelity));
@@ -92,14 +94,14 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
     if (*selected() == text) return {};
     return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
                                                "': this process already runs another cluster's cards; "
-                                               "start another process for it");
+                                               "start another process for this cluster");
   }
   if (!cluster.emulated) {
     const char* xrt = std::getenv("XILINX_XRT");
     if (xrt == nullptr || *xrt == '\0')
       return Error(ErrorCode::kEnvironment, "cluster '" + cluster.name +
-                                                "' has real cards, but XILINX_XRT is not set; source the "
-                                                "setup.sh of your XRT installation");
+                                                "' has real cards, but XILINX_XRT is not set; "
+                                                "source the setup.sh of your XRT installation");
     selected() = text;
     return {};
   }

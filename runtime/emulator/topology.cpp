@@ -95,8 +95,8 @@ Status parse_options(std::string_view text, Topology::Options& options) {
       options.rtl = value == 1;
     } else {
       return wrong("option '" + std::string(word) +
-                   "' is unknown, zero or too large; known: program_time, call_timeout (> 0), "
-                   "spin, rtl (0 or 1)");
+                   "' is unknown, zero or too large; "
+                   "known options: program_time, call_timeout (> 0), spin, rtl (0 or 1)");
     }
   }
   return {};

@@ -94,7 +94,8 @@ class Binder {
       std::string message = "endpoint " + quoted(e.name) + " needs a card of kind " + quoted(e.device) +
                             ": cluster " + quoted(cluster_.name) + " has " + std::to_string(present) +
                             " of them";
-      if (present != available) message += ", " + std::to_string(present - available) + " in use";
+      const std::size_t in_use = present - available;
+      if (in_use != 0) message += ", " + std::to_string(in_use) + " in use";
       message += ", and the deployment needs " + std::to_string(wanted) + " or more";
       if (copies_ > 1) message += " for " + std::to_string(copies_) + " replicas; request fewer";
       return Error(ErrorCode::kDoesNotFit, message);

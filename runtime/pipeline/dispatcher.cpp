@@ -27,7 +27,7 @@ Result<std::unique_ptr<Dispatcher>> Dispatcher::open(
   for (std::uint32_t left = replicas - 1; left > 0; --left) {
     auto more = Pipeline::open(deployment, cluster, options, left);
     if (!more.ok())
-      return more.error().within("replica " + std::to_string(replicas - left + 1) + " of " +
+      return more.error().within("replica " + std::to_string(all->size() + 1) + " of " +
                                  std::to_string(replicas));
     all->add(std::move(*more));
   }
@@ -114,8 +114,8 @@ Status Dispatcher::queue(Lock& lock, FrameQueue& in, Frame& frame, bool handed_o
   lock.unlock();
   if (displaced.frame != nullptr)
     fail(displaced, Error(ErrorCode::kResourceExhausted,
-                          "the queue is full, and this frame was replaced by a more urgent frame or by one "
-                          "of a client with fewer waiting frames"));
+                          "the queue is full, and another frame replaced this frame: "
+                          "the other frame is more urgent, or its client has fewer waiting frames"));
   return {};
 }
 

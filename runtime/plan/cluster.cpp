@@ -136,7 +136,8 @@ Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, cons
   if (connector >= connectors)
     return map.error("connector", "card '" + end.card + "' (" + card->device + ") has " +
                                       std::to_string(connectors) +
-                                      " connectors, counted from 0; the device has no connector " +
+                                      " connectors, counted from 0; "
+                                      "the device has no connector " +
                                       std::to_string(connector));
   end.connector = static_cast<std::uint32_t>(connector);
   return end;

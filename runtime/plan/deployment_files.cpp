@@ -90,7 +90,7 @@ Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployme
       parse_image_record({reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size()}));
   if (record.content_digest != image.content_digest || record.device != image.device ||
       record.partitions.size() != image.partitions.size())
-    return bad("its record differs from the record that the plan was made with");
+    return bad("the record in the image differs from the record that the plan was made with");
   for (std::size_t i = 0; i < image.partitions.size(); ++i) {
     const Partition* partition = plan.find_partition(image.partitions[i]);
     if (record.partitions[i].name != partition->name ||
@@ -179,7 +179,8 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
   const fs::path target = resolved(directory);
   std::error_code code;
   if (is_or_holds(target, resolved(".")))
-    return refused("is or contains the current directory, which would be replaced as a whole");
+    return refused(
+        "the current directory is this directory or inside of it, and would be replaced as a whole");
   for (const auto& input : inputs)
     for (const auto& place : {resolved(input), resolved(input.parent_path()) / input.filename()})
       if (is_or_holds(target, place))
@@ -207,7 +208,8 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
 Status check_no_variants(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::exists(directory / kVariantsFile, ignored)) return {};
-  return Error(ErrorCode::kInvalidInput, directory.string() + ": holds variants of a deployment; name one: " +
+  return Error(ErrorCode::kInvalidInput, directory.string() +
+                                             ": holds variants of a deployment; name one of them: " +
                                              (directory / "variant1").string());
 }
 
@@ -215,7 +217,7 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::exists(directory, ignored))
     return Error(ErrorCode::kNotFound,
-                 directory.string() + ": no such directory; 'millrace compile -o' makes one");
+                 directory.string() + ": no such directory; 'millrace compile -o' makes a deployment");
   const auto within = [&](const Error& error) { return error.within(directory.string()); };
   const auto text = read_text_file(directory / kChecksumFile);
   if (!text.ok() && text.error().code() == ErrorCode::kNotFound) {

@@ -191,7 +191,7 @@ Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes) {
     if (kernels::has_parameters(out.programs.back()) == partition.parameters_unit.empty())
       return bad_record("partition '" + partition.name + "'",
                         partition.parameters_unit.empty()
-                            ? "its program takes parameters, but it has no parameters_unit"
+                            ? "its program takes parameters, but the partition has no parameters_unit"
                             : "has a parameters_unit, but its program takes no parameters");
   }
   return out;

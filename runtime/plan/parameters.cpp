@@ -64,7 +64,7 @@ Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes) 
   Header header;
   if (bytes.size() < kParameterAlignment)
     return bad_parameters("its " + std::to_string(bytes.size()) +
-                          " bytes cannot hold a header; it is truncated");
+                          " bytes cannot hold a header; the file is truncated");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) return bad_parameters("does not begin with MRPARAMS: not a parameter file");
   if (header.schema != kSchema)

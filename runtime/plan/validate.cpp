@@ -290,7 +290,7 @@ class ChannelChecker {
       });
       if (count != 1)
         return bad_deployment("model output '" + tensor.name + "'",
-                              std::to_string(count) + " channels deliver it, but exactly one must");
+                              std::to_string(count) + " channels deliver this output, but exactly one must");
     }
     return {};
   }
@@ -316,7 +316,8 @@ Status check_communication(const Deployment& d) {
       return bad_deployment(where, "no such partition on endpoint '" + plan.endpoint + "'");
     for (const auto& step : plan.steps) {
       const bool send = step.action == Action::kSend;
-      const std::string id = "channel " + std::to_string(step.channel), done = send ? "sent" : "received";
+      const std::string id = "channel " + std::to_string(step.channel);
+      const std::string done = send ? "sent" : "received";
       const auto found = missing.find({plan.partition, plan.port, step.channel, send});
       if (found == missing.end())
         return bad_deployment(where, id + " is not " + done + " here, or is " + done + " twice");

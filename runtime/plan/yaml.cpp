@@ -39,8 +39,9 @@ class Converter {
     if (from.IsScalar()) out.scalar = from.Scalar();
     bytes_ += out.scalar.size();
     if (++nodes_ > kMaxNodes || bytes_ > kMaxBytes || open_.size() > kMaxDepth)
-      return error_at(file_, out,
-                      "too large: at most 100000 values, 64 levels and 16 MiB are read, aliases expanded");
+      return error_at(
+          file_, out,
+          "too large: at most 100000 values, 64 levels and 16 MiB are read, after aliases are expanded");
     open_.push_back(from);
     if (from.IsScalar()) out.kind = Node::Kind::kScalar;
     if (from.IsSequence()) {
@@ -133,7 +134,9 @@ Result<Node> parse(const std::string& text, const std::string& file) {
     SyntaxCheck check;
     if (!parser.HandleNextDocument(check)) return at_line(file, 1, "is empty");
     if (parser.HandleNextDocument(check))
-      return at_line(file, 1, "holds several documents ('---'), or text outside of one; one is expected");
+      return at_line(
+          file, 1,
+          "holds several documents ('---'), or text outside of a document; one document is expected");
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return at_line(file, 1, "is empty");
     return Converter(file).convert(root);

@@ -67,8 +67,10 @@ std::string gist(const std::string& output) {
   constexpr std::size_t kLines = 8;
   std::string out, line, last;
   std::size_t kept = 0;
-  for (std::istringstream lines(output); std::getline(lines, line); last = line)
-    if (line.find("rror") != std::string::npos && kept++ < kLines) out += "\n  " + line;
+  for (std::istringstream lines(output); std::getline(lines, line); last = line) {
+    const bool is_error = line.find("rror") != std::string::npos;
+    if (is_error && kept++ < kLines) out += "\n  " + line;
+  }
   return out.empty() && !last.empty() ? "\n  " + last : out;
 }
 
@@ -324,10 +326,10 @@ Status list_simulations(const Cache& cache, const std::string& content_digest,
 
 Result<fs::path> find_simulation(const Cache& cache, const std::string& content_digest,
                                  const std::string& partition) {
-  const Error none(ErrorCode::kNotFound,
-                   "no simulation of partition '" + printable(partition) + "' is in the cache " +
-                       cache.root().string() +
-                       "; 'millrace verify DIR --fidelity rtl' and 'millrace serve --fidelity rtl' build it");
+  const Error none(
+      ErrorCode::kNotFound,
+      "no simulation of partition '" + printable(partition) + "' is in the cache " + cache.root().string() +
+          "; 'millrace verify DIR --fidelity rtl' and 'millrace serve --fidelity rtl' build the simulation");
   if (!is_name(content_digest)) return none;
   const auto list = read_text_file(cache.root() / "images" / content_digest);
   if (!list.ok()) return none;

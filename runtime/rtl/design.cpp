@@ -241,9 +241,10 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
   const std::string where = "rtl/" + partition;
   std::error_code code;
   if (!fs::is_directory(folder, code))
-    return Error(ErrorCode::kNotFound, deployment.string() + " has no " + where +
-                                           ": that partition has no SystemVerilog; compile the model again "
-                                           "and read why compile generated no hardware for the partition");
+    return Error(ErrorCode::kNotFound,
+                 deployment.string() + " has no " + where +
+                     ": that partition has no SystemVerilog; "
+                     "compile the model again and read why compile generated no hardware for the partition");
   Source source;
   auto text = read_text_file(folder / kDesignFile, kMaxDesignBytes);
   if (!text.ok()) return text.error().within(where);
@@ -271,8 +272,8 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
   if (digest_of(source.files) != source.design.digest)
     return Error(ErrorCode::kCorrupt,
                  where +
-                     ": the SystemVerilog was altered, added to or is incomplete: it is not what "
-                     "design.json was written with; compile the model again");
+                     ": the SystemVerilog was altered, added to or is incomplete: "
+                     "the digest in design.json belongs to other files; compile the model again");
   return source;
 }
 

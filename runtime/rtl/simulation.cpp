@@ -170,7 +170,8 @@ Status Simulation::begin_load(std::span<const std::byte> words) {
   if (words.size() != design_.load_words * kLoadWordBytes)
     return Error(ErrorCode::kCorrupt, "partition '" + design_.partition + "' takes " +
                                           std::to_string(design_.load_words * kLoadWordBytes) +
-                                          " bytes of constants, but the parameters have " +
+                                          " bytes of constants, "
+                                          "but the parameters have " +
                                           std::to_string(words.size()) + "; compile the model again");
   reset();
   loading_ = words;
@@ -199,7 +200,8 @@ Status Simulation::hold_weights(std::span<const std::byte> bytes) {
   if (bytes.size() != design_.streamed_bytes)
     return Error(ErrorCode::kCorrupt, "partition '" + design_.partition + "' reads " +
                                           std::to_string(design_.streamed_bytes) +
-                                          " bytes of weights from memory, but the parameters have " +
+                                          " bytes of weights from memory, "
+                                          "but the parameters have " +
                                           std::to_string(bytes.size()) + "; compile the model again");
   if (!memory_) return {};
   memory_->hold(bytes);
@@ -215,7 +217,7 @@ void Simulation::stall_memory(double probability, std::uint64_t seed) {
 std::string Simulation::failure() const {
   std::string failed = failure_(model_);
   if (failed.empty() && weights_.error != nullptr && *weights_.error != 0)
-    failed = "the hardware read weights from an address where the memory has none";
+    failed = "the hardware read weights from an address outside of the weights in memory";
   return failed;
 }
 

@@ -61,9 +61,9 @@ std::string wrapper_module(const Design& design) {
   const auto add = [&](const Port& port, bool input) {
     const char* there = input ? "input" : "output";
     const char* back = input ? "output" : "input";
+    const std::string highest = std::to_string(port.beat_bits() - 1);
     ports += ",\n  " + std::string(there) + " logic " + port.name + "_valid,\n  " + back + " logic " +
-             port.name + "_ready,\n  " + there + " logic [" + std::to_string(port.beat_bits() - 1) + ":0] " +
-             port.name + "_data";
+             port.name + "_ready,\n  " + there + " logic [" + highest + ":0] " + port.name + "_data";
     for (const char* signal : {"_valid", "_ready", "_data"})
       connections += ",\n    ." + port.name + signal + "(" + port.name + signal + ")";
   };
@@ -103,7 +103,8 @@ std::string wrapper_module(const Design& design) {
               ".en && " + unit + ".valid[1]) " + busy + " <= " + busy + " + 64'd1;\n";
   }
   return "// Made to simulate " + design.dataflow +
-         ": brings out what its FIFOs hold and how long its units multiply.\n`default_nettype none\nmodule " +
+         ": the wrapper has outputs for the fill levels of FIFOs and for the busy cycles of multipliers.\n"
+         "`default_nettype none\nmodule " +
          kWrapperModule + " (\n" + ports + "\n);\n  " + design.dataflow + " dataflow (\n" + connections +
          "\n  );\n" + probes + "endmodule\n`default_nettype wire\n";
 }

@@ -386,7 +386,7 @@ int main(int count, char** arguments) {
   using namespace millrace::runtime::emulator;
   const char* name = count > 1 ? arguments[1] : "";
   if (fcntl(kLivenessFd, F_GETFD) < 0) {
-    std::fprintf(stderr, "millrace-card is started by Millrace for each emulated card, not by hand\n");
+    std::fprintf(stderr, "do not start millrace-card by hand: Millrace starts it for each emulated card\n");
     return 2;
   }
   // The card must not end before the host. Ctrl-C and a service manager's SIGTERM reach the whole process

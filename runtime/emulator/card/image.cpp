@@ -125,7 +125,8 @@ Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std:
   const bool needs_program = std::any_of(image->units.begin(), image->units.end(),
                                          [](const auto& unit) { return unit->kind != UnitKind::kEmpty; });
   if (data.empty()) {
-    if (needs_program) return wrong("has no section EMULATION_DATA; it was not made for emulated cards");
+    if (needs_program)
+      return wrong("has no section EMULATION_DATA; the image was not made for emulated cards");
     return image;
   }
   MILLRACE_ASSIGN(const auto decoded, plan::decode_emulation_data(data));

@@ -94,7 +94,8 @@ void EmulatedCard::load(const axlf* image) {
   if (busy_with_other(layout->uuid))
     refuse(EBUSY, "compute units of the loaded image are in use; release its kernels first");
   if (!memory_.lay_out(layout->banks(), layout->groups))
-    refuse(EBUSY, "buffers are allocated, and the new image has other memory banks; release them first");
+    refuse(EBUSY,
+           "buffers are allocated, and the new image has other memory banks; release the buffers first");
   {
     const std::lock_guard image_lock(image_mutex_);
     if (uuid_ != layout->uuid) contexts_.assign(layout->header.units, {});
