@@ -32,12 +32,12 @@ def findings(path, text):
     lines = text.split("\n")
     is_test = path.startswith("tests/")
     if len(lines) - 1 > FILE and not any("500 lines" in line for line in lines[:12] if line.startswith("//")):
-        yield 1, f"{len(lines) - 1} lines, and no comment at the top says why"
+        yield 1, f"{len(lines) - 1} lines; a file above 500 lines needs a comment at the top that says why"
     for number, line in enumerate(lines, 1):
         if BANNER.search(line):
             yield number, "a banner"
         if is_test and "sleep_for" in line and "//" not in line and not path.startswith(("tests/bench", "tests/support/wait.hpp")):
-            yield number, "a sleep: wait for a condition (tests/support/wait.hpp), or say on this line what the pause is"
+            yield number, "a sleep: wait for a condition (tests/support/wait.hpp), or say on this line why the test must pause"
         test = TEST.match(line)
         name = test and test.group(3)
         if name and ("_" in name or not name[0].isupper()):

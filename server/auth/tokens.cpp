@@ -76,14 +76,16 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& file) {
     if (!(fields >> scope_name >> secret) || fields >> more)
       return bad("three words are expected: NAME SCOPE SECRET");
     if (!is_name(name))
-      return bad("the name must have 1 to 128 of A-Z a-z 0-9 _ - . and not begin with - or .");
+      return bad("the name must have 1 to 128 of the characters A-Z a-z 0-9 _ - . and not begin with - or .");
     const auto scope = parse_scope(scope_name);
     if (!scope) return bad("the scope is none of read, infer, admin");
     const std::string digest = digest_of_secret(secret);
     if (digest.empty() && secret.starts_with(kHashed))
       return bad("sha256: must be followed by 64 hexadecimal digits");
     if (digest.empty())
-      return bad("the secret must have 16 to 512 of A-Z a-z 0-9 - . _ ~ + / =, or sha256: and 64 digits");
+      return bad(
+          "the secret must have 16 to 512 of the characters A-Z a-z 0-9 - . _ ~ + / =, "
+          "or be sha256: with 64 digits");
     for (const HashedToken& token : out.tokens_) {
       if (token.holder.name == name) return bad("the name '" + name + "' is listed twice");
       if (token.digest == digest) return bad("'" + token.holder.name + "' has the same secret");

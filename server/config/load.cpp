@@ -249,8 +249,10 @@ Status check_names(const std::map<std::string, std::string>& environment,
     if (is_in_section(name))
       return bad(name, "no setting has this environment variable; 'millrace serve --help' lists them");
     if (meant != nullptr)
-      warnings.push_back(name + ": no setting has this environment variable, and it is ignored; " +
-                         environment_name(meant->key) + " is one");
+      warnings.push_back(name +
+                         ": no setting has this environment variable, so it is ignored; "
+                         "did you mean " +
+                         environment_name(meant->key) + "?");
   }
   return {};
 }

@@ -175,8 +175,8 @@ inline constexpr Setting kSettings[] = {
     {"http.max_header_bytes", "--max-header-bytes", Count{&Settings::http_max_header_bytes, 256, 1U << 20U},
      "Longest request header accepted"},
     {"http.max_body_bytes", "--max-body-bytes", Count{&Settings::http_max_body_bytes, 1, kMostBytes},
-     "Longest request body accepted (default: enough for the largest model, at least 1 MiB; with a "
-     "repository 64 MiB)"},
+     "Longest request body accepted "
+     "(default: enough for the largest model, at least 1 MiB; with a repository 64 MiB)"},
     {"http.max_held_bytes", "--max-held-bytes", Count{&Settings::http_max_held_bytes, 1, kMostBytes},
      "Most bytes that request bodies and answers of all HTTP connections may hold together"},
     {"http.idle_timeout_ms", "--idle-timeout-ms", Milliseconds{&Settings::http_idle_timeout, 1, kDayMs},

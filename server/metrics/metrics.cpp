@@ -108,8 +108,9 @@ struct Families {
                                           "HTTP connections closed because the limit was reached.")
                                      .Add({});
   Counters& reloads = counters("millrace_reloads_total", "Loads and unloads of models, by outcome.");
-  Histograms& reload_seconds = times(
-      "millrace_reload_seconds", "From the start of a load or unload to its end, without the compilation.");
+  Histograms& reload_seconds =
+      times("millrace_reload_seconds",
+            "Time of a load or unload from its start to its end, without the compilation.");
 };
 
 /// A group of series that are removed from the page together.

@@ -92,7 +92,9 @@ Result<Versions::const_iterator> version_to_serve(const std::string& model, cons
   if (pin.version == 0) {
     const auto newest = newest_of(versions);
     if (newest != versions.end()) return newest;
-    return Error(ErrorCode::kNotFound, "model '" + model + "' has nothing to serve: of its versions (" +
+    return Error(ErrorCode::kNotFound, "model '" + model +
+                                           "' has nothing to serve: "
+                                           "of its versions (" +
                                            known_versions(versions) + ") each " + kHoldsNothing);
   }
   const auto pinned = versions.find(pin.version);
@@ -101,7 +103,8 @@ Result<Versions::const_iterator> version_to_serve(const std::string& model, cons
                "model '" + model + "' is pinned to version '" + std::to_string(pin.version) + "', which " +
                    (pinned == versions.end() ? "is not in the repository; it has " + known_versions(versions)
                                              : kHoldsNothing) +
-                   "; no other version is loaded: add the pinned version, or " +
+                   "; no other version is loaded: "
+                   "add the pinned version, or " +
                    how_to_unpin(directory.path));
 }
 

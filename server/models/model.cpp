@@ -65,8 +65,8 @@ Status SwapGate::submit(Frame& frame) {
   if (next_->info().inputs != before->info().inputs || next_->info().outputs != before->info().outputs)
     return Error(ErrorCode::kUnavailable,
                  "version '" + next_->version() + "' of model '" + before->name() +
-                     "' started with different inputs or outputs while the request " +
-                     "waited; ask for the model's metadata again");
+                     "' started with different inputs or outputs while the request waited; "
+                     "ask for the model's metadata again");
   // Once the frame is submitted, its owner and this gate may be destroyed at any moment.
   const std::shared_ptr<Model> next = next_;
   passage->model = next;

@@ -47,8 +47,8 @@ std::string parse_content(std::string_view text, std::uint64_t& version) {
   if (number.empty()) return "is empty";
   version = parse_version(number);
   if (version != 0) return {};
-  return "holds '" + printable(number.substr(0, kMostShown)) + (number.size() > kMostShown ? "…" : "") +
-         "', which is no version's number";
+  const std::string start = printable(number.substr(0, kMostShown));
+  return "holds '" + start + (number.size() > kMostShown ? "…" : "") + "', which is no version's number";
 }
 
 /// Reads and checks PIN. Opens the file only once, so that the checks and the content concern the same file. If there
@@ -88,7 +88,8 @@ Pin read_pin(const fs::path& model_folder) {
   const std::string wrong = read_file_of(pin, out.version);
   if (!wrong.empty())
     out.unreadable = name_of(model_folder) + ": " + pin.string() + " " + wrong +
-                     ", so no version is loaded; write the number of a version into it, or " +
+                     ", so no version is loaded; "
+                     "write the number of a version into this file, or " +
                      how_to_unpin(model_folder);
   return out;
 }
@@ -101,7 +102,8 @@ Status check_pin_place(const fs::path& model_folder) {
   return Error(ErrorCode::kEnvironment,
                name_of(model_folder) + " cannot be pinned: the server may not write " + pin.string() + ": " +
                    error_text(errno) +
-                   "; grant the server write access, or write the version's number into this file");
+                   "; "
+                   "grant the server write access, or write the version's number into this file");
 }
 
 Status write_pin(const fs::path& model_folder, std::uint64_t version) {

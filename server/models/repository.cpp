@@ -119,10 +119,9 @@ Status Repository::check_all_serve(const std::vector<std::string>& models) const
 
 Status Repository::check_mode() const {
   if (options_.mode != RepositoryMode::kNone) return {};
-  return Error(
-      ErrorCode::kUnsupported,
-      "this server's models are fixed at start; loading and unloading needs 'serve --repository-mode "
-      "explicit' or 'poll'");
+  return Error(ErrorCode::kUnsupported,
+               "this server's models are fixed at start; "
+               "loading and unloading needs 'serve --repository-mode explicit' or 'poll'");
 }
 
 Status Repository::load(const LoadOrder& order, Done done) {
@@ -200,7 +199,8 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
   const Versions& versions = model->second.versions;
   if (model->second.pin.is_set()) {
     log::warning("models", "model '" + job->model +
-                               "' is pinned, so no other version is loaded in place of '" +
+                               "' is pinned, "
+                               "so no other version is loaded in place of '" +
                                std::to_string(job->version) + "'; repair that version, or " +
                                how_to_unpin(model->second.path));
     return false;

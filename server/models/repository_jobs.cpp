@@ -115,7 +115,8 @@ Status Repository::choose_version(Job& job, const ModelDirectory& directory) {
   return Error(ErrorCode::kDoesNotFit,
                "model '" + job.model + "' is pinned to version '" + std::to_string(pin.version) +
                    "', so version '" + std::to_string(job.version) +
-                   "' is not loaded; load it with 'pin' (--pin) to pin it instead, or " +
+                   "' is not loaded; "
+                   "load this version with 'pin' (--pin) to pin the model to it instead, or " +
                    how_to_unpin(directory.path));
 }
 
@@ -173,8 +174,10 @@ Status Repository::check_signature(const Job& job, const Model& serves,
     return {};
   }
   return Error(ErrorCode::kDoesNotFit, what +
-                                           "; requests of current clients would fail. Serve it under another "
-                                           "model name, or load it with 'force': millrace reload --model " +
+                                           "; requests of current clients would fail. "
+                                           "Serve this version under another model name, "
+                                           "or load it with 'force': "
+                                           "millrace reload --model " +
                                            job.model + " --version " + std::to_string(job.version) +
                                            " --force" + after_restart(job, serves.version()));
 }

@@ -106,13 +106,12 @@ void Repository::sample(metrics::Samples& samples) const {
                   {{"model", model}}, 1);
     if (pin.is_set())
       samples.gauge("millrace_model_pinned",
-                    "Constant 1 for every model that should be served and is pinned; the version is empty if "
-                    "PIN is unreadable.",
+                    "Constant 1 for every model that should be served and is pinned; "
+                    "the version is empty if PIN is unreadable.",
                     {{"model", model}, {"version", pin.version == 0 ? "" : std::to_string(pin.version)}}, 1);
     samples.gauge(
         "millrace_model_outdated",
-        "1 if a version serves in place of the newest or pinned version, which should serve but is not "
-        "loaded.",
+        "1 if another version serves, because the newest or pinned version is not loaded.",
         {{"model", model}},
         is_outdated(model, pin, serves == nullptr ? 0 : parse_version(serves->version()), passed) ? 1 : 0);
   }

@@ -62,8 +62,8 @@ std::string signature_difference(const runtime::plan::ModelInfo& now, const runt
   std::string text;
   for (std::size_t i = 0; i < std::min(all.size(), kMostDifferences); ++i)
     text += (i == 0 ? "" : "; ") + all[i];
-  if (all.size() > kMostDifferences)
-    text += "; and " + std::to_string(all.size() - kMostDifferences) + " more";
+  const std::size_t unlisted = all.size() - std::min(all.size(), kMostDifferences);
+  if (unlisted > 0) text += "; and " + std::to_string(unlisted) + " more";
   return text;
 }
 

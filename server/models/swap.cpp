@@ -156,8 +156,8 @@ Result<std::shared_ptr<Model>> Swapper::open_replicas(const NextVersion& next, S
       continue;
     }
     if (replicas.empty()) return more.error();
-    return more.error().within("replica " + std::to_string(replicas.size() + 1) + " of " +
-                               std::to_string(wanted));
+    const std::size_t number = replicas.size() + 1;
+    return more.error().within("replica " + std::to_string(number) + " of " + std::to_string(wanted));
   }
   return make(next.name, next.version, replicas, wanted);
 }

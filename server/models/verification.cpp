@@ -42,7 +42,9 @@ Result<NpyArray> read_frames(const fs::path& file, const TensorSignature& signat
       std::equal(array.shape.begin() + 1, array.shape.end(), signature.shape.begin() + 1,
                  [](std::uint64_t a, std::int64_t b) { return a == static_cast<std::uint64_t>(b); });
   if (!axes || array.shape.front() == 0)
-    return bad("needs the shape of tensor '" + signature.name + "', with the number of frames as first axis");
+    return bad("needs the shape of tensor '" + signature.name +
+               "', "
+               "with the number of frames as first axis");
   if (frames != 0 && array.shape.front() != frames)
     return bad("has " + std::to_string(array.shape.front()) + " frames, but another file has " +
                std::to_string(frames));

@@ -9,8 +9,8 @@ Status Listener::check(const ListenerOptions& options, const wire::KeyRing& keys
   if (wanted.is_loopback() || !keys.empty() || options.allow_unauthenticated) return {};
   return Error(ErrorCode::kInvalidInput,
                "UDP address " + to_string(wanted) +
-                   " can be reached by other machines and there are no keys: " +
-                   "configure keys, use 127.0.0.1, or allow unauthenticated clients expressly");
+                   " can be reached by other machines and there are no keys: "
+                   "configure keys, use 127.0.0.1, or allow unauthenticated clients explicitly");
 }
 
 Result<std::unique_ptr<Listener>> Listener::bind(const ListenerOptions& options, wire::KeyRing keys,

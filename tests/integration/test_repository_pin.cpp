@@ -233,8 +233,8 @@ TEST_F(RepositoryPin, PinnedModelRefusesOtherVersionsUntilThePinChanges) {
   const auto refused = host_.load("2");
   EXPECT_EQ(refused.status, 400);
   EXPECT_TRUE(holds(refused.body,
-                    "model 'm' is pinned to version '1', so version '2' is not loaded; load it "
-                    "with 'pin' (--pin) to pin it instead"))
+                    "model 'm' is pinned to version '1', so version '2' is not loaded; load this "
+                    "version with 'pin' (--pin) to pin the model to it instead"))
       << refused.body;
   EXPECT_EQ(host_.reload({"--version", "2"}).exit_code, 1);
   EXPECT_EQ(host_.load("").status, 200) << "without a number it is the pinned version";

@@ -202,11 +202,10 @@ Result<Fitted> fit(const Measurements& measurements) {
 
 std::string print_catalog(const Catalog& catalog) {
   std::string text =
-      "# What Yosys makes of the modules of kernels/rtl: coefficients of compiler/generators/module.hpp.\n"
+      "# Coefficients of compiler/generators/module.hpp, fitted to Yosys's resource counts of kernels/rtl.\n"
       "# Written by tools/calibrate from kernels/catalog.csv; see kernels/README.md. Not to be edited.\n"
-      "# held_out: relative error on measurements left out of the fit, in tenths of them.\n"
-      "# cycles: relative error of compiler/generators/timing.hpp on kernels/cycles.csv; nothing of it is "
-      "fitted.\n"
+      "# held_out: relative error on a tenth of the measurements that the fit left out, for each tenth.\n"
+      "# cycles: relative error of compiler/generators/timing.hpp on kernels/cycles.csv (not fitted).\n"
       "schema: 1\ntool: \"" +
       catalog.tool + "\"\nmodules:\n";
   for (const auto& [name, model] : catalog.modules) {

@@ -129,9 +129,9 @@ Result<std::vector<Tensors>> frames_of(const BenchCommand& command, const client
     return frames;
   }
   if (model.inputs.size() != 1)
-    return bad(
-        "--input: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) +
-        " inputs; files only work for models with one input, so leave out --input to send random tensors");
+    return bad("--input: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) +
+               " inputs; "
+               "files only work for models with one input, so leave out --input to send random tensors");
   clients::InputDescription description;
   description.name = model.inputs[0].name;
   description.datatype = model.inputs[0].datatype;
@@ -249,12 +249,13 @@ Status run(const BenchCommand& command, std::ostream& out) {
   load::Report report{
       url, command.model, bytes_of(frames.front()), command.duration_seconds, command.warmup_seconds, {}};
   const auto power = udp ? nullptr : load::PowerMeter::open(address, command.model);
+  const double seconds = command.warmup_seconds + command.duration_seconds;
   for (const load::Settings& settings : planned) {
     if (power) power->mean_watts();  // discards the samples from before the run
     if (!command.common.quiet)
-      std::cerr << "running " << text_of(command.warmup_seconds + command.duration_seconds) << " s with "
-                << settings.connections << (settings.connections == 1 ? " connection" : " connections")
-                << (udp ? " over UDP" : "") << '\n';
+      std::cerr << "running " << text_of(seconds) << " s with " << settings.connections
+                << (settings.connections == 1 ? " connection" : " connections") << (udp ? " over UDP" : "")
+                << '\n';
     MILLRACE_ASSIGN(const load::Tally tally,
                     udp ? load::run_udp(url, options, command.model, frames, settings)
                         : load::run_http(address, requests, settings));

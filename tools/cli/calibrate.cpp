@@ -98,7 +98,8 @@ Result<std::vector<std::int64_t>> read_labels(const std::filesystem::path& file,
   const bool whole = array.descr.size() == 3 && (array.descr[1] == 'i' || array.descr[1] == 'u');
   if (!whole || array.elements() == 0 || array.shape.empty() || array.elements() != array.shape[0])
     return invalid(here + "an array of '" + array.descr + "' with " + std::to_string(array.shape.size()) +
-                   " axes; give one whole number for each sample, the index of its class");
+                   " axes; "
+                   "give one whole number for each sample, the index of its class");
   std::vector<std::int64_t> labels;
   for (std::uint64_t i = 0; i < array.elements(); ++i) {
     std::uint64_t raw = 0;
@@ -156,7 +157,8 @@ Result<Split> split_samples(const CalibrationWhat& what, const Graph& graph,
     first = all / 2;
   if ((first == 0 && !declared) || first > all)
     return invalid("--data holds " + std::to_string(all) + " samples, of which " + std::to_string(first) +
-                   " would calibrate; give more samples, or another --calibrate");
+                   " would calibrate; "
+                   "give more samples, or another number with --calibrate");
   if (!apart)
     split.scoring.assign(
         std::make_move_iterator(split.calibration.begin() + static_cast<std::ptrdiff_t>(first)),
@@ -172,7 +174,10 @@ Result<Split> split_samples(const CalibrationWhat& what, const Graph& graph,
                    (apart ? "--test-data" : "--data"));
   if (!apart)
     split.labels.erase(split.labels.begin(), split.labels.begin() + static_cast<std::ptrdiff_t>(first));
-  if (split.scoring.empty()) return invalid("--labels: no samples are left to score; calibrate with fewer");
+  if (split.scoring.empty())
+    return invalid(
+        "--labels: no samples are left to measure the accuracy; "
+        "calibrate with fewer samples");
   return split;
 }
 
@@ -183,7 +188,7 @@ Result<quantize::Options> options_of(const CalibrationWhat& what) {
     if (!options.declared)
       return invalid(
           "--activations " + what.activations +
-          ": give the bits and how many of them are behind the point: int8:7 (int2 to int8, 0 to 16)");
+          ": give the width and the number of bits behind the point: int8:7 (int2 to int8, 0 to 16)");
   }
   options.weight_bits = static_cast<int>(what.bits);
   options.method = what.method == "minmax"    ? quantize::Method::kMinMax
@@ -208,8 +213,8 @@ Result<Calibrated> calibrate(const std::filesystem::path& model, const Calibrati
   Split split;
   if (what.data.empty() && what.activations.empty())
     return invalid(
-        "--data is missing: give samples of the model's inputs, or --activations for weights that are whole "
-        "numbers");
+        "--data is missing: give samples of the model's inputs, "
+        "or --activations for weights that are whole numbers");
   if (!what.data.empty()) {
     MILLRACE_ASSIGN(split, split_samples(what, *imported, inputs, quiet));
   }
@@ -233,7 +238,7 @@ Result<Calibrated> calibrate(const std::filesystem::path& model, const Calibrati
     summary.quantised.notes.push_back(
         "only " + std::to_string(split.calibration.size()) +
         (split.calibration.size() == 1 ? " sample calibrates" : " samples calibrate") +
-        "; take 100 or more that show what the model will see");
+        "; take 100 or more samples that resemble the model's later inputs");
   if (left_out > 0)
     summary.quantised.notes.push_back(
         "samples that calibrate do not measure the accuracy: " + std::to_string(left_out) + " left out");
@@ -251,7 +256,7 @@ Status quantise_first(const PlanWhat& what, bool quiet, compiler::ModelOptions& 
   if (!what.calibration.given()) return {};
   if (!options.assume.empty())
     return invalid(
-        "--assume contradicts --data and --activations, with which nothing need be assumed; leave one out");
+        "--assume contradicts --data and --activations, which quantise the model; leave --assume out");
   MILLRACE_ASSIGN(Calibrated made, calibrate(what.model, what.calibration, quiet));
   options.quantised = std::make_shared<const std::vector<std::byte>>(std::move(made.onnx));
   if (!quiet) out << quantize::text(made.summary) << '\n';

@@ -55,10 +55,11 @@ std::vector<Row> rows_of(const plan::Cluster& cluster, const std::vector<card::C
     row.info.index = index;
     row.info.bdf = wanted.bdf;
     row.state = "missing";
-    row.problem = wanted.bdf.empty()
-                      ? "XRT does not show a card " + std::to_string(index) + "; it shows " +
-                            std::to_string(found.size()) + ": correct cards[] of the cluster file"
-                      : "XRT does not show it; compare its bdf in the cluster file with `xbutil examine`";
+    row.problem =
+        wanted.bdf.empty()
+            ? "XRT does not show a card " + std::to_string(index) + "; it shows " +
+                  std::to_string(found.size()) + ": correct cards[] of the cluster file"
+            : "XRT does not show this card; compare its bdf in the cluster file with `xbutil examine`";
     for (const card::CardInfo& info : found) {
       if (wanted.bdf.empty() ? info.index != index : info.bdf != wanted.bdf) continue;
       row.info = info;
@@ -110,6 +111,11 @@ std::string text_or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
+std::string memory_of(const Row& row) {
+  if (row.memory_bytes == 0) return "-";
+  return std::to_string(row.memory_bytes >> 20U) + " MiB";
+}
+
 void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool checked, std::ostream& out) {
   const auto line = [&](const std::string& index, const std::string& name, const std::string& bdf,
                         const std::string& kind, const std::string& memory, const std::string& state) {
@@ -121,16 +127,15 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
     std::string state = cluster.emulated ? row.state + " (emulated)" : row.state;
     if (!row.problem.empty()) state += ": " + row.problem;
     line(std::to_string(row.info.index), text_or_dash(row.name.empty() ? row.info.name : row.name),
-         text_or_dash(row.info.bdf), text_or_dash(row.kind),
-         row.memory_bytes == 0 ? "-" : std::to_string(row.memory_bytes >> 20U) + " MiB", state);
+         text_or_dash(row.info.bdf), text_or_dash(row.kind), memory_of(row), state);
   }
   for (const plan::Cable& cable : cluster.cables) {
     out << "cable " << cable.name << ": " << cable.a.card << "/" << cable.a.connector << " - " << cable.b.card
         << "/" << cable.b.connector << ", " << cable.gigabits_per_second << " Gbit/s each way\n";
   }
   if (checked && !cluster.cables.empty()) {
-    out << "cables are listed as in the cluster file; XRT shows a link only after an image is loaded, so "
-           "cables are tested when a model is\n";
+    out << "cables are listed as in the cluster file; "
+           "they are tested when a model is loaded, because XRT shows a link only after an image is loaded\n";
   }
 }
 

@@ -96,38 +96,38 @@ struct Commands {
 /// Adds the options of a quantisation.
 void add_calibration(CLI::App* sub, CalibrationWhat& c) {
   CLI::Option* const data = sub->add_option("--data", c.data,
-                                            "Calibration samples of a float model: .npy in the model's input "
-                                            "type and layout, frames first; .npz with an "
-                                            "array for each input; a folder of pictures (with a "
-                                            "millrace.yaml beside the model); or a file for each input, "
-                                            "NAME=FILE");
+                                            "Calibration samples of a float model: "
+                                            ".npy in the model's input type and layout, frames first; "
+                                            ".npz with an array for each input; "
+                                            "a folder of pictures (with a millrace.yaml beside the model); "
+                                            "or a file for each input, NAME=FILE");
   data->allow_extra_args(false);
-  sub->add_option(
-         "--test-data", c.test_data,
-         "Samples that only measure the accuracy (default: what --calibrate or --labels leaves of --data)")
+  sub->add_option("--test-data", c.test_data,
+                  "Samples that only measure the accuracy (default: the rest of --data after calibration)")
       ->allow_extra_args(false)
       ->needs(data);
-  sub->add_option(
-         "--labels", c.labels,
-         ".npy with the index of each sample's class, of --test-data or else of --data: then its first half "
-         "calibrates and its second half measures the accuracy")
+  sub->add_option("--labels", c.labels,
+                  ".npy with the index of each sample's class, for the samples of --test-data. "
+                  "Without --test-data, the labels are for --data: "
+                  "its first half calibrates, and its second half measures the accuracy")
       ->needs(data);
   sub->add_option("--calibrate", c.calibrate,
-                  "Number of samples of --data that calibrate; the others measure")
+                  "Number of samples of --data that calibrate; the other samples measure the accuracy")
       ->needs(data)
       ->check(whole(1, kMost32));
-  sub->add_option("--bits", c.bits, "Bits of the weights: 8, or 4 with the most sensitive layers at 8")
+  sub->add_option("--bits", c.bits, "Bits of the weights: 8, or 4 (the most sensitive layers keep 8)")
       ->needs(data)
       ->capture_default_str()
       ->check(CLI::IsMember({8, 4}));
   sub->add_option("--method", c.method,
-                  "How an activation's range is chosen: minmax (all that was seen), percentile (without the "
-                  "outliers) or entropy (the least loss of information)")
+                  "How an activation's range is chosen: "
+                  "minmax (all values that occurred), percentile (without the outliers) or "
+                  "entropy (the least loss of information)")
       ->needs(data)
       ->capture_default_str()
       ->check(CLI::IsMember({"minmax", "percentile", "entropy"}));
   sub->add_option("--percentile", c.percent,
-                  "Percent of the elements that --method percentile keeps in range")
+                  "Percentage of the elements that --method percentile keeps in the range")
       ->needs(data)
       ->capture_default_str()
       ->check(number(50, 100, "50 to 100"));
@@ -150,8 +150,8 @@ void add_calibration(CLI::App* sub, CalibrationWhat& c) {
 void add_declared_format(CLI::App* sub, CalibrationWhat& c) {
   sub->add_option(
       "--activations", c.activations,
-      "For a float model whose weights are whole numbers: int8:7 says that weights and activations are "
-      "integers of 8 bits, each of which means itself over 2^7; needs no --data");
+      "For a float model whose weights are whole numbers; needs no --data. "
+      "int8:7: weights and activations are 8-bit integers that stand for their value divided by 2^7");
 }
 
 void add_quantize(Builder& builder, QuantizeCommand& c) {
@@ -165,40 +165,41 @@ void add_quantize(Builder& builder, QuantizeCommand& c) {
 }
 
 void add_what(CLI::App* sub, PlanWhat& c) {
-  sub->add_option("MODEL", c.model,
-                  "ONNX model; a millrace.yaml beside it gives labels, layout and defaults of these options")
+  sub->add_option(
+         "MODEL", c.model,
+         "ONNX model; a millrace.yaml in the same folder gives labels, layout and defaults of these options")
       ->required();
   sub->add_option("--cluster", c.cluster, cluster_help("cards and the cables between them"))->required();
   sub->add_option("--name", c.name, "Model name (default: the file's stem)");
   sub->add_option("--target-fps", c.target_fps, "Least number of frames per second");
-  sub->add_option(
-      "--max-latency", c.max_latency,
-      "Longest time from the first card's input to the last card's output: 500us, 1.5ms (ns, us, ms or s; "
-      "us if no unit is given)");
+  sub->add_option("--max-latency", c.max_latency,
+                  "Longest time from the first card's input to the last card's output: 500us, 1.5ms "
+                  "(ns, us, ms or s; us if no unit is given)");
   sub->add_option("--objective", c.objective,
-                  "What to optimise once the targets are met: cards (use as few as possible; the default), "
-                  "throughput or latency")
+                  "What to optimise once the targets are met: "
+                  "cards (use as few as possible; the default), throughput or latency")
       ->check(CLI::IsMember({"cards", "throughput", "latency"}));
-  sub->add_option(
-         "--weights", c.weights,
-         "Where weights are kept: baked (in the images), loaded (written to the cards, so that new weights "
-         "need no new images), streamed (read from the cards' memory for every frame), auto (baked or "
-         "streamed, whichever is better for the layer) or baked-first (the default: baked, or auto if the "
-         "model does not fit otherwise or meets the target only with layers split)")
+  sub->add_option("--weights", c.weights,
+                  "Where weights are kept: baked (in the images), "
+                  "loaded (written to the cards, so that new weights need no new images), "
+                  "streamed (read from the cards' memory for every frame), "
+                  "auto (baked or streamed, whichever is better for the layer) or "
+                  "baked-first (the default: baked, or auto if the model does not fit otherwise or "
+                  "meets the target only with layers split)")
       ->check(CLI::IsMember({"baked-first", "auto", "baked", "loaded", "streamed"}));
   sub->add_option("--partitions", c.partitions, "Exact number of cards per replica (default: chosen)")
       ->check(whole(1, 1024));
   sub->add_option("--replicas", c.replicas,
-                  "Number of pipelines, each on its own cards (default: as many as the target or the "
-                  "throughput objective needs)")
+                  "Number of pipelines, each on its own cards "
+                  "(default: as many as the target or the throughput objective needs)")
       ->check(whole(1, 1024));
   sub->add_option(
       "--max-utilisation", c.max_utilisation,
-      "Largest share that layers may use of the resources that the shell leaves free: 0.8 (default), or "
-      "for one kind: dsp=0.9; may be repeated");
+      "Largest share that layers may use of the resources that the shell leaves free: 0.8 (default), "
+      "or a share for one kind: dsp=0.9; may be repeated");
   sub->add_option("--split", c.splits,
-                  "BLOCK=N: split this layer into N, each with a part of the output channels; may be "
-                  "repeated (other layers are split only if they do not fit or limit the rate)");
+                  "BLOCK=N: split this layer into N parts, each with some of the output channels; "
+                  "may be repeated (other layers are split only if they do not fit or limit the rate)");
   sub->add_option(
       "--plan", c.plan,
       "Follow this plan file (written by 'plan --save-plan', perhaps edited) instead of searching");
@@ -207,8 +208,8 @@ void add_what(CLI::App* sub, PlanWhat& c) {
       "Refuse a model if the host would have to compute more than the conversion of inputs and outputs");
   sub->add_option("--host", c.host_blocks, "Run this block on the host; may be repeated");
   sub->add_option("--host-time", c.host_time,
-                  "Time to assume for each block that runs on the host between cards, instead of the cost "
-                  "catalogue's time: 30us");
+                  "Time to assume for each block that runs on the host between cards, such as 30us "
+                  "(default: the cost catalogue's time)");
   sub->add_option("--generator-plugin", c.generator_plugin,
                   "A program that proposes implementations of blocks, in JSON (" +
                       runtime::plan::document("compiler/generators/README.md") +
@@ -221,23 +222,24 @@ void add_what(CLI::App* sub, PlanWhat& c) {
 
 void add_coverage(Builder& builder, CoverageCommand& c) {
   CLI::App* sub = builder.add(
-      "coverage", "Show which node of a model runs where, and what to change if one runs nowhere", c);
+      "coverage", "Show where each node of a model runs, and what to change if a node is not supported", c);
   sub->add_option("MODEL", c.model, "ONNX model, quantised or not")->required();
   sub->add_option("--cluster", c.cluster, cluster_help("default: cards with memory for streamed weights"));
   sub->add_option("--generator-plugin", c.generator_plugin,
                   "A program that proposes implementations of blocks; it runs with your rights");
-  sub->add_flag("--all", c.all, "A line for each node, instead of one for nodes with the same answer");
+  sub->add_flag("--all", c.all,
+                "Print a line for each node, instead of one line for nodes with the same answer");
 }
 
 void add_plan(Builder& builder, PlanCommand& c) {
   CLI::App* sub =
       builder.add("plan", "Predict how many cards a model needs, how fast it runs, and what limits it", c);
   add_what(sub, c.what);
-  sub->add_option(
-      "--assume", c.assume,
-      "Plan a float model as if it were quantised: int2 to int8, or with different widths of weights and "
-      "activations: w4a8. Assumes arbitrary scales, one per output channel of the weights; the suffix "
-      "-pow2 (int8-pow2) assumes powers of two, which need less hardware");
+  sub->add_option("--assume", c.assume,
+                  "Plan a float model as if it were quantised: int2 to int8, "
+                  "or with different widths of weights and activations: w4a8. "
+                  "Assumes arbitrary scales, one per output channel of the weights; "
+                  "the suffix -pow2 (int8-pow2) assumes powers of two, which need less hardware");
   sub->add_option("--save-plan", c.save, "Write the plan to a file that --plan reads");
   sub->add_option("--html,--report", c.html, "Write the report as one self-contained page");
   sub->add_flag("--alternatives", c.alternatives,
@@ -250,8 +252,8 @@ void add_compile(Builder& builder, CompileCommand& c) {
   sub->add_option("--output,-o", c.output, "Deployment directory to write; an existing one is replaced")
       ->required();
   sub->add_option("--variants", c.variants,
-                  "Write up to this many alternative deployments into the output directory; they trade cards "
-                  "for frame rate, latency and utilisation")
+                  "Write up to this many alternative deployments into the output directory; "
+                  "they trade cards for frame rate, latency and utilisation")
       ->check(whole(1, 32));
 }
 
@@ -271,17 +273,18 @@ void add_verify(Builder& builder, VerifyCommand& c) {
       ->capture_default_str();
   sub->add_option("--stall", c.stall, "With --fidelity rtl: probability that a port stalls in a cycle")
       ->check(number(0, 0.99, "0 to 0.99"));
-  sub->add_option("--inputs", c.inputs,
-                  ".npy in the model's type and layout; the first axis counts frames (default: random "
-                  "frames). For a model with "
-                  "several inputs: one .npz with an array for each, or NAME=FILE for each input")
+  sub->add_option(
+         "--inputs", c.inputs,
+         ".npy in the model's type and layout; the first axis counts frames (default: random frames). "
+         "For a model with several inputs: one .npz with an array per input, or NAME=FILE for each input")
       ->allow_extra_args(false);
   sub->add_option("--expect", c.expect, ".npy with the expected first output, which is compared as well")
       ->needs("--inputs");
   sub->add_option("--tolerance", c.tolerance,
-                  "Largest difference from --expect, in steps. A step of an integer output is 1, of a float "
-                  "output the "
-                  "scale of its last quantiser, of a softmax the effect of one such step in every score")
+                  "Largest difference from --expect, in steps. "
+                  "A step of an integer output is 1. "
+                  "A step of a float output is the scale of the output's last quantiser. "
+                  "A step of a softmax is the effect of one quantiser step in every score")
       ->needs("--expect")
       ->check(whole(0, kMost32));
   sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)")
@@ -346,8 +349,8 @@ void add_setting(CLI::App& sub, const server::config::Setting& setting, ServeCom
 void add_serve(Builder& builder, ServeCommand& c) {
   CLI::App* sub = builder.add("serve", "Load deployments onto cards and answer inference requests", c);
   sub->add_option("--config", c.config,
-                  "server.yaml with any of the settings below; flags and the environment take precedence "
-                  "(MILLRACE_CONFIG)");
+                  "server.yaml with any of the settings below; "
+                  "flags and the environment take precedence (MILLRACE_CONFIG)");
   sub->add_flag("--check-config", c.check_config,
                 "Check the settings, print them with their origins, and exit");
   for (const auto& setting : server::config::settings())
@@ -373,10 +376,10 @@ void add_infer(Builder& builder, InferCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
   add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name (default: the server's only model)");
-  sub->add_option("--input", c.inputs,
-                  "Image, folder, .npy, .npz or raw file; may be repeated. For a model with several inputs: "
-                  "one .npz with "
-                  "an array for each, or NAME=FILE for each input")
+  sub->add_option(
+         "--input", c.inputs,
+         "Image, folder, .npy, .npz or raw file; may be repeated. "
+         "For a model with several inputs: one .npz with an array per input, or NAME=FILE for each input")
       ->required();
   sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(whole(1, 1 << 20));
   sub->add_option("--output", c.output, "Write the first output as .npy; the first axis counts frames");
@@ -388,7 +391,7 @@ void add_infer(Builder& builder, InferCommand& c) {
 
 void add_reload(Builder& builder, ReloadCommand& c) {
   CLI::App* sub =
-      builder.add("reload", "Make a running server replace the version of a model that it serves", c);
+      builder.add("reload", "Make a running server replace the version that it serves of a model", c);
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
   add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name")->required();
@@ -402,8 +405,8 @@ void add_reload(Builder& builder, ReloadCommand& c) {
       "--force", c.force, "Load the version even if its inputs or outputs differ from the current version's");
   auto* const pin =
       sub->add_flag("--pin", c.pin,
-                    "Pin the model to --version once that version serves: no other version is loaded, even "
-                    "after a restart, until the pin is removed or moved")
+                    "Pin the model to --version once that version serves: "
+                    "no other version is loaded, even after a restart, until the pin is removed or moved")
           ->needs(version);
   auto* const unpin =
       sub->add_flag("--unpin", c.unpin, "Only remove the pin; the current version keeps serving")
@@ -427,35 +430,36 @@ void add_bench(Builder& builder, BenchCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT")
       ->capture_default_str();
   add_access(*sub, c.access);
-  sub->add_option("--udp-keys", c.udp_keys,
-                  "udp: sign requests; file of '<id> <hexadecimal secret>' lines, the same as for serve");
+  sub->add_option(
+      "--udp-keys", c.udp_keys,
+      "With a udp: URL: sign requests with a key from this file of '<id> <hexadecimal secret>' lines");
   sub->add_option("--udp-key-id", c.udp_key_id, "Key to sign with (default: the only one of the file)")
       ->check(whole(1, 255));
   sub->add_option("--model", c.model, "Model name")->required();
   sub->add_option("--rate", c.rate,
                   "Open loop: requests per second, sent on time however slow the answers are");
-  sub->add_option(
-         "--concurrency", c.concurrency,
-         "Closed loop: connections, each of which waits for its answer before the next request; N, or N,N,… "
-         "for a sweep (default: 1)")
+  sub->add_option("--concurrency", c.concurrency,
+                  "Closed loop: connections, each of which waits for its answer before the next request; "
+                  "N, or N,N,… for a sweep (default: 1)")
       ->delimiter(',')
       ->check(whole(0, kMost32));
-  sub->add_option("--connections", c.connections,
-                  "With --rate: most connections; if all are busy, requests are sent late (default: 64)")
+  sub->add_option(
+         "--connections", c.connections,
+         "With --rate: largest number of connections; if all are busy, requests are sent late (default: 64)")
       ->check(whole(0, kMost32));
   sub->add_option("--duration", c.duration_seconds, "Measured seconds of each run")->capture_default_str();
   sub->add_option("--warmup", c.warmup_seconds, "Seconds before each run that are not measured")
       ->capture_default_str();
-  sub->add_option("--input", c.inputs,
-                  ".npy or raw file of frames, which are sent in turn; may be repeated (default: random "
-                  "frames)");
+  sub->add_option(
+      "--input", c.inputs,
+      ".npy or raw file of frames, which are sent in turn; may be repeated (default: random frames)");
   sub->add_option("--seed", c.seed, "Seed of the random frames")
       ->capture_default_str()
       ->check(whole(0, kMost64));
   sub->add_flag("--raw", c.raw, "HTTP: send the tensor alone, without a JSON header");
   sub->add_option("--histogram", c.histogram,
-                  "Write the percentile distribution in HdrHistogram's format; a sweep writes "
-                  "FILE.<connections> for each run");
+                  "Write the percentile distribution in HdrHistogram's format; "
+                  "a sweep writes FILE.<connections> for each run");
   sub->add_option("--compare", c.compare,
                   "The --json output of an earlier run: print both runs and their ratios");
   sub->add_option_function<std::uint32_t>(

@@ -44,7 +44,8 @@ Status check_places(const PlanCommand& command) {
   namespace fs = std::filesystem;
   if (!command.save.empty() && !command.html.empty() &&
       fs::absolute(command.save).lexically_normal() == fs::absolute(command.html).lexically_normal())
-    return Error(ErrorCode::kInvalidInput, "--save-plan and --html name the same file; name two");
+    return Error(ErrorCode::kInvalidInput,
+                 "--save-plan and --html name the same file; name two different files");
   return {};
 }
 

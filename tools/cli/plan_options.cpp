@@ -23,8 +23,9 @@ Status read_share(const std::string& text, Shares& shares, std::set<std::string>
   char* end = nullptr;
   const double share = std::strtod(figure.c_str(), &end);
   if (figure.empty() || *end != '\0' || !(share > 0) || share > 1)
-    return Error(ErrorCode::kInvalidInput,
-                 "--max-utilisation " + text + ": give a share above 0, at most 1: 0.8, or dsp=0.9");
+    return Error(
+        ErrorCode::kInvalidInput,
+        "--max-utilisation " + text + ": give a share above 0 and at most 1, such as 0.8 or dsp=0.9");
   if (!given.insert(kind).second)
     return Error(ErrorCode::kInvalidInput, "--max-utilisation " + text + ": " +
                                                (kind.empty() ? "the share of all kinds" : kind) +
@@ -54,7 +55,7 @@ Result<double> seconds(const std::string& option, const std::string& text) {
   const double seconds = value * factor;
   if (end == text.c_str() || !(seconds >= kLeastSeconds && seconds <= kMostSeconds))
     return Error(ErrorCode::kInvalidInput,
-                 option + " " + text + ": give a time from 1ns to 3600s: 500us, 1.5ms, 2s");
+                 option + " " + text + ": give a time from 1ns to 3600s, such as 500us, 1.5ms or 2s");
   return seconds;
 }
 
@@ -114,7 +115,7 @@ Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
         equals == std::string::npos ? 0 : std::strtoul(split.c_str() + equals + 1, &end, 10);
     if (parts < 2 || parts > 64 || *end != '\0')
       return Error(ErrorCode::kInvalidInput,
-                   "--split " + split + ": give a block and 2 to 64 parts: conv_5=2");
+                   "--split " + split + ": give a block and 2 to 64 parts, such as conv_5=2");
     options.splits.push_back({split.substr(0, equals), static_cast<std::uint32_t>(parts)});
   }
   // A limit for one kind of resource overrides the limit for all kinds, whatever the order of the options.

@@ -92,7 +92,8 @@ Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, 
     asked.stop = true;
     end = Clock::now() + drain;
     log::info("serve", "stopping: cards that are being programmed get " + std::to_string(drain.count()) +
-                           " ms more; a second signal stops at once");
+                           " ms more; "
+                           "a second signal stops at once");
   }
   MILLRACE_TRY(up.get());
   return asked;
@@ -341,8 +342,8 @@ void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Gua
       MILLRACE_ASSIGN(auto read, udp_keys(now));
       MILLRACE_TRY(server::udp::Listener::check(options, read));
       const auto keys = std::make_shared<server::udp::wire::KeyRing>(std::move(read));
-      return Prepared{"udp.keys", keys->empty() ? std::string() : counted(keys->size(), "UDP key"),
-                      [udp, keys] {
+      const std::string count = keys->empty() ? std::string() : counted(keys->size(), "UDP key");
+      return Prepared{"udp.keys", count, [udp, keys] {
                         const bool differs = !udp->has_keys(*keys);
                         return udp->replace_keys(std::move(*keys)).ok() && differs;
                       }};

@@ -86,10 +86,11 @@ Status check_deployments(const LiveSettings& live, const Deployments& deployment
     cards += cards_of(*deployment, settings);
   }
   if (cards <= cluster.cards.size()) return {};
-  return Error(ErrorCode::kDoesNotFit,
-               "the deployments need " + std::to_string(cards) + " cards together, and the cluster has " +
-                   std::to_string(cluster.cards.size()) +
-                   (settings.cluster.empty() ? "; give one with cards for all of them (--cluster)" : ""));
+  return Error(
+      ErrorCode::kDoesNotFit,
+      "the deployments need " + std::to_string(cards) + " cards together, and the cluster has " +
+          std::to_string(cluster.cards.size()) +
+          (settings.cluster.empty() ? "; give a cluster with cards for all deployments (--cluster)" : ""));
 }
 
 }  // namespace
@@ -108,8 +109,8 @@ Result<Deployments> load_deployments(const Settings& settings) {
   }
   if (out.empty() && settings.repository_root.empty())
     return Error(ErrorCode::kInvalidInput,
-                 "no models to serve: give --deployment DIR or --repository DIR (or deployments or "
-                 "repository in --config)");
+                 "no models to serve: give --deployment DIR or --repository DIR "
+                 "(or deployments or repository in --config)");
   return out;
 }
 
@@ -201,7 +202,8 @@ std::vector<std::string> doubts_about(const LiveSettings& live, const std::vecto
   for (const auto& address : addresses)
     if (settings.http_tokens.empty() && is_open(address))
       out.push_back("other machines can reach " + address +
-                    ", where no token is needed to run inference or to use any route except admin routes; "
+                    ", "
+                    "where every route except admin routes works without a token; "
                     "set http.tokens to require tokens");
   for (const auto& [key, file] :
        {std::pair{"http.tokens", settings.http_tokens}, std::pair{"http.key", settings.http_key},

@@ -33,8 +33,8 @@ Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
   if (folders.empty()) {
     MILLRACE_TRY(runtime::plan::check_no_variants(target));
     return Error(ErrorCode::kInvalidInput, target.string() +
-                                               " has no rtl/<partition>/design.json: it contains no "
-                                               "generated hardware; compile the model again");
+                                               " has no rtl/<partition>/design.json: "
+                                               "it contains no generated hardware; compile the model again");
   }
   std::sort(folders.begin(), folders.end());
   return folders;
@@ -146,11 +146,11 @@ void print_row(std::ostream& out, std::size_t width, const std::string& name, co
 void print_layers(const PartitionCost& partition, std::ostream& out) {
   if (partition.layers.empty()) return;
   char line[256];
-  std::snprintf(
-      line, sizeof line,
-      "  multiplications a DSP slice and cycle; interval %llu cycles, predicted\n  %-28s %12s %6s %12s %8s\n",
-      static_cast<unsigned long long>(partition.interval_cycles), "layer", "MACs", "DSP", "of interval",
-      "busy");
+  std::snprintf(line, sizeof line,
+                "  multiplications per DSP slice and cycle; predicted interval %llu cycles\n"
+                "  %-28s %12s %6s %12s %8s\n",
+                static_cast<unsigned long long>(partition.interval_cycles), "layer", "MACs", "DSP",
+                "of interval", "busy");
   out << line;
   const auto row = [&](const std::string& name, const compiler::synth::LayerUse& layer) {
     std::snprintf(line, sizeof line, "  %-28s %12llu %6llu %12.2f %8.2f\n", name.c_str(),

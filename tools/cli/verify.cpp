@@ -99,8 +99,8 @@ void print_text(const Findings& findings, const plan::Deployment& deployment, st
       for (const std::string& node : d->nodes) out << "\n  ONNX node '" << node << "'";
       out << '\n';
     } else {
-      out << "  kernels/fast agrees with the reference on this host, so the cards or the links caused the "
-             "difference\n";
+      out << "  kernels/fast agrees with the reference on this host, "
+             "so the cards or the links caused the difference\n";
     }
   }
   if (findings.expected) {
@@ -165,9 +165,8 @@ Status run(const VerifyCommand& command, std::ostream& out) {
     return Error(ErrorCode::kUnsupported,
                  "--tolerance " + std::to_string(command.tolerance) + ": output '" +
                      deployment.plan.model.outputs.at(0).name +
-                     "' has no step: the model ends neither in a DequantizeLinear "
-                     "nor in a DequantizeLinear followed by one "
-                     "Softmax; "
+                     "' has no step: "
+                     "the model must end in a DequantizeLinear, or in a DequantizeLinear and a Softmax; "
                      "leave --tolerance out to compare to 1e-6 of the largest element");
 
   Findings findings;

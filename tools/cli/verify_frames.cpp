@@ -79,8 +79,9 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
         count > std::max<std::uint64_t>(most, 1)) {
       return Error(ErrorCode::kInvalidInput,
                    "--frames " + std::to_string(count) +
-                       ": random frames are kept in memory, and for model '" + model.name + "' at most " +
-                       std::to_string(std::max<std::uint64_t>(most, 1)) +
+                       ": random frames are kept in memory, "
+                       "and for model '" +
+                       model.name + "' at most " + std::to_string(std::max<std::uint64_t>(most, 1)) +
                        " are allowed; run verify again with another --seed for more");
     }
     for (std::uint32_t i = 0; i < count; ++i) {

@@ -105,7 +105,7 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
     const plan::XclbinSection* const section = view.find(kEmulationData);
     if (section == nullptr) {
       return Error(ErrorCode::kUnsupported,
-                   "image '" + name + "' has no EMULATION_DATA; there is nothing to verify it against");
+                   "image '" + name + "' has no EMULATION_DATA, which verify needs for the expected outputs");
     }
     auto data = plan::decode_emulation_data(section->bytes);
     if (!data.ok()) return data.error().within("image '" + name + "'");

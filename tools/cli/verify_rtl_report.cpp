@@ -68,7 +68,8 @@ std::string joined(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 8;
   std::string out;
   for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) out += (i == 0 ? "" : ", ") + names[i];
-  return names.size() > kMost ? out + " and " + std::to_string(names.size() - kMost) + " more" : out;
+  const std::size_t unlisted = names.size() - std::min(kMost, names.size());
+  return unlisted > 0 ? out + " and " + std::to_string(unlisted) + " more" : out;
 }
 
 std::size_t count_streams(const RtlFindings& findings) {
@@ -166,7 +167,10 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
   if (findings.stall != 0) out << ", each port stalls with probability " << findings.stall;
   out << "\ninitiation interval " << grouped(m.interval) << " cycles (predicted " << grouped(p.interval)
       << ")";
-  if (m.interval) out << ": " << grouped(std::round(findings.clock_mhz * 1e6 / *m.interval)) << " frames/s";
+  if (m.interval) {
+    const double rate = std::round(findings.clock_mhz * 1e6 / *m.interval);
+    out << ": " << grouped(rate) << " frames/s";
+  }
   out << ", ingress and egress not simulated\nlatency " << grouped(m.latency) << " cycles (predicted "
       << (findings.latency_is_bound ? "at most " : "") << grouped(p.latency) << "), first output beat after "
       << grouped(m.first_output) << "\n";
@@ -186,10 +190,12 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
         << padded(std::to_string(held) + "/" + std::to_string(depth), 12) << "\n";
   }
   print_layers(findings, out);
-  for (const auto& channel : findings.channels)
+  for (const auto& channel : findings.channels) {
+    const long busy = std::lround(channel.cable_busy * 100);
     out << "  " << channel.name << " over " << channel.cable << ": " << channel.packets
-        << " packets, cable busy " << std::lround(channel.cable_busy * 100) << " %, "
-        << grouped(channel.starved_cycles) << " cycles without credit\n";
+        << " packets, cable busy " << busy << " %, " << grouped(channel.starved_cycles)
+        << " cycles without credit\n";
+  }
   const auto sufficient = findings.reaches_interval();
   const auto wasteful = findings.wasteful_streams();
   if (!findings.standstill && sufficient)
@@ -207,10 +213,11 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
 
 Status verdict(const RtlFindings& findings) {
   if (!findings.standstill && findings.reaches_interval() == false)
-    return Error(ErrorCode::kDoesNotFit, "the predicted interval is not reached: one frame per " +
-                                             grouped(findings.measured.interval) +
-                                             " cycles instead of one per " +
-                                             grouped(findings.predicted.interval));
+    return Error(ErrorCode::kDoesNotFit,
+                 "the predicted interval is not reached: "
+                 "one frame per " +
+                     grouped(findings.measured.interval) + " cycles instead of one per " +
+                     grouped(findings.predicted.interval));
   if (!findings.standstill) return {};
   return Error(ErrorCode::kDoesNotFit,
                "the simulation deadlocked after cycle " + std::to_string(findings.standstill->cycle) +

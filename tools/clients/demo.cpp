@@ -46,8 +46,9 @@ Result<Vectors> read_vectors(const std::filesystem::path& directory) {
                       v.labels.elements() == v.frames() && v.golden.descr == "<f4" &&
                       v.golden.shape.size() == 2 && v.golden.elements() == v.golden_frames() * kClasses;
   if (!usable)
-    return Error(ErrorCode::kInvalidInput,
-                 directory.string() + ": images, labels and golden values do not belong together");
+    return Error(
+        ErrorCode::kInvalidInput,
+        directory.string() + ": the numbers or shapes of images, labels and golden values do not match");
   return v;
 }
 

@@ -215,7 +215,9 @@ Result<Url> parse_url(std::string_view text, Udp udp) {
     if (url.path.empty() || url.path.find('\0') != std::string::npos) return bad("names no socket");
     if (url.path.size() > kLongestSocketPath)
       return bad("has a path of " + std::to_string(url.path.size()) +
-                 " bytes; the path of a Unix socket has at most " + std::to_string(kLongestSocketPath));
+                 " bytes; "
+                 "the path of a Unix socket has at most " +
+                 std::to_string(kLongestSocketPath));
     return url;
   }
   if (rest.starts_with("https://")) url.scheme = Url::Scheme::kHttps;

@@ -131,7 +131,7 @@ Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& pa
   MILLRACE_ASSIGN(const auto file, read_file(path, kArchiveLimit));
   const auto entries = read_directory(file);
   if (!entries || entries->empty())
-    return bad_archive(path, "it is no zip archive, or its directory is damaged");
+    return bad_archive(path, "the file is no zip archive, or its directory is damaged");
   std::map<std::string, NpyArray> arrays;
   for (const Entry& entry : *entries) {
     const std::string shown = "entry '" + printable(entry.name) + "'";
@@ -145,7 +145,7 @@ Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& pa
       bytes.emplace(packed->begin(), packed->end());
     else if (entry.method == kDeflated)
       bytes = inflated(*packed, entry.size);
-    if (!bytes) return bad_archive(path, shown + " is damaged or compressed in another way than by deflate");
+    if (!bytes) return bad_archive(path, shown + " is damaged, or compressed by a method other than deflate");
     MILLRACE_ASSIGN(NpyArray array, parse_npy(*bytes, path.string() + ":" + printable(entry.name)));
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
     if (!arrays.emplace(name, std::move(array)).second) return bad_archive(path, shown + " stands twice");

@@ -71,8 +71,10 @@ Result<Samples> read_raw(const std::filesystem::path& file, const InputDescripti
   MILLRACE_ASSIGN(const auto bytes, read_file(file, kFileLimit));
   if (bytes.empty() || bytes.size() % frame != 0)
     return bad_samples(file, "raw input of " + std::to_string(bytes.size()) +
-                                 " bytes is not a whole number of frames; one is " + input.datatype + " " +
-                                 shape_text(input.shape) + ", " + std::to_string(frame) + " bytes");
+                                 " bytes is not a whole number of frames; "
+                                 "one frame is " +
+                                 input.datatype + " " + shape_text(input.shape) + ", " +
+                                 std::to_string(frame) + " bytes");
   Samples out;
   for (std::size_t at = 0; at < bytes.size(); at += frame)
     out.frames.emplace_back(bytes.begin() + static_cast<std::ptrdiff_t>(at),
@@ -244,7 +246,7 @@ Result<Samples> read_folder(const std::filesystem::path& folder, const InputDesc
       files.push_back(it->path());
   if (code) return bad_samples(folder, "cannot be read: " + code.message());
   if (files.empty())
-    return bad_samples(folder, "holds no pictures and no .npy files; name a folder of samples");
+    return bad_samples(folder, "the folder holds no pictures and no .npy files; name a folder of samples");
   std::sort(files.begin(), files.end());
   Samples all;
   std::size_t adapted = 0;
@@ -302,11 +304,11 @@ Result<std::vector<Samples>> read_each(const std::vector<std::string>& files,
     return each;
   }
   if (files.size() != inputs.size())
-    return Error(
-        ErrorCode::kInvalidInput,
-        "the model takes " + std::to_string(inputs.size()) + " inputs (" + quoted_names(inputs) + "), and " +
-            std::to_string(files.size()) +
-            " files are given; give one .npz with an array for each, or a file for each (NAME=FILE)");
+    return Error(ErrorCode::kInvalidInput,
+                 "the model takes " + std::to_string(inputs.size()) + " inputs (" + quoted_names(inputs) +
+                     "), and " + std::to_string(files.size()) +
+                     " files are given; "
+                     "give one .npz with an array for each input, or a file for each input (NAME=FILE)");
   for (const std::string& given : files) MILLRACE_TRY(check_input_name(given, inputs));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string prefix = inputs[i].name + "=";

@@ -240,7 +240,7 @@ Result<Report> read_report(const std::filesystem::path& file) {
     return report;
   } catch (const std::exception&) {
     return Error(ErrorCode::kInvalidInput,
-                 what + ": a key of 'millrace bench --json' is missing or of another kind");
+                 what + ": a key that 'millrace bench --json' writes is missing or has the wrong type");
   }
 }
 

@@ -62,9 +62,8 @@ Result<ListenAddress> parse_listen_address(std::string_view text, std::string_vi
     rest.remove_prefix(kUnix.size());
     if (rest.empty()) return bad("unix: needs the path of the socket to create");
     if (rest.size() > kLongestPath)
-      return bad("the path has " + std::to_string(rest.size()) +
-                 " bytes, but that of a Unix socket has at most " + std::to_string(kLongestPath) +
-                 "; choose a shorter one");
+      return bad("the path has " + std::to_string(rest.size()) + " bytes; a Unix socket's path has at most " +
+                 std::to_string(kLongestPath) + "; choose a shorter path");
     if (rest.find('\0') != std::string_view::npos) return bad("the path contains a NUL");
     out.at = UnixPath{std::string(rest)};
     return out;

@@ -55,9 +55,11 @@ Listener::~Listener() {
 
 Error Listener::failed(const error_code& error) const {
   const bool taken = error == net::error::address_in_use;
-  return Error(ErrorCode::kEnvironment,
-               "cannot listen on " + to_string(wanted_) + ": " + error.message() +
-                   (taken ? "; stop what uses the address, or choose another (port 0: any free one)" : ""));
+  return Error(
+      ErrorCode::kEnvironment,
+      "cannot listen on " + to_string(wanted_) + ": " + error.message() +
+          (taken ? "; stop the program that uses the address, or choose another port (0: any free port)"
+                 : ""));
 }
 
 Status Listener::bind() {
@@ -109,9 +111,10 @@ Status Listener::take_passed(const Passed& where) {
   if (found == options_.passed.end()) {
     std::string names;
     for (const auto& socket : options_.passed) names += (names.empty() ? "" : ", ") + socket.name;
-    return Error(ErrorCode::kEnvironment,
-                 "no socket named '" + where.name +
-                     "' was passed by the service manager; passed: " + (names.empty() ? "none" : names));
+    return Error(ErrorCode::kEnvironment, "no socket named '" + where.name +
+                                              "' was passed by the service manager; "
+                                              "passed: " +
+                                              (names.empty() ? "none" : names));
   }
   const int fd = ::fcntl(found->fd, F_DUPFD_CLOEXEC, 0);
   sockaddr_storage name{};

@@ -206,8 +206,8 @@ class DocumentReader {
     return false;
   }
   bool not_offered(json::error_code& code, const std::string& why) {
-    return fail(code, here() + "." + std::string(key_, 0, kMaxShownName) + ": " + why,
-                ErrorCode::kUnsupported);
+    const std::string key(key_, 0, kMaxShownName);
+    return fail(code, here() + "." + key + ": " + why, ErrorCode::kUnsupported);
   }
   bool wrong_kind(json::error_code& code, std::string_view found) {
     const std::string name(key_);
@@ -267,9 +267,10 @@ class DocumentReader {
     std::string out;
     for (const Nesting& level : nesting_) {
       if (level.context == Context::kSkipped) break;
-      if (level.context == Context::kInput) out += "[" + std::to_string(document.inputs->size() - 1) + "]";
-      if (level.context == Context::kOutput) out += "[" + std::to_string(document.outputs->size() - 1) + "]";
-      if (out.ends_with(".data")) break;  // all nested arrays of tensor data are called ".data"
+      const auto index = [](const auto& list) { return "[" + std::to_string(list->size() - 1) + "]"; };
+      if (level.context == Context::kInput) out += index(document.inputs);
+      if (level.context == Context::kOutput) out += index(document.outputs);
+      if (out.ends_with(".data")) break;  // all nested arrays of tensor data have the same name
       out += kNames[static_cast<std::size_t>(level.context)];
     }
     return out.empty() ? "the request" : out;

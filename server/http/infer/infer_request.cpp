@@ -27,7 +27,8 @@ Error bad(std::string message) {
 }
 
 std::string shown(std::string_view text) {
-  return "'" + std::string(clipped(text, kMaxShown)) + (text.size() > kMaxShown ? "…'" : "'");
+  const std::string start(clipped(text, kMaxShown));
+  return "'" + start + (text.size() > kMaxShown ? "…'" : "'");
 }
 
 template <class Shape>
@@ -67,8 +68,10 @@ class RequestReader {
   /// Reads a request in raw mode: the whole body is the model's only input, and all outputs are binary.
   Status read_raw(Bytes body) {
     if (model_.inputs.size() != 1)
-      return bad("Inference-Header-Content-Length: 0 (raw mode) needs a model of one input; this one has " +
-                 std::to_string(model_.inputs.size()) + ": " + names_of(model_.inputs));
+      return bad(
+          "Inference-Header-Content-Length: 0 (raw mode) needs a model of one input; "
+          "this model has " +
+          std::to_string(model_.inputs.size()) + ": " + names_of(model_.inputs));
     const TensorSignature& signature = model_.inputs.front();
     const QuantisedInput* integers = quantised_at(0);
     if (body.size() != bytes_of(signature)) {
@@ -115,8 +118,8 @@ class RequestReader {
       if (tensors[earlier].name == tensors[at].name) return fault(" occurs twice");
     for (std::size_t i = 0; i < signatures.size(); ++i)
       if (signatures[i].name == *where_.name) return i;
-    return fault(": the model has no such " + std::string(list.substr(0, list.size() - 1)) + "; it has " +
-                 names_of(signatures));
+    const std::string kind(list.substr(0, list.size() - 1));
+    return fault(": the model has no such " + kind + "; it has " + names_of(signatures));
   }
 
   Status take_inputs(const InferDocument& document, Bytes binary) {
@@ -133,7 +136,7 @@ class RequestReader {
         return bad("inputs lacks " + shown(signature.name));
     if (!binary.empty())
       return bad("the body has " + std::to_string(binary.size()) +
-                 " bytes behind the last tensor, which belong to no input");
+                 " bytes behind the last tensor; these bytes belong to no input");
     return {};
   }
 
@@ -145,7 +148,7 @@ class RequestReader {
     MILLRACE_TRY(check_type(input, signature, integers));
     if (std::string_view(*input.datatype) == signature.datatype) integers = nullptr;
     const auto& size = input.parameters.binary_data_size;
-    if (size && input.data) return fault(" has both 'data' and binary_data_size; send one");
+    if (size && input.data) return fault(" has both 'data' and binary_data_size; send only one of them");
     Bytes out;
     if (size) {
       const std::uint64_t expected = bytes_of(signature, *input.datatype);
@@ -248,8 +251,8 @@ bool is_binary(std::string_view text) {
 /// Returns "" if the body does not look binary.
 std::string_view binary_hint(std::string_view body) {
   if (!is_binary(body)) return "";
-  return ". Binary data needs the header Inference-Header-Content-Length: 0 if the body is the tensor alone, "
-         "otherwise the number of bytes of JSON before the tensors";
+  return ". Binary data needs the header Inference-Header-Content-Length: "
+         "0 if the body is only the tensor, otherwise the number of bytes of JSON before the tensors";
 }
 
 }  // namespace

@@ -46,10 +46,9 @@ Result<std::string> version_of(const json::value& value) {
 /// Ignores unknown parameters, such as Triton's unload_dependents.
 Status take_parameter(std::string_view name, const json::value& value, Change& out) {
   if (name == "config" || name.starts_with("file:"))
-    return Error(ErrorCode::kUnsupported,
-                 "parameter '" + std::string(name.substr(0, 100)) +
-                     "': models are loaded as they are in the repository; configurations and files in the "
-                     "request are not offered");
+    return Error(ErrorCode::kUnsupported, "parameter '" + std::string(name.substr(0, 100)) +
+                                              "': models are loaded as they are in the repository; "
+                                              "configurations and files in the request are not supported");
   if (name == "version") {
     MILLRACE_ASSIGN(out.order.version, version_of(value));
   } else if (name == "policy") {
@@ -69,11 +68,11 @@ Status take_parameter(std::string_view name, const json::value& value, Change& o
 Status check_combination(const Change& change) {
   const models::LoadOrder& order = change.order;
   if (!change.load && (order.force || order.pin || change.unpin))
-    return bad("parameters 'force', 'pin' and 'unpin' belong to a load");
+    return bad("parameters 'force', 'pin' and 'unpin' belong to a load request");
   if (change.unpin && (order.force || order.pin || order.policy || !order.version.empty()))
     return bad(
-        "parameter 'unpin' removes the pin and loads nothing; send 'force', 'pin', 'policy' and 'version' in "
-        "another load");
+        "parameter 'unpin' removes the pin and loads nothing; "
+        "send 'force', 'pin', 'policy' and 'version' in another load request");
   if (order.pin && order.version.empty())
     return bad("parameter 'pin' needs the parameter 'version', to which the model is pinned");
   return {};
@@ -134,8 +133,8 @@ Outcome change_repository(const Call& call, bool load) {
   models::Repository* const repository = call.api.options().repository;
   if (repository == nullptr)
     return error_response(501,
-                          "this server's models are fixed at start (serve --deployment); loading and "
-                          "unloading is not supported");
+                          "this server's models are fixed at start (serve --deployment); "
+                          "loading and unloading is not supported");
   if (call.api.leaving()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
   auto change = parse_change(load, call.names.model, call.request.body);
   if (!change.ok()) return error_response(change.error());

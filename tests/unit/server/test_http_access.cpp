@@ -339,7 +339,7 @@ TEST(ListenAddress, ErrorNamesTheLongestPathOfAUnixSocket) {
     ASSERT_FALSE(parsed.ok());
     EXPECT_EQ(parsed.error().code(), ErrorCode::kInvalidInput);
     EXPECT_NE(
-        parsed.error().message().find("the path has 108 bytes, but that of a Unix socket has at most 107"),
+        parsed.error().message().find("the path has 108 bytes; a Unix socket's path has at most 107"),
         std::string::npos)
         << parsed.error().message();
   }

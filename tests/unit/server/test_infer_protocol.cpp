@@ -345,7 +345,7 @@ TEST(BinaryTensors, MustHaveExactlyTheAnnouncedBytes) {
   }
   const auto raw = parse(two_inputs(), std::string(19, 'x'), "0");
   ASSERT_FALSE(raw.ok());
-  EXPECT_NE(raw.error().message().find("needs a model of one input; this one has 2: 'x', 'k'"),
+  EXPECT_NE(raw.error().message().find("needs a model of one input; this model has 2: 'x', 'k'"),
             std::string::npos);
 }
 
@@ -357,7 +357,7 @@ TEST(BinaryInferRequest, ErrorNamesTheMissingHeader) {
     ASSERT_FALSE(request.ok());
     EXPECT_EQ(request.error().code(), ErrorCode::kInvalidInput);
     EXPECT_NE(
-        request.error().message().find("Inference-Header-Content-Length: 0 if the body is the tensor alone"),
+        request.error().message().find("Inference-Header-Content-Length: 0 if the body is only the tensor"),
         std::string::npos)
         << request.error().message();
   }

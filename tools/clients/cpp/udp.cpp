@@ -252,7 +252,7 @@ class UdpClient final : public Client {
   Status greet(const std::string& name, const std::string& version, UdpModel* out,
                Clock::time_point deadline) {
     if (name.size() > wire::kMaxNameBytes || version.size() > wire::kMaxVersionBytes)
-      return {Code::kInvalid, "model names have at most 255 bytes, versions 64"};
+      return {Code::kInvalid, "model names have at most 255 bytes, and versions have at most 64 bytes"};
     wire::Hello hello;
     hello.fragment_bytes = options_.fragment_bytes;
     hello.name = name;

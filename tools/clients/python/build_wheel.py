@@ -19,7 +19,7 @@ class UnsupportedOperation(Exception):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    raise UnsupportedOperation("only wheels are built; the sources are those of Millrace")
+    raise UnsupportedOperation("only wheels are built; the sources are in Millrace's repository")
 
 
 def _digest(data):

@@ -19,7 +19,7 @@ _LONGEST_TIMEOUT = 1e6  # in seconds; a socket accepts at most 2**31 millisecond
 
 
 def check_timeout(timeout: float) -> float:
-    """Checks a time-out. Raises MillraceError("invalid") if it is not finite, or too long for a socket."""
+    """Checks a time-out. Raises MillraceError 'invalid' if the time-out is not finite, or too long for a socket."""
     if not abs(timeout) <= _LONGEST_TIMEOUT:
         raise MillraceError("invalid", f"a time-out is at most {_LONGEST_TIMEOUT:,.0f} seconds, not {timeout}")
     return timeout
@@ -64,7 +64,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def model(self, name: str, version: str = "") -> Model:
-        """The model's inputs and outputs. Without a version, those of the version that is served."""
+        """The inputs and outputs of the given version of the model, or without a version of the version that is served."""
 
     @abc.abstractmethod
     def infer(

@@ -96,7 +96,7 @@ class Channel:
         return out
 
     def check_refusals(self) -> None:
-        """Raises MillraceError("unavailable") if the system reports repeatedly that nothing listens at the port."""
+        """Raises MillraceError 'unavailable' if the system reports repeatedly that nothing listens at the port."""
         if self._refusals >= REFUSALS:
             raise MillraceError("unavailable", f"{self.name}: nothing listens there")
 

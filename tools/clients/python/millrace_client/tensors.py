@@ -70,13 +70,13 @@ class Model:
 
 
 def check_description(model: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """Raises MillraceError("protocol") if a tensor of the model has no fixed size, or the model has no output."""
+    """Raises MillraceError 'protocol' if a tensor of the model has no fixed size, or the model has no output."""
     for tensor in (*inputs, *outputs):
         if tensor.datatype not in DATATYPES or any(n < 1 for n in tensor.shape):
             raise MillraceError(
                 "protocol",
-                f"model {model!r}: tensor {tensor.name!r} is {tensor.datatype} {list(tensor.shape)}; this client "
-                f"knows {', '.join(DATATYPES)}, and dimensions of 1 or more",
+                f"model {model!r}: tensor {tensor.name!r} is {tensor.datatype} {list(tensor.shape)}; "
+                f"this client supports {', '.join(DATATYPES)}, and dimensions of 1 or more",
             )
     if not outputs:
         raise MillraceError("protocol", f"model {model!r} has no outputs")
@@ -114,8 +114,8 @@ def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
     except TypeError:
         raise MillraceError(
             "invalid",
-            f"{what} is of type {type(data).__name__}, which is not a buffer; give bytes, a NumPy array or "
-            "an array.array",
+            f"{what} is of type {type(data).__name__}, which is not a buffer; "
+            "give bytes, a NumPy array or an array.array",
         ) from None
     if tensor.datatype not in DATATYPES:
         raise MillraceError(
@@ -127,7 +127,7 @@ def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
             advice = (
                 f"; convert a NumPy array with .astype({wanted!r})"
                 if wanted
-                else "; give its bits as 16-bit unsigned integers"
+                else "; give the bits of each element as a 16-bit unsigned integer"
             )
             raise MillraceError(
                 "invalid", f"{what} has {_described(view)}; the model takes {tensor.datatype}{advice}"
@@ -147,7 +147,7 @@ def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
 
 
 def pack_inputs(model: Model, inputs: Sequence[Buffer]) -> list[memoryview]:
-    """The bytes to send for each input. Raises MillraceError("invalid") if a buffer does not match the model's input."""
+    """The bytes to send for each input. Raises MillraceError 'invalid' if a buffer does not match the model's input."""
     if not isinstance(inputs, (list, tuple)):
         raise MillraceError(
             "invalid",

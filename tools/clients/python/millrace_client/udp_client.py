@@ -122,7 +122,7 @@ class UdpClient(Client):
         """Sends HELLO until the session is open. If a name is given, returns the model's description from the COOKIE."""
         n, v = name.encode(), version.encode()
         if len(n) > 255 or len(v) > 64:
-            raise MillraceError("invalid", "model names have at most 255 bytes, versions 64")
+            raise MillraceError("invalid", "model names have at most 255 bytes, and versions have at most 64 bytes")
         for _ in range(4):
             body = self._cookie + struct.pack("<HHHH", self._fragment_bytes, len(n), len(v), 0) + n + v
             head, payload = self._ask(HELLO, body.ljust(64, b"\0"), deadline, (COOKIE, BUSY))
