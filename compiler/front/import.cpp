@@ -165,7 +165,7 @@ class Importer {
       }
       if (value.shape.empty() || value.shape[0] != 1)
         return unsupported(here + " is " + to_string(value.shape) +
-                           "; its first axis must be the batch, and 1");
+                           "; its first axis must be the batch axis, of extent 1");
       std::int64_t total = 1;
       for (const std::int64_t d : value.shape)
         if ((total *= d) > (std::int64_t{1} << 28))

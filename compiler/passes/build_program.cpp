@@ -262,7 +262,7 @@ class ProgramBuilder {
     if (!is_identity_map(order_of(v))) {
       if (shape[0] != 1)
         return unsupported("output '" + graph_.value(v).name + "' is " + to_string(shape) +
-                           "; its first axis must be the batch, and 1");
+                           "; its first axis must be the batch axis, of extent 1");
       if (const Status moved = rearrange(v, identity_map(elements(shape)), without_batch(shape)); !moved.ok())
         return moved.error().within("output '" + graph_.value(v).name + "'");
     }

@@ -61,16 +61,17 @@ std::string cost_of_edit(const Plan& plan) {
     const std::string text = fixed((ratio - 1) * 100, 1);
     return (text[0] == '-' ? "" : "+") + text + " %";
   };
+  const auto counted = [](std::size_t n) { return std::to_string(n) + (n == 1 ? " card" : " cards"); };
   if (!plan.followed->unedited) return "the plan file was followed; a search without the file finds no plan";
   const Unedited& own = *plan.followed->unedited;
   const std::size_t cards = plan.cards();
+  const std::string rate = signed_percent(plan.frames_per_second() / own.frames_per_second);
+  const std::string latency = signed_percent(plan.latency_seconds / own.latency_seconds);
   return "the plan file was followed; "
          "a search without the file finds " +
-         std::to_string(own.cards) + (own.cards == 1 ? " card, " : " cards, ") +
-         with_commas(own.frames_per_second) + " frames/s, " + fixed(own.latency_seconds * 1e6, 1) +
-         " us: the plan file uses " + std::to_string(cards) + (cards == 1 ? " card" : " cards") +
-         " and gives " + signed_percent(plan.frames_per_second() / own.frames_per_second) + " frames/s, " +
-         signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
+         counted(own.cards) + ", " + with_commas(own.frames_per_second) + " frames/s, " +
+         fixed(own.latency_seconds * 1e6, 1) + " us: the plan file uses " + counted(cards) + " and gives " +
+         rate + " frames/s, " + latency + " latency";
 }
 
 std::string assumption(const Plan& plan) {

@@ -86,8 +86,9 @@ def result(step, o):
     if not step:
         return f"  assign result{o} = sum{o};\n"
     shift = channel(step["shift"], o)
-    scaled = f"sum{o} * {number(channel(step['multiplier'], o, 1), 64)} + {number(channel(step['offset'], o), 64)}"
-    text = f"  logic signed [63:0] scaled{o}, whole{o};\n  assign scaled{o} = {scaled};\n"
+    factor, offset = number(channel(step["multiplier"], o, 1), 64), number(channel(step["offset"], o), 64)
+    text = f"  logic signed [63:0] scaled{o}, whole{o};\n"
+    text += f"  assign scaled{o} = sum{o} * {factor} + {offset};\n"
     if step["form"] == "multiply_shift_half_even" and shift > 0:
         half = number((1 << (shift - 1)) - 1, 64)
         text += f"  assign whole{o} = (scaled{o} + {half} + $signed({{63'd0, scaled{o}[{shift}]}})) >>> {shift};\n"

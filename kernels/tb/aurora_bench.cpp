@@ -55,8 +55,8 @@ class AuroraRow {
   }
 
   void print() const {
-    std::printf("  %-8s %s: up in %d cycles\n", parameters_.row().c_str(), failures == 0 ? "ok" : "FAILED",
-                ups_);
+    const char* const result = failures == 0 ? "ok" : "FAILED";
+    std::printf("  %-8s %s: up in %d cycles\n", parameters_.row().c_str(), result, ups_);
   }
   bool worked() const { return ups_ > 0; }
 

@@ -177,8 +177,9 @@ void RegisterMaster::sample() {
   if (writing_.access && reading_.access) ++overlapped_;
   const bool b = fires("bvalid", "bready"), r = fires("rvalid", "rready");
   const bool b_due = writing_.address_taken && writing_.data_taken, r_due = reading_.address_taken;
-  if (port("bvalid").get() != 0 && !b_due) report_(prefix_ + "b: a response nobody asked for");
-  if (port("rvalid").get() != 0 && !r_due) report_(prefix_ + "r: a response nobody asked for");
+  const bool b_offered = port("bvalid").get() != 0, r_offered = port("rvalid").get() != 0;
+  if (b_offered && !b_due) report_(prefix_ + "b: a response without a request");
+  if (r_offered && !r_due) report_(prefix_ + "r: a response without a request");
   if (fires("awvalid", "awready")) {
     writing_.address_taken = true;
     writing_.address_offered = false;

@@ -57,8 +57,8 @@ class LoadRow {
   }
 
   void print() const {
-    std::printf("  %-8s %s: %u times %u words\n", parameters_.row().c_str(), failures == 0 ? "ok" : "FAILED",
-                rounds_, all_);
+    const char* const result = failures == 0 ? "ok" : "FAILED";
+    std::printf("  %-8s %s: %u times %u words\n", parameters_.row().c_str(), result, rounds_, all_);
   }
   bool worked() const { return rounds_ >= 3; }
 
@@ -134,9 +134,10 @@ class ParametersRow {
     if (interrupt && !interrupted_) {
       if (!running_) fail("an interrupt without a run");
       const std::uint64_t due = std::max(last_word_ + settle_cycles_, still_ + kFromStill);
-      if (run_.fits && cycle_ != due)
-        fail("done " + std::to_string(cycle_ - last_word_) + " cycles after the last word, not " +
-             std::to_string(due - last_word_));
+      if (run_.fits && cycle_ != due) {
+        const std::string taken = std::to_string(cycle_ - last_word_);
+        fail("done " + taken + " cycles after the last word, not " + std::to_string(due - last_word_));
+      }
     }
     interrupted_ = interrupt;
     host_.sample();  // may read that the run is done in this very cycle
@@ -150,8 +151,8 @@ class ParametersRow {
 
   void print() const {
     std::printf(
-        "  %-8s %s: %u runs, %u of them requested before the previous run ended, %u refused, %u with failing "
-        "memory, %u reset\n",
+        "  %-8s %s: %u runs, %u of them requested before the previous run ended, "
+        "%u refused, %u with failing memory, %u reset\n",
         parameters_.row().c_str(), failures == 0 ? "ok" : "FAILED", runs_, chained_, refused_, failed_,
         resets_);
   }
@@ -273,7 +274,8 @@ class ParametersRow {
     if (run_.fits) broken_ = memory_.failing;
     if (run_.fits) streamed_ = run_.buffer() + run_.streamed_offset;
     if (taken_ != (run_.fits ? words_ : 0)) fail(std::to_string(taken_) + " words came of a run");
-    if ((ports_.at("error").get() != 0) != (!run_.fits || broken_)) fail("error is wrong");
+    const bool refused = !run_.fits || broken_;
+    if ((ports_.at("error").get() != 0) != refused) fail("error is wrong");
     if (streamed_ && ports_.at("streamed").get() != *streamed_) fail("streamed is wrong");
     if (streamed_ && ports_.at("given").get() == 0) fail("nothing is said to be given");
   }

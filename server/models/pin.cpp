@@ -48,7 +48,8 @@ std::string parse_content(std::string_view text, std::uint64_t& version) {
   version = parse_version(number);
   if (version != 0) return {};
   const std::string start = printable(number.substr(0, kMostShown));
-  return "holds '" + start + (number.size() > kMostShown ? "…" : "") + "', which is no version's number";
+  const char* const rest = number.size() > kMostShown ? "…" : "";
+  return "holds '" + start + rest + "', which is no version's number";
 }
 
 /// Reads and checks PIN. Opens the file only once, so that the checks and the content concern the same file. If there
