@@ -384,14 +384,15 @@ std::string check_rate_gap(const Claim& claim) {
   const bool is_of_cards =
       problem.targets.objective == Objective::kCards && solution.gap <= cards - 1 + kTolerance;
   if (ceiling > rate(shortest, problem.cards.size()) * (1 + kTolerance) && !is_of_cards)
-    return "gap is wrong: no implementations reach the rate that the gap allows for";
+    return "optimality gap is wrong: no implementations reach the rate that the gap allows for";
   const Implementations other =
       built_for(claim, static_cast<double>(solution.replicas()) / (ceiling * (1 + 2 * kTolerance)));
   const Recomputed figures(claim, other);
   const double reached = rate(figures.interval(), solution.replicas());
   return figures.hold() && reached > ceiling * (1 + kTolerance)
-             ? "gap is wrong: other implementations on the same cards reach " + std::to_string(reached) +
-                   " frames/s"
+             ? "optimality gap is wrong: "
+               "other implementations on the same cards reach " +
+                   std::to_string(reached) + " frames/s"
              : std::string();
 }
 
@@ -400,7 +401,8 @@ std::string check_latency_gap(const Claim& claim) {
   const Recomputed figures(claim, other);
   const double floor = claim.solution.latency_seconds / (1 + claim.solution.gap);
   return figures.hold() && figures.latency() < floor * (1 - kTolerance)
-             ? "gap is wrong: other implementations on the same cards take " +
+             ? "optimality gap is wrong: "
+               "other implementations on the same cards take " +
                    std::to_string(figures.latency() * 1e6) + " us"
              : std::string();
 }
@@ -415,8 +417,9 @@ std::string check_figures(const Claim& claim) {
   if (!near(figures.interval(), solution.interval_seconds)) return "interval_seconds is wrong";
   if (!near(figures.latency(), solution.latency_seconds)) return "latency_seconds is wrong";
   if (auto wrong = figures.missed(); !wrong.empty()) return wrong;
-  if (!(solution.gap >= 0)) return "gap is wrong: it must be 0 or more";
-  if (solution.exact && solution.gap != 0) return "gap is wrong: it must be 0 if the solution is exact";
+  if (!(solution.gap >= 0)) return "optimality gap is wrong: it must be 0 or more";
+  if (solution.exact && solution.gap != 0)
+    return "optimality gap is wrong: it must be 0 if the solution is exact";
   if (!std::isfinite(solution.gap)) return {};
   return claim.problem.targets.objective == Objective::kLatency ? check_latency_gap(claim)
                                                                 : check_rate_gap(claim);

@@ -67,7 +67,7 @@ Result<std::vector<Variant>> try_all(const PlanOptions& given) {
   MILLRACE_ASSIGN(const Plan own, make_plan(quiet));
   if (!own.unpredicted().empty())
     return Error(ErrorCode::kUnsupported,
-                 "--variants: nothing can be predicted of this model: " + own.unpredicted());
+                 "--variants: nothing can be predicted for this model: " + own.unpredicted());
   std::vector<Variant> out{{{}, true, given, figures_of(own, given.shares), {}, {}}};
   const auto all = tries(quiet, own);
   for (std::size_t i = 0; i < all.size(); ++i) {

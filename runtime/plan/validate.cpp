@@ -277,8 +277,8 @@ class ChannelChecker {
       for (const auto& port : partition.inputs) {
         const auto found = received_.find({partition.name, port.name});
         if (found == received_.end() || found->second != port.elements())
-          return bad_deployment(where,
-                                "port '" + port.name + "': its channels do not deliver exactly its tensor");
+          return bad_deployment(
+              where, "port '" + port.name + "': the channels do not deliver exactly the tensor of this port");
       }
       for (const auto& port : partition.outputs)
         if (!sent_.contains({partition.name, port.name}))

@@ -215,8 +215,10 @@ std::string print_catalog(const Catalog& catalog) {
               ", interval: " + print_error(model.cycles->interval) + "}\n";
   }
   if (catalog.host.empty()) return text;
-  text += "# Measured with kernels/fast, one thread: millrace-calibrate host.\nhost:\n  machine: \"" +
-          catalog.host_machine + "\"\n  operations:\n";
+  text +=
+      "# Measured by 'millrace-calibrate host' with kernels/fast on one thread.\n"
+      "host:\n  machine: \"" +
+      catalog.host_machine + "\"\n  operations:\n";
   for (const auto& [operation, time] : catalog.host)
     text += "    " + operation + ": {block_ns: " + number(time.block_ns) +
             ", unit_ns: " + number(time.unit_ns) + "}\n";

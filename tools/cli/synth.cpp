@@ -200,9 +200,9 @@ void print_table(const PartitionCost& partition, std::ostream& out) {
   if (partition.available == runtime::plan::Resources{})
     out << "  not compared with a device, because the design does not state a region's resources\n";
   else
-    print_share("of the region less the shell's share", measured.resources(), partition.available, out);
+    print_share("used of the region without the shell", measured.resources(), partition.available, out);
   for (const auto& region : partition.regions)
-    print_share("with the shell in it, of all that region " + printable(region.name) + " has",
+    print_share("used of the whole region " + printable(region.name) + ", with the shell",
                 region.measured.resources(), region.whole, out);
   out << '\n';
 }

@@ -105,7 +105,7 @@ class UdpClient(Client):
         raise MillraceError("unavailable", str(failure))
 
     def _ask(self, kind: int, body: bytes, deadline: float, kinds: tuple[int, ...]) -> Message:
-        """Sends a message of one datagram repeatedly until the deadline. Returns the first answer of one of these kinds."""
+        """Sends a message of one datagram repeatedly until the deadline. Returns the first answer of one of the `kinds`."""
         request_id, wait = self._channel.next_id(), RETRY
         while time.monotonic() < deadline:
             self._channel.check_refusals()
@@ -238,7 +238,7 @@ class _Request:
         self._send(range(min(self._count, BURST)))
 
     def _restart(self, now: float) -> None:
-        """Called when the server has answered: starts again with the first wait."""
+        """Resets the waiting time to its first value. Called when the server has answered."""
         self._wait, self._retry_at = RETRY, now + RETRY
 
     def _await_fragments(self, now: float) -> None:
