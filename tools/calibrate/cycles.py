@@ -21,7 +21,7 @@ TARGET = os.path.join(ROOT, "kernels", "cycles.csv")
 
 
 def table_of(module):
-    """The rows of the module's table, as a map from the row's name to "NAME=value …"."""
+    """The rows of the module's table, as a map from the row's name to its parameters in the form NAME=value."""
     for folder in ("stream", "nn", "shell"):
         path = os.path.join(ROOT, "kernels", "rtl", folder, module + ".rows")
         if os.path.exists(path):

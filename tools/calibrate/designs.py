@@ -107,7 +107,7 @@ def model_of(options, design):
 
 
 def source_of(module):
-    """The digest of a module; "-" for a module generated for one partition, whose parameters identify it."""
+    """The digest of a module, or a hyphen if the module was generated for one partition and its parameters identify it."""
     return sources.digest_of(module) or "-"
 
 

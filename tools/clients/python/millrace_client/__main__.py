@@ -70,8 +70,8 @@ def _frames(arguments: argparse.Namespace, model: Model) -> Iterator[list[bytes]
         if descr != numpy_name(tensor.datatype) or not data or len(data) % tensor.nbytes:
             raise MillraceError(
                 "invalid",
-                f"{path}: {descr}, {len(data)} bytes; input {tensor.name!r} is {tensor.datatype} "
-                f"{list(tensor.shape)}, {tensor.nbytes} bytes a frame",
+                f"{path} has type {descr} and {len(data)} bytes; "
+                f"input {tensor.name!r} takes {tensor.datatype} {list(tensor.shape)}, {tensor.nbytes} bytes per frame",
             )
     counts = {len(data) // tensor.nbytes for (_, _, data), tensor in zip(files, model.inputs)}
     if len(counts) != 1:

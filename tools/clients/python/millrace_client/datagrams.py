@@ -79,7 +79,7 @@ class Channel:
                 self._refusals += isinstance(error, ConnectionRefusedError)
 
     def receive(self, request_id: int, until: float) -> list[Message]:
-        """Returns the datagrams that arrived for this request. Waits until one arrives or until `until`."""
+        """Waits until a datagram for this request arrives or the time `until` is reached. Returns the datagrams that arrived."""
         out: list[Message] = []
         if not self._poll.poll(max(0.0, until - time.monotonic()) * 1000):
             return out
