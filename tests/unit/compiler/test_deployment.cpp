@@ -397,7 +397,7 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedAndTheErrorSaysWhy) {
            p.channels[2].slice.count -= 1;
            p.channels[2].frame_bytes -= 1;
          }),
-         "exactly its tensor");
+         "exactly the tensor of this port");
   expect(refusal([](auto& p) { p.channels.pop_back(); }), "output");
   expect(refusal([](auto& p) { p.communication.pop_back(); }), "no port");
   expect(refusal([](auto& p) { p.communication[0].steps.clear(); }), "no port receives it");

@@ -115,7 +115,7 @@ TEST(Config, RefusesAWrongFileAndNamesTheLine) {
   expect_refused(from_file("slots: {\n"), "not YAML");
   expect_refused(from_file(""), "is empty");
   expect_refused(from_file("slots: 1\n---\nslots: 2\n"), "several documents");
-  expect_refused(from_file(", b:x] [*a, *a]\n"), "text outside of one");  // once an endless loop
+  expect_refused(from_file(", b:x] [*a, *a]\n"), "text outside of a document");  // once an endless loop
   std::string repeated = "a: &a " + std::string(100'000, 'x') + "\nb: [";
   for (int i = 0; i < 1000; ++i) repeated += "*a, ";
   expect_refused(from_file(repeated + "*a]\n"), "too large");
