@@ -74,7 +74,7 @@ Status PoolingBlock::check(const Folding& folding) const {
   const bool fits = pixels == 1 || (apart_ && folding.simd == in_.c && window_.kernel_w % pixels == 0 &&
                                     in_.w % pixels == 0);
   if (!fits)
-    return refuse(std::to_string(pixels) + " pixels a cycle do not divide the kernel's width of " +
+    return refuse(std::to_string(pixels) + " pixels per cycle do not divide the kernel's width of " +
                   std::to_string(window_.kernel_w) + " and a row of " + std::to_string(in_.w) +
                   " with all channels in parallel; choose fewer pixels");
   const std::uint32_t partial = in_.c / folding.simd * (apart_ ? out_.w : 1);

@@ -177,7 +177,9 @@ class Binder {
     if (deepest_channel_) {
       const plan::Channel& channel = deployment_.channels[*deepest_channel_];
       message += " is cabled as channel " + quoted(channel.name) + " (" + channel.producer.partition +
-                 " to " + channel.consumer.partition + ") needs; add a cable, or compile for this cluster";
+                 " to " + channel.consumer.partition +
+                 ") needs; "
+                 "add a cable, or compile for this cluster";
     } else {
       message += " is left for it";
     }

@@ -95,7 +95,8 @@ Status check_schema(std::uint32_t found, const std::string& what) {
     return Error(ErrorCode::kUnsupported,
                  what + ": schema_version " + std::to_string(found) + " is newer than this Millrace reads (" +
                      std::to_string(kSchemaVersion) +
-                     "); use the Millrace that wrote it, or compile the model again");
+                     "); "
+                     "use the version of Millrace that wrote the file, or compile the model again");
   if (found < oldest)
     return Error(ErrorCode::kUnsupported, what + ": schema_version " + std::to_string(found) +
                                               " is older than this Millrace reads (" +

@@ -70,8 +70,12 @@ std::string wrapper_module(const Design& design) {
   for (const Port& port : design.inputs) add(port, true);
   for (const Port& port : design.outputs) add(port, false);
   if (design.load_words != 0) {
-    ports += ",\n  input logic load_valid,\n  input logic [63:0] load_data";
-    connections += ",\n    .load_valid(load_valid),\n    .load_data(load_data)";
+    ports +=
+        ",\n  input logic load_valid"
+        ",\n  input logic [63:0] load_data";
+    connections +=
+        ",\n    .load_valid(load_valid)"
+        ",\n    .load_data(load_data)";
   }
   const auto wire = [&](const std::string& name, bool input, unsigned bits) {
     ports += std::string(",\n  ") + (input ? "input" : "output") + " logic " +

@@ -79,7 +79,8 @@ def problems(deployment, kept):
         design = json.load(open(os.path.join(deployment, "rtl", partition, "design.json")))
         of = f"{design['partition']}." if len(partitions) > 1 else ""
         now |= {(of + i["name"], i["module"], " ".join(sorted(text_of(i["parameters"]).split()))) for i in design["instances"]}
-    then = {(row[2], row[3], " ".join(sorted(row[4].split()))) for row in rows if row[1] == "dataflow"}
+    of_dataflow = [row for row in rows if row[1] == "dataflow"]
+    then = {(row[2], row[3], " ".join(sorted(row[4].split()))) for row in of_dataflow}
     if now != then:
         names = sorted({name for name, _, _ in now ^ then})
         found.append("other instances: " + " ".join(names[:6]) + (" …" if len(names) > 6 else ""))
@@ -122,7 +123,8 @@ def marked(rows):
     at = COLUMNS.index("fitted")
     for row in rows:
         fields = row.split(",")
-        fields[at] = "yes" if instance_of(*fields[3:5]) in fitted else "no"
+        is_fitted = instance_of(*fields[3:5]) in fitted
+        fields[at] = "yes" if is_fitted else "no"
         yield ",".join(fields)
 
 

@@ -171,9 +171,10 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
     const double rate = std::round(findings.clock_mhz * 1e6 / *m.interval);
     out << ": " << grouped(rate) << " frames/s";
   }
-  out << ", ingress and egress not simulated\nlatency " << grouped(m.latency) << " cycles (predicted "
-      << (findings.latency_is_bound ? "at most " : "") << grouped(p.latency) << "), first output beat after "
-      << grouped(m.first_output) << "\n";
+  out << ", ingress and egress not simulated\n"
+         "latency "
+      << grouped(m.latency) << " cycles (predicted " << (findings.latency_is_bound ? "at most " : "")
+      << grouped(p.latency) << "), first output beat after " << grouped(m.first_output) << "\n";
   out << "  " << padded("partition", 16, true) << padded("interval", 12) << padded("predicted", 12)
       << padded("latency", 12) << padded("predicted", 12) << padded("FIFOs", 8) << padded("beats held", 12)
       << "\n";

@@ -77,7 +77,8 @@ def connect(
         (host or "").encode("idna")  # IDNA refuses labels of over 63 letters, as the name look-up would
     except ValueError as error:
         raise MillraceError("invalid", f"URL {url!r}: {error}") from None
-    if parts.scheme not in ("http", "https", "udp") or not host or not port or parts.path not in ("", "/"):
+    complete = host and port and parts.path in ("", "/")
+    if parts.scheme not in ("http", "https", "udp") or not complete:
         raise MillraceError(
             "invalid", f"URL {url!r} is not http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT"
         )
