@@ -283,7 +283,8 @@ TEST_F(DamagedDeployment, WhosePlanNamesOtherImagesIsRefused) {
          "not the file the plan was made with");
   expect(refusal_of([](auto& p) { p.images[0].file_sha256 = "x"; }), "not the file the plan was made with");
   expect(refusal_of([](auto& p) { p.images[0].uuid = "x"; }), "image0.xclbin: its uuid is ");
-  expect(refusal_of([](auto& p) { p.images[0].content_digest = "x"; }), "the record in the image differs from");
+  expect(refusal_of([](auto& p) { p.images[0].content_digest = "x"; }),
+         "the record in the image differs from");
   expect(refusal_of([](auto& p) { p.partitions[1].program_digest = "x"; }),
          "contains a partition other than 'part0'");
 }

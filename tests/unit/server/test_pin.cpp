@@ -33,7 +33,8 @@ class PinFile : public testing::Test {
     EXPECT_TRUE(read.is_set());
     EXPECT_EQ(read.version, 0U);
     for (const std::string& part :
-         {"model 'm': " + pin.string() + " " + why, std::string("write the number of a version into this file"),
+         {"model 'm': " + pin.string() + " " + why,
+          std::string("write the number of a version into this file"),
           std::string("'millrace reload --model m --unpin'"), "or remove " + pin.string()})
       EXPECT_NE(read.unreadable.find(part), std::string::npos) << part << " is not in: " << read.unreadable;
     EXPECT_LT(read.unreadable.size(), 800U);
