@@ -111,7 +111,7 @@ std::string text_or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
-std::string memory_of(const Row& row) {
+std::string memory_text(const Row& row) {
   if (row.memory_bytes == 0) return "-";
   return std::to_string(row.memory_bytes >> 20U) + " MiB";
 }
@@ -127,7 +127,7 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
     std::string state = cluster.emulated ? row.state + " (emulated)" : row.state;
     if (!row.problem.empty()) state += ": " + row.problem;
     line(std::to_string(row.info.index), text_or_dash(row.name.empty() ? row.info.name : row.name),
-         text_or_dash(row.info.bdf), text_or_dash(row.kind), memory_of(row), state);
+         text_or_dash(row.info.bdf), text_or_dash(row.kind), memory_text(row), state);
   }
   for (const plan::Cable& cable : cluster.cables) {
     out << "cable " << cable.name << ": " << cable.a.card << "/" << cable.a.connector << " - " << cable.b.card

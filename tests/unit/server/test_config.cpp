@@ -146,7 +146,8 @@ TEST(Config, WarnsOfAVariableThatResemblesTheVariableOfASetting) {
     const auto warnings = warnings_of({{name, "x"}});
     if (warnings.empty()) return "";
     EXPECT_EQ(warnings.size(), 1U) << name;
-    const std::string begin = name + ": no setting has this environment variable, so it is ignored; did you mean ";
+    const std::string begin =
+        name + ": no setting has this environment variable, so it is ignored; did you mean ";
     EXPECT_TRUE(warnings[0].starts_with(begin)) << warnings[0];
     return warnings[0].substr(begin.size());
   };

@@ -338,9 +338,8 @@ TEST(ListenAddress, ErrorNamesTheLongestPathOfAUnixSocket) {
     const auto parsed = parse_listen_address(before + std::string(108, 'a'), "--http");
     ASSERT_FALSE(parsed.ok());
     EXPECT_EQ(parsed.error().code(), ErrorCode::kInvalidInput);
-    EXPECT_NE(
-        parsed.error().message().find("the path has 108 bytes; a Unix socket's path has at most 107"),
-        std::string::npos)
+    EXPECT_NE(parsed.error().message().find("the path has 108 bytes; a Unix socket's path has at most 107"),
+              std::string::npos)
         << parsed.error().message();
   }
 }
