@@ -243,7 +243,7 @@ std::string resized(const Form& form, std::vector<float>& scales, Shape& sizes) 
 Selection select_resize(const Form& form) {
   const std::string mode = form.op.text("mode", "nearest");
   if (mode != "nearest")
-    return wrong("interpolates (mode '" + mode + "'); hardware only repeats the nearest element");
+    return wrong("interpolates (mode '" + mode + "'); hardware repeats the nearest element only");
   if (form.op.integer("antialias", 0) != 0 ||
       form.op.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     return wrong("has antialias or a keep_aspect_ratio_policy, which are not supported");
