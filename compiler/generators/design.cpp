@@ -362,7 +362,8 @@ Result<Design> assemble(const Catalog& catalog, const Program& program, const st
                                          fed_interval(design.netlist, static_cast<std::int32_t>(b))});
   }
   for (const auto& unit : design.netlist.units)
-    if (unit.block >= 0 && (is_matrix_unit(unit.instance) || unit.instance.module == kUnrolledModule))
+    if (unit.block >= 0 && (is_matrix_unit(unit.instance) || unit.instance.module == "mr_vvu" ||
+                            unit.instance.module == kUnrolledModule))
       design.blocks[static_cast<std::size_t>(unit.block)].busy_cycles =
           unit_cycles(design.netlist, unit).interval / line_cycles(unit.instance);
   MILLRACE_ASSIGN(design.cost, netlist_cost(catalog, design.netlist));
