@@ -23,6 +23,7 @@ using graph::Graph;
 
 constexpr std::uint64_t kMostModelBytes = std::uint64_t{2} << 30U;
 constexpr int kMostCuts = 20;  // each cut takes out all nodes that one run of the passes refuses
+constexpr std::size_t kMostFused = 100;  // names per node, so that a long chain does not need memory by its square
 constexpr char kAssumed[] = "int8";
 
 /// What is known of a block.
@@ -199,7 +200,7 @@ class Survey {
       node.partly_host = node.partly_host || (first.place != Place::kHost && blocks[i].place == Place::kHost);
     }
     for (const std::string& other : program.blocks[of_node.front()].nodes)
-      if (other != node.name) node.fused_with.push_back(other);
+      if (other != node.name && node.fused_with.size() < kMostFused) node.fused_with.push_back(other);
   }
 
   Status open_plugin(const kernels::Program& program) {

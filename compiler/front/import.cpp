@@ -32,7 +32,9 @@ using graph::Type;
 using graph::ValueId;
 
 constexpr int kMostNodes = 20000;
-constexpr std::int64_t kOldestOpset = 7;
+constexpr std::int64_t kOldestOpset = 7, kNewestOpset = 25, kNewestIr = 13;  // of ONNX 1.20
+constexpr std::size_t kLongestName = 4096;                                   // bytes
+constexpr int kMostAxes = 9;  // of an input or output, as a deployment can describe it
 constexpr std::int64_t kMostDeclared = std::int64_t{1} << 28;  // elements of a declared tensor
 
 Error unsupported(std::string message) {
@@ -52,8 +54,15 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
   const bool plausible =
       bytes.size() > 1 && bytes[0] == std::byte{8} && bytes[1] > std::byte{0} && bytes[1] < std::byte{32};
   if (!parsed && plausible)
-    return invalid("is truncated or damaged: the ONNX model ends before it is complete");
+    return invalid(
+        "is truncated or damaged, or its subgraphs are nested too deeply: the ONNX model cannot be read "
+        "to its end; copy or export it again");
   if (!parsed || !model.has_graph() || model.ir_version() < 1) return invalid("is not an ONNX model");
+  if (model.ir_version() > kNewestIr)
+    return unsupported("has the IR version " + std::to_string(model.ir_version()) +
+                       "; Millrace reads versions 1 to " + std::to_string(kNewestIr) +
+                       ": export the model for an older version");
+  if (model.graph().node_size() == 0) return invalid("the graph has no nodes; export the model again");
   return {};
 }
 
@@ -80,7 +89,7 @@ class Importer {
     MILLRACE_TRY(expand_qoperators());
     if (const Node* node = graph::sort_nodes(graph_))
       return invalid("the graph has a cycle: " + operation_name(node->operation) + " '" + node->name +
-                     "' depends on its own output");
+                     "' depends on its own output; export the model again");
     MILLRACE_TRY(infer_shapes());
     MILLRACE_TRY(read_outputs());
     graph::add_outputs(graph_, loose_);
@@ -90,30 +99,44 @@ class Importer {
 
  private:
   Status read_opsets() {
-    for (const auto& set : model_.opset_import()) opsets_[normal_domain(set.domain())] = set.version();
+    for (const auto& set : model_.opset_import()) {
+      const auto [known, fresh] = opsets_.emplace(normal_domain(set.domain()), set.version());
+      if (!fresh && known->second != set.version())
+        return invalid("names two versions of one operator set, " + std::to_string(known->second) + " and " +
+                       std::to_string(set.version()) + "; export the model again");
+    }
     const auto it = opsets_.find("");
     if (it == opsets_.end()) return invalid("names no operator set (opset_import); export the model again");
     if (it->second < kOldestOpset)
       return unsupported("operator set " + std::to_string(it->second) + " is too old; export with " +
                          std::to_string(kOldestOpset) + " or newer");
+    if (it->second > kNewestOpset)
+      return unsupported("operator set " + std::to_string(it->second) +
+                         " is newer than any that Millrace knows; export with " +
+                         std::to_string(kNewestOpset) + " or older");
     if (proto_.node_size() > kMostNodes)
-      return unsupported("has " + std::to_string(proto_.node_size()) + " nodes");
+      return unsupported("has " + std::to_string(proto_.node_size()) + " nodes; Millrace takes at most " +
+                         std::to_string(kMostNodes));
     return {};
   }
 
   static std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-  /// Refuses names that are not UTF-8, because neither JSON nor protobuf can hold them.
+  /// Refuses names that are not UTF-8, because neither JSON nor protobuf can hold them, and names of absurd length.
   static Status check_name(const std::string& name, const std::string& what) {
+    if (name.size() > kLongestName)
+      return invalid("the model contains " + what + " name of " + std::to_string(name.size()) +
+                     " bytes; rename it: at most " + std::to_string(kLongestName) + " are taken");
     if (is_utf8(name)) return {};
-    return invalid("the model contains a " + what + " name that is not UTF-8; rename it");
+    return invalid("the model contains " + what + " name that is not UTF-8; rename it");
   }
 
   Result<ValueId> declare(const std::string& name, const char* what) {
     if (name.empty()) return invalid(std::string(what) + " without a name");
-    MILLRACE_TRY(check_name(name, "tensor"));
+    MILLRACE_TRY(check_name(name, "a tensor"));
     const auto [it, fresh] = ids_.emplace(name, static_cast<ValueId>(graph_.values.size()));
-    if (!fresh) return invalid("two things are named '" + name + "' (the second is " + what + ")");
+    if (!fresh)
+      return invalid("two things are named '" + name + "' (the second is " + what + "); rename one of them");
     graph::Value value;
     value.name = name;
     graph_.values.push_back(std::move(value));
@@ -151,6 +174,9 @@ class Importer {
         return unsupported(here + " has no shape; export the model with static shapes");
       graph::Value& value = graph_.value(id);
       value.type = *type;
+      if (tensor.shape().dim_size() > kMostAxes)
+        return unsupported(here + " has " + std::to_string(tensor.shape().dim_size()) +
+                           " axes; Millrace takes at most " + std::to_string(kMostAxes));
       for (int i = 0; i < tensor.shape().dim_size(); ++i) {
         const auto& dim = tensor.shape().dim(i);
         if (!dim.has_dim_value() && i > 0)
@@ -181,6 +207,12 @@ class Importer {
     // All outputs are declared first, so that nodes may be in any order.
     std::vector<const onnx::NodeProto*> rest;
     for (const auto& node : proto_.node()) {
+      MILLRACE_TRY(check_name(node.name(), "a node"));
+      MILLRACE_TRY(check_name(node.op_type(), "an operator"));
+      MILLRACE_TRY(check_name(node.domain(), "a domain"));
+      for (const auto& a : node.attribute()) {
+        MILLRACE_TRY(check_name(a.name(), "an attribute"));
+      }
       const std::string here = node.op_type() + " '" + label(node) + "'";
       if (node.output_size() == 0) return invalid(here + " has no output");
       for (const std::string& output : node.output()) {
@@ -209,6 +241,7 @@ class Importer {
   Status read_constant(const onnx::NodeProto& node) {
     const std::string here = "Constant '" + label(node) + "'";
     if (node.attribute_size() != 1) return invalid(here + " must have exactly one attribute");
+    if (node.output(0).empty()) return invalid(here + " leaves out its first output");
     const auto& a = node.attribute(0);
     const ValueId id = ids_.at(node.output(0));
     if (a.name() == "value" && a.has_t()) {
@@ -236,7 +269,6 @@ class Importer {
 
   Status read_node(const onnx::NodeProto& proto) {
     Node node;
-    MILLRACE_TRY(check_name(proto.name(), "node"));
     node.name = names_.unique(label(proto));
     const std::string here = proto.op_type() + " '" + node.name + "'";
     OnnxOperator op;
@@ -253,6 +285,7 @@ class Importer {
     }
     if (!wrong.empty() && partly_ == nullptr) return invalid(here + ": " + wrong);
     for (const std::string& input : proto.input()) {
+      MILLRACE_TRY(check_name(input, "a tensor"));
       const auto it = ids_.find(input);
       if (!input.empty() && it == ids_.end())
         return invalid(here + " reads '" + input +
@@ -537,6 +570,7 @@ class Importer {
 
   Status read_outputs() {
     for (const auto& output : proto_.output()) {
+      MILLRACE_TRY(check_name(output.name(), "a tensor"));
       const auto it = ids_.find(output.name());
       if (it == ids_.end())
         return invalid("the graph's output '" + output.name() + "' is produced by no node");

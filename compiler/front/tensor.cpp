@@ -6,6 +6,7 @@
 
 #include "compiler/operators/operators.hpp"
 #include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -14,6 +15,8 @@ using graph::Constant;
 using graph::Type;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 29;
+constexpr int kMostAxes = 32;
+constexpr std::size_t kLongestPath = 1024;
 
 Result<std::uint64_t> parse_number(const std::string& text, const std::string& key) {
   std::uint64_t value = 0;
@@ -23,13 +26,22 @@ Result<std::uint64_t> parse_number(const std::string& text, const std::string& k
   return value;
 }
 
-/// Returns whether `path` exists and symbolic links lead from it to a file outside `directory`.
-bool leads_outside(const std::filesystem::path& directory, const std::filesystem::path& path) {
+/// Refuses a path from which symbolic links lead in a circle, or to a file outside `directory`. A missing file is no error
+/// here. `location` is the path as the model gives it.
+Status follow_links(const std::filesystem::path& directory, const std::filesystem::path& path,
+                    const std::string& location) {
+  constexpr char kRemedy[] = "; put the file itself beside the model";
   std::error_code code;
   const auto home = std::filesystem::weakly_canonical(directory.empty() ? "." : directory, code);
-  if (code) return false;
+  if (code) return {};
   const auto real = std::filesystem::weakly_canonical(path, code);
-  return !code && *real.lexically_relative(home).begin() == "..";
+  if (code)
+    return invalid("external data location '" + location + "' cannot be followed: " + code.message() +
+                   kRemedy);
+  if (*real.lexically_relative(home).begin() == "..")
+    return invalid("external data location '" + location +
+                   "' leads outside the model's directory through a symbolic link" + kRemedy);
+  return {};
 }
 
 Result<std::string> read_external(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
@@ -48,14 +60,14 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
                        std::to_string(bytes));
     }
   }
+  if (location.size() > kLongestPath || location.find('\0') != std::string::npos || !is_utf8(location))
+    return invalid("its external data location is not a path: it is longer than " +
+                   std::to_string(kLongestPath) + " bytes, contains a zero byte or is not UTF-8");
   const std::filesystem::path relative = std::filesystem::path(location).lexically_normal();
   if (location.empty() || relative.is_absolute() || *relative.begin() == "..")
     return invalid("external data location '" + location + "' is not a path below the model's directory");
   const std::filesystem::path path = directory / relative;
-  if (leads_outside(directory, path))
-    return invalid("external data location '" + location +
-                   "' leads outside the model's directory through a symbolic link; "
-                   "put the file itself beside the model");
+  MILLRACE_TRY(follow_links(directory, path, location));
   auto data = read_file_part(path, offset, bytes);
   if (data.ok()) return data;
   if (data.error().code() == ErrorCode::kNotFound)
@@ -139,6 +151,9 @@ Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path&
   Constant constant;
   MILLRACE_ASSIGN(value.type, element_type(tensor.data_type()));
   if (tensor.has_segment()) return Error(ErrorCode::kUnsupported, "is stored in segments");
+  if (tensor.dims_size() > kMostAxes)
+    return invalid("has " + std::to_string(tensor.dims_size()) + " axes; Millrace takes at most " +
+                   std::to_string(kMostAxes));
   std::int64_t count = 1;
   for (const std::int64_t d : tensor.dims()) {
     if (d < 0 || d > kMostElements) return invalid("has the impossible dimension " + std::to_string(d));

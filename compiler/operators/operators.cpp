@@ -68,6 +68,22 @@ bool is_sound(const OnnxOperator& op, const std::string& attribute, float number
   return (attribute == "min" && number < 0) || (attribute == "max" && number > 0);
 }
 
+/// Checks attributes that have no default value, and names that must come from a list.
+std::string check_values(const OnnxOperator& op) {
+  static const std::map<std::string, const char*> kRequired = {{"Cast", "to"},
+                                                               {"Concat", "axis"},
+                                                               {"DepthToSpace", "blocksize"},
+                                                               {"QLinearConcat", "axis"},
+                                                               {"SpaceToDepth", "blocksize"}};
+  static const std::set<std::string> kAutoPads = {"", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"};
+  const auto required = kRequired.find(op.type);
+  if (required != kRequired.end() && !op.has(required->second))
+    return "the attribute '" + std::string(required->second) + "' is missing; export the model again";
+  if (const std::string pad = op.text("auto_pad", ""); !kAutoPads.contains(pad))
+    return "has the unknown auto_pad '" + pad + "'; use NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+  return {};
+}
+
 /// Returns why a well-known operator is not supported.
 const char* known_reason(const std::string& type) {
   constexpr const char* kControl = "control flow cannot become a dataflow pipeline";
@@ -169,7 +185,7 @@ std::string check_attributes(const OnnxOperator& op) {
       return "attribute '" + name + "' is " + (std::isnan(*number) ? "NaN" : "infinite") +
              "; export the model with finite numbers";
   }
-  return {};
+  return check_values(op);
 }
 
 bool is_quantiser(const OnnxOperator& op) {

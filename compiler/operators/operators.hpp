@@ -105,7 +105,8 @@ std::vector<ListedOperator> listed_operators();
 /// Returns listed_operators() as a table in Markdown, which README.md contains. A test compares the two.
 std::string operator_table();
 
-/// Checks that every attribute of the operator is known and has the right type. Returns an error such as "attribute
+/// Checks that every attribute of the operator is known and has the right type, and that required attributes are there.
+/// Returns an error such as "attribute
 /// 'axis' must be an integer", or an empty text.
 std::string check_attributes(const graph::OnnxOperator& op);
 

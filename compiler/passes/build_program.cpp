@@ -173,9 +173,15 @@ class ProgramBuilder {
     }
     for (Node& n : graph_.nodes) {
       // Skip nodes that depend on a refused node. Lower all other nodes, so that the error lists all refusals.
-      if (std::any_of(n.inputs.begin(), n.inputs.end(),
-                      [this](ValueId v) { return stored_[v].tensor == kNoTensor; }))
+      const auto absent = std::find_if(n.inputs.begin(), n.inputs.end(),
+                                       [this](ValueId v) { return stored_[v].tensor == kNoTensor; });
+      if (absent != n.inputs.end()) {
+        if (graph_.value(*absent).constant != nullptr)
+          refuse(graph_, n,
+                 "its operand '" + graph_.value(*absent).name +
+                     "' is a constant, and not data of the frame: store the node's result as a constant");
         continue;
+      }
       const Status status = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);
       if (status.ok()) continue;
       if (status.error().code() == ErrorCode::kInternal) return status.error();

@@ -1,5 +1,7 @@
 // Merges element-wise nodes with each other, and with the sums before them.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "compiler/passes/rewrite.hpp"
@@ -35,17 +37,29 @@ bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, c
   return a.chain.channels() == 1 || b.chain.channels() == 1 || a.axis == b.axis;
 }
 
-bool merge_with_producer(const Graph& graph, const graph::Uses& uses, Node& n) {
+/// Merges the producer of `n`'s input into `n`. If only `n` reads the producer's result, moves the producer's steps and
+/// sources and sets `absorbed` of the producer. Copies would need memory that grows with the square of a chain's length.
+bool merge_with_producer(Graph& graph, const graph::Uses& uses, Node& n, std::vector<bool>& absorbed) {
   auto* e = std::get_if<Elementwise>(&n.operation);
-  const Node* producer = e == nullptr ? nullptr : producer_of(graph, uses, n.inputs[0]);
-  if (producer == nullptr || !std::holds_alternative<Elementwise>(producer->operation)) return false;
-  const Node& before = *producer;
-  if (!may_merge(graph, uses, before, n)) return false;
-  const auto& first = std::get<Elementwise>(before.operation);
-  e->axis = first.chain.channels() > 1 ? first.axis : e->axis;
-  e->chain = first.chain.then(e->chain);
+  const ValueId between = n.inputs[0];
+  const std::int64_t index = e == nullptr ? -1 : uses.producer[between];
+  if (index < 0) return false;
+  Node& before = graph.nodes[static_cast<std::size_t>(index)];
+  auto* first = std::get_if<Elementwise>(&before.operation);
+  if (first == nullptr || absorbed[static_cast<std::size_t>(index)] || !may_merge(graph, uses, before, n))
+    return false;
+  e->axis = first->chain.channels() > 1 ? first->axis : e->axis;
   n.inputs[0] = before.inputs[0];
-  n.sources = join_sources(before.sources, n.sources);
+  const bool is_private = uses.readers[between].size() == 1 && !uses.is_output[between];
+  absorbed[static_cast<std::size_t>(index)] = is_private;
+  std::vector<Step> steps = is_private ? std::move(first->chain.steps) : first->chain.steps;
+  std::move(e->chain.steps.begin(), e->chain.steps.end(), std::back_inserter(steps));
+  e->chain.steps = std::move(steps);
+  std::vector<std::string> sources = is_private ? std::move(before.sources) : before.sources;
+  for (std::string& source : n.sources)
+    if (std::find(sources.begin(), sources.end(), source) == sources.end())
+      sources.push_back(std::move(source));
+  n.sources = std::move(sources);
   return true;
 }
 
@@ -163,14 +177,16 @@ void fuse(Graph& graph, Node& n, Node& reader) {
 /// quantiser with equal parameters disappear; with different parameters they become one change of scale.
 Result<Graph> merge_elementwise(Graph graph) {
   const graph::Uses uses(graph);
+  std::vector<bool> absorbed(graph.nodes.size());
   // Visit the nodes in order, so that a node's producer has already been merged with the producers before it.
   for (Node& n : graph.nodes) {
-    while (merge_with_producer(graph, uses, n)) {
+    while (merge_with_producer(graph, uses, n, absorbed)) {
     }
   }
-  for (Node& n : graph.nodes) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& n = graph.nodes[i];
     auto* e = std::get_if<Elementwise>(&n.operation);
-    if (e == nullptr) continue;
+    if (e == nullptr || absorbed[i]) continue;
     e->chain = e->chain.contracted();
     const bool to_input = uses.is_output[n.outputs[0]] && uses.producer[n.inputs[0]] < 0;
     if (!to_input && is_identity(graph, n)) graph::replace_value(graph, n.outputs[0], n.inputs[0]);

@@ -456,6 +456,7 @@ TEST(Import, EscapesControlCharactersInNames) {
 TEST(Import, RefusesNamesThatAreNotUtf8) {
   OnnxModel tensor = small_model();
   tensor.node("Relu", {"y"}, "caf\xe9");
+  tensor.last().set_name("cafe");
   expect_refused(import_model(tensor), ErrorCode::kInvalidInput, {"tensor name that is not UTF-8"});
   OnnxModel node = small_model();
   node.proto().mutable_graph()->mutable_node(0)->set_name("caf\xe9");
