@@ -34,7 +34,7 @@ using graph::ValueId;
 constexpr int kMostNodes = 20000;
 constexpr std::int64_t kOldestOpset = 7, kNewestOpset = 25, kNewestIr = 13;  // of ONNX 1.20
 constexpr std::size_t kLongestName = 4096;                                   // bytes
-constexpr int kMostAxes = 9;  // of an input or output, as a deployment can describe it
+constexpr int kMostSignatureAxes = 9;  // of an input or output, as a deployment can describe it
 constexpr std::int64_t kMostDeclared = std::int64_t{1} << 28;  // elements of a declared tensor
 
 Error unsupported(std::string message) {
@@ -174,9 +174,9 @@ class Importer {
         return unsupported(here + " has no shape; export the model with static shapes");
       graph::Value& value = graph_.value(id);
       value.type = *type;
-      if (tensor.shape().dim_size() > kMostAxes)
+      if (tensor.shape().dim_size() > kMostSignatureAxes)
         return unsupported(here + " has " + std::to_string(tensor.shape().dim_size()) +
-                           " axes; Millrace takes at most " + std::to_string(kMostAxes));
+                           " axes; Millrace takes at most " + std::to_string(kMostSignatureAxes));
       for (int i = 0; i < tensor.shape().dim_size(); ++i) {
         const auto& dim = tensor.shape().dim(i);
         if (!dim.has_dim_value() && i > 0)

@@ -15,7 +15,7 @@ using graph::Constant;
 using graph::Type;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 29;
-constexpr int kMostAxes = 32;
+constexpr int kMostConstantAxes = 32;
 constexpr std::size_t kLongestPath = 1024;
 
 Result<std::uint64_t> parse_number(const std::string& text, const std::string& key) {
@@ -151,9 +151,9 @@ Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path&
   Constant constant;
   MILLRACE_ASSIGN(value.type, element_type(tensor.data_type()));
   if (tensor.has_segment()) return Error(ErrorCode::kUnsupported, "is stored in segments");
-  if (tensor.dims_size() > kMostAxes)
+  if (tensor.dims_size() > kMostConstantAxes)
     return invalid("has " + std::to_string(tensor.dims_size()) + " axes; Millrace takes at most " +
-                   std::to_string(kMostAxes));
+                   std::to_string(kMostConstantAxes));
   std::int64_t count = 1;
   for (const std::int64_t d : tensor.dims()) {
     if (d < 0 || d > kMostElements) return invalid("has the impossible dimension " + std::to_string(d));
