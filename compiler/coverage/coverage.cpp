@@ -23,7 +23,8 @@ using graph::Graph;
 
 constexpr std::uint64_t kMostModelBytes = std::uint64_t{2} << 30U;
 constexpr int kMostCuts = 20;  // each cut takes out all nodes that one run of the passes refuses
-constexpr std::size_t kMostFused = 100;  // names per node, so that a long chain does not need memory by its square
+constexpr std::size_t kMostFused =
+    100;  // names per node, so that a long chain does not need memory by its square
 constexpr char kAssumed[] = "int8";
 
 /// What is known of a block.

@@ -186,6 +186,34 @@ void expect_stated_output(const NodeTest& test, const kernels::Program& program)
         << "element " << i;
 }
 
+/// Why node tests are refused, by a part of the message. The first that fits counts.
+constexpr std::pair<const char*, const char*> kReasons[] = {
+    {"its first axis must be the batch", "first axis of an input is not 1"},
+    {"has no shape", "input without a shape"},
+    {"operator set", "operator set older than 7"},
+    {"has elements of type", "type of an input"},
+    {"must be constants", "scale or zero point is an input"},
+    {"known at compile time", "shape, axes or indices are an input"},
+    {"is a constant", "output is a constant"},
+    {": not supported", "operator without support"},
+    {"", "another reason"}};
+
+/// Prints how many node tests are refused for each reason, and each test with its message.
+void print_refusals(const std::map<std::string, std::string>& refused) {
+  std::map<std::string, int> counts;
+  for (const auto& [name, why] : refused)
+    for (const auto& [part, reason] : kReasons)
+      if (why.find(part) != std::string::npos) {
+        ++counts[reason];
+        break;
+      }
+  for (const auto& [reason, count] : counts) std::printf("  %4d  %s\n", count, reason.c_str());
+  for (const auto& [name, why] : refused) {
+    const std::size_t end = std::min(why.rfind("\nSupported operators"), why.size());
+    std::printf("  %s: %s\n", name.c_str(), why.substr(0, end).c_str());
+  }
+}
+
 class NodeTests : public testing::TestWithParam<bool> {};
 
 TEST_P(NodeTests, OnnxNodeTestsGiveTheExpectedOutputOrARefusalWithAReason) {
@@ -207,10 +235,7 @@ TEST_P(NodeTests, OnnxNodeTestsGiveTheExpectedOutputOrARefusalWithAReason) {
   std::printf("%s: %zu node tests, %zu compiled, %zu float models imported, %zu refused\n",
               constants ? "with constants" : "as they are", tests.size(), compiled, floats,
               tests.size() - compiled - floats);
-  for (const auto& [name, why] : refused) {
-    const std::size_t end = std::min(why.rfind("\nSupported operators"), why.size());
-    std::printf("  %s: %s\n", name.c_str(), why.substr(0, end).c_str());
-  }
+  print_refusals(refused);
   EXPECT_EQ(tests.size(), 200U);
 }
 

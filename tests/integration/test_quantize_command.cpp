@@ -228,6 +228,11 @@ TEST_F(QuantizeCommandTest, ReadsSamplesOfSeveralInputsFromOneArchiveOrNamedFile
   const std::string whole = npy(path("packed.npz"));
   ASSERT_TRUE(write_file_atomically(path("cut.npz"), whole.substr(0, whole.size() / 2)).ok());
   expect_error(millrace({"verify", path("d"), "--inputs", path("cut.npz")}), 2, {"cut.npz", "zip archive"});
+  std::string flipped = npy(path("both.npz"));
+  flipped[flipped.find("\x93NUMPY") + 200] ^= 1;  // in the elements of the first array
+  ASSERT_TRUE(write_file_atomically(path("flipped.npz"), flipped).ok());
+  expect_error(millrace({"verify", path("d"), "--inputs", path("flipped.npz")}), 2,
+               {"flipped.npz", "'right.npy'", "checksum"});
 }
 
 /// The sum of left W1 and right W2 in double precision, for each frame. W1 and W2 are 4 x 4.

@@ -38,6 +38,7 @@ T number(Bytes bytes, std::size_t at) {
 struct Entry {
   std::string name;
   std::uint16_t flags = 0, method = 0;
+  std::uint32_t checksum = 0;  // CRC-32 of the unpacked bytes
   std::uint64_t packed = 0, size = 0, offset = 0;
 };
 
@@ -80,6 +81,7 @@ std::optional<std::vector<Entry>> read_directory(Bytes file) {
     Entry entry;
     entry.flags = number<std::uint16_t>(here, 8);
     entry.method = number<std::uint16_t>(here, 10);
+    entry.checksum = number<std::uint32_t>(here, 16);
     entry.packed = number<std::uint32_t>(here, 20);
     entry.size = number<std::uint32_t>(here, 24);
     entry.offset = number<std::uint32_t>(here, 42);
@@ -145,7 +147,13 @@ Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& pa
       bytes.emplace(packed->begin(), packed->end());
     else if (entry.method == kDeflated)
       bytes = inflated(*packed, entry.size);
+<<<<<<< Updated upstream
     if (!bytes) return bad_archive(path, shown + " is damaged, or compressed by a method other than deflate");
+=======
+    if (!bytes) return bad_archive(path, shown + " is damaged or compressed in another way than by deflate");
+    if (crc32_z(0, reinterpret_cast<const Bytef*>(bytes->data()), bytes->size()) != entry.checksum)
+      return bad(path, shown + " is damaged: its bytes do not have its checksum");
+>>>>>>> Stashed changes
     MILLRACE_ASSIGN(NpyArray array, parse_npy(*bytes, path.string() + ":" + printable(entry.name)));
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
     if (!arrays.emplace(name, std::move(array)).second) return bad_archive(path, shown + " stands twice");
