@@ -147,13 +147,9 @@ Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& pa
       bytes.emplace(packed->begin(), packed->end());
     else if (entry.method == kDeflated)
       bytes = inflated(*packed, entry.size);
-<<<<<<< Updated upstream
     if (!bytes) return bad_archive(path, shown + " is damaged, or compressed by a method other than deflate");
-=======
-    if (!bytes) return bad_archive(path, shown + " is damaged or compressed in another way than by deflate");
     if (crc32_z(0, reinterpret_cast<const Bytef*>(bytes->data()), bytes->size()) != entry.checksum)
-      return bad(path, shown + " is damaged: its bytes do not have its checksum");
->>>>>>> Stashed changes
+      return bad_archive(path, shown + " is damaged: its bytes do not have its checksum");
     MILLRACE_ASSIGN(NpyArray array, parse_npy(*bytes, path.string() + ":" + printable(entry.name)));
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
     if (!arrays.emplace(name, std::move(array)).second) return bad_archive(path, shown + " stands twice");
