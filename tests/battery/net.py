@@ -7,6 +7,7 @@ numbers, so the last bits of the floats do not change them.
 """
 
 import math
+import os
 import pathlib
 import sys
 import zlib
@@ -19,6 +20,8 @@ from onnx_file import Model  # noqa: E402
 
 RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
 FRAMES = 6
+SEED = os.environ.get("MILLRACE_SEED", "0")
+SEED = int.from_bytes(os.urandom(4), "little") if SEED == "random" else int(SEED)
 
 
 class Quantised:
@@ -51,7 +54,7 @@ class Net:
         self.name, self.ranges = name, ranges  # the ranges of the measured floats, by the names of their quantised tensors
         self.is_measured = ranges is None
         self.is_evaluated = False  # whether tests/dialects/evaluate.py computes the outputs, and not ONNX Runtime
-        self.random = numpy.random.default_rng(zlib.crc32(name.encode()))
+        self.random = numpy.random.default_rng(zlib.crc32(name.encode()) + SEED)
         self.model = Model(domains, opset)
         self.frames, self.steps, self.count = {}, [], 0
 

@@ -22,8 +22,9 @@ def run(*command):
     return subprocess.run([str(c) for c in command], capture_output=True, text=True)
 
 
-def last_line(text):
-    lines = text.strip().splitlines()
+def line_of(text, word=""):
+    """The last line of a text that contains the word."""
+    lines = [line for line in text.splitlines() if word in line]
     return lines[-1] if lines else ""
 
 
@@ -32,13 +33,12 @@ def verify(millrace, net, directory, frames):
     deployment = directory / "deployment" / net.stem
     compiled = run(millrace, "compile", net, "--cluster", ROOT / "configs/clusters/one-u280.yaml", "-o", deployment)
     if compiled.returncode != 0:
-        return "not compiled", last_line(compiled.stderr)
-    verified = run(millrace, "verify", deployment, "--fidelity", "rtl", "--frames", frames)
+        return "not compiled", line_of(compiled.stderr, "error:")
+    verified = run(millrace, "verify", deployment, "--fidelity", "rtl", "--frames", frames, "--stall", "0.2")
     if verified.returncode == 0:
-        return "equal", last_line(verified.stdout)
-    if "no SystemVerilog" in verified.stderr or "without hardware" in verified.stderr:
-        return "no hardware", last_line(verified.stderr)
-    return "failed", last_line(verified.stderr) or last_line(verified.stdout)
+        return "equal", line_of(verified.stdout, "differ")
+    why = line_of(verified.stderr, "error:") or line_of(verified.stdout, "differ")
+    return ("no hardware" if "SystemVerilog" in why else "failed"), why
 
 
 def main():
