@@ -90,7 +90,7 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
   const auto w = constant_operand(site, i);
   if (!w) {
     why =
-        "its weights '" + site.in(i).name + "' are not constant integers behind a constant DequantizeLinear";
+        "its weights '" + site.in(i).name + "' must be constant integers behind a constant DequantizeLinear";
     return std::nullopt;
   }
   for (const float s : w->scale)
