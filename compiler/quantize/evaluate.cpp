@@ -72,7 +72,7 @@ std::string read_node(const Graph& graph, const Node& node, Computation& out) {
   if (!made && !node.inputs.empty() && node.inputs[0] != kNoValue &&
       !graph.value(node.inputs[0]).type.is_float())
     return "computes with integers, so the model is quantised already here: "
-           "compile the model as it is, or give its float form";
+           "compile this model without quantising it, or give the float model";
   if (!made)
     return "the host cannot compute this node in float32; "
            "without its value, the layers behind the node cannot be calibrated";

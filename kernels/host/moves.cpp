@@ -19,7 +19,7 @@ Shape fail(std::string& why, const char* text) {
 /// importer has already computed this shape, so only the number of elements is checked.
 Shape reshaped(const FloatOperator& op, std::string& why) {
   if (!is_float(op, 0) || elements(op.operands[0].shape) != elements(op.shape))
-    return fail(why, "has a shape with another number of elements");
+    return fail(why, "has a shape whose number of elements differs from that of its input");
   return op.shape;
 }
 

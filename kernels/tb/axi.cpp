@@ -300,7 +300,7 @@ void Memory::sample_writes() {
   }
   while (!writes_.empty() && !written_.empty()) {
     if (written_.front().size() != writes_.front().words)
-      report_("axi_w: last is not on the burst's last word");
+      report_("axi_w: the signal last is not set on the burst's last word");
     std::size_t at = offset(writes_.front().address);
     for (const Beat& word : written_.front()) {
       for (unsigned i = 0; i < word_bytes_ && at < content_.size(); ++i)

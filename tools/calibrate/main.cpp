@@ -165,9 +165,9 @@ Status fit_catalog() {
   std::printf("%-18s %5s %22s %22s %32s\n", "module", "rows", "LUT held out: mean worst",
               "FF held out: mean worst", "worst latency, interval (rows)");
   for (const auto& [name, model] : fitted.catalog.modules) {
-    std::printf("%-18s %5zu %12.1f %% %7.1f %% %12.1f %% %7.1f %%", name.c_str(), model.lut.held_out.rows,
-                100 * model.lut.held_out.mean, 100 * model.lut.held_out.worst, 100 * model.ff.held_out.mean,
-                100 * model.ff.held_out.worst);
+    std::printf("%-18s %5zu", name.c_str(), model.lut.held_out.rows);
+    for (const auto& error : {model.lut.held_out, model.ff.held_out})
+      std::printf(" %12.1f %% %7.1f %%", 100 * error.mean, 100 * error.worst);
     if (model.cycles)
       std::printf(" %12.1f %% %7.1f %% (%zu)", 100 * model.cycles->latency.worst,
                   100 * model.cycles->interval.worst, model.cycles->interval.rows);
