@@ -57,6 +57,12 @@ std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, A
   const std::int64_t zero = reached(thresholds, 0);  // as a number of reached thresholds
   // float32 represents whole numbers up to 2^24 exactly. Outputs and step counts must stay far below that.
   if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U)) return std::nullopt;
+  LinearFit fit;
+  const std::int64_t first = reached(thresholds, range.lowest), last = reached(thresholds, range.highest);
+  if (first == last) {  // the channel is constant, however far its accumulator lies from 0
+    fit.add = static_cast<std::int32_t>(first);
+    return fit;
+  }
   Interval scales;
   for (std::size_t i = 0; i < thresholds.size(); ++i) {
     const std::int64_t t = thresholds[i];
@@ -67,7 +73,6 @@ std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, A
   }
   if (scales.low > scales.high * (1 + 1e-6)) return std::nullopt;
   if (!std::isfinite(scales.high)) scales.high = scales.low > 0 ? 2 * scales.low : 1e-9;
-  LinearFit fit;
   fit.least = static_cast<float>(-zero);
   fit.most = static_cast<float>(static_cast<std::int64_t>(thresholds.size()) - zero);
   fit.add = static_cast<std::int32_t>(zero);
@@ -93,8 +98,11 @@ std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds
   if (inside >= 2 && end[-1] > first[0]) {
     scale = static_cast<double>(inside - 1) / static_cast<double>(end[-1] - first[0]);
     bias = before + 1 - static_cast<double>(first[0]) * scale;
-  } else if (inside >= 1) {
-    return std::nullopt;  // with only one step, searching thresholds is quick
+  } else if (inside >= 2) {
+    return std::nullopt;  // all steps are at the same accumulator
+  } else if (inside == 1) {
+    fit.bias = static_cast<float>(before);  // the only step is either reached or not
+    return fit;
   }
   // Subtract a margin so that the rounded count is never too high and at most one too low.
   fit.scale = static_cast<float>(scale);
@@ -215,7 +223,19 @@ class Maker {
     finish_.least = lay_out<float>([&](std::size_t c) { return fits[c].least; });
     finish_.most = lay_out<float>([&](std::size_t c) { return fits[c].most; });
     finish_.add = lay_out<std::int32_t>([&](std::size_t c) { return fits[c].add + r_.lowest; });
+    finish_.saturates = saturates(fits);
     return true;
+  }
+
+  // Returns whether the bounds of the result are those of an 8-bit type, and all products are far inside 32 bits.
+  bool saturates(const std::vector<LinearFit>& fits) const {
+    const bool is_byte = (r_.lowest == -128 && r_.highest == 127) || (r_.lowest == 0 && r_.highest == 255);
+    for (std::size_t c = 0; c < fits.size(); ++c) {
+      const auto [low, high] = ranges_[c];
+      const double largest = static_cast<double>(std::max(std::abs(low), std::abs(high)));
+      if (largest * static_cast<double>(fits[c].scale) > 1e9) return false;
+    }
+    return is_byte;
   }
   bool round() {
     return set_fits(Finish::Mode::kRound, [&](const auto& steps, AccumulatorRange range) {

@@ -33,6 +33,20 @@ struct Avx2 : Vectors<8> {
   static void put(Vector v, std::uint8_t bytes, std::uint8_t* out, std::uint32_t valid) {
     put_lanes<Avx2>(v, bytes, out, valid);
   }
+  static void put_saturated(Vector a, Vector b, Vector c, Vector d, Vector add, std::uint8_t flip,
+                            std::uint8_t* const* out) {
+    const __m256i adds = _mm256_packs_epi32(reinterpret_cast<__m256i>(add), reinterpret_cast<__m256i>(add));
+    const auto pair = [&](Vector low, Vector high) {
+      return _mm256_adds_epi16(
+          _mm256_packs_epi32(reinterpret_cast<__m256i>(low), reinterpret_cast<__m256i>(high)), adds);
+    };
+    const __m256i bytes = _mm256_xor_si256(_mm256_packs_epi16(pair(a, b), pair(c, d)),
+                                           _mm256_set1_epi8(static_cast<char>(flip)));
+    // The packs leave lanes 0 to 3 of all vectors in the low half, and lanes 4 to 7 in the high half.
+    const __m256i sorted = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    const auto eight = load<VectorOf<std::int64_t, 4>>(&sorted);
+    for (std::uint32_t i = 0; i < 4; ++i) std::memcpy(out[i], &eight[i], 8);
+  }
 };
 
 }  // namespace

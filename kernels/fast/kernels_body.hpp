@@ -4,7 +4,7 @@
 // Isa is a Vectors<lanes> with these additional members: kBytes (whether dot_bytes exists); kAccumulators (how many
 // vectors fit into its registers); dot_words and dot_bytes (add products of 16-bit words or of bytes); widen_bytes and
 // widen_words (turn kLanes elements into lanes); round (to the nearest integer, half to even); gather (takes lane i of
-// row rows[i] from [row][lane]); and put (writes the low bytes of some lanes).
+// row rows[i] from [row][lane]); put (writes the low bytes of some lanes); and put_saturated (put_saturated_lanes).
 #pragma once
 
 #include "kernels/fast/kernels_vector.hpp"
@@ -47,6 +47,35 @@ inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t
   }
 }
 
+/// Like write_block(), for Finish::saturates. Writes four results at a time, and single results if fewer are left or if
+/// the block is not whole.
+template <class Isa>
+inline void write_saturated(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride,
+                            const Destination& to) {
+  using Vector = typename Isa::Vector;
+  const std::uint32_t first = block * Isa::kLanes;
+  std::uint32_t r = 0;
+  if (to.channels - first >= Isa::kLanes && to.results >= 4) {
+    const SaturateFinisher<Isa> finisher(f, block);
+    for (; r + 4 <= to.results; r += 4) {
+      Vector largest[4];
+      std::uint8_t* out[4];
+      MILLRACE_UNROLL
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        const std::int32_t* from = accs + std::size_t{r + i} * to.pool * stride * Isa::kLanes;
+        largest[i] = load<Vector>(from);
+        for (std::uint32_t j = 1; j < to.pool; ++j)
+          largest[i] = larger(largest[i], load<Vector>(from + std::size_t{j} * stride * Isa::kLanes));
+        out[i] = to.out + first + to.offsets[r + i];
+      }
+      finisher.write(largest, out);
+    }
+  }
+  if (r == to.results) return;
+  const Destination rest{to.out, to.offsets + r, to.results - r, to.pool, to.channels};
+  write_block<Isa, RoundFinisher<Isa>>(f, block, accs + std::size_t{r} * to.pool * stride * Isa::kLanes, stride, rest);
+}
+
 template <class Isa>
 [[gnu::noinline]] void write_tile(const Finish& f, std::uint32_t block, std::uint32_t blocks,
                                   const std::int32_t* accs, const Destination& to) {
@@ -60,7 +89,11 @@ template <class Isa>
         write_block<Isa, MultiplyFinisher<Isa>>(f, block + q, from, blocks, to);
         break;
       case Finish::Mode::kRound:
-        write_block<Isa, RoundFinisher<Isa>>(f, block + q, from, blocks, to);
+        if (f.saturates && f.out_bytes == 1) {
+          write_saturated<Isa>(f, block + q, from, blocks, to);
+        } else {
+          write_block<Isa, RoundFinisher<Isa>>(f, block + q, from, blocks, to);
+        }
         break;
       case Finish::Mode::kGuess:
         write_block<Isa, GuessFinisher<Isa>>(f, block + q, from, blocks, to);

@@ -71,6 +71,20 @@ inline void put_lanes(typename Isa::Vector v, std::uint8_t bytes, std::uint8_t* 
                                     valid);
 }
 
+/// Adds `add` to four vectors, clamps the sums to int8, flips the bits `flip`, and writes the bytes of each vector to
+/// its place in `out`. For levels without instructions that do all this.
+template <class Isa>
+inline void put_saturated_lanes(typename Isa::Vector a, typename Isa::Vector b, typename Isa::Vector c,
+                                typename Isa::Vector d, typename Isa::Vector add, std::uint8_t flip,
+                                std::uint8_t* const* out) {
+  using Vector = typename Isa::Vector;
+  const Vector all[] = {a, b, c, d};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const Vector clamped = smaller(larger(all[i] + add, Vector{} - 128), Vector{} + 127);
+    put_as<std::int8_t, Isa::kLanes>(Isa::to_bytes(clamped ^ (Vector{} + flip)), out[i], Isa::kLanes);
+  }
+}
+
 /// Writes the elements of one block. A finisher is made from a Finish and the number of its block.
 template <class Isa>
 struct PlainFinisher {
@@ -142,6 +156,26 @@ struct RoundFinisher : PlainFinisher<Isa> {
     PlainFinisher<Isa>::write(rounded(__builtin_convertvector(acc, Floats) * scale), out, valid);
   }
   Floats scale, bias, least, most;
+};
+
+/// Writes the bytes of four whole vectors at a time, for Finish::saturates. The bounds of int8 are those of the
+/// instructions; the bounds of uint8 are 128 higher, which `flip` makes good.
+template <class Isa>
+struct SaturateFinisher {
+  using Vector = typename Isa::Vector;
+  using Floats = typename Isa::Floats;
+  static constexpr std::uint32_t kResults = 4;
+  SaturateFinisher(const Finish& f, std::uint32_t block)
+      : scale(load<Floats>(f.scale + std::size_t{block} * Isa::kLanes)),
+        add(load<Vector>(f.add + std::size_t{block} * Isa::kLanes) - (f.lowest + 128)),
+        flip(static_cast<std::uint8_t>(f.lowest + 128 + f.out_offset)) {}
+  Vector rounded(Vector acc) const { return Isa::round(__builtin_convertvector(acc, Floats) * scale); }
+  void write(const Vector* accs, std::uint8_t* const* out) const {
+    Isa::put_saturated(rounded(accs[0]), rounded(accs[1]), rounded(accs[2]), rounded(accs[3]), add, flip, out);
+  }
+  Floats scale;
+  Vector add;
+  std::uint8_t flip;  // 0 or 128
 };
 
 /// The thresholds of one block of channels.
