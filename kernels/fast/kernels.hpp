@@ -126,6 +126,20 @@ struct InterleaveArgs {
   std::uint32_t planes = 3;
 };
 
+/// Adds two tensors of bytes: out = clamp(((a ^ flip_a) * multiplier_a + (b ^ flip_b) * multiplier_b + offset) >> shift).
+/// The bytes are read as unsigned numbers. A signed byte flipped by 128 is its value plus 128, and `offset` makes up for
+/// the 128. The sum before the shift fits in 32 bits for all bytes; parts of it may wrap.
+struct AddArgs {
+  const std::uint8_t* a = nullptr;
+  const std::uint8_t* b = nullptr;
+  std::uint8_t* out = nullptr;
+  std::size_t elements = 0;
+  std::uint8_t flip_a = 0, flip_b = 0;  // 0 or 128
+  std::int32_t multiplier_a = 1, multiplier_b = 1, offset = 0, shift = 0;
+  std::int32_t lowest = 0, highest = 0;  // within int8, or within uint8 if is_unsigned
+  bool is_unsigned = false;              // whether the results are uint8
+};
+
 struct QuantiseArgs {
   const float* in = nullptr;  // may be unaligned
   std::uint8_t* out = nullptr;
@@ -143,6 +157,7 @@ struct Kernels {
   void (*max_pool)(const PoolArgs&);
   void (*stage)(const StageArgs&);
   void (*interleave)(const InterleaveArgs&);
+  void (*add)(const AddArgs&);
   void (*quantise)(const QuantiseArgs&);
 };
 

@@ -50,8 +50,8 @@ inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t
 /// Like write_block(), for Finish::saturates. Writes four results at a time, and single results if fewer are left or if
 /// the block is not whole.
 template <class Isa>
-inline void write_saturated(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride,
-                            const Destination& to) {
+inline void write_saturated(const Finish& f, std::uint32_t block, const std::int32_t* accs,
+                            std::uint32_t stride, const Destination& to) {
   using Vector = typename Isa::Vector;
   const std::uint32_t first = block * Isa::kLanes;
   std::uint32_t r = 0;
@@ -73,7 +73,8 @@ inline void write_saturated(const Finish& f, std::uint32_t block, const std::int
   }
   if (r == to.results) return;
   const Destination rest{to.out, to.offsets + r, to.results - r, to.pool, to.channels};
-  write_block<Isa, RoundFinisher<Isa>>(f, block, accs + std::size_t{r} * to.pool * stride * Isa::kLanes, stride, rest);
+  write_block<Isa, RoundFinisher<Isa>>(f, block, accs + std::size_t{r} * to.pool * stride * Isa::kLanes,
+                                       stride, rest);
 }
 
 template <class Isa>
@@ -103,6 +104,33 @@ template <class Isa>
         break;
     }
   }
+}
+
+/// Writes the results of P positions by Q whole blocks from registers if Finish::saturates applies and nothing is pooled.
+/// Returns whether it did. Other results pass through memory (write_tile), which keeps the code small.
+template <class Isa, std::uint32_t P, std::uint32_t Q>
+inline bool write_from_registers(const Finish& f, std::uint32_t block,
+                                 const typename Isa::Vector (&acc)[P][Q], const Destination& to) {
+  using Vector = typename Isa::Vector;
+  if constexpr (P % 4 == 0) {
+    if (f.mode != Finish::Mode::kRound || !f.saturates || f.out_bytes != 1 || to.pool != 1 ||
+        (block + Q) * Isa::kLanes > to.channels)
+      return false;
+    MILLRACE_UNROLL
+    for (std::uint32_t q = 0; q < Q; ++q) {
+      const SaturateFinisher<Isa> finisher(f, block + q);
+      std::uint8_t* const out = to.out + std::size_t{block + q} * Isa::kLanes;
+      MILLRACE_UNROLL
+      for (std::uint32_t p = 0; p < P; p += 4) {
+        const Vector four[] = {acc[p][q], acc[p + 1][q], acc[p + 2][q], acc[p + 3][q]};
+        std::uint8_t* const places[] = {out + to.offsets[p], out + to.offsets[p + 1], out + to.offsets[p + 2],
+                                        out + to.offsets[p + 3]};
+        finisher.write(four, places);
+      }
+    }
+    return true;
+  }
+  return false;
 }
 
 /// Returns a vector that has one word of the input in every lane.
@@ -170,6 +198,8 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
       }
     }
   }
+  const Destination to{a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels};
+  if (write_from_registers<Isa, P, Q>(a.finish, block, acc[0], to)) return;
   alignas(64) std::int32_t spilled[P * Q * Isa::kLanes];
   MILLRACE_UNROLL
   for (std::uint32_t p = 0; p < P; ++p) {
@@ -177,8 +207,7 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
     for (std::uint32_t q = 0; q < Q; ++q)
       std::memcpy(spilled + (p * Q + q) * Isa::kLanes, &acc[0][p][q], sizeof(Vector));
   }
-  write_tile<Isa>(a.finish, block, Q, spilled,
-                  {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
+  write_tile<Isa>(a.finish, block, Q, spilled, to);
 }
 
 // Computes all positions in tiles of P. The last tile overlaps the previous one and recomputes some positions, which is
@@ -242,22 +271,24 @@ void depthwise_tile(const DepthwiseArgs& a, std::uint32_t block, std::size_t wei
   using Vector = typename Isa::Vector;
   const std::size_t channel = std::size_t{block} * Isa::kLanes;
   const std::uint8_t* in = a.in + channel * (kWords ? 2 : 1);
-  Vector acc[P];
+  Vector acc[P][1];
   MILLRACE_UNROLL
-  for (std::uint32_t p = 0; p < P; ++p) acc[p] = load<Vector>(a.bias + channel);
+  for (std::uint32_t p = 0; p < P; ++p) acc[p][0] = load<Vector>(a.bias + channel);
   for (std::uint32_t t = 0; t < a.taps; ++t) {
     const auto w = load<Vector>(a.weights + t * weight_pitch + channel);
     MILLRACE_UNROLL
     for (std::uint32_t p = 0; p < P; ++p) {
       const std::uint8_t* from = in + a.tap_offsets[t] + a.pixel_offsets[pixel + p];
       // The high words of `w` are zero, so the sum of two products is just the product of the low words.
-      acc[p] = Isa::dot_words(acc[p], kWords ? Isa::widen_words(from) : Isa::widen_bytes(from), w);
+      acc[p][0] = Isa::dot_words(acc[p][0], kWords ? Isa::widen_words(from) : Isa::widen_bytes(from), w);
     }
   }
+  const Destination to{a.out, a.out_offsets + pixel, P, 1, a.channels};
+  if (write_from_registers<Isa, P, 1>(a.finish, block, acc, to)) return;
   alignas(64) std::int32_t spilled[P * Isa::kLanes];
   MILLRACE_UNROLL
-  for (std::uint32_t p = 0; p < P; ++p) std::memcpy(spilled + p * Isa::kLanes, &acc[p], sizeof(Vector));
-  write_tile<Isa>(a.finish, block, 1, spilled, {a.out, a.out_offsets + pixel, P, 1, a.channels});
+  for (std::uint32_t p = 0; p < P; ++p) std::memcpy(spilled + p * Isa::kLanes, &acc[p][0], sizeof(Vector));
+  write_tile<Isa>(a.finish, block, 1, spilled, to);
 }
 
 template <class Isa, bool kWords>
@@ -266,7 +297,9 @@ void depthwise_form(const DepthwiseArgs& a) {
   const std::size_t weight_pitch = std::size_t{blocks} * Isa::kLanes;
   for (std::uint32_t block = 0; block < blocks; ++block) {
     std::uint32_t pixel = 0;
-    for (; pixel + 4 <= a.pixels; pixel += 4) depthwise_tile<Isa, kWords, 4>(a, block, weight_pitch, pixel);
+    // The last tile overlaps the previous one, as in dense_tiles().
+    for (; a.pixels >= 4 && pixel < a.pixels; pixel += 4)
+      depthwise_tile<Isa, kWords, 4>(a, block, weight_pitch, smaller(pixel, a.pixels - 4));
     for (; pixel < a.pixels; ++pixel) depthwise_tile<Isa, kWords, 1>(a, block, weight_pitch, pixel);
   }
 }
@@ -373,6 +406,36 @@ inline void interleave(const InterleaveArgs& a) {
 }
 
 template <class Isa>
+void add(const AddArgs& args) {
+  using Vector = typename Isa::Vector;
+  const AddArgs a = args;
+  constexpr std::size_t kGroup = std::size_t{4} * Isa::kLanes;
+  const std::int32_t low = a.is_unsigned ? 128 : 0;  // what put_saturated() needs to clamp to uint8
+  const auto vector_at = [&](std::size_t at) __attribute__((always_inline)) {
+    const Vector x = Isa::widen_bytes(a.a + at) ^ std::int32_t{a.flip_a},
+                 y = Isa::widen_bytes(a.b + at) ^ std::int32_t{a.flip_b};
+    const Vector sum = (x * a.multiplier_a + y * a.multiplier_b + a.offset) >> a.shift;
+    return smaller(larger(sum, Vector{} + a.lowest), Vector{} + a.highest);
+  };
+  // The last group overlaps the previous one. Fewer elements than a group are added one by one.
+  for (std::size_t i = 0; i < a.elements && a.elements >= kGroup; i += kGroup) {
+    const std::size_t at = smaller(i, a.elements - kGroup);
+    std::uint8_t* const out[] = {a.out + at, a.out + at + Isa::kLanes,
+                                 a.out + at + std::size_t{2} * Isa::kLanes,
+                                 a.out + at + std::size_t{3} * Isa::kLanes};
+    Isa::put_saturated(
+        vector_at(at), vector_at(at + Isa::kLanes), vector_at(at + std::size_t{2} * Isa::kLanes),
+        vector_at(at + std::size_t{3} * Isa::kLanes), Vector{} - low, static_cast<std::uint8_t>(low), out);
+  }
+  if (a.elements >= kGroup) return;
+  for (std::size_t i = 0; i < a.elements; ++i) {
+    const std::int32_t sum =
+        ((a.a[i] ^ a.flip_a) * a.multiplier_a + (a.b[i] ^ a.flip_b) * a.multiplier_b + a.offset) >> a.shift;
+    a.out[i] = static_cast<std::uint8_t>(smaller(larger(sum, a.lowest), a.highest));
+  }
+}
+
+template <class Isa>
 void quantise(const QuantiseArgs& a) {
   using Floats = typename Isa::Floats;
   constexpr std::size_t kLanes = Isa::kLanes;
@@ -396,7 +459,8 @@ void quantise(const QuantiseArgs& a) {
 
 template <class Isa>
 constexpr Kernels kernels_with() {
-  return {Isa::kLanes, Isa::kBytes, dense<Isa>, depthwise<Isa>, max_pool, stage, interleave, quantise<Isa>};
+  return {Isa::kLanes, Isa::kBytes, dense<Isa>, depthwise<Isa>, max_pool,
+          stage,       interleave,  add<Isa>,   quantise<Isa>};
 }
 
 }  // namespace

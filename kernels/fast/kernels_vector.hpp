@@ -171,7 +171,8 @@ struct SaturateFinisher {
         flip(static_cast<std::uint8_t>(f.lowest + 128 + f.out_offset)) {}
   Vector rounded(Vector acc) const { return Isa::round(__builtin_convertvector(acc, Floats) * scale); }
   void write(const Vector* accs, std::uint8_t* const* out) const {
-    Isa::put_saturated(rounded(accs[0]), rounded(accs[1]), rounded(accs[2]), rounded(accs[3]), add, flip, out);
+    Isa::put_saturated(rounded(accs[0]), rounded(accs[1]), rounded(accs[2]), rounded(accs[3]), add, flip,
+                       out);
   }
   Floats scale;
   Vector add;

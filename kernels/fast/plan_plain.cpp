@@ -246,8 +246,45 @@ void add(const Plain& p, const Add& op, ElementType b_type, const std::byte* a, 
   }
 }
 
+/// Returns the arguments of the kernel that adds bytes, or nothing if `op` is not such a sum.
+std::optional<AddArgs> add_args(const Plain& p, const Add& op, ElementType b_type) {
+  const auto is_byte = [](ElementType type) { return type.is_integer() && type.storage_bytes() == 1; };
+  if (!op.table.empty() || op.shift > 31 || !is_byte(p.in.type) || !is_byte(b_type) ||
+      !is_byte(p.result.type))
+    return std::nullopt;
+  const auto flip = [](ElementType type) -> std::uint8_t {
+    return type.kind == ElementType::Kind::kUnsigned ? 0 : 128;
+  };
+  AddArgs args;
+  args.flip_a = flip(p.in.type);
+  args.flip_b = flip(b_type);
+  const std::int64_t ma = op.multiplier_a, mb = op.multiplier_b;
+  const std::int64_t offset = op.offset - args.flip_a * ma - args.flip_b * mb;
+  // Elements narrower than a byte may have any bits in a caller's memory, so the bounds are those of bytes.
+  const std::int64_t least = offset + 255 * (std::min<std::int64_t>(ma, 0) + std::min<std::int64_t>(mb, 0));
+  const std::int64_t most = offset + 255 * (std::max<std::int64_t>(ma, 0) + std::max<std::int64_t>(mb, 0));
+  if (least < INT32_MIN || most > INT32_MAX) return std::nullopt;
+  args.multiplier_a = op.multiplier_a;
+  args.multiplier_b = op.multiplier_b;
+  args.offset = static_cast<std::int32_t>(offset);
+  args.shift = op.shift;
+  args.lowest = op.lowest;
+  args.highest = op.highest;
+  args.is_unsigned = p.result.type.kind == ElementType::Kind::kUnsigned;
+  args.out = p.out_bytes();
+  args.elements = p.elements;
+  return args;
+}
+
 Step plan(const Planning& planning, Plain p, const Add& op) {
   const ElementType b_type = planning.program.tensors[p.sources[1]].type;
+  if (const std::optional<AddArgs> args = add_args(p, op, b_type))
+    return [args = *args, a = p.sources[0], b = p.sources[1],
+            &kernels = planning.kernels](Values values) mutable {
+      args.a = reinterpret_cast<const std::uint8_t*>(values[a]);
+      args.b = reinterpret_cast<const std::uint8_t*>(values[b]);
+      kernels.add(args);
+    };
   return [p = std::move(p), op, b_type](Values values) {
     const std::byte *a = values[p.sources[0]], *b = values[p.sources[1]];
     with_storage(p.in.type, [&](auto first) {

@@ -87,6 +87,25 @@ TEST(LinearFit, NeverReturnsAWrongFit) {
   EXPECT_GT(below, 50) << "and still close to a line";
 }
 
+TEST(LinearFit, FitsAConstantChannelFarFromZero) {
+  // A convolution whose weights are all zero has such an accumulator if its output scale is tiny.
+  const std::vector<std::int64_t> thresholds = {1073741700, 1073741760, 1073741800};
+  const AccumulatorRange range{1073741760, 1073741790};
+  const auto fit = fit_exactly(thresholds, range, -128);
+  ASSERT_TRUE(fit);
+  for (std::int64_t acc = range.lowest; acc <= range.highest; ++acc)
+    EXPECT_EQ(fit->count(static_cast<std::int32_t>(acc)), 2);
+}
+
+TEST(LinearFit, FitsASingleStepFromBelow) {
+  const std::vector<std::int64_t> thresholds = {-500, 7, 600};
+  const AccumulatorRange range{-100, 100};
+  const auto fit = fit_from_below(thresholds, range);
+  ASSERT_TRUE(fit);
+  for (std::int64_t acc = range.lowest; acc <= range.highest; ++acc)
+    EXPECT_EQ(fit->count(static_cast<std::int32_t>(acc)), 1);
+}
+
 TEST(LinearFit, FitsThresholdListsThatAreEmptyOrUnreachable) {
   EXPECT_TRUE(fit_exactly({}, {-5, 5}, 0));
   const std::vector<std::int64_t> far = {INT64_MIN, INT64_MIN, 100, INT64_MAX};
