@@ -45,7 +45,7 @@ struct Finish {
   const float* most = nullptr;
   const std::int32_t* add = nullptr;  // used by kRound only
   // kRound: whether lowest and highest are the bounds of int8 or of uint8 and no product leaves the 32-bit range. If so,
-  // and out_bytes is 1, instructions that convert with saturation replace the clamp.
+  // and the output has bytes, or words without an offset, instructions that convert with saturation replace the clamp.
   bool saturates = false;
   // The thresholds that kGuess and kThresholds compare with, as [block][row][lane]. There are 2 * `search` rows. Rows
   // after the last step hold the highest 32-bit number. `reachable` says how many steps a 32-bit accumulator can reach.

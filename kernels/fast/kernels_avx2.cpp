@@ -33,19 +33,35 @@ struct Avx2 : Vectors<8> {
   static void put(Vector v, std::uint8_t bytes, std::uint8_t* out, std::uint32_t valid) {
     put_lanes<Avx2>(v, bytes, out, valid);
   }
-  static void put_saturated(Vector a, Vector b, Vector c, Vector d, Vector add, std::uint8_t flip,
-                            std::uint8_t* const* out) {
+  // Adds `add` to two vectors, as saturated 16-bit sums: lanes 0 to 3 of both, then lanes 4 to 7 of both.
+  static __m256i saturated_sums(Vector low, Vector high, Vector add) {
     const __m256i adds = _mm256_packs_epi32(reinterpret_cast<__m256i>(add), reinterpret_cast<__m256i>(add));
-    const auto pair = [&](Vector low, Vector high) {
-      return _mm256_adds_epi16(
-          _mm256_packs_epi32(reinterpret_cast<__m256i>(low), reinterpret_cast<__m256i>(high)), adds);
-    };
-    const __m256i bytes = _mm256_xor_si256(_mm256_packs_epi16(pair(a, b), pair(c, d)),
-                                           _mm256_set1_epi8(static_cast<char>(flip)));
+    return _mm256_adds_epi16(
+        _mm256_packs_epi32(reinterpret_cast<__m256i>(low), reinterpret_cast<__m256i>(high)), adds);
+  }
+  static void put_saturated(const Vector* four, Vector add, std::uint8_t flip, std::uint8_t* const* out) {
+    const __m256i bytes = _mm256_xor_si256(
+        _mm256_packs_epi16(saturated_sums(four[0], four[1], add), saturated_sums(four[2], four[3], add)),
+        _mm256_set1_epi8(static_cast<char>(flip)));
     // The packs leave lanes 0 to 3 of all vectors in the low half, and lanes 4 to 7 in the high half.
     const __m256i sorted = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     const auto eight = load<VectorOf<std::int64_t, 4>>(&sorted);
-    for (std::uint32_t i = 0; i < 4; ++i) std::memcpy(out[i], &eight[i], 8);
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::int64_t results = eight[i];
+      std::memcpy(out[i], &results, 8);
+    }
+  }
+  static void put_saturated_words(const Vector* four, Vector add, std::int32_t above,
+                                  std::uint8_t* const* out) {
+    for (std::uint32_t i = 0; i < 4; i += 2) {
+      const __m256i sums = saturated_sums(four[i], four[i + 1], add);
+      const __m256i clamped =
+          _mm256_max_epi16(_mm256_min_epi16(sums, _mm256_set1_epi16(127)), _mm256_set1_epi16(-128));
+      const __m256i words = _mm256_add_epi16(clamped, _mm256_set1_epi16(static_cast<short>(above)));
+      const __m256i sorted = _mm256_permute4x64_epi64(words, 0xd8);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out[i]), _mm256_castsi256_si128(sorted));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out[i + 1]), _mm256_extracti128_si256(sorted, 1));
+    }
   }
 };
 

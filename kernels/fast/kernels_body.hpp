@@ -4,7 +4,8 @@
 // Isa is a Vectors<lanes> with these additional members: kBytes (whether dot_bytes exists); kAccumulators (how many
 // vectors fit into its registers); dot_words and dot_bytes (add products of 16-bit words or of bytes); widen_bytes and
 // widen_words (turn kLanes elements into lanes); round (to the nearest integer, half to even); gather (takes lane i of
-// row rows[i] from [row][lane]); put (writes the low bytes of some lanes); and put_saturated (put_saturated_lanes).
+// row rows[i] from [row][lane]); put (writes the low bytes of some lanes); put_saturated
+// and put_saturated_words (see put_saturated_lanes() and put_saturated_words_lanes()).
 #pragma once
 
 #include "kernels/fast/kernels_vector.hpp"
@@ -47,6 +48,12 @@ inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t
   }
 }
 
+/// Returns whether SaturateFinisher can write the results.
+inline bool uses_saturation(const Finish& f) {
+  return f.mode == Finish::Mode::kRound && f.saturates &&
+         (f.out_bytes == 1 || (f.out_bytes == 2 && f.out_offset == 0));
+}
+
 /// Like write_block(), for Finish::saturates. Writes four results at a time, and single results if fewer are left or if
 /// the block is not whole.
 template <class Isa>
@@ -66,7 +73,7 @@ inline void write_saturated(const Finish& f, std::uint32_t block, const std::int
         largest[i] = load<Vector>(from);
         for (std::uint32_t j = 1; j < to.pool; ++j)
           largest[i] = larger(largest[i], load<Vector>(from + std::size_t{j} * stride * Isa::kLanes));
-        out[i] = to.out + first + to.offsets[r + i];
+        out[i] = to.out + std::size_t{first} * f.out_bytes + to.offsets[r + i];
       }
       finisher.write(largest, out);
     }
@@ -90,7 +97,7 @@ template <class Isa>
         write_block<Isa, MultiplyFinisher<Isa>>(f, block + q, from, blocks, to);
         break;
       case Finish::Mode::kRound:
-        if (f.saturates && f.out_bytes == 1) {
+        if (uses_saturation(f)) {
           write_saturated<Isa>(f, block + q, from, blocks, to);
         } else {
           write_block<Isa, RoundFinisher<Isa>>(f, block + q, from, blocks, to);
@@ -113,13 +120,11 @@ inline bool write_from_registers(const Finish& f, std::uint32_t block,
                                  const typename Isa::Vector (&acc)[P][Q], const Destination& to) {
   using Vector = typename Isa::Vector;
   if constexpr (P % 4 == 0) {
-    if (f.mode != Finish::Mode::kRound || !f.saturates || f.out_bytes != 1 || to.pool != 1 ||
-        (block + Q) * Isa::kLanes > to.channels)
-      return false;
+    if (!uses_saturation(f) || to.pool != 1 || (block + Q) * Isa::kLanes > to.channels) return false;
     MILLRACE_UNROLL
     for (std::uint32_t q = 0; q < Q; ++q) {
       const SaturateFinisher<Isa> finisher(f, block + q);
-      std::uint8_t* const out = to.out + std::size_t{block + q} * Isa::kLanes;
+      std::uint8_t* const out = to.out + std::size_t{block + q} * Isa::kLanes * f.out_bytes;
       MILLRACE_UNROLL
       for (std::uint32_t p = 0; p < P; p += 4) {
         const Vector four[] = {acc[p][q], acc[p + 1][q], acc[p + 2][q], acc[p + 3][q]};
@@ -423,9 +428,10 @@ void add(const AddArgs& args) {
     std::uint8_t* const out[] = {a.out + at, a.out + at + Isa::kLanes,
                                  a.out + at + std::size_t{2} * Isa::kLanes,
                                  a.out + at + std::size_t{3} * Isa::kLanes};
-    Isa::put_saturated(
-        vector_at(at), vector_at(at + Isa::kLanes), vector_at(at + std::size_t{2} * Isa::kLanes),
-        vector_at(at + std::size_t{3} * Isa::kLanes), Vector{} - low, static_cast<std::uint8_t>(low), out);
+    const Vector four[] = {vector_at(at), vector_at(at + Isa::kLanes),
+                           vector_at(at + std::size_t{2} * Isa::kLanes),
+                           vector_at(at + std::size_t{3} * Isa::kLanes)};
+    Isa::put_saturated(four, Vector{} - low, static_cast<std::uint8_t>(low), out);
   }
   if (a.elements >= kGroup) return;
   for (std::size_t i = 0; i < a.elements; ++i) {

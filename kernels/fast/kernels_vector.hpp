@@ -71,18 +71,25 @@ inline void put_lanes(typename Isa::Vector v, std::uint8_t bytes, std::uint8_t* 
                                     valid);
 }
 
-/// Adds `add` to four vectors, clamps the sums to int8, flips the bits `flip`, and writes the bytes of each vector to
-/// its place in `out`. For levels without instructions that do all this.
+/// Adds `add` to four vectors, clamps the sums to int8, and flips the bits `flip`, which is 0 or 128, of the sums' bytes.
+/// Writes the bytes of each vector to its place in `out`. For levels without instructions that do all this.
 template <class Isa>
-inline void put_saturated_lanes(typename Isa::Vector a, typename Isa::Vector b, typename Isa::Vector c,
-                                typename Isa::Vector d, typename Isa::Vector add, std::uint8_t flip,
+inline void put_saturated_lanes(const typename Isa::Vector* four, typename Isa::Vector add, std::uint8_t flip,
                                 std::uint8_t* const* out) {
   using Vector = typename Isa::Vector;
-  const Vector all[] = {a, b, c, d};
   for (std::uint32_t i = 0; i < 4; ++i) {
-    const Vector clamped = smaller(larger(all[i] + add, Vector{} - 128), Vector{} + 127);
-    put_as<std::int8_t, Isa::kLanes>(Isa::to_bytes(clamped ^ (Vector{} + flip)), out[i], Isa::kLanes);
+    const Vector clamped = smaller(larger(four[i] + add, Vector{} - 128), Vector{} + 127);
+    Isa::put(clamped ^ std::int32_t{flip}, 1, out[i], Isa::kLanes);
   }
+}
+
+/// Like put_saturated_lanes(), but adds `above`, which is 0 or 128, to the clamped sums and writes them as 16-bit words.
+template <class Isa>
+inline void put_saturated_words_lanes(const typename Isa::Vector* four, typename Isa::Vector add,
+                                      std::int32_t above, std::uint8_t* const* out) {
+  using Vector = typename Isa::Vector;
+  for (std::uint32_t i = 0; i < 4; ++i)
+    Isa::put(smaller(larger(four[i] + add, Vector{} - 128), Vector{} + 127) + above, 2, out[i], Isa::kLanes);
 }
 
 /// Writes the elements of one block. A finisher is made from a Finish and the number of its block.
@@ -158,7 +165,7 @@ struct RoundFinisher : PlainFinisher<Isa> {
   Floats scale, bias, least, most;
 };
 
-/// Writes the bytes of four whole vectors at a time, for Finish::saturates. The bounds of int8 are those of the
+/// Writes the elements of four whole vectors at a time, for Finish::saturates. The bounds of int8 are those of the
 /// instructions; the bounds of uint8 are 128 higher, which `flip` makes good.
 template <class Isa>
 struct SaturateFinisher {
@@ -168,15 +175,21 @@ struct SaturateFinisher {
   SaturateFinisher(const Finish& f, std::uint32_t block)
       : scale(load<Floats>(f.scale + std::size_t{block} * Isa::kLanes)),
         add(load<Vector>(f.add + std::size_t{block} * Isa::kLanes) - (f.lowest + 128)),
-        flip(static_cast<std::uint8_t>(f.lowest + 128 + f.out_offset)) {}
+        flip(static_cast<std::uint8_t>(f.lowest + 128 + f.out_offset)),
+        words(f.out_bytes == 2) {}
   Vector rounded(Vector acc) const { return Isa::round(__builtin_convertvector(acc, Floats) * scale); }
   void write(const Vector* accs, std::uint8_t* const* out) const {
-    Isa::put_saturated(rounded(accs[0]), rounded(accs[1]), rounded(accs[2]), rounded(accs[3]), add, flip,
-                       out);
+    const Vector all[] = {rounded(accs[0]), rounded(accs[1]), rounded(accs[2]), rounded(accs[3])};
+    if (words) {
+      Isa::put_saturated_words(all, add, flip, out);
+    } else {
+      Isa::put_saturated(all, add, flip, out);
+    }
   }
   Floats scale;
   Vector add;
   std::uint8_t flip;  // 0 or 128
+  bool words;
 };
 
 /// The thresholds of one block of channels.
