@@ -169,12 +169,14 @@ TEST_F(RtlNets, ReadmeHasTheSimulatedFigures) {
   EXPECT_EQ(variants, (std::set<std::string>{"form", "loaded", "mixed", "regions", "streamed"}));
 }
 
-/// Nets of other forms than the five that the other rows are about: QONNX, weights of one bit, weights of uint8.
+/// The nets of tools/rtl-nets that have other forms: residual branches, depthwise layers, QONNX, weights of one, two and
+/// four bits, and weights of uint8.
 TEST_F(RtlNets, NetsOfOtherFormsWereSimulated) {
   std::set<std::string> nets;
   for (const json::value& row : rows())
     if (variant(row) == "form") nets.emplace(row.at("net").as_string());
-  EXPECT_EQ(nets, (std::set<std::string>{"jet_qonnx", "tfc_w1a1", "weights_u8"}));
+  EXPECT_EQ(nets, (std::set<std::string>{"jet_qonnx", "kws_dscnn", "resnet8", "tfc_w1a1", "tfc_w2a2",
+                                         "tfc_w4a4", "weights_u8"}));
 }
 
 /// Simulations and Yosys measurements must cover the same designs: four nets with three foldings each.
