@@ -9,9 +9,10 @@
 
 namespace millrace::compiler {
 
-/// Puts a dequantiser with scale 1 behind constant float weights that are whole numbers, which thus become integers, if
-/// the graph contains nodes of QONNX or FINN. Puts a quantiser and a dequantiser behind an input of the graph that has
-/// an integer type in `types` ("INT4", "UINT8", "BIPOLAR"), unless only quantisers read the input.
+/// Makes integers of whole numbers that a graph stores as floats. In a graph with nodes of QONNX or FINN, constant
+/// weights that are whole numbers become integers, each with a dequantiser of scale 1 behind it. If `types` gives an
+/// integer type ("INT4", "UINT8", "BIPOLAR") for an input of the graph, the input gets a quantiser and a dequantiser. An
+/// input that only quantisers read is left as it is.
 void take_whole_numbers(graph::Graph& graph, graph::Names& names,
                         const std::map<std::string, std::string>& types);
 

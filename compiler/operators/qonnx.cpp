@@ -75,8 +75,7 @@ class Rewriter {
     if (!error_.empty()) return error_;
     if (has_result && std::fmod(static_cast<float>(shift), factor) != 0)
       return "has a zero point that is no multiple of the truncated steps, which is not supported";
-    // Version 1 of Trunc does not clamp its result. A type with one bit more than the output holds every result, signed
-    // or unsigned.
+    // Version 1 of Trunc does not clamp its result, so the result can need one bit more than the output type has.
     const IntegerRange range =
         has_result ? range_of(to) : whole(Type::integer(static_cast<int>(std::min(to + 1, kMostBits))));
     ValueId x = add("Div", {node_.inputs[0], node_.inputs[1]}, ".divide");

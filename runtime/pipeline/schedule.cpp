@@ -38,8 +38,8 @@ class Deriver {
     order_tasks();
     if (schedule_.tasks.back().waits == 0) {
       return Error(ErrorCode::kUnsupported,
-                   "no output of model " + quoted(deployment_.model.name) +
-                       " comes from a card; a pipeline needs at least one partition on a card");
+                   "model " + quoted(deployment_.model.name) +
+                       " runs on the host alone, but a pipeline needs at least one partition on a card");
     }
     return std::move(schedule_);
   }

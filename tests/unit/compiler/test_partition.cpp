@@ -208,7 +208,7 @@ TEST(Partition, PartsBeforeAndAfterAHostBlockCanShareACard) {
   EXPECT_EQ(verify(problem, *solution), "");
 }
 
-TEST(Partition, RefusesATensorThatBypassesAHostBlockOnTheSameCard) {
+TEST(Partition, RefusesATensorFromACardToItselfThatBypassesAHostBlock) {
   Problem problem = chain({4, 0, 4}, 1);
   problem.operations[1].host = true;
   problem.operations[2].inputs.push_back(1);

@@ -64,7 +64,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def model(self, name: str, version: str = "") -> Model:
-        """The inputs and outputs of the given version of the model, or without a version of the version that is served."""
+        """The inputs and outputs of the given version of the model. Without a version: those of the served version."""
 
     @abc.abstractmethod
     def infer(
