@@ -54,11 +54,14 @@ class DeploymentWriter {
     out_.plan.replicas = static_cast<std::uint32_t>(solution.replicas());
   }
 
+  Result<Artifacts> outline() {
+    MILLRACE_TRY(add_communication(partition_programs(program_, solution_)));
+    return std::move(out_);
+  }
+
   Result<Artifacts> build() {
-    add_endpoints();
     const auto programs = partition_programs(program_, solution_);
-    add_partitions(programs);
-    MILLRACE_TRY(plan_communication(out_.plan));
+    MILLRACE_TRY(add_communication(programs));
     MILLRACE_TRY(predict_passages(programs));
     for (std::size_t place = 0; place < solution_.card.size(); ++place) MILLRACE_TRY(add_image(place));
     MILLRACE_TRY(add_vitis());
@@ -72,6 +75,12 @@ class DeploymentWriter {
  private:
   const Device& device(std::size_t place) const {
     return cluster_.device_of(cluster_.cards[solution_.card[place]]);
+  }
+
+  Status add_communication(const std::vector<kernels::Program>& programs) {
+    add_endpoints();
+    add_partitions(programs);
+    return plan_communication(out_.plan);
   }
 
   void add_endpoints() {
@@ -329,6 +338,11 @@ Result<Artifacts> build_deployment(const kernels::Program& program, const explor
                                    const Cluster& cluster, const ModelInfo& model, const Designs& designs,
                                    std::optional<double> frames_per_second) {
   return DeploymentWriter(program, solution, cluster, model, designs, frames_per_second).build();
+}
+
+Result<Artifacts> outline_deployment(const kernels::Program& program, const explore::Solution& solution,
+                                     const Cluster& cluster, const ModelInfo& model) {
+  return DeploymentWriter(program, solution, cluster, model, {}, {}).outline();
 }
 
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory) {

@@ -259,8 +259,11 @@ json::object facts(const Plan& plan, const PlanOptions& options, const Alternati
   return out;
 }
 
-std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives) {
-  return json::serialize(facts(plan, options, alternatives));
+std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives,
+                 const Communication* communication) {
+  json::object out = facts(plan, options, alternatives);
+  if (communication != nullptr) out["communication"] = facts(*communication);
+  return json::serialize(out);
 }
 
 }  // namespace millrace::compiler::report

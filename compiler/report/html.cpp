@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "compiler/report/communication.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
@@ -177,6 +178,19 @@ void draw_alternatives(const Plan& plan, const Alternatives& alternatives, json:
                           [](double seconds) { return duration(seconds, "µ"); })};
 }
 
+void add_messages(const Plan& plan, json::object& page) {
+  const auto made = communication(plan);
+  page["any_messages"] = made.ok();
+  if (!made) return;
+  json::object shown = facts(*made);
+  for (auto& message : shown["messages"].as_array()) {
+    auto& row = message.as_object();
+    row["by_host"] = !row.at("between_cards").as_bool();
+  }
+  page["messages"] = std::move(shown["messages"]);
+  page["no_deadlock"] = made->check.ok();
+}
+
 }  // namespace
 
 std::string html(const Plan& plan, const Alternatives& alternatives, const HtmlOptions& options) {
@@ -198,6 +212,7 @@ std::string html(const Plan& plan, const Alternatives& alternatives, const HtmlO
   page["drawings"] = pipeline_drawings(plan);
   if (plan.unpredicted().empty()) {
     page["any_cables"] = !plan.analysis.cables.empty();
+    add_messages(plan, page);
     page["any_lifts"] = !plan.analysis.lifts.empty();
     draw_rooflines(plan, page);
     draw_alternatives(plan, alternatives, page);

@@ -10,6 +10,8 @@
 
 namespace millrace::compiler::report {
 
+struct Communication;  // communication.hpp
+
 /// Returns the plan as text in lines of at most 80 columns, with ANSI colours if `colour` is set.
 std::string terminal(const Plan& plan, bool colour, const Alternatives& alternatives = {});
 
@@ -27,7 +29,9 @@ std::string extrapolated(const Plan& plan);
 /// Returns the unmeasured terms of the cost model that this plan uses, as json() prints them under "extrapolated".
 boost::json::array extrapolated_json(const Plan& plan);
 
-/// Returns the plan as one JSON object, without a line end.
-std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives = {});
+/// Returns the plan as one JSON object, without a line end. The object has the member "communication" if the
+/// communication plan is given.
+std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives = {},
+                 const Communication* communication = nullptr);
 
 }  // namespace millrace::compiler::report

@@ -1,47 +1,12 @@
 #include <algorithm>
 
+#include "compiler/report/columns.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
 
 namespace millrace::compiler::report {
 namespace {
-
-constexpr std::size_t kColumns = 80;
-
-/// Shortens a text that is longer than `width` columns.
-std::string fit(const std::string& text, std::size_t width) {
-  return text.size() <= width ? text : text.substr(0, width - 2) + "..";
-}
-
-std::string left(const std::string& text, std::size_t width) {
-  const std::string fitted = fit(text, width);
-  return fitted + std::string(width - fitted.size(), ' ');
-}
-
-std::string right(const std::string& text, std::size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + text;
-}
-
-/// Breaks a text into lines of at most kColumns. The first line begins with `first`, all others with `indent`.
-std::string wrapped(const std::string& text, const std::string& first, const std::string& indent) {
-  std::string out, line = first;
-  std::size_t at = 0;
-  bool empty = true;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!empty && line.size() + 1 + word.size() > kColumns) {
-      out += line + "\n";
-      line = indent;
-      empty = true;
-    }
-    line += (empty ? "" : " ") + word;
-    empty = false;
-    at = end + 1;
-  }
-  return out + line + "\n";
-}
 
 class Page {
  public:

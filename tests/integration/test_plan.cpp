@@ -25,7 +25,7 @@ TEST_F(PlanCommand, JsonHasTheKeysThatScriptsRelyOn) {
 }
 
 TEST_F(PlanCommand, TerminalOutputKeepsTo80ColumnsWithoutColours) {
-  for (const auto& more : {std::vector<std::string>{}, {"--partitions", "3"}}) {
+  for (const auto& more : {std::vector<std::string>{}, {"--partitions", "3", "--comm"}}) {
     const Outcome outcome = plan(more);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     std::istringstream lines(outcome.out);
@@ -33,6 +33,32 @@ TEST_F(PlanCommand, TerminalOutputKeepsTo80ColumnsWithoutColours) {
     EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
     EXPECT_NE(outcome.out.find(" limits: "), std::string::npos) << outcome.out;
   }
+}
+
+TEST_F(PlanCommand, CommunicationListsEveryMessageWithTheLoadOfTheCables) {
+  EXPECT_FALSE(planned({"--partitions", "3"}).as_object().contains("communication"));
+  const auto root = planned({"--partitions", "3", "--comm"});
+  const auto& communication = root.at("communication");
+  EXPECT_TRUE(communication.at("fault").is_null());
+  // LeNet-5 is cut between its fully connected layers, of 120 and 84 results.
+  std::map<std::string, std::int64_t> bytes;
+  for (const auto& message : communication.at("messages").as_array())
+    if (message.at("between_cards").as_bool()) {
+      bytes[std::string(message.at("from_card").as_string()) + ">" +
+            std::string(message.at("to_card").as_string())] = message.at("bytes").to_number<std::int64_t>();
+      EXPECT_EQ(message.at("packets").to_number<int>(), 1);
+      EXPECT_EQ(message.at("credits").to_number<int>(), 2);  // for two frames
+      EXPECT_EQ(message.at("buffer_bytes"), 2 * message.at("bytes").to_number<std::int64_t>());
+    }
+  EXPECT_EQ(bytes, (std::map<std::string, std::int64_t>{{"fpga0>fpga1", 120}, {"fpga1>fpga2", 84}}));
+  // A packet has a header of 32 bytes, a payload in words of 8 bytes, and a CRC of 8 bytes.
+  const auto& loads = communication.at("loads").as_array();
+  ASSERT_EQ(loads.size(), 2U);
+  EXPECT_EQ(loads[0].at("wire_bytes"), 32 + 120 + 8);
+  EXPECT_EQ(loads[1].at("wire_bytes"), 32 + 88 + 8);
+  EXPECT_NEAR(loads[0].at("gigabits_per_second").to_number<double>(), rate(root) * 160 * 8e-9, 1e-9);
+  const Outcome text = plan({"--partitions", "3", "--comm"});
+  EXPECT_NE(text.out.find("no deadlock: "), std::string::npos) << text.out;
 }
 
 TEST_F(PlanCommand, RefusesADuplicateMaxUtilisationAndAnImpossibleFrameRate) {

@@ -80,6 +80,7 @@ struct PlanCommand {
   std::filesystem::path save;  // where to write the plan file
   std::filesystem::path html;  // where to write the report, which always includes the alternatives
   bool alternatives = false;   // also plan for other numbers of cards
+  bool communication = false;  // also print what the cards send to each other
 };
 Status run(const PlanCommand& command, std::ostream& out);
 

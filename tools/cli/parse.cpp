@@ -244,6 +244,9 @@ void add_plan(Builder& builder, PlanCommand& c) {
   sub->add_option("--html,--report", c.html, "Write the report as one self-contained page");
   sub->add_flag("--alternatives", c.alternatives,
                 "Also plan for other numbers of cards (--html always does)");
+  sub->add_flag("--comm", c.communication,
+                "Also print the communication plan: the messages of a frame, with packets, credits and "
+                "buffers, the load of each cable, and why the plan cannot deadlock");
 }
 
 void add_compile(Builder& builder, CompileCommand& c) {

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <optional>
 
 #include "compiler/planning/alternatives.hpp"
 #include "compiler/planning/plan_file.hpp"
+#include "compiler/report/communication.hpp"
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
 #include "tools/cli/calibrate.hpp"
@@ -70,11 +72,19 @@ Status run(const PlanCommand& command, std::ostream& out) {
   if (!command.html.empty())
     MILLRACE_TRY(
         named("--html", write_file_atomically(command.html, compiler::report::html(plan, alternatives))));
-  if (command.common.json)
-    out << compiler::report::json(plan, options, alternatives) << '\n';
-  else
-    out << compiler::report::terminal(plan, &out == &std::cout && ::isatty(STDOUT_FILENO) == 1, alternatives);
-  return {};
+  std::optional<compiler::report::Communication> communication;
+  if (command.communication) {
+    MILLRACE_ASSIGN(communication, compiler::report::communication(plan));
+  }
+  const bool colour = &out == &std::cout && ::isatty(STDOUT_FILENO) == 1;
+  if (command.common.json) {
+    out << compiler::report::json(plan, options, alternatives, communication ? &*communication : nullptr)
+        << '\n';
+  } else {
+    out << compiler::report::terminal(plan, colour, alternatives);
+    if (communication) out << compiler::report::terminal(*communication, colour);
+  }
+  return communication ? communication->check : Status();
 }
 
 }  // namespace millrace::cli
