@@ -19,13 +19,14 @@ import elementwise
 import ends
 import forms
 import functions
+import mixtures
 import moves
 import pools
 import products
 from net import Net
 
 HERE = pathlib.Path(__file__).resolve().parent
-FAMILIES = [convolutions, products, pools, elementwise, moves, functions, ends, forms, dialects]
+FAMILIES = [convolutions, products, pools, elementwise, moves, functions, ends, forms, mixtures, dialects]
 
 
 def run_with_onnxruntime(directory):
