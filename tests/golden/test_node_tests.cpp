@@ -188,30 +188,21 @@ void expect_stated_output(const NodeTest& test, const kernels::Program& program)
 
 /// Why node tests are refused, by a part of the message. The first that fits counts.
 constexpr std::pair<const char*, const char*> kReasons[] = {
-    {"its first axis must be the batch", "first axis of an input is not 1"},
-    {"has no shape", "input without a shape"},
-    {"operator set", "operator set older than 7"},
-    {"has elements of type", "type of an input"},
-    {"must be constants", "scale or zero point is an input"},
-    {"known at compile time", "shape, axes or indices are an input"},
-    {"is a constant", "output is a constant"},
-    {": not supported", "operator without support"},
-    {"", "another reason"}};
+    {"its first axis must be the batch", "first axis of an input other than 1"},
+    {"is too old", "operator set older than 7"},
+    {"known at compile time", "shape, axes or indices that are an input"}};
+constexpr char kOther[] = "another reason";
 
-/// Prints how many node tests are refused for each reason, and each test with its message.
-void print_refusals(const std::map<std::string, std::string>& refused) {
+/// Returns how many node tests are refused for each reason. `refused` has the messages by the names of the tests.
+std::map<std::string, int> count_reasons(const std::multimap<std::string, std::string>& refused) {
   std::map<std::string, int> counts;
-  for (const auto& [name, why] : refused)
-    for (const auto& [part, reason] : kReasons)
-      if (why.find(part) != std::string::npos) {
-        ++counts[reason];
-        break;
-      }
-  for (const auto& [reason, count] : counts) std::printf("  %4d  %s\n", count, reason.c_str());
   for (const auto& [name, why] : refused) {
-    const std::size_t end = std::min(why.rfind("\nSupported operators"), why.size());
-    std::printf("  %s: %s\n", name.c_str(), why.substr(0, end).c_str());
+    const auto* known =
+        std::find_if(std::begin(kReasons), std::end(kReasons),
+                     [&, &why = why](const auto& r) { return why.find(r.first) != std::string::npos; });
+    ++counts[known == std::end(kReasons) ? kOther : known->second];
   }
+  return counts;
 }
 
 class NodeTests : public testing::TestWithParam<bool> {};
@@ -221,7 +212,7 @@ TEST_P(NodeTests, OnnxNodeTestsGiveTheExpectedOutputOrARefusalWithAReason) {
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   const bool constants = GetParam();
   std::size_t compiled = 0, floats = 0;
-  std::map<std::string, std::string> refused;
+  std::multimap<std::string, std::string> refused;  // two folders have tests of the same name
   const auto tests = node_tests();
   for (const NodeTest& test : tests) {
     SCOPED_TRACE(test.name);
@@ -229,13 +220,20 @@ TEST_P(NodeTests, OnnxNodeTestsGiveTheExpectedOutputOrARefusalWithAReason) {
     const std::string what = outcome(constants ? with_constants(test) : test.model, program);
     compiled += what == "compiled" ? 1U : 0U;
     floats += what == "float" ? 1U : 0U;
-    if (what != "compiled" && what != "float") refused[test.name] = what;
+    if (what != "compiled" && what != "float") refused.emplace(test.name, what);
     if (program && program->inputs.size() == 1) expect_stated_output(test, *program);
   }
   std::printf("%s: %zu node tests, %zu compiled, %zu float models imported, %zu refused\n",
               constants ? "with constants" : "as they are", tests.size(), compiled, floats,
               tests.size() - compiled - floats);
-  print_refusals(refused);
+  auto counts = count_reasons(refused);
+  for (const auto& [reason, count] : counts) std::printf("  %4d  %s\n", count, reason.c_str());
+  for (const auto& [name, why] : refused) {
+    const std::size_t end = std::min(why.rfind("\nSupported operators"), why.size());
+    std::printf("  %s: %s\n", name.c_str(), why.substr(0, end).c_str());
+  }
+  // Two tests have quantisation in blocks, and a dimension of 0.
+  EXPECT_LE(counts[kOther], 2) << "a node test is refused for a new reason";
   EXPECT_EQ(tests.size(), 200U);
 }
 
