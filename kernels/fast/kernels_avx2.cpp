@@ -8,7 +8,7 @@ namespace {
 
 struct Avx2 : Vectors<8> {
   static constexpr bool kBytes = false;  // the byte product of AVX2 saturates
-  static constexpr std::uint32_t kAccumulators = 8;
+  static constexpr std::uint32_t kAccumulators = 12;
 
   static Vector dot_words(Vector acc, Vector x, Vector w) {
     return acc + reinterpret_cast<Vector>(
@@ -33,16 +33,17 @@ struct Avx2 : Vectors<8> {
   static void put(Vector v, std::uint8_t bytes, std::uint8_t* out, std::uint32_t valid) {
     put_lanes<Avx2>(v, bytes, out, valid);
   }
-  // Adds `add` to two vectors, as saturated 16-bit sums: lanes 0 to 3 of both, then lanes 4 to 7 of both.
-  static __m256i saturated_sums(Vector low, Vector high, Vector add) {
-    const __m256i adds = _mm256_packs_epi32(reinterpret_cast<__m256i>(add), reinterpret_cast<__m256i>(add));
-    return _mm256_adds_epi16(
-        _mm256_packs_epi32(reinterpret_cast<__m256i>(low), reinterpret_cast<__m256i>(high)), adds);
+  // Packs two vectors with saturation to 16 bits: lanes 0 to 3 of both, then lanes 4 to 7 of both.
+  static __m256i packed(Vector first, Vector second) {
+    return _mm256_packs_epi32(reinterpret_cast<__m256i>(first), reinterpret_cast<__m256i>(second));
   }
-  static void put_saturated(const Vector* four, Vector add, std::uint8_t flip, std::uint8_t* const* out) {
-    const __m256i bytes = _mm256_xor_si256(
-        _mm256_packs_epi16(saturated_sums(four[0], four[1], add), saturated_sums(four[2], four[3], add)),
-        _mm256_set1_epi8(static_cast<char>(flip)));
+  static void put_saturated(const Vector* four, Vector even, Vector odd, std::uint8_t flip,
+                            std::uint8_t* const* out) {
+    const __m256i adds = packed(even, odd);
+    const __m256i bytes =
+        _mm256_xor_si256(_mm256_packs_epi16(_mm256_adds_epi16(packed(four[0], four[1]), adds),
+                                            _mm256_adds_epi16(packed(four[2], four[3]), adds)),
+                         _mm256_set1_epi8(static_cast<char>(flip)));
     // The packs leave lanes 0 to 3 of all vectors in the low half, and lanes 4 to 7 in the high half.
     const __m256i sorted = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     const auto eight = load<VectorOf<std::int64_t, 4>>(&sorted);
@@ -51,10 +52,11 @@ struct Avx2 : Vectors<8> {
       std::memcpy(out[i], &results, 8);
     }
   }
-  static void put_saturated_words(const Vector* four, Vector add, std::int32_t above,
+  static void put_saturated_words(const Vector* four, Vector even, Vector odd, std::int32_t above,
                                   std::uint8_t* const* out) {
+    const __m256i adds = packed(even, odd);
     for (std::uint32_t i = 0; i < 4; i += 2) {
-      const __m256i sums = saturated_sums(four[i], four[i + 1], add);
+      const __m256i sums = _mm256_adds_epi16(packed(four[i], four[i + 1]), adds);
       const __m256i clamped =
           _mm256_max_epi16(_mm256_min_epi16(sums, _mm256_set1_epi16(127)), _mm256_set1_epi16(-128));
       const __m256i words = _mm256_add_epi16(clamped, _mm256_set1_epi16(static_cast<short>(above)));

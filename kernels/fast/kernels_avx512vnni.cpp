@@ -41,16 +41,18 @@ struct Avx512Vnni : Vectors<16> {
       _mm512_mask_storeu_epi32(out, mask, bits(v));
     }
   }
-  static void put_saturated(const Vector* four, Vector add, std::uint8_t flip, std::uint8_t* const* out) {
+  static void put_saturated(const Vector* four, Vector even, Vector odd, std::uint8_t flip,
+                            std::uint8_t* const* out) {
     const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
     for (std::uint32_t i = 0; i < 4; ++i) {
-      const __m128i bytes = _mm_xor_si128(_mm512_cvtsepi32_epi8(bits(four[i] + add)), flips);
+      const __m128i bytes =
+          _mm_xor_si128(_mm512_cvtsepi32_epi8(bits(four[i] + (i % 2 == 0 ? even : odd))), flips);
       std::memcpy(out[i], &bytes, sizeof bytes);
     }
   }
-  static void put_saturated_words(const Vector* four, Vector add, std::int32_t above,
+  static void put_saturated_words(const Vector* four, Vector even, Vector odd, std::int32_t above,
                                   std::uint8_t* const* out) {
-    put_saturated_words_lanes<Avx512Vnni>(four, add, above, out);
+    put_saturated_words_lanes<Avx512Vnni>(four, even, odd, above, out);
   }
 };
 

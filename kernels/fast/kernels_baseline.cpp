@@ -50,12 +50,13 @@ struct Baseline : Vectors<4> {
   static void put(Vector v, std::uint8_t bytes, std::uint8_t* out, std::uint32_t valid) {
     put_lanes<Baseline>(v, bytes, out, valid);
   }
-  static void put_saturated(const Vector* four, Vector add, std::uint8_t flip, std::uint8_t* const* out) {
-    put_saturated_lanes<Baseline>(four, add, flip, out);
+  static void put_saturated(const Vector* four, Vector even, Vector odd, std::uint8_t flip,
+                            std::uint8_t* const* out) {
+    put_saturated_lanes<Baseline>(four, even, odd, flip, out);
   }
-  static void put_saturated_words(const Vector* four, Vector add, std::int32_t above,
+  static void put_saturated_words(const Vector* four, Vector even, Vector odd, std::int32_t above,
                                   std::uint8_t* const* out) {
-    put_saturated_words_lanes<Baseline>(four, add, above, out);
+    put_saturated_words_lanes<Baseline>(four, even, odd, above, out);
   }
 };
 

@@ -63,7 +63,7 @@ inline void write_saturated(const Finish& f, std::uint32_t block, const std::int
   const std::uint32_t first = block * Isa::kLanes;
   std::uint32_t r = 0;
   if (to.channels - first >= Isa::kLanes && to.results >= 4) {
-    const SaturateFinisher<Isa> finisher(f, block);
+    const SaturateFinisher<Isa> finisher(f, block, block);
     for (; r + 4 <= to.results; r += 4) {
       Vector largest[4];
       std::uint8_t* out[4];
@@ -119,17 +119,25 @@ template <class Isa, std::uint32_t P, std::uint32_t Q>
 inline bool write_from_registers(const Finish& f, std::uint32_t block,
                                  const typename Isa::Vector (&acc)[P][Q], const Destination& to) {
   using Vector = typename Isa::Vector;
-  if constexpr (P % 4 == 0) {
+  // Four vectors are written together: those of four positions, or of two positions and two blocks.
+  constexpr bool kTwoBlocks = Q == 2 && P % 4 != 0;
+  if constexpr (P % (kTwoBlocks ? 2 : 4) == 0) {
     if (!uses_saturation(f) || to.pool != 1 || (block + Q) * Isa::kLanes > to.channels) return false;
+    constexpr std::uint32_t kStep = kTwoBlocks ? 2 : 1, kPositions = 4 / kStep;
+    const std::size_t block_bytes = std::size_t{Isa::kLanes} * f.out_bytes;
     MILLRACE_UNROLL
-    for (std::uint32_t q = 0; q < Q; ++q) {
-      const SaturateFinisher<Isa> finisher(f, block + q);
-      std::uint8_t* const out = to.out + std::size_t{block + q} * Isa::kLanes * f.out_bytes;
+    for (std::uint32_t q = 0; q < Q; q += kStep) {
+      const SaturateFinisher<Isa> finisher(f, block + q, block + q + kStep - 1);
+      std::uint8_t* const out = to.out + (block + q) * block_bytes;
       MILLRACE_UNROLL
-      for (std::uint32_t p = 0; p < P; p += 4) {
-        const Vector four[] = {acc[p][q], acc[p + 1][q], acc[p + 2][q], acc[p + 3][q]};
-        std::uint8_t* const places[] = {out + to.offsets[p], out + to.offsets[p + 1], out + to.offsets[p + 2],
-                                        out + to.offsets[p + 3]};
+      for (std::uint32_t p = 0; p < P; p += kPositions) {
+        Vector four[4];
+        std::uint8_t* places[4];
+        MILLRACE_UNROLL
+        for (std::uint32_t i = 0; i < 4; ++i) {
+          four[i] = acc[p + i / kStep][q + i % kStep];
+          places[i] = out + to.offsets[p + i / kStep] + i % kStep * block_bytes;
+        }
         finisher.write(four, places);
       }
     }
@@ -228,6 +236,8 @@ template <class Isa, bool kWords, std::uint32_t Q>
 void dense_blocks(const DenseArgs& a, std::uint32_t block) {
   if constexpr (Q * 8 <= Isa::kAccumulators)
     if (a.pixels >= 8) return dense_tiles<Isa, kWords, 8, Q>(a, block);
+  if constexpr (Q * 6 <= Isa::kAccumulators)
+    if (a.pixels >= 6 && a.pool != 4) return dense_tiles<Isa, kWords, 6, Q>(a, block);
   if constexpr (Q * 4 <= Isa::kAccumulators)
     if (a.pixels >= 4) return dense_tiles<Isa, kWords, 4, Q>(a, block);
   if (a.pool != 1) return dense_tiles<Isa, kWords, 2, Q>(a, block);
@@ -431,7 +441,7 @@ void add(const AddArgs& args) {
     const Vector four[] = {vector_at(at), vector_at(at + Isa::kLanes),
                            vector_at(at + std::size_t{2} * Isa::kLanes),
                            vector_at(at + std::size_t{3} * Isa::kLanes)};
-    Isa::put_saturated(four, Vector{} - low, static_cast<std::uint8_t>(low), out);
+    Isa::put_saturated(four, Vector{} - low, Vector{} - low, static_cast<std::uint8_t>(low), out);
   }
   if (a.elements >= kGroup) return;
   for (std::size_t i = 0; i < a.elements; ++i) {

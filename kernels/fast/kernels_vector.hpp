@@ -71,25 +71,30 @@ inline void put_lanes(typename Isa::Vector v, std::uint8_t bytes, std::uint8_t* 
                                     valid);
 }
 
-/// Adds `add` to four vectors, clamps the sums to int8, and flips the bits `flip`, which is 0 or 128, of the sums' bytes.
-/// Writes the bytes of each vector to its place in `out`. For levels without instructions that do all this.
+/// Adds `even` to the vectors 0 and 2 of four, and `odd` to the others. Clamps the sums to int8, and flips the bits `flip`,
+/// which is 0 or 128, of the sums' bytes. Writes the bytes of each vector to its place in `out`. For levels without
+/// instructions that do all this.
 template <class Isa>
-inline void put_saturated_lanes(const typename Isa::Vector* four, typename Isa::Vector add, std::uint8_t flip,
-                                std::uint8_t* const* out) {
+inline void put_saturated_lanes(const typename Isa::Vector* four, typename Isa::Vector even,
+                                typename Isa::Vector odd, std::uint8_t flip, std::uint8_t* const* out) {
   using Vector = typename Isa::Vector;
   for (std::uint32_t i = 0; i < 4; ++i) {
-    const Vector clamped = smaller(larger(four[i] + add, Vector{} - 128), Vector{} + 127);
-    Isa::put(clamped ^ std::int32_t{flip}, 1, out[i], Isa::kLanes);
+    const Vector sum = four[i] + (i % 2 == 0 ? even : odd);
+    Isa::put(smaller(larger(sum, Vector{} - 128), Vector{} + 127) ^ std::int32_t{flip}, 1, out[i],
+             Isa::kLanes);
   }
 }
 
 /// Like put_saturated_lanes(), but adds `above`, which is 0 or 128, to the clamped sums and writes them as 16-bit words.
 template <class Isa>
-inline void put_saturated_words_lanes(const typename Isa::Vector* four, typename Isa::Vector add,
-                                      std::int32_t above, std::uint8_t* const* out) {
+inline void put_saturated_words_lanes(const typename Isa::Vector* four, typename Isa::Vector even,
+                                      typename Isa::Vector odd, std::int32_t above,
+                                      std::uint8_t* const* out) {
   using Vector = typename Isa::Vector;
-  for (std::uint32_t i = 0; i < 4; ++i)
-    Isa::put(smaller(larger(four[i] + add, Vector{} - 128), Vector{} + 127) + above, 2, out[i], Isa::kLanes);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const Vector sum = four[i] + (i % 2 == 0 ? even : odd);
+    Isa::put(smaller(larger(sum, Vector{} - 128), Vector{} + 127) + above, 2, out[i], Isa::kLanes);
+  }
 }
 
 /// Writes the elements of one block. A finisher is made from a Finish and the number of its block.
@@ -165,29 +170,32 @@ struct RoundFinisher : PlainFinisher<Isa> {
   Floats scale, bias, least, most;
 };
 
-/// Writes the elements of four whole vectors at a time, for Finish::saturates. The bounds of int8 are those of the
-/// instructions; the bounds of uint8 are 128 higher, which `flip` makes good.
+/// Writes the elements of four whole vectors at a time, for Finish::saturates. The vectors 0 and 2 belong to the block
+/// `even`, the others to the block `odd`. The bounds of int8 are those of the instructions; the bounds of uint8 are 128
+/// higher, which `flip` makes good.
 template <class Isa>
 struct SaturateFinisher {
   using Vector = typename Isa::Vector;
   using Floats = typename Isa::Floats;
-  static constexpr std::uint32_t kResults = 4;
-  SaturateFinisher(const Finish& f, std::uint32_t block)
-      : scale(load<Floats>(f.scale + std::size_t{block} * Isa::kLanes)),
-        add(load<Vector>(f.add + std::size_t{block} * Isa::kLanes) - (f.lowest + 128)),
+  SaturateFinisher(const Finish& f, std::uint32_t even, std::uint32_t odd)
+      : scales{load<Floats>(f.scale + std::size_t{even} * Isa::kLanes),
+               load<Floats>(f.scale + std::size_t{odd} * Isa::kLanes)},
+        adds{load<Vector>(f.add + std::size_t{even} * Isa::kLanes) - (f.lowest + 128),
+             load<Vector>(f.add + std::size_t{odd} * Isa::kLanes) - (f.lowest + 128)},
         flip(static_cast<std::uint8_t>(f.lowest + 128 + f.out_offset)),
         words(f.out_bytes == 2) {}
-  Vector rounded(Vector acc) const { return Isa::round(__builtin_convertvector(acc, Floats) * scale); }
   void write(const Vector* accs, std::uint8_t* const* out) const {
-    const Vector all[] = {rounded(accs[0]), rounded(accs[1]), rounded(accs[2]), rounded(accs[3])};
+    Vector results[4];
+    for (std::uint32_t i = 0; i < 4; ++i)
+      results[i] = Isa::round(__builtin_convertvector(accs[i], Floats) * scales[i % 2]);
     if (words) {
-      Isa::put_saturated_words(all, add, flip, out);
+      Isa::put_saturated_words(results, adds[0], adds[1], flip, out);
     } else {
-      Isa::put_saturated(all, add, flip, out);
+      Isa::put_saturated(results, adds[0], adds[1], flip, out);
     }
   }
-  Floats scale;
-  Vector add;
+  Floats scales[2];
+  Vector adds[2];
   std::uint8_t flip;  // 0 or 128
   bool words;
 };
