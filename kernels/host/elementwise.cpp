@@ -161,6 +161,15 @@ constexpr Rule kRules[] = {
     unary<[](float x) { return std::erf(x); }>("Erf"),
     unary<[](float x) { return std::sin(x); }>("Sin"),
     unary<[](float x) { return std::cos(x); }>("Cos"),
+    unary<[](float x) { return std::tan(x); }>("Tan"),
+    unary<[](float x) { return std::asin(x); }>("Asin"),
+    unary<[](float x) { return std::acos(x); }>("Acos"),
+    unary<[](float x) { return std::atan(x); }>("Atan"),
+    unary<[](float x) { return std::sinh(x); }>("Sinh"),
+    unary<[](float x) { return std::cosh(x); }>("Cosh"),
+    unary<[](float x) { return std::asinh(x); }>("Asinh"),
+    unary<[](float x) { return std::acosh(x); }>("Acosh"),
+    unary<[](float x) { return std::atanh(x); }>("Atanh"),
     unary<sign>("Sign"),
     unary<softplus>("Softplus"),
     unary<[](float x) { return x / (1.0F + std::abs(x)); }>("Softsign"),
@@ -186,6 +195,15 @@ constexpr Rule kRules[] = {
     {"ThresholdedRelu", first_shape,
      [](const Call& c) {
        map_with_constants(c, 1.0F, 0, [](float x, float alpha, float) { return x > alpha ? x : 0.0F; });
+     }},
+    {"Swish", first_shape,
+     [](const Call& c) {
+       map_with_constants(c, 1.0F, 0, [](float x, float alpha, float) { return x * sigmoid(alpha * x); });
+     }},
+    {"Shrink", first_shape,
+     [](const Call& c) {
+       const float bias = c.op.real("bias", 0.0F), lambda = c.op.real("lambd", 0.5F);
+       map(c, [&](float x) { return x < -lambda ? x + bias : x > lambda ? x - bias : 0.0F; });
      }},
     {"HardSigmoid", first_shape,
      [](const Call& c) {
@@ -217,6 +235,13 @@ constexpr Rule kRules[] = {
     {"Max", broadcast_shape,
      [](const Call& c) { combine(c, [](float a, float b) { return std::max(a, b); }); }},
     {"Sum", broadcast_shape, [](const Call& c) { combine(c, [](float a, float b) { return a + b; }); }},
+    {"Mean", broadcast_shape,
+     [](const Call& c) {
+       combine(c, [](float a, float b) { return a + b; });
+       const auto count = static_cast<float>(c.inputs.size());
+       const std::int64_t results = elements(c.op.shape);
+       for (std::int64_t i = 0; i < results; ++i) c.result[i] /= count;
+     }},
 };
 
 }  // namespace

@@ -41,8 +41,8 @@ namespace {
 constexpr std::size_t kMostOperands = 1024;
 constexpr std::size_t kMostAxes = 8;
 
-std::array<std::span<const Rule>, 5> families() {
-  return {elementwise(), products(), pools(), moves(), reductions()};
+std::array<std::span<const Rule>, 8> families() {
+  return {elementwise(), products(), pools(), moves(), reductions(), normalisations(), resizes(), choices()};
 }
 
 const Rule* find(std::string_view type) {

@@ -180,7 +180,8 @@ Shape pad_shape(const FloatOperator& op, std::string& why) {
   if (!is_float(op, 0)) return fail(why, "needs a float32 operand");
   const auto [before, behind] = pads_of(op, why);
   const std::string_view mode = op.text("mode", "constant");
-  if (mode != "constant" && mode != "edge" && mode != "reflect") why = "has an unknown mode";
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
+    why = "has an unknown mode";
   Shape shape = op.operands[0].shape;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (mode == "reflect" && std::max(before[i], behind[i]) >= std::max<std::int64_t>(shape[i], 1))
@@ -205,6 +206,7 @@ void pad(const Call& c) {
       std::int64_t x = at[a] - before[a];
       inside = inside && x >= 0 && x < in[a];
       if (mode == "edge") x = std::clamp<std::int64_t>(x, 0, in[a] - 1);
+      if (mode == "wrap") x = ((x % in[a]) + in[a]) % in[a];
       if (mode == "reflect") x = x < 0 ? -x : x >= in[a] ? 2 * (in[a] - 1) - x : x;
       from += x * own[a];
     }

@@ -1,4 +1,4 @@
-// Operators that combine elements along axes: reductions, softmax and normalisations.
+// Operators that combine elements along axes: reductions and softmax.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -66,6 +66,16 @@ float as_it_is(float value, float) {
   return value;
 }
 
+/// Computes log(sum of exp(x)) as m + log(sum of exp(x - m)), where m is the largest element of all, so that no exponential
+/// overflows.
+void reduce_log_sum_exp(const Call& c) {
+  const float* const x = c.inputs[0].floats;
+  const float largest = *std::max_element(x, x + elements(c.shape(0)));
+  reduce(
+      c, 0, [largest](float sum, float e) { return sum + std::exp(e - largest); },
+      [largest](float sum, float) { return largest + std::log(sum); });
+}
+
 /// A tensor seen as [outer][extent][inner], where `extent` is the length of the axis that an operator works along.
 struct Along {
   std::int64_t outer = 1, extent = 1, inner = 1;
@@ -118,90 +128,6 @@ void softmax(const Call& c, bool logarithm) {
     }
 }
 
-Shape layer_shape(const FloatOperator& op, std::string& why) {
-  if (!is_float(op, 0) || !is_float(op, 1)) {
-    why = "needs an input and a scale";
-    return {};
-  }
-  const Shape& in = op.operands[0].shape;
-  const std::int64_t axis = axis_in(op.integer("axis", -1), in.size());
-  if (axis < 0) {
-    why = "has an axis that its input does not have";
-    return {};
-  }
-  const Shape normalised(in.begin() + axis, in.end());
-  for (std::size_t i = 1; i < op.operands.size(); ++i)
-    if (is_float(op, i) && elements(op.operands[i].shape) != elements(normalised))
-      why = "has a scale or bias that does not fit";
-  return in;
-}
-
-void layer_normalise(const Call& c) {
-  const Shape& in = c.shape(0);
-  const auto axis = static_cast<std::size_t>(axis_in(c.op.integer("axis", -1), in.size()));
-  const std::int64_t row = elements({in.begin() + static_cast<std::ptrdiff_t>(axis), in.end()});
-  const float epsilon = c.op.real("epsilon", 1e-5F);
-  const std::int64_t count = elements(in);
-  for (std::int64_t start = 0; start < count; start += row) {
-    const float* const x = c.inputs[0].floats + start;
-    double sum = 0, squares = 0;  // in double, because a float32 sum of long rows loses digits
-    for (std::int64_t i = 0; i < row; ++i) sum += x[i];
-    const double mean = sum / static_cast<double>(row);
-    for (std::int64_t i = 0; i < row; ++i) squares += (x[i] - mean) * (x[i] - mean);
-    const auto factor = static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(row) + epsilon));
-    for (std::int64_t i = 0; i < row; ++i) {
-      const float normal = (x[i] - static_cast<float>(mean)) * factor;
-      c.result[start + i] = normal * c.inputs[1].floats[i] + (c.has(2) ? c.inputs[2].floats[i] : 0.0F);
-    }
-  }
-}
-
-/// Checks the operands. BatchNormalization has five (input, scale, bias, mean and variance); InstanceNormalization has
-/// three (input, scale and bias).
-template <std::size_t Operands>
-Shape channel_shape(const FloatOperator& op, std::string& why) {
-  if (op.operands.size() != Operands || !is_float(op, 0) || op.operands[0].shape.size() < 2) {
-    why = "needs " + std::to_string(Operands) + " operands";
-    return {};
-  }
-  for (std::size_t i = 1; i < Operands; ++i)
-    if (!is_float(op, i) || op.operands[i].shape != Shape{op.operands[0].shape[1]})
-      why = "needs one scale, bias, mean and variance per channel";
-  return op.operands[0].shape;
-}
-
-/// Calls each(index of the plane's first element, channel, number of elements) for each plane of a tensor [N, C, ...].
-template <class Each>
-void for_each_plane(const Shape& in, Each each) {
-  const std::int64_t plane = elements(in) / (in[0] * in[1]);
-  for (std::int64_t p = 0; p < in[0] * in[1]; ++p) each(p * plane, p % in[1], plane);
-}
-
-void batch_normalise(const Call& c) {
-  const float epsilon = c.op.real("epsilon", 1e-5F);
-  for_each_plane(c.shape(0), [&](std::int64_t start, std::int64_t channel, std::int64_t plane) {
-    const float factor = c.inputs[1].floats[channel] / std::sqrt(c.inputs[4].floats[channel] + epsilon);
-    for (std::int64_t i = start; i < start + plane; ++i)
-      c.result[i] =
-          (c.inputs[0].floats[i] - c.inputs[3].floats[channel]) * factor + c.inputs[2].floats[channel];
-  });
-}
-
-void instance_normalise(const Call& c) {
-  const float epsilon = c.op.real("epsilon", 1e-5F);
-  for_each_plane(c.shape(0), [&](std::int64_t start, std::int64_t channel, std::int64_t plane) {
-    const float* const x = c.inputs[0].floats + start;
-    double sum = 0, squares = 0;
-    for (std::int64_t i = 0; i < plane; ++i) sum += x[i];
-    const double mean = sum / static_cast<double>(plane);
-    for (std::int64_t i = 0; i < plane; ++i) squares += (x[i] - mean) * (x[i] - mean);
-    const auto factor = static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(plane) + epsilon));
-    for (std::int64_t i = 0; i < plane; ++i)
-      c.result[start + i] = (x[i] - static_cast<float>(mean)) * factor * c.inputs[1].floats[channel] +
-                            c.inputs[2].floats[channel];
-  });
-}
-
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr Rule kRules[] = {
@@ -245,11 +171,14 @@ constexpr Rule kRules[] = {
        reduce(
            c, 0, [](float a, float x) { return a + x * x; }, as_it_is);
      }},
+    {"ReduceLogSum", reduce_shape,
+     [](const Call& c) {
+       reduce(
+           c, 0, [](float a, float x) { return a + x; }, [](float a, float) { return std::log(a); });
+     }},
+    {"ReduceLogSumExp", reduce_shape, reduce_log_sum_exp},
     {"Softmax", softmax_shape, [](const Call& c) { softmax(c, false); }},
     {"LogSoftmax", softmax_shape, [](const Call& c) { softmax(c, true); }},
-    {"LayerNormalization", layer_shape, layer_normalise},
-    {"BatchNormalization", channel_shape<5>, batch_normalise},
-    {"InstanceNormalization", channel_shape<3>, instance_normalise},
 };
 
 }  // namespace

@@ -42,6 +42,9 @@ std::span<const Rule> products();
 std::span<const Rule> pools();
 std::span<const Rule> moves();
 std::span<const Rule> reductions();
+std::span<const Rule> normalisations();
+std::span<const Rule> resizes();
+std::span<const Rule> choices();
 
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
 

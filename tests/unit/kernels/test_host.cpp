@@ -129,6 +129,82 @@ TEST(FloatOperators, NormalisesRows) {
   EXPECT_EQ(p, (std::vector<float>{0.5F, 0.5F, 0.5F, 0.5F}));
 }
 
+TEST(FloatOperators, ResizesLinearlyBetweenCentresOrCorners) {
+  const std::vector<FloatOperand> operands = {
+      tensor({1, 1, 1, 2}), {FloatOperand::Kind::kAbsent, {}, {}, {}}, constant({4}, {1, 1, 1, 2})};
+  const std::vector<float> x = {0, 8};
+  EXPECT_EQ(run(make("Resize", operands, {{"mode", {}, {}, "linear"}}), x), (std::vector<float>{0, 2, 6, 8}));
+  EXPECT_EQ(run(make("Resize", operands,
+                     {{"mode", {}, {}, "linear"}, {"coordinate_transformation_mode", {}, {}, "asymmetric"}}),
+                x),
+            (std::vector<float>{0, 4, 8, 8}));
+  const auto corners =
+      make("Resize", {tensor({1, 1, 1, 2}), operands[1], operands[1], integers({1, 1, 1, 5})},
+           {{"mode", {}, {}, "linear"}, {"coordinate_transformation_mode", {}, {}, "align_corners"}});
+  EXPECT_EQ(run(corners, x), (std::vector<float>{0, 2, 4, 6, 8}));
+}
+
+TEST(FloatOperators, ResizesToTheNearestElementAndCubically) {
+  const auto nearest = make("Upsample", {tensor({1, 1, 2, 2}), constant({4}, {1, 1, 1, 2})}, {}, 9);
+  EXPECT_EQ(run(nearest, counting(4)), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
+  // A cubic through points on a line is the line, except near the ends, where elements repeat.
+  const auto cubic =
+      make("Resize",
+           {tensor({1, 1, 1, 6}), {FloatOperand::Kind::kAbsent, {}, {}, {}}, constant({4}, {1, 1, 1, 2})},
+           {{"mode", {}, {}, "cubic"}, {"cubic_coeff_a", {}, {-0.5F}, ""}});
+  const auto y = run(cubic, counting(6));
+  for (std::size_t i = 3; i < 9; ++i) EXPECT_NEAR(y[i], static_cast<float>(i) * 0.5F - 0.25F, 1e-6F) << i;
+}
+
+TEST(FloatOperators, ChoosesTheFirstOfEqualExtremes) {
+  const std::vector<float> x = {1, 5, 5, 2, 0, 0};
+  EXPECT_EQ(run(make("ArgMax", {tensor({1, 6})}, {{"axis", {1}, {}, ""}}), x), (std::vector<float>{1}));
+  EXPECT_EQ(run(make("ArgMin", {tensor({1, 6})}, {{"axis", {1}, {}, ""}}), x), (std::vector<float>{4}));
+  EXPECT_EQ(
+      run(make("ArgMax", {tensor({1, 6})}, {{"axis", {-1}, {}, ""}, {"select_last_index", {1}, {}, ""}}), x),
+      (std::vector<float>{2}));
+  const auto rows = make("ArgMax", {tensor({2, 3})}, {{"axis", {0}, {}, ""}, {"keepdims", {0}, {}, ""}});
+  EXPECT_EQ(rows.shape, (Shape{3}));
+  EXPECT_EQ(run(rows, x), (std::vector<float>{1, 0, 0}));
+  EXPECT_EQ(run(make("TopK", {tensor({1, 6}), integers({3})}), x), (std::vector<float>{5, 5, 2}));
+  EXPECT_EQ(run(make("TopK", {tensor({1, 6}), integers({3})}, {{"indices", {1}, {}, ""}}), x),
+            (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(
+      run(make("TopK", {tensor({1, 6}), integers({2})}, {{"indices", {1}, {}, ""}, {"largest", {0}, {}, ""}}),
+          x),
+      (std::vector<float>{4, 5}));
+  EXPECT_EQ(run(make("Hardmax", {tensor({1, 6})}), x), (std::vector<float>{0, 1, 0, 0, 0, 0}));
+}
+
+TEST(FloatOperators, MasksAndCumulatesElements) {
+  const auto mask = make("Where", {integers({1, 0, 1}), tensor({2, 3}), constant({}, {-9})});
+  EXPECT_EQ(run(mask, counting(6)), (std::vector<float>{0, -9, 2, 3, -9, 5}));
+  EXPECT_EQ(run(make("Trilu", {tensor({1, 2, 3})}, {{"upper", {0}, {}, ""}}), {1, 2, 3, 4, 5, 6}),
+            (std::vector<float>{1, 0, 0, 4, 5, 0}));
+  EXPECT_EQ(run(make("CumSum", {tensor({2, 3}), integers({1})}), counting(6)),
+            (std::vector<float>{0, 1, 3, 3, 7, 12}));
+  EXPECT_EQ(run(make("CumSum", {tensor({1, 3}), integers({1})},
+                     {{"exclusive", {1}, {}, ""}, {"reverse", {1}, {}, ""}}),
+                {1, 2, 3}),
+            (std::vector<float>{5, 3, 0}));
+}
+
+TEST(FloatOperators, NormalisesGroupsNeighboursAndLengths) {
+  const auto group =
+      make("GroupNormalization", {tensor({1, 2, 1, 2}), constant({2}, {1, 2}), constant({2}, {0, 1})},
+           {{"num_groups", {1}, {}, ""}, {"epsilon", {}, {0}, ""}}, 21);
+  const float unit = std::sqrt(5.0F) / 2;  // the deviation of 0, 1, 2, 3
+  const auto y = run(group, counting(4));
+  const std::vector<float> wanted = {-1.5F / unit, -0.5F / unit, 1 + 1.0F / unit, 1 + 3.0F / unit};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(y[i], wanted[i], 1e-6F) << i;
+  const auto response = make("LRN", {tensor({1, 3, 1, 1})},
+                             {{"size", {3}, {}, ""}, {"alpha", {}, {3}, ""}, {"beta", {}, {1}, ""}});
+  EXPECT_EQ(run(response, {1, 2, 3}), (std::vector<float>{1.0F / 6, 2.0F / 15, 3.0F / 14}));
+  EXPECT_EQ(run(make("LpNormalization", {tensor({1, 2})}), {3, 4}), (std::vector<float>{0.6F, 0.8F}));
+  EXPECT_EQ(run(make("MeanVarianceNormalization", {tensor({1, 1, 1, 2})}), {2, 4}),
+            (std::vector<float>{-1, 1}));
+}
+
 TEST(FloatOperators, RefusesOperandsOfIncompatibleShapes) {
   const auto refused = [](const FloatOperator& op) {
     std::string why;
