@@ -350,13 +350,30 @@ Step plan(const Planning& planning, Plain p, const Rearrange& op) {
   return [p = std::move(p), starts = std::move(starts), run, stride, width](Values values) {
     const auto copy = width == 1   ? gather<std::uint8_t>
                       : width == 2 ? gather<std::uint16_t>
-                                   : gather<std::uint32_t>;
+                      : width == 4 ? gather<std::uint32_t>
+                                   : gather<std::uint64_t>;
     for (std::size_t i = 0; i < starts.size(); ++i)
       copy(p.out + i * run * width, values[p.sources[0]] + std::size_t{starts[i]} * width, run, stride);
   };
 }
 
+/// Quantises to more than 16 bits, for which there is no vector kernel.
+Step plan_wide_quantise(Plain p, const Quantise& op) {
+  return [p = std::move(p), op](Values values) {
+    for (std::size_t i = 0; i < p.elements; ++i) {
+      const float x = load_as<float>(values[p.sources[0]], i);
+      const float steps = std::nearbyint(x / op.scale[i % op.scale.size()]);
+      const std::int64_t bounded =
+          std::isnan(steps) ? 0 : static_cast<std::int64_t>(std::clamp(steps, -1e9F, 1e9F));
+      const std::int64_t q =
+          std::clamp(bounded + op.zero_point, p.result.type.lowest(), p.result.type.highest());
+      store_any(p.result.type, p.out, i, q);
+    }
+  };
+}
+
 Step plan(const Planning& planning, Plain p, const Quantise& op) {
+  if (p.result.type.bits > 16) return plan_wide_quantise(std::move(p), op);
   QuantiseArgs args;
   args.out = p.out_bytes();
   args.elements = op.scale.size() == 1 ? p.elements : 1;
@@ -379,14 +396,18 @@ Step plan(const Planning&, Plain p, const Dequantise& op) {
   return [p = std::move(p), op](Values values) {
     const std::byte* from = values[p.sources[0]];
     const std::size_t row = op.scale.size();
-    with_storage(p.in.type, [&](auto storage) {
+    const auto convert = [&](auto storage) {
       for (std::size_t start = 0; start < p.elements; start += row) {
         for (std::size_t c = 0; c < row; ++c) {
           const std::int64_t q = load_as<decltype(storage)>(from, start + c);
           store_as<float>(p.out, start + c, static_cast<float>(q - op.zero_point) * op.scale[c]);
         }
       }
-    });
+    };
+    if (p.in.type.bits > 32)
+      convert(std::int64_t{});
+    else
+      with_storage(p.in.type, convert);
   };
 }
 

@@ -361,7 +361,8 @@ void check(const Quantise& q, const Tensor& in, const Tensor& out) {
           "' must be a signed or unsigned integer tensor");
   check_same_shape(in, out);
   check_scales(q.scale, in);
-  require(out.type.bits <= 16, "output '", out.name, "' must have at most 16 bits");
+  require(out.type.bits <= 16 || out.type.bits == 32 || out.type.bits == 64, "output '", out.name,
+          "' must have at most 16 bits, or 32, or 64");
   require(holds(out.type, q.zero_point), "zero_point ", q.zero_point, " is not a value of ",
           to_string(out.type));
 }
@@ -371,6 +372,7 @@ void check(const Dequantise& d, const Tensor& in, const Tensor& out) {
   check_float(out);
   check_same_shape(in, out);
   check_scales(d.scale, in);
+  require(in.type.bits <= 32 || d.zero_point == 0, "zero_point must be 0 for int64");
 }
 
 void check(const Softmax&, const Tensor& in, const Tensor& out) {

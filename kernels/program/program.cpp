@@ -34,7 +34,7 @@ std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
 std::int64_t ElementType::lowest() const {
   switch (kind) {
     case Kind::kSigned:
-      return -(std::int64_t{1} << (bits - 1));
+      return bits >= 64 ? std::numeric_limits<std::int64_t>::min() : -(std::int64_t{1} << (bits - 1));
     case Kind::kBipolar:
       return -1;
     case Kind::kUnsigned:
@@ -47,7 +47,7 @@ std::int64_t ElementType::lowest() const {
 std::int64_t ElementType::highest() const {
   switch (kind) {
     case Kind::kSigned:
-      return (std::int64_t{1} << (bits - 1)) - 1;
+      return bits >= 64 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << (bits - 1)) - 1;
     case Kind::kUnsigned:
       return (std::int64_t{1} << bits) - 1;
     case Kind::kBipolar:
@@ -59,6 +59,7 @@ std::int64_t ElementType::highest() const {
 }
 
 std::size_t ElementType::storage_bytes() const {
+  if (bits > 32) return 8;
   if (kind == Kind::kFloat32 || bits > 16) return 4;
   return bits > 8 ? 2 : 1;
 }
@@ -92,9 +93,12 @@ const char* operation_name(const Operation& operation) {
 }
 
 bool is_host_only(const Program& program, const Block& block) {
-  const auto is_float = [&](TensorIndex index) { return !program.tensors[index].type.is_integer(); };
-  return std::any_of(block.inputs.begin(), block.inputs.end(), is_float) ||
-         std::any_of(block.outputs.begin(), block.outputs.end(), is_float);
+  const auto on_host = [&](TensorIndex index) {
+    const ElementType type = program.tensors[index].type;
+    return !type.is_integer() || type.bits > 32;
+  };
+  return std::any_of(block.inputs.begin(), block.inputs.end(), on_host) ||
+         std::any_of(block.outputs.begin(), block.outputs.end(), on_host);
 }
 
 std::uint64_t multiply_accumulates(const Program& program, const Block& block) {

@@ -12,6 +12,7 @@ namespace millrace::kernels {
 bool checks::is_legal(ElementType type) {
   switch (type.kind) {
     case ElementType::Kind::kSigned:
+      return (type.bits >= 1 && type.bits <= 32) || type.bits == 64;
     case ElementType::Kind::kUnsigned:
       return type.bits >= 1 && type.bits <= 32;
     case ElementType::Kind::kBipolar:
@@ -33,7 +34,7 @@ constexpr std::size_t kMostAxes = 8;
 constexpr std::size_t kLongestBlockName = 128;
 
 void check_tensor(const Tensor& tensor) {
-  require(checks::is_legal(tensor.type), "type is not one of int1..32, uint1..32, bipolar, float32");
+  require(checks::is_legal(tensor.type), "type is not one of int1..32, int64, uint1..32, bipolar, float32");
   require(!tensor.shape.empty() && tensor.shape.size() <= kMostAxes, "shape must have 1 to ", kMostAxes,
           " axes");
   require(std::find(tensor.shape.begin(), tensor.shape.end(), 0U) == tensor.shape.end(),
@@ -136,6 +137,13 @@ class Validator {
     for (const TensorIndex i : block.outputs) produce("outputs", i);
     require(block.placement == Placement::kBaked || has_parameters(block.operation), "placement is ",
             to_string(block.placement), ", but this operation has no parameters");
+    if (!std::holds_alternative<Quantise>(block.operation) &&
+        !std::holds_alternative<Dequantise>(block.operation) &&
+        !std::holds_alternative<Rearrange>(block.operation))
+      for (const auto* list : {&block.inputs, &block.outputs})
+        for (const TensorIndex i : *list)
+          if (program_.tensors[i].type.bits > 32)
+            fail(name_of(i), " is int64, which only quantise, dequantise and rearrange take");
     checks::check_operation(program_, block);
   }
 

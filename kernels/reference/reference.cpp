@@ -17,10 +17,11 @@ struct Values {
 
 // Decodes one stored element. Bits beyond the type's width are dropped; a bipolar element is +1 if its whole byte is 1,
 // and otherwise -1. So even invalid storage gives a value within the ranges that validate() checked.
-std::int64_t interpret(ElementType type, std::uint32_t raw) {
+std::int64_t interpret(ElementType type, std::uint64_t raw) {
   if (type.kind == ElementType::Kind::kBipolar) return raw == 1 ? 1 : -1;
+  if (type.bits == 64) return static_cast<std::int64_t>(raw);
   const std::int64_t modulus = std::int64_t{1} << type.bits;
-  const std::int64_t value = raw % modulus;
+  const auto value = static_cast<std::int64_t>(raw) % modulus;
   return value > type.highest() ? value - modulus : value;
 }
 
@@ -35,7 +36,7 @@ Values load(const Tensor& tensor, const Buffer& bytes) {
   }
   values.integers.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t raw = 0;
+    std::uint64_t raw = 0;
     std::memcpy(&raw, bytes.data() + i * width, width);
     values.integers[i] = interpret(tensor.type, raw);
   }
@@ -50,7 +51,7 @@ Buffer store(const Tensor& tensor, const Values& values) {
     return bytes;
   }
   for (std::size_t i = 0; i < values.integers.size(); ++i) {
-    const auto raw = static_cast<std::uint32_t>(values.integers[i]);
+    const std::int64_t raw = values.integers[i];  // its low bytes are stored
     std::memcpy(bytes.data() + i * width, &raw, width);
   }
   return bytes;
@@ -185,6 +186,8 @@ Values apply(const Rearrange& op, const Tensor&, const Values& in, const Tensor&
   return values;
 }
 
+constexpr float kFarthest = 1e9F;
+
 Values apply(const Quantise& op, const Tensor&, const Values& in, const Tensor& out) {
   Values values;
   for (std::size_t i = 0; i < in.floats.size(); ++i) {
@@ -193,8 +196,8 @@ Values apply(const Quantise& op, const Tensor&, const Values& in, const Tensor& 
       values.integers.push_back(op.zero_point);
       continue;
     }
-    // Clamp to bounds far outside every type first. The conversion to an integer is then defined.
-    const auto bounded = static_cast<std::int64_t>(std::clamp(steps, -1e9F, 1e9F));
+    // Clamp to bounds outside every type of up to 16 bits first. The conversion to an integer is then defined.
+    const auto bounded = static_cast<std::int64_t>(std::clamp(steps, -kFarthest, kFarthest));
     values.integers.push_back(std::clamp(bounded + op.zero_point, out.type.lowest(), out.type.highest()));
   }
   return values;

@@ -18,7 +18,8 @@ namespace k = kernels;
 void fields(Fields& io, k::ElementType& type) {
   io(type.kind, type.bits);
   if (!io.reads()) return;
-  const bool fits = type.bits >= 1 && type.bits <= 32 &&
+  const bool is_wide = type.kind == k::ElementType::Kind::kSigned && type.bits == 64;
+  const bool fits = type.bits >= 1 && (type.bits <= 32 || is_wide) &&
                     (type.kind != k::ElementType::Kind::kBipolar || type.bits == 1) &&
                     (type.kind != k::ElementType::Kind::kFloat32 || type.bits == 32);
   if (!fits) io.fail(std::to_string(type.bits) + " bits do not go with its kind");

@@ -75,6 +75,35 @@ TEST_P(FastLevel, EverySimdLevelEqualsTheReferenceOnRandomPrograms) {
 INSTANTIATE_TEST_SUITE_P(Fast, FastLevel, testing::ValuesIn(kLevels),
                          [](const auto& level) { return std::string(to_string(level.param)); });
 
+TEST(Fast, IndicesOf32And64BitsEqualTheReference) {
+  for (const std::uint8_t bits : {std::uint8_t{32}, std::uint8_t{64}}) {
+    const ElementType index{ElementType::Kind::kSigned, bits}, real{ElementType::Kind::kFloat32, 32};
+    Program p;
+    p.name = "indices";
+    p.tensors = {{"x", real, {2, 3}, {}, 0},
+                 {"i", index, {2, 3}, {}, 0},
+                 {"turned", index, {3, 2}, {}, 0},
+                 {"y", real, {3, 2}, {}, 0}};
+    p.inputs = {0};
+    p.outputs = {2, 3};
+    p.blocks = {{"to_index", {}, {0}, {1}, Quantise{{1.0F}, 0}},
+                {"turn", {}, {1}, {2}, Rearrange{0, {3, 2}, {1, 3}}},
+                {"to_real", {}, {2}, {3}, Dequantise{{1.0F}, 0}}};
+    ASSERT_EQ(validate(p), "");
+    const std::vector<float> x = {0, 1, -2, 70000.5F, 3e12F, -3e12F};
+    Buffer input(x.size() * sizeof(float));
+    std::memcpy(input.data(), x.data(), input.size());
+    const std::vector<Buffer> expected = reference::run(p, {input});
+    std::vector<float> y(6);
+    std::memcpy(y.data(), expected[1].data(), expected[1].size());
+    EXPECT_EQ(y, (std::vector<float>{0, 70000, 1, 1e9F, -2, -1e9F}));
+    Executor executor(p);
+    Frame frame(p, {input});
+    executor.run(frame.inputs, frame.outputs);
+    EXPECT_EQ(frame.outputs_bytes, expected) << "with " << int{bits} << " bits";
+  }
+}
+
 TEST(Fast, ObserversReceiveTheSameTensorsAsFromTheReference) {
   std::size_t seen = 0, possible = 0;
   for (const std::uint64_t seed : seeds(200)) {

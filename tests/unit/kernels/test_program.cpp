@@ -383,7 +383,15 @@ TEST(Validate, RefusesBadPoolsTablesJoinsAndQuantisers) {
   EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 200}, {{kFloat, {4}}}, {kInt8, {4}})), "zero_point 200");
   EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 0}, {{kInt8, {4}}}, {kInt8, {4}})),
                  "must be a float32 tensor");
-  EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 0}, {{kFloat, {4}}}, {kInt32, {4}})), "at most 16 bits");
+  constexpr ElementType kInt17{ElementType::Kind::kSigned, 17}, kInt64{ElementType::Kind::kSigned, 64};
+  EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 0}, {{kFloat, {4}}}, {kInt17, {4}})), "at most 16 bits");
+  EXPECT_EQ(validate(one_block(Quantise{{1.0F}, 0}, {{kFloat, {4}}}, {kInt32, {4}})), "");
+  EXPECT_EQ(validate(one_block(Quantise{{1.0F}, 0}, {{kFloat, {4}}}, {kInt64, {4}})), "");
+  EXPECT_EQ(validate(one_block(Dequantise{{1.0F}, 0}, {{kInt64, {4}}}, {kFloat, {4}})), "");
+  EXPECT_REFUSED(validate(one_block(Dequantise{{1.0F}, 1}, {{kInt64, {4}}}, {kFloat, {4}})),
+                 "zero_point must be 0");
+  EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt64, {1, 1, 4}}}, {kInt64, {1, 1, 4}})), "is int64");
+  EXPECT_EQ(kInt64.storage_bytes(), 8U);
   EXPECT_REFUSED(validate(one_block(Dequantise{{1, 1, 1}, 0}, {{kInt8, {4}}}, {kFloat, {4}})),
                  "scale has 3 entries");
   EXPECT_REFUSED(validate(one_block(Softmax{}, {{kInt8, {4}}}, {kFloat, {4}})), "must be a float32 tensor");
