@@ -208,8 +208,12 @@ Result<std::vector<std::byte>> export_onnx(const Graph& given) {
       for (const std::int64_t extent : value.shape) tensor.add_dims(extent);
       tensor.set_raw_data(raw_data(*value.constant, value.type));
     }
+    // The import made two nodes of a TopK. This one gives the indices, which are the second output in ONNX.
+    const bool gives_indices = op.type == "TopK" && op.has("indices");
+    if (gives_indices) out.add_output(node.name + ".values");
     for (const ValueId v : node.outputs) out.add_output(v == kNoValue ? std::string() : graph.value(v).name);
-    for (const auto& [name, value] : op.attributes) set_attribute(name, value, *out.add_attribute());
+    for (const auto& [name, value] : op.attributes)
+      if (!gives_indices || name != "indices") set_attribute(name, value, *out.add_attribute());
   }
   if (model.ByteSizeLong() > kMostBytes)
     return Error(ErrorCode::kUnsupported, "the model would be longer than the 2 GiB that a file can have");

@@ -1,7 +1,9 @@
 // The table entries of Add, Sub, Mul, Div, Cast and BatchNormalization.
 #include <cmath>
 #include <functional>
+#include <utility>
 
+#include "compiler/operators/elements.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
@@ -17,15 +19,6 @@ std::string infer_binary(Inference& c) {
   c.type = c.in(0).type;
   c.shape = *shape;
   return {};
-}
-
-/// Returns for each element of `shape` the index of the element of `operand` that broadcasting puts there.
-std::vector<std::size_t> broadcast_indices(const Shape& operand, const Shape& shape) {
-  const std::vector<std::int64_t> own = graph::strides_of(operand);
-  std::vector<std::int64_t> strides(shape.size(), 0);
-  const std::size_t lead = shape.size() - operand.size();
-  for (std::size_t d = 0; d < operand.size(); ++d) strides[lead + d] = operand[d] == 1 ? 0 : own[d];
-  return graph::strided_indices(shape, strides);
 }
 
 std::optional<Constant> fold_binary(const OnnxOperator& op, const Inputs& in, const Value& output) {
@@ -62,10 +55,11 @@ std::optional<Constant> fold_binary(const OnnxOperator& op, const Inputs& in, co
   return c;
 }
 
-/// The constant operand of a node, as elements along one axis of the other operand.
+/// The constant operand of a node, as elements along one axis of the other operand, or one for each element of the result.
 struct KnownOperand {
   std::size_t data = 0;  // input index of the other operand
   AxisConstant constant;
+  bool has_each = false;  // whether `constant` has an entry for each element of the result, row-major
 };
 
 /// Returns the constant operand, or nothing if there is none. If it is not suitable, returns nothing and sets `why`.
@@ -78,11 +72,20 @@ std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
       if (!floats) continue;
       known.constant = std::make_shared<const Constant>(Constant{std::move(*floats), {}});
     }
-    const Shape& data = site.in(1 - side).shape;
+    const Shape &data = site.in(1 - side).shape, &result = site.result().shape;
     const auto along = along_axis(known, data);
-    if (along && data == site.result().shape) return KnownOperand{1 - side, *along};
+    const bool is_plane = result.size() == 4 && result[0] == 1;  // its constants run along the channels only
+    if (along && data == result && (!is_plane || along->axis == 1 || along->axis < 0))
+      return KnownOperand{1 - side, *along, false};
+    if (known.type.is_float() && elements(result) <= kMostElementsWithConstants) {
+      AxisConstant each;
+      for (const std::size_t i : broadcast_indices(known.shape, result))
+        each.floats.push_back(known.constant->floats[i]);
+      return KnownOperand{1 - side, std::move(each), true};
+    }
     why = "its constant operand of " + to_string(known.shape) + " does not run along one axis of " +
-          to_string(data);
+          to_string(data) + ", and its result of " + to_string(result) + " has more than " +
+          std::to_string(kMostElementsWithConstants) + " elements";
     return std::nullopt;
   }
   return std::nullopt;
@@ -140,26 +143,9 @@ Outcome lower_with_constant(Site& site) {
   } else {
     return "divides several constants by data; only one constant is supported";
   }
-  return site.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1},
-                   {site.node.inputs[known->data]});
-}
-
-/// Returns a value with the elements of `x`, repeated to `shape` as ONNX broadcasts them.
-ValueId repeated(Site& site, ValueId x, const Shape& shape) {
-  const Value from = site.graph.value(x);
-  if (from.shape == shape) return x;
-  const std::vector<std::int64_t> own = graph::strides_of(from.shape);
-  const std::size_t lead = shape.size() - from.shape.size();
-  kernels::Rearrange loops;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const bool moves = d >= lead && from.shape[d - lead] != 1;
-    loops.extents.push_back(static_cast<std::uint32_t>(shape[d]));
-    loops.strides.push_back(moves ? own[d - lead] : 0);
-  }
-  const ValueId all = site.graph.add_value(from.name + ".repeated", from.type, shape);
-  copy_meaning(site.graph, x, all);
-  site.emit(graph::Select{std::move(loops)}, {x}, all, ".repeated");
-  return all;
+  const ValueId x = site.node.inputs[known->data];
+  if (known->has_each) return give_each_element(site, std::move(chain), x);
+  return site.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1}, {x});
 }
 
 /// Computes a function of two tensors. The element-wise chains of both operands become part of the operation.
@@ -346,6 +332,11 @@ Outcome lower_cast(Site& site) {
   const bool widens =
       from.is_integer() && to.is_integer() && to.lowest() <= from.lowest() && to.highest() >= from.highest();
   const bool to_float = from.is_integer() && to == Type::float32();
+  // Data of type INT64 are indices, so they fit 32 bits.
+  if (from == Type::integer(64) && to == Type::integer(32))
+    return site.give(
+        Elementwise{{{Step::to_float(), Step::quantise({1.0F}, 0, to.lowest(), to.highest())}}, -1},
+        {site.node.inputs[0]});
   if (!widens && !to_float)
     return "casts " + to_string(from) + " to " + to_string(to) + ", which is not supported";
   return site.give(Elementwise{{{to_float ? Step::to_float() : Step::add_integer({0})}}, -1},
@@ -394,26 +385,28 @@ constexpr Operator with_constant(const char* type, Lowering lower_qdq, const cha
 }
 
 constexpr Operator kArithmetic[] = {
-    with_constant("Add", lower_add,
-                  "a constant along at most one axis, or two quantised tensors that broadcast"),
+    with_constant(
+        "Add", lower_add,
+        "a constant along at most one axis, or of any shape if the result has at most 8,192 elements; or two "
+        "quantised tensors that broadcast"),
     with_constant("Sub", lower_combine<Combine::Kind::kSubtract>, "as Add"),
     with_constant("Mul", lower_multiply, "as Add"),
     with_constant("Div", lower_combine<Combine::Kind::kDivide>,
-                  "by a constant along at most one axis, one constant by data, or two quantised tensors"),
+                  "by constants as Add, one constant by data, or two quantised tensors"),
     {.type = "Min",
      .infer = infer_extreme,
      .lower_elementwise = lower_extreme,
      .lower_qdq = lower_combine<Combine::Kind::kMinimum>,
      .computes = true,
      .fusion = Fusion::kWithConstant,
-     .limits = "two quantised tensors, or constants along at most one axis"},
+     .limits = "two quantised tensors, or constants as Add"},
     {.type = "Max",
      .infer = infer_extreme,
      .lower_elementwise = lower_extreme,
      .lower_qdq = lower_combine<Combine::Kind::kMaximum>,
      .computes = true,
      .fusion = Fusion::kWithConstant,
-     .limits = "two quantised tensors, or constants along at most one axis"},
+     .limits = "two quantised tensors, or constants as Add"},
     {.type = "Pow",
      .infer = infer_power,
      .lower_elementwise = lower_power,
@@ -423,7 +416,9 @@ constexpr Operator kArithmetic[] = {
      .infer = infer_cast,
      .fold = fold_cast,
      .lower_elementwise = lower_cast,
-     .limits = "from integers to float32, between integers that keep every value, and to the same type"},
+     .limits = "from integers to float32, between integers that keep every value, from INT64 indices to "
+               "INT32, and to "
+               "the same type"},
     {.type = "BatchNormalization",
      .infer = infer_batch_normalisation,
      .lower_elementwise = lower_batch_normalisation,

@@ -1,7 +1,7 @@
 // Operators that move or join elements without changing them.
 #include <algorithm>
 
-#include "compiler/operators/rules.hpp"
+#include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
@@ -181,12 +181,65 @@ std::optional<Constant> fold_concat(const OnnxOperator& op, const Inputs& in, co
   return c;
 }
 
+std::int64_t concat_axis(const Site& site) {
+  const std::int64_t axis = site.op.integer("axis", 1);
+  return axis < 0 ? axis + static_cast<std::int64_t>(site.result().shape.size()) : axis;
+}
+
 Outcome lower_concat(Site& site) {
   for (const ValueId v : site.node.inputs)
-    if (site.graph.value(v).constant != nullptr) return "joins a constant, which is not supported";
-  std::int64_t axis = site.op.integer("axis", 1);
-  if (axis < 0) axis += static_cast<std::int64_t>(site.result().shape.size());
-  return site.give(graph::Concat{axis}, site.node.inputs);
+    if (known_floats(site.graph, site.uses, v)) return Outcome::later();
+  return site.give(graph::Concat{concat_axis(site)}, site.node.inputs);
+}
+
+/// Returns a value of floats that are known, as if they were computed from the integers `x`: a fully connected layer with
+/// weights of 0 that reads one of the integers, and adds the floats. Hardware has no other source of constants.
+ValueId emit_constant(Site& site, ValueId x, const Value& known, std::vector<float> floats) {
+  const auto count = static_cast<std::int64_t>(floats.size());
+  const bool is_plane = known.shape.size() == 4 && known.shape[0] == 1;
+  const Shape rows = is_plane ? Shape{1, known.shape[2], known.shape[3], known.shape[1]} : known.shape;
+  if (is_plane) {  // the order of the dataflow, so that the elements need not be moved
+    const std::vector<std::int64_t> own = graph::strides_of(known.shape);
+    std::vector<float> turned;
+    for (const std::size_t i : graph::strided_indices(rows, {own[0], own[2], own[3], own[1]}))
+      turned.push_back(floats[i]);
+    floats = std::move(turned);
+  }
+  Graph& graph = site.graph;
+  const ValueId one = graph.add_value(known.name + ".one", graph.value(x).type, {1, 1});
+  site.emit(graph::Select{{0, {1}, {1}}}, {x}, one, ".one");
+  graph::Accumulate zeros;
+  zeros.dense = true;
+  zeros.out_channels = count;
+  zeros.weight_type = Type::integer(8);
+  zeros.weights = std::make_shared<const Constant>(
+      Constant{{}, std::vector<std::int64_t>(static_cast<std::size_t>(count), 0)});
+  zeros.weight_zero = {0};
+  const ValueId sums = graph.add_value(known.name + ".zeros", Type::integer(32), {1, count});
+  site.emit(std::move(zeros), {one}, sums, ".constant");
+  const ValueId flat = graph.add_value(known.name + ".flat", Type::float32(), {1, count});
+  site.emit(Elementwise{{{Step::to_float(), Step::add(std::move(floats))}}, 1}, {sums}, flat, ".floats");
+  const ValueId shaped = site.move(flat, {}, rows, ".shaped");
+  return is_plane ? site.move(shaped, {0, 3, 1, 2}, known.shape, ".back") : shaped;
+}
+
+/// Joins tensors of which some are constants.
+Outcome lower_concat_with_constants(Site& site) {
+  constexpr std::size_t kMostConstants = 8192;  // all of which are proved
+  std::optional<Dequantised> data;
+  std::string why;
+  for (std::size_t i = 0; i < site.node.inputs.size() && !data; ++i) data = activation(site, i, why);
+  if (!data) return why;
+  std::vector<ValueId> parts = site.node.inputs;
+  for (ValueId& part : parts) {
+    auto floats = known_floats(site.graph, site.uses, part);
+    if (!floats) continue;
+    if (floats->size() > kMostConstants)
+      return "joins a constant of " + std::to_string(floats->size()) + " elements; hardware takes at most " +
+             std::to_string(kMostConstants);
+    part = emit_constant(site, data->q, Value(site.graph.value(part)), std::move(*floats));
+  }
+  return site.give(graph::Concat{concat_axis(site)}, std::move(parts));
 }
 
 // The ONNX operator Shape has no lowering. A node is supported only if the compiler can replace it by the constant
@@ -260,9 +313,10 @@ constexpr Operator kMoves[] = {
      .infer = infer_concat,
      .fold = fold_concat,
      .lower_elementwise = lower_concat,
+     .lower_qdq = lower_concat_with_constants,
      .computes = true,
-     .limits = "channels of [1, C, H, W], or the last axes of a flat tensor; "
-               "all parts are data of the frame and quantised; floats are joined on the host"},
+     .limits = "any axis but the batch; quantised data, and constants of up to 8,192 elements; floats are "
+               "joined on the host"},
     {.type = "ConstantOfShape",
      .infer = infer_constant_of_shape,
      .fold = fold_constant_of_shape,

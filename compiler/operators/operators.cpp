@@ -6,6 +6,8 @@
 #include <set>
 #include <string_view>
 
+#include "compiler/operators/choices.hpp"
+#include "compiler/operators/pad.hpp"
 #include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
@@ -15,8 +17,8 @@ namespace {
 const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& table() {
   static const auto kTable = [] {
     std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
-    for (const auto family : {activations, arithmetic, moves, pools, products, qonnx, qoperators, quantisers,
-                              selections, transposed, host})
+    for (const auto family : {activations, arithmetic, choices, moves, pads, pools, products, qonnx,
+                              qoperators, quantisers, selections, transposed, host})
       for (const Operator& row : family()) rows.emplace(std::pair(row.domain, row.type), &row);
     return rows;
   }();
@@ -32,21 +34,46 @@ struct AttributeNames {
 /// Returns the known attributes, grouped by type in the order of graph::Attribute.
 const std::vector<AttributeNames>& known_attributes() {
   static const std::vector<AttributeNames> kNames = {
-      {"an integer", {"allowzero",     "antialias",
-                      "axis",          "block_size",
-                      "blocksize",     "ceil_mode",
-                      "channels_last", "count_include_pad",
-                      "end",           "exclude_outside",
-                      "group",         "keepdims",
-                      "narrow",        "noop_with_empty_axes",
-                      "num_outputs",   "opset",
-                      "output_dtype",  "precision",
-                      "saturate",      "seed",
-                      "signed",        "spatial",
-                      "stash_type",    "start",
-                      "storage_order", "to",
-                      "training_mode", "transA",
-                      "transB"}},
+      {"an integer",
+       {"allowzero",
+        "antialias",
+        "axis",
+        "block_size",
+        "blocksize",
+        "ceil_mode",
+        "channels_last",
+        "count_include_pad",
+        "end",
+        "exclude_outside",
+        "exclusive",
+        "group",
+        "k",
+        "keepdims",
+        "largest",
+        "narrow",
+        "noop_with_empty_axes",
+        "num_groups",
+        "num_outputs",
+        "opset",
+        "output_dtype",
+        "p",
+        "precision",
+        "reverse",
+        "saturate",
+        "seed",
+        "select_last_index",
+        "signed",
+        "size",
+        "sorted",
+        "spatial",
+        "start",
+        "stash_type",
+        "storage_order",
+        "to",
+        "training_mode",
+        "transA",
+        "transB",
+        "upper"}},
       {"a float",
        {"alpha", "beta", "bias", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma", "lambd", "max",
         "min", "momentum", "out_bias", "out_scale", "ratio", "value"}},

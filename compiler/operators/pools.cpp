@@ -1,4 +1,4 @@
-// The table entries of operators that compute maxima and averages over windows, and of Pad.
+// The table entries of operators that compute maxima and averages over windows.
 #include <algorithm>
 #include <cmath>
 
@@ -373,90 +373,7 @@ Outcome lower_reduce_sum(Site& site, bool mean) {
   return {};
 }
 
-// Pad: a sum over windows of one element, whose padding has the wanted value.
-
-/// Reads the elements that a Pad adds before and behind each axis. Returns what is wrong with the node.
-std::string padding_of(const Inference& c, Shape& before, Shape& behind) {
-  const std::string mode = c.op.text("mode", "constant");
-  if (mode != "constant") return "has the mode '" + mode + "'; only constant is supported";
-  const std::size_t rank = c.shape_of(0).size();
-  const auto pads = integers_of(c, 1, "pads");
-  std::vector<std::int64_t> axes;
-  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
-  if (c.has(3)) {
-    const auto given = integers_of(c, 3, "axes");
-    if (!given) return "has axes that are not known at compile time";
-    axes = *given;
-  }
-  if (!pads || pads->size() != 2 * axes.size())
-    return "has pads that are not known at compile time, or not two for each axis";
-  before.assign(rank, 0);
-  behind.assign(rank, 0);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = axis_in(axes[i], rank);
-    const std::int64_t a = (*pads)[i], b = (*pads)[axes.size() + i];
-    if (!axis || a < 0 || b < 0 || a > UINT16_MAX || b > UINT16_MAX)
-      return "has an axis outside its input, or a pad that is negative or too large";
-    before[*axis] = a;
-    behind[*axis] = b;
-  }
-  return {};
-}
-
-std::string infer_pad(Inference& c) {
-  if (std::string why = same(c); !why.empty()) return why;
-  Shape before, behind;
-  if (std::string why = padding_of(c, before, behind); !why.empty()) return why;
-  for (std::size_t i = 0; i < c.shape.size(); ++i) c.shape[i] += before[i] + behind[i];
-  return {};
-}
-
-Outcome lower_pad(Site& site) {
-  std::string why;
-  const auto x = activation(site, 0, why);
-  if (!x) return why;
-  const Inference c{site.graph, site.node, site.op, {}, {}};
-  Shape before, behind;
-  why = padding_of(c, before, behind);
-  const Value result = site.result();
-  if (result.shape.size() != 4 || result.shape[0] != 1 || before[0] + behind[0] + before[1] + behind[1] != 0)
-    return "pads " + to_string(site.in(0).shape) +
-           " along its batch or channels; only H and W of [1, C, H, W] are supported";
-  float value = site.op.real("value", 0.0F);
-  if (site.has(2)) {
-    const auto known = known_floats(site.graph, site.uses, site.node.inputs[2]);
-    if (!known || known->size() != 1) return "pads with a value that is not known at compile time";
-    value = (*known)[0];
-  }
-  const Value integers = site.graph.value(x->q);
-  const double zero =
-      static_cast<double>(value) / static_cast<double>(x->scale[0]) + static_cast<double>(x->zero[0]);
-  if (zero != std::nearbyint(zero) || zero < static_cast<double>(integers.type.lowest()) ||
-      zero > static_cast<double>(integers.type.highest()))
-    return "pads with " + std::to_string(value) + ", which no integer of '" + integers.name + "' represents";
-  const auto narrow = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-  SumPool border;
-  border.zero = static_cast<std::int64_t>(zero);
-  border.window.pad_top = narrow(before[2]);
-  border.window.pad_left = narrow(before[3]);
-  border.window.pad_bottom = narrow(behind[2]);
-  border.window.pad_right = narrow(behind[3]);
-  border.chain = {{Step::add_integer({border.zero})}};
-  const ValueId padded = site.graph.add_value(result.name + ".padded", integers.type, result.shape);
-  copy_meaning(site.graph, x->q, padded);
-  site.emit(std::move(border), {x->q}, padded);
-  Step dequantise = Step::dequantise(x->scale, x->zero[0]);
-  dequantise.written = x->written;
-  site.emit(Elementwise{{{std::move(dequantise)}}, -1}, {padded}, site.node.outputs[0], ".chain");
-  return {};
-}
-
 constexpr Operator kPools[] = {
-    {.type = "Pad",
-     .infer = infer_pad,
-     .lower_qdq = lower_pad,
-     .limits = "mode constant; any axis of [1, C, H, W]; pads are known at compile time and not negative; "
-               "the value is one that the integers represent"},
     {.type = "MaxPool",
      .infer = infer_pool,
      .lower_elementwise = [](Site& site) { return lower_max(site, false); },

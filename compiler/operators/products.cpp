@@ -1,5 +1,9 @@
 // The table entries of convolutions and matrix products, both of floats in QDQ form and of integers (ConvInteger).
+// The file has more than 500 lines because all products share how their sums and the steps behind them are made.
+#include <array>
+
 #include "compiler/graph/graph.hpp"
+#include "compiler/operators/activation_products.hpp"
 #include "compiler/operators/qdq.hpp"
 
 namespace millrace::compiler::operators {
@@ -8,6 +12,7 @@ namespace {
 std::int64_t first_extent(const Shape& shape) {
   return shape.empty() ? 0 : shape[0];
 }
+
 std::int64_t last_extent(const Shape& shape) {
   return shape.empty() ? 0 : shape.back();
 }
@@ -131,6 +136,28 @@ graph::Accumulate with_weights(const Site& site, const Product& p, std::int64_t 
   return a;
 }
 
+/// A sum over a window that slides over a line or a plane, and the shape of its results.
+struct SlidingSum {
+  graph::Accumulate sum;
+  Shape shape;
+};
+
+/// Returns the sum over a window over data of shape `x`, or nothing after setting `why`.
+std::optional<SlidingSum> sliding_sum(const Site& site, const Product& p, const OnnxOperator& op,
+                                      const Shape& x, const Shape& kernel, std::string& why) {
+  const auto window = graph::resolve_window(op, x, kernel, why);
+  if (!window) return std::nullopt;
+  if (x[0] != 1) {
+    why = "its batch is " + std::to_string(x[0]) + ", not 1";
+    return std::nullopt;
+  }
+  SlidingSum s{with_weights(site, p, first_extent(site.graph.value(p.weights).shape)), {}};
+  s.sum.window = window->window;
+  s.sum.groups = site.op.integer("group", 1);
+  s.shape = {1, s.sum.out_channels, window->out_h, window->out_w};
+  return s;
+}
+
 /// Emits Accumulate, then Elementwise and Move if they are needed. `shape` is the shape of the accumulators.
 Outcome emit(Site& site, graph::Accumulate a, const Product& p, ValueId x, const Shape& shape,
              std::vector<std::int64_t> perm_back = {}) {
@@ -181,16 +208,51 @@ std::vector<std::int64_t> behind_channels(std::size_t axis) {
   return perm;
 }
 
+/// The first of two neighbouring spatial axes of a three-dimensional convolution along which its window has one element,
+/// stride 1 and no padding, so that both axes can be seen as one. Returns nothing if there are none.
+std::optional<std::size_t> pointwise_axes(const OnnxOperator& op, const Shape& w) {
+  const auto pads = op.integers("pads", std::vector<std::int64_t>(6, 0));
+  const auto strides = op.integers("strides", {1, 1, 1});
+  if (op.text("auto_pad", "NOTSET") != "NOTSET" || pads.size() != 6 || strides.size() != 3)
+    return std::nullopt;
+  std::array<bool, 3> is_pointwise{};
+  for (std::size_t i = 0; i < 3; ++i)
+    is_pointwise[i] = w[2 + i] == 1 && strides[i] == 1 && pads[i] == 0 && pads[3 + i] == 0;
+  if (!is_pointwise[1] || !(is_pointwise[0] || is_pointwise[2])) return std::nullopt;
+  return is_pointwise[0] ? 0 : 1;
+}
+
+/// Lowers a convolution over three axes, two of which are seen as one.
+Outcome emit_merged_convolution(Site& site, const Product& p, std::size_t axis) {
+  const Value w = site.graph.value(p.weights);
+  const Shape x = site.graph.value(p.x).shape;
+  const auto merged = [axis](const Shape& s) {
+    Shape result(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(2 + axis));
+    result.push_back(s[2 + axis] * s[3 + axis]);
+    result.insert(result.end(), s.begin() + static_cast<std::ptrdiff_t>(4 + axis), s.end());
+    return result;
+  };
+  OnnxOperator op = site.op;
+  for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) erase_axis(op, name, axis);
+  const Shape kernel = merged(w.shape);
+  std::string why;
+  auto sum = sliding_sum(site, p, op, merged(x), {kernel[2], kernel[3]}, why);
+  if (!sum) return why;
+  const ValueId plane = site.move(p.x, {}, merged(x), ".plane");
+  return emit(site, std::move(sum->sum), p, plane, sum->shape);
+}
+
 /// Lowers a convolution over three axes, one of which becomes a part of the channels.
 Outcome emit_solid_convolution(Site& site, const Product& p) {
   const Value w = site.graph.value(p.weights);
   const Shape x_shape = site.graph.value(p.x).shape;
   const auto axis = still_axis(site.op, x_shape, w.shape);
+  const auto merged = pointwise_axes(site.op, w.shape);
+  if (merged && !axis) return emit_merged_convolution(site, p, *merged);
   if (!axis)
     return "its window moves along three axes, which is not supported; "
            "two axes are supported if the window is as long as the third axis of its input of " +
            to_string(x_shape);
-  if (x_shape[0] != 1) return "its batch is " + std::to_string(x_shape[0]) + ", not 1";
   OnnxOperator op = site.op;
   for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) erase_axis(op, name, *axis);
   const std::vector<std::int64_t> perm = behind_channels(*axis);
@@ -202,21 +264,18 @@ Outcome emit_solid_convolution(Site& site, const Product& p) {
   const auto flat = [](const Shape& s) { return Shape{s[0], s[1] * s[2], s[3], s[4]}; };
   const Shape solid = permuted(x_shape), kernel = permuted(w.shape);
   std::string why;
-  const auto window = graph::resolve_window(op, flat(solid), {kernel[3], kernel[4]}, why);
-  if (!window) return why;
-  graph::Accumulate a = with_weights(site, p, w.shape[0]);
-  a.window = window->window;
-  a.groups = site.op.integer("group", 1);
+  auto sum = sliding_sum(site, p, op, flat(solid), {kernel[3], kernel[4]}, why);
+  if (!sum) return why;
   const std::vector<std::int64_t> own = graph::strides_of(w.shape);
   std::vector<std::int64_t> strides;
   for (const std::int64_t i : perm) strides.push_back(own[static_cast<std::size_t>(i)]);
   Constant turned;
   for (const std::size_t i : graph::strided_indices(kernel, strides))
     turned.integers.push_back(w.constant->integers[i]);
-  a.weights = std::make_shared<const Constant>(std::move(turned));
+  sum->sum.weights = std::make_shared<const Constant>(std::move(turned));
   const ValueId ordered = *axis == 0 ? p.x : site.move(p.x, perm, solid, ".turned");
   const ValueId plane = site.move(ordered, {}, flat(solid), ".plane");
-  return emit(site, std::move(a), p, plane, {1, w.shape[0], window->out_h, window->out_w});
+  return emit(site, std::move(sum->sum), p, plane, sum->shape);
 }
 
 /// Lowers a convolution over one or two spatial axes. Also lowers one over three axes if the window is as long as the
@@ -225,17 +284,12 @@ Outcome emit_convolution(Site& site, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (std::string why = check(site, p); !why.empty()) return why;
   if (w.shape.size() == 5) return emit_solid_convolution(site, p);
-  const std::int64_t channels = first_extent(w.shape);
   const Shape x_shape = site.graph.value(p.x).shape;
   std::string why;
-  const auto window = graph::resolve_window(site.op, x_shape, {w.shape.begin() + 2, w.shape.end()}, why);
-  if (!window) return why;
-  if (x_shape[0] != 1) return "its batch is " + std::to_string(x_shape[0]) + ", not 1";
-  graph::Accumulate a = with_weights(site, p, channels);
-  a.window = window->window;
-  a.groups = site.op.integer("group", 1);
+  auto sum = sliding_sum(site, p, site.op, x_shape, {w.shape.begin() + 2, w.shape.end()}, why);
+  if (!sum) return why;
   const ValueId x = x_shape.size() == 3 ? site.move(p.x, {}, {1, x_shape[1], 1, x_shape[2]}, ".plane") : p.x;
-  return emit(site, std::move(a), p, x, {1, channels, window->out_h, window->out_w});
+  return emit(site, std::move(sum->sum), p, x, sum->shape);
 }
 
 /// Transposes weights from [K, N] to [N, K].
@@ -376,6 +430,9 @@ Outcome lower_product_from_left(Site& site) {
 
 Outcome lower_matmul(Site& site) {
   if (constant_operand(site, 0)) return lower_product_from_left(site);
+  if (!known_floats(site.graph, site.uses, site.node.inputs[0]) &&
+      !known_floats(site.graph, site.uses, site.node.inputs[1]))
+    return lower_product_of_activations(site);
   std::string why;
   std::vector<float> scale;
   const auto p = qdq_operands(site, static_cast<std::int64_t>(site.in(1).shape.size()) - 1, 1.0F, scale, why);
@@ -429,7 +486,8 @@ constexpr Operator kProducts[] = {
      .infer = infer_conv,
      .lower_qdq = lower_conv,
      .computes = true,
-     .limits = "one or two spatial axes, or three if the window is as long as one of them; "
+     .limits = "one or two spatial axes, or three if the window is as long as one of them, "
+               "or has one element along two neighbours; "
                "groups, strides, dilations, any padding and auto_pad; "
                "constant weights of 1 to 16 bits (hardware: at most 9, with data of at most 8); "
                "scales per tensor or per output channel; the bias is a constant"},

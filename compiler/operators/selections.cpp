@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "compiler/operators/rules.hpp"
+#include "compiler/operators/choices.hpp"
 #include "kernels/program/rearrange.hpp"
 
 namespace millrace::compiler::operators {
@@ -453,7 +453,9 @@ std::span<const Operator> selections() {
 std::string separate_outputs(graph::Graph& graph, const Node& node, graph::Names& names,
                              std::vector<Node>& out) {
   const auto* op = graph::onnx_of(node);
-  if (op == nullptr || op->type != "Split" || op->domain != kOnnx) {
+  const bool is_ours = op != nullptr && op->domain == kOnnx;
+  if (is_ours && op->type == "TopK") return separate_top(node, *op, names, out);
+  if (!is_ours || op->type != "Split") {
     out.push_back(node);
     return {};
   }

@@ -4,6 +4,7 @@
 // one class keeps track of where each value is stored.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "compiler/passes/blocks.hpp"
@@ -584,8 +585,11 @@ class ProgramBuilder {
       return add_host(n, n.inputs, std::move(op));
     }
     if (is_plane(shape) ? c.axis != 1 : elements({shape.begin(), shape.begin() + c.axis}) != 1)
-      return unsupported("joins " + to_string(shape) + " along axis " + std::to_string(c.axis) +
-                         "; only channels are joined");
+      return join_off_channels(n, c);
+    return join_channels(n);
+  }
+
+  Status join_channels(const Node& n) {
     std::vector<TensorIndex> parts;
     for (const ValueId v : n.inputs) {
       MILLRACE_ASSIGN(const TensorIndex part, in_dataflow(v));
@@ -594,6 +598,60 @@ class ProgramBuilder {
     const auto type = stored_type(parts[0]);
     add_result(n, n.sources, kernels::Concat{}, std::move(parts), type);
     return {};
+  }
+
+  /// Joins tensors along an axis other than the channels. All axes from that axis on, in the order of the dataflow, are seen
+  /// as channels, so that the elements need not be moved.
+  Status join_off_channels(const Node& n, const graph::Concat& c) {
+    const Shape shape = shape_of(n.outputs[0]);
+    // The axes in the order of the dataflow: H, W, C of a plane.
+    std::vector<std::int64_t> order = {0, 2, 3, 1};
+    if (!is_plane(shape)) {
+      order.resize(shape.size());
+      std::iota(order.begin(), order.end(), 0);
+    }
+    const auto axis = std::find(order.begin(), order.end(), c.axis);
+    std::vector<std::int64_t> perm(axis, order.end());  // the joined axes first, then those before them
+    perm.insert(perm.end(), order.begin(), axis);
+    const auto joined = static_cast<std::size_t>(order.end() - axis);
+    const auto turned = [&perm](const Shape& s) {
+      Shape result;
+      for (const std::int64_t a : perm) result.push_back(s[static_cast<std::size_t>(a)]);
+      return result;
+    };
+    const auto flat = [joined](const Shape& s) {
+      const auto split = s.begin() + static_cast<std::ptrdiff_t>(joined);
+      return Shape{1, elements({s.begin(), split}), elements({split, s.end()}), 1};
+    };
+    Node join = n;
+    for (ValueId& v : join.inputs) {
+      const Value from = graph_.value(v);
+      MILLRACE_ASSIGN(v, moved(n, v, graph::Move{perm}, flat(turned(from.shape)), ".line"));
+    }
+    const Value result = graph_.value(n.outputs[0]);
+    join.outputs = {
+        new_value(Value{result.name + ".joined", result.type, flat(turned(shape)), nullptr, {}, 0}, {})};
+    MILLRACE_TRY(join_channels(join));
+    MILLRACE_ASSIGN(const ValueId apart, moved(n, join.outputs[0], graph::Move{}, turned(shape), ".apart"));
+    std::vector<std::int64_t> back(perm.size());
+    for (std::size_t i = 0; i < perm.size(); ++i)
+      back[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+    Node last = n;
+    last.inputs = {apart};
+    return lower(last, graph::Move{std::move(back)});
+  }
+
+  /// Returns a new value of this shape that contains the moved elements of `v`.
+  Result<ValueId> moved(const Node& n, ValueId v, const graph::Move& move, Shape shape,
+                        const std::string& suffix) {
+    const Value from = graph_.value(v);
+    const ValueId to = new_value(Value{from.name + suffix, from.type, std::move(shape), nullptr, {}, 0}, {});
+    copy_meaning(graph_, v, to);
+    Node step = n;
+    step.inputs = {v};
+    step.outputs = {to};
+    MILLRACE_TRY(lower(step, move));
+    return to;
   }
 
   Status lower(const Node& n, const graph::Softmax&) {
@@ -661,15 +719,33 @@ class ProgramBuilder {
     }
     const TensorIndex x = stored_[v].tensor;
     const auto from = stored_type(x);
-    MILLRACE_ASSIGN(auto op, !from.is_integer()   ? make_quantise(chain)
-                             : to.type.is_float() ? make_dequantise(chain)
-                                                  : make_rescale(chain, from, to.type));
     const auto shape = program_.tensors[x].shape;
+    auto made = !from.is_integer()   ? make_quantise(chain)
+                : to.type.is_float() ? make_dequantise(chain)
+                                     : make_rescale(chain, from, to.type);
+    const bool rescales = from.is_integer() && !to.type.is_float();
+    if (!made.ok() && rescales && from.bits <= 8 && chain.channels() == shape.back() && shape.size() == 3)
+      made = make_depthwise(chain, from, to.type);
+    MILLRACE_ASSIGN(auto op, std::move(made));
     TensorIndex t = add_tensor(to, element_type(to.type), shape);
     add_block(n.name, n.sources, std::move(op), {x}, t);
     if (!from.is_integer() && to.type.is_integer()) t = clamp_quantised(n, chain.steps.back(), to, t);
     stored_[n.outputs[0]] = {t, stored_[v].map, stored_[v].is_input, {}};
     return {};
+  }
+
+  /// Makes a depthwise convolution with weights of 1 of a chain that rises for some channels and falls for others, because a
+  /// convolution can negate the weights of a channel.
+  static Result<kernels::Operation> make_depthwise(const Chain& chain, kernels::ElementType from, Type to) {
+    Accumulate ones;
+    ones.out_channels = ones.groups = static_cast<std::int64_t>(chain.channels());
+    ones.weight_type = Type::integer(8);
+    ones.weights = std::make_shared<const graph::Constant>(
+        graph::Constant{{}, std::vector<std::int64_t>(chain.channels(), 1)});
+    ones.weight_zero = {0};
+    ones.chain = chain;
+    MILLRACE_ASSIGN(auto convolution, make_convolution(ones, kernels::Window{}, {0}, from, to));
+    return kernels::Operation(std::move(convolution));
   }
 
   /// Adds a block that clamps the integers in tensor `t` if the quantiser before it has a range that is narrower than

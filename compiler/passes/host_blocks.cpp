@@ -124,7 +124,8 @@ class Splitter {
     }
     const std::int64_t zero = q.integers[0];
     const Type type = type_of(std::min(q.lowest, zero), std::max(q.highest, zero));
-    if (type.bits > 16) return unsupported("quantises to " + to_string(type) + " on the host");
+    if (type.bits > 16 && type.bits != 32)
+      return unsupported("quantises to " + to_string(type) + " on the host");
     // kernels::Quantise clamps to the values of its result's type only.
     if (q.lowest != type.lowest() || q.highest != type.highest() || (last && type != output_))
       waiting_.steps.push_back(Step::clamp_integer(q.lowest, q.highest));

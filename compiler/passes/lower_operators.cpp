@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/operators/pad.hpp"
 #include "compiler/operators/rules.hpp"
 #include "compiler/passes/rewrite.hpp"
 
@@ -25,8 +26,10 @@ bool give_to_host(Graph& graph, const graph::Uses& uses, const Node& n, const st
   return true;
 }
 
-/// Lowers each ONNX node for which the operator table has a lowering function in the member `lowering`.
-Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*lowering) {
+/// Lowers each ONNX node for which the operator table has a lowering function in the member `lowering`. If `only_moves`,
+/// lowers only the nodes that move integers and whose lowering function succeeds.
+Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*lowering,
+                      bool only_moves = false) {
   const graph::Uses uses(graph);
   std::vector<bool> absorbed(graph.nodes.size());
   std::vector<Node> out;
@@ -36,12 +39,16 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
     const operators::Operator* row = op == nullptr ? nullptr : operators::find(*op);
     const std::size_t before = out.size();
     operators::Outcome outcome = operators::Outcome::later();
-    if (row != nullptr && row->*lowering != nullptr) {
-      // The import also takes forms that only the host computes. Lowering functions do not expect those.
+    if (row != nullptr && row->*lowering != nullptr && (!only_moves || operators::moves_integers(*op))) {
+      // A form whose shape only the host knows has no hardware, and the lowering function must not see it.
       operators::Inference form{graph, n, *op, {}, {}};
+      const std::string why = row->infer == nullptr ? "" : row->infer(form);
       operators::Site site{graph, uses, out, absorbed, n, *op};
-      const std::string why = row->infer(form);
       outcome = why.empty() ? (row->*lowering)(site) : operators::Outcome(why);
+    }
+    if (!outcome.refusal.empty() && only_moves) {
+      out.resize(before);
+      outcome = operators::Outcome::later();
     }
     if (!outcome.refusal.empty()) {
       out.resize(before);
@@ -50,6 +57,25 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
     if ((outcome.is_later || n.refused) && !absorbed[i]) out.push_back(n);
   }
   graph.nodes = std::move(out);
+  return graph;
+}
+
+/// Lowers nodes that pad or join dequantised integers, and moves the dequantisers below them. Repeats this, because each
+/// node may read the result of another one.
+Result<Graph> lower_moves_of_integers(Graph graph) {
+  const auto count = [](const Graph& g) {
+    return std::count_if(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
+      const OnnxOperator* op = n.refused ? nullptr : onnx_of(n);
+      return op != nullptr && operators::moves_integers(*op);
+    });
+  };
+  for (auto left = count(graph); left > 0;) {
+    graph = lower_operators(std::move(graph), &operators::Operator::lower_qdq, true);
+    const auto now = count(graph);
+    if (now == left) break;
+    left = now;
+    MILLRACE_ASSIGN(graph, sink_dequantise(std::move(graph)));
+  }
   return graph;
 }
 
@@ -118,6 +144,7 @@ Result<Graph> lower_elementwise(Graph graph) {
 /// graph still has them, and run_standard_passes() reports them.
 Result<Graph> lower_qdq(Graph graph) {
   skip_dependents(graph);
+  MILLRACE_ASSIGN(graph, lower_moves_of_integers(std::move(graph)));
   graph = give_rest_to_host(lower_operators(std::move(graph), &operators::Operator::lower_qdq));
   const auto is_left = [](const Node& n) { return onnx_of(n) != nullptr && !n.refused; };
   refuse_float_model(graph);

@@ -451,6 +451,54 @@ class Interpreter {
     });
   }
 
+  /// A linear Resize of [1, C, H, W] between the centres of pixels.
+  Array resize_linearly() const {
+    const cg::Shape &from = in(0).shape, &to = graph_.value(node_->outputs[0]).shape;
+    Array y;
+    for (std::int64_t i = 0; i < cg::elements(to); ++i) {
+      const std::int64_t at[2] = {i / to[3] % to[2], i % to[3]};
+      double sum = 0;
+      for (int corner = 0; corner < 4; ++corner) {
+        double weight = 1;
+        std::int64_t index = i / (to[2] * to[3]);
+        for (std::size_t d = 0; d < 2; ++d) {
+          const auto extent = static_cast<double>(from[2 + d]);
+          const double x =
+              std::clamp((static_cast<double>(at[d]) + 0.5) * extent / static_cast<double>(to[2 + d]) - 0.5,
+                         0.0, extent - 1);
+          const bool upper = (corner >> d & 1) != 0;
+          const double low = std::floor(x);
+          weight *= upper ? x - low : 1 - (x - low);
+          index =
+              index * from[2 + d] + static_cast<std::int64_t>(std::min(low + (upper ? 1 : 0), extent - 1));
+        }
+        sum += weight * in(0).data[static_cast<std::size_t>(index)];
+      }
+      y.data.push_back(sum);
+    }
+    return y;
+  }
+
+  Array where() const {
+    Array chosen = binary([](double condition, double x) { return condition != 0 ? x : NAN; });
+    const cg::Shape& shape = graph_.value(node_->outputs[0]).shape;
+    const Array& other = in(2);
+    for (std::size_t i = 0; i < chosen.data.size(); ++i)
+      if (std::isnan(chosen.data[i]))
+        chosen.data[i] = other.data[other.data.size() == 1 ? 0 : i % other.data.size()];
+    chosen.shape = shape;
+    return chosen;
+  }
+
+  /// ArgMax along the last axis.
+  Array largest_index() const {
+    const Array& x = in(0);
+    Array y;
+    for (auto row = x.data.begin(); row != x.data.end(); row += x.shape.back())
+      y.data.push_back(static_cast<double>(std::max_element(row, row + x.shape.back()) - row));
+    return y;
+  }
+
   Array pad() const {
     const Array& x = in(0);
     const Indices pads = numbers(1, "pads");
@@ -486,7 +534,9 @@ class Interpreter {
   }
 
   Array concat() const {
-    const auto axis = static_cast<std::size_t>(op_->integer("axis", 1));
+    const std::int64_t given = op_->integer("axis", 1);
+    const auto axis =
+        static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(in(0).shape.size()) : given);
     Array y;
     const std::int64_t outer = product(in(0).shape, 0, axis);
     for (std::int64_t o = 0; o < outer; ++o)
@@ -556,7 +606,10 @@ class Interpreter {
     if (t == "Slice") return slice();
     if (t == "Gather") return gather();
     if (t == "Expand" || t == "Tile") return repeat(false);
+    if (t == "Resize" && op_->text("mode", "nearest") == "linear") return resize_linearly();
     if (t == "Resize" || t == "Upsample") return repeat(true);
+    if (t == "Where") return where();
+    if (t == "ArgMax") return largest_index();
     if (t == "DepthToSpace" || t == "SpaceToDepth") return blocks(t == "DepthToSpace");
     if (t == "Add") return binary([](double a, double b) { return a + b; });
     if (t == "Sub") return binary([](double a, double b) { return a - b; });

@@ -157,13 +157,13 @@ TEST(Selections, NearestResizeByWholeNumbersIsExact) {
       8);
 }
 
-TEST(Selections, LinearResizeIsRefused) {
+TEST(Selections, LinearResizeRunsOnTheHost) {
   OnnxModel m = with_image(3);
   m.floats("factors", {4}, {1, 1, 2, 2});
   m.node("Resize", {"xq", "", "factors"}, "y");
   m.attribute("mode", std::string("linear"));
   m.output("y");
-  expect_refused(m, {"Resize 'y'", "interpolates (mode 'linear')"});
+  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 1U);
 }
 
 TEST(Selections, ExpandAndTileAreExact) {
@@ -230,6 +230,85 @@ TEST(Selections, PadOfRowsAndColumnsIsExact) {
         m.pair("padded", 32.0F, 1, "b");
       },
       8);
+}
+
+TEST(Selections, PadOfChannelsAndPadsBelowZeroAreExact) {
+  const auto pad = [](const Ints& pads, std::int64_t channels) {
+    const Program p = between_layers(
+        [&pads](OnnxModel& m) {
+          m.node("Pad", {"a", m.int64s("pads", pads)}, "padded");
+          m.pair("padded", 32.0F, 1, "b");
+        },
+        channels);
+    EXPECT_EQ(count_blocks(p, "float_operator"), 0U);
+  };
+  pad({0, 2, 0, 0, 0, 1, 0, 0}, 11);
+  pad({0, 1, 2, 1, 0, 0, 1, 2}, 9);
+  pad({0, -2, 0, 0, 0, -1, 0, 0}, 5);
+  pad({0, 0, -1, 2, 0, 0, 1, -3}, 8);
+}
+
+TEST(Selections, PadOfALineIsExact) {
+  OnnxModel m;
+  m.input("x", {1, 4, 10});
+  m.pair("x", 0.5F, 3, "xq");
+  m.node("Pad", {"xq", m.int64s("pads", {0, 1, 3, 0, 1, 2})}, "padded");
+  m.pair("padded", 0.5F, 3, "y");
+  m.output("y");
+  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
+}
+
+TEST(Selections, ALayerBehindAPadWithoutAQuantiserReadsIntegers) {
+  const Program p = between_layers(
+      [](OnnxModel& m) {
+        m.node("Pad", {"a", m.int64s("pads", {0, 0, 1, 2, 0, 0, 0, 3})}, "b");
+      },
+      8);
+  EXPECT_EQ(count_blocks(p, "float_operator"), 0U);
+  EXPECT_EQ(count_blocks(p, "convolution"), 2U);
+}
+
+TEST(Selections, ConcatAlongRowsAndColumnsIsExact) {
+  for (const std::int64_t axis : {2, 3, -1}) {
+    const Program p = between_layers(
+        [axis](OnnxModel& m) {
+          m.node("Relu", {"a"}, "relu");
+          m.pair("relu", 16.0F, 0, "positive");
+          m.node("Concat", {"a", "positive", "a"}, "joined");
+          m.attribute("axis", axis);
+          m.pair("joined", 32.0F, 1, "b");
+        },
+        8);
+    EXPECT_EQ(count_blocks(p, "float_operator"), 0U);
+  }
+}
+
+TEST(Selections, ConcatAlongAMiddleAxisIsExact) {
+  OnnxModel m;
+  m.input("x", {1, 3, 4, 5, 2});
+  m.pair("x", 0.5F, 3, "xq");
+  m.node("Neg", {"xq"}, "negative");
+  m.pair("negative", 0.5F, 3, "other");
+  m.node("Concat", {"xq", "other"}, "joined");
+  m.attribute("axis", std::int64_t{2});
+  m.pair("joined", 1.0F, 0, "y");
+  m.output("y");
+  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
+}
+
+TEST(Selections, ConcatWithAConstantIsExact) {
+  const Program p = between_layers(
+      [](OnnxModel& m) {
+        std::vector<float> known;
+        for (const std::int64_t i : random_integers(2 * 8 * 6, -100, 100, 8))
+          known.push_back(static_cast<float>(i) * 16);
+        m.floats("known", {1, 2, 8, 6}, known);
+        m.node("Concat", {"known", "a"}, "joined");
+        m.attribute("axis", std::int64_t{1});
+        m.pair("joined", 32.0F, 1, "b");
+      },
+      10);
+  EXPECT_EQ(count_blocks(p, "float_operator"), 0U);
 }
 
 TEST(Selections, PadWithAValueThatNoIntegerRepresentsRunsOnTheHost) {

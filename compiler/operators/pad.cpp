@@ -1,0 +1,190 @@
+// The table entry of Pad: a sum over windows of one element, whose padding has the wanted value.
+#include "compiler/operators/pad.hpp"
+
+#include <cmath>
+
+#include "compiler/operators/qdq.hpp"
+
+namespace millrace::compiler::operators {
+namespace {
+
+using graph::SumPool;
+
+/// How many elements a Pad adds before and behind each axis.
+struct Pads {
+  Shape before, behind;
+};
+
+/// Reads the pads. Returns what is wrong with the node.
+std::string read_pads(const Inference& c, Pads& pads) {
+  const std::string mode = c.op.text("mode", "constant");
+  if (mode != "constant") return "has the mode '" + mode + "'; hardware pads with a constant only";
+  const std::size_t rank = c.shape_of(0).size();
+  const auto given = integers_of(c, 1, "pads");
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
+  if (c.has(3)) {
+    const auto named = integers_of(c, 3, "axes");
+    if (!named) return "has axes that are not known at compile time";
+    axes = *named;
+  }
+  if (!given || given->size() != 2 * axes.size())
+    return "has pads that are not known at compile time, or not two for each axis";
+  pads = {Shape(rank, 0), Shape(rank, 0)};
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = axis_in(axes[i], rank);
+    const std::int64_t a = (*given)[i], b = (*given)[axes.size() + i];
+    if (!axis || std::max(std::abs(a), std::abs(b)) > UINT16_MAX)
+      return "has an axis outside its input, or a pad that is too large";
+    pads.before[*axis] = a;
+    pads.behind[*axis] = b;
+  }
+  return {};
+}
+
+std::string infer_pad(Inference& c) {
+  if (std::string why = same(c); !why.empty()) return why;
+  Pads pads;
+  if (std::string why = read_pads(c, pads); !why.empty()) return why;
+  for (std::size_t i = 0; i < c.shape.size(); ++i) {
+    c.shape[i] += pads.before[i] + pads.behind[i];
+    if (c.shape[i] < 1 || c.shape[i] + std::min(pads.before[i], pads.behind[i]) < 1)
+      return "takes away all elements of axis " + std::to_string(i);
+  }
+  return {};
+}
+
+/// The integers that a Pad is making, and what it adds to them.
+struct Padding {
+  Site& site;
+  std::int64_t zero = 0;  // the integer that is added
+  ValueId now = graph::kNoValue;
+
+  Shape shape() const { return site.graph.value(now).shape; }
+
+  /// Takes away the elements for which pads are negative.
+  void crop(const Pads& pads) {
+    Shape less = shape();
+    const std::vector<std::int64_t> strides = graph::strides_of(less);
+    kernels::Rearrange loops;
+    for (std::size_t i = 0; i < less.size(); ++i) {
+      const std::int64_t first = std::max<std::int64_t>(-pads.before[i], 0);
+      less[i] -= first + std::max<std::int64_t>(-pads.behind[i], 0);
+      loops.offset += static_cast<std::uint64_t>(first * strides[i]);
+      loops.extents.push_back(static_cast<std::uint32_t>(less[i]));
+      loops.strides.push_back(strides[i]);
+    }
+    if (less == shape()) return;
+    give(graph::Select{std::move(loops)}, less, ".cropped");
+  }
+
+  /// Adds elements around a plane [1, C, H, W].
+  void border(std::int64_t top, std::int64_t left, std::int64_t bottom, std::int64_t right) {
+    if (top + left + bottom + right == 0) return;
+    const auto narrow = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+    SumPool sum;
+    sum.zero = zero;
+    sum.window.pad_top = narrow(top);
+    sum.window.pad_left = narrow(left);
+    sum.window.pad_bottom = narrow(bottom);
+    sum.window.pad_right = narrow(right);
+    sum.chain = {{Step::add_integer({zero})}};
+    const Shape x = shape();
+    give(std::move(sum), {1, x[1], x[2] + top + bottom, x[3] + left + right}, ".padded");
+  }
+
+  /// Adds elements along one axis: all axes before it, in the order of the dataflow, count as rows of a plane, and all axes
+  /// behind it as channels, so that the elements need not be moved.
+  void along(std::size_t axis, std::int64_t before, std::int64_t behind) {
+    if (before + behind == 0) return;
+    const Shape x = shape();
+    if (x.size() == 4 && axis == 1) {
+      now = site.move(now, {0, 2, 3, 1}, {1, 1, x[2] * x[3], x[1]}, ".pixels");
+      border(0, before, 0, behind);
+      now = site.move(now, {}, {1, x[2], x[3], x[1] + before + behind}, ".apart");
+      now = site.move(now, {0, 3, 1, 2}, {1, x[1] + before + behind, x[2], x[3]}, ".back");
+      return;
+    }
+    const auto split = x.begin() + static_cast<std::ptrdiff_t>(axis);
+    const std::int64_t outer = elements({x.begin(), split}), inner = elements({split + 1, x.end()});
+    Shape longer = x;
+    longer[axis] += before + behind;
+    now = site.move(now, {}, {1, outer, x[axis], inner}, ".lines");
+    now = site.move(now, {0, 3, 1, 2}, {1, inner, outer, x[axis]}, ".plane");
+    border(0, before, 0, behind);
+    now = site.move(now, {0, 2, 3, 1}, {1, outer, longer[axis], inner}, ".apart");
+    now = site.move(now, {}, longer, ".back");
+  }
+
+ private:
+  void give(graph::Operation operation, Shape to, const char* suffix) {
+    const Value from = site.graph.value(now);
+    const ValueId made = site.graph.add_value(from.name + suffix, from.type, std::move(to));
+    copy_meaning(site.graph, now, made);
+    site.emit(std::move(operation), {now}, made, suffix);
+    now = made;
+  }
+};
+
+/// Returns the integer that represents the padding, or nothing after setting `why`.
+std::optional<std::int64_t> padding_value(const Site& site, const Dequantised& x, std::string& why) {
+  float value = site.op.real("value", 0.0F);
+  if (site.has(2)) {
+    const auto known = known_floats(site.graph, site.uses, site.node.inputs[2]);
+    if (!known || known->size() != 1) {
+      why = "pads with a value that is not known at compile time";
+      return std::nullopt;
+    }
+    value = (*known)[0];
+  }
+  const Value& integers = site.graph.value(x.q);
+  const double zero =
+      static_cast<double>(value) / static_cast<double>(x.scale[0]) + static_cast<double>(x.zero[0]);
+  if (zero == std::nearbyint(zero) && zero >= static_cast<double>(integers.type.lowest()) &&
+      zero <= static_cast<double>(integers.type.highest()))
+    return static_cast<std::int64_t>(zero);
+  why = "pads with " + std::to_string(value) + ", which no integer of '" + integers.name + "' represents";
+  return std::nullopt;
+}
+
+Outcome lower_pad(Site& site) {
+  std::string why;
+  Pads pads;
+  if (why = read_pads({site.graph, site.node, site.op, {}, {}}, pads); !why.empty()) return why;
+  const auto x = activation(site, 0, why);
+  if (!x) return why;
+  const auto zero = padding_value(site, *x, why);
+  if (!zero) return why;
+  Padding padding{site, *zero, x->q};
+  padding.crop(pads);
+  for (Shape* list : {&pads.before, &pads.behind})
+    for (std::int64_t& pad : *list) pad = std::max<std::int64_t>(pad, 0);
+  if (pads.before[0] + pads.behind[0] != 0) return "pads its batch";
+  const bool is_plane = pads.before.size() == 4 && padding.shape()[0] == 1;
+  if (is_plane) padding.border(pads.before[2], pads.before[3], pads.behind[2], pads.behind[3]);
+  for (std::size_t axis = 1; axis < (is_plane ? 2 : pads.before.size()); ++axis)
+    padding.along(axis, pads.before[axis], pads.behind[axis]);
+  Step dequantise = Step::dequantise(x->scale, x->zero[0]);
+  dequantise.written = x->written;
+  return site.give(Elementwise{{{std::move(dequantise)}}, -1}, {padding.now});
+}
+
+constexpr Operator kPads[] = {
+    {.type = "Pad",
+     .infer = infer_pad,
+     .lower_qdq = lower_pad,
+     .limits =
+         "any axis but the batch; pads are known at compile time, and may be negative; a constant value "
+         "that the integers represent; modes edge, reflect and wrap run on the host"}};
+
+}  // namespace
+
+bool moves_integers(const OnnxOperator& op) {
+  return op.domain == kOnnx && (op.type == "Pad" || op.type == "Concat");
+}
+
+std::span<const Operator> pads() {
+  return kPads;
+}
+
+}  // namespace millrace::compiler::operators
