@@ -62,7 +62,8 @@ std::string descr_of(kernels::ElementType type) {
   if (!type.is_integer()) return "<f4";
   const bool is_unsigned = type.kind == kernels::ElementType::Kind::kUnsigned;
   if (type.storage_bytes() == 1) return is_unsigned ? "|u1" : "|i1";
-  return type.storage_bytes() == 4 && !is_unsigned ? "<i4" : "";
+  if (is_unsigned) return "";
+  return type.storage_bytes() == 8 ? "<i8" : type.storage_bytes() == 4 ? "<i4" : "";
 }
 
 /// Makes all nets once for all tests, and reads their list.
