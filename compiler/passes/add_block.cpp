@@ -36,8 +36,9 @@ PairFunction as_written(const Combine& c, ElementType b) {
 }
 
 /// Returns a function that computes the result for a pair of operands as ONNX Runtime 1.30 does on x86 processors with
-/// AVX2 and FMA (mlas, qladd_avx2.cpp and qlmul.cpp): it adds the zero point before rounding. Kernels for other
-/// processors may round a tie the other way. Steps after the quantiser process its integers.
+/// AVX2 and FMA (mlas, qladd_avx2.cpp and qlmul.cpp): ONNX Runtime adds the zero point before it
+/// rounds. Its kernels for other processors may round a tie the other way. The function also applies the steps that
+/// follow the quantiser to the rounded integers.
 PairFunction by_kernel(const Combine& c) {
   const Step &a = c.a.steps[0], &b = c.b.steps[0], &quantise = c.tail.steps[0];
   // ONNX Runtime converts signed tensors to unsigned ones by adding 128.

@@ -49,7 +49,8 @@ class Case {
  public:
   virtual ~Case() = default;
   virtual Frame frame(Rng& rng) = 0;
-  /// Returns beats for streams that are filled once at the start (loaded weights). The loaded values survive resets.
+  /// Returns the beats of those input streams that the bench feeds once, at the start: the weights that are loaded into
+  /// the module. Loaded weights survive resets.
   virtual std::map<std::string, Beats> load() { return {}; }
   virtual std::optional<Timing> timing() const { return std::nullopt; }
   virtual int frames() const { return 8; }  // in each phase

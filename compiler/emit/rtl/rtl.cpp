@@ -19,7 +19,7 @@ std::string digest_of(const std::map<std::string, std::string>& files) {
   return sha256_hex(lines);
 }
 
-/// Appends one line of hexadecimal digits as 64-bit words, the lowest word first.
+/// Converts one line of hexadecimal digits to 64-bit words, and appends the words to `out`, the lowest word first.
 void append_words(std::string_view digits, std::uint32_t bits, std::vector<std::byte>& out) {
   constexpr std::size_t kDigits = 16;  // in one word
   for (std::uint32_t word = 0; word < (bits + 63) / 64; ++word) {

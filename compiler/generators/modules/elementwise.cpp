@@ -142,8 +142,8 @@ Module mr_table() {
   m.cost = [](const Values& v, Features& f) {
     add_table(f, v["WIDTH"], v["DEPTH"], v["STYLE"], v["LOADED"] != 0);
   };
-  // In calibration runs, a table contains words of 8 bits that have the same (normal) distribution as weights. If a
-  // line has fewer than 8 bits, its words are uniformly distributed.
+  // In calibration runs, a table contains random numbers of 8 bits with the normal distribution that weights have. If
+  // the lines of the table have fewer than 8 bits, the numbers are as wide as a line and uniformly distributed.
   m.constants = [](const Values& v) -> std::vector<ConstantFile> {
     if (v["LOADED"] != 0) return {};
     const std::int64_t width = v["WIDTH"];

@@ -64,7 +64,7 @@ TEST(InferResponse, WritesClassesAsValueIndexLabelAndBreaksTiesByIndex) {
       R"({"name":"z","datatype":"BYTES","shape":[1],"data":["127:1"]}]})");
 }
 
-TEST(InferResponse, WritesBinaryClassesWithTheirLengths) {
+TEST(InferResponse, WritesEachClassInBinaryFormAfterItsLength) {
   InferRequest request;
   request.outputs = {{0, true, 1}};
   Outputs outputs;
