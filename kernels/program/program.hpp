@@ -1,7 +1,7 @@
 // The executable form of a model or of a model's partition: integer tensors, and the blocks between them.
 //
 // kernels/reference, kernels/fast and host stages run programs, emulated cards load them, and generated hardware
-// implements them. A program is plain data and uses the standard library only. runtime/plan serialises it
+// implements them. A program is plain data. runtime/plan serialises it
 // (program.proto). The arithmetic is exact. This header defines it block by block, and kernels/reference states the
 // same as code. If the two differ, this header is right.
 //
@@ -55,8 +55,8 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-/// A step function from an exact integer to the output type, chosen per channel (the last axis). It never
-/// decreases, so no multiplier is negative.
+/// A step function from an exact integer to the output type. Each channel (position on the last axis) can have its own
+/// function. The function never decreases, so no multiplier is negative.
 ///
 ///   kMultiplyShift:  q = clamp((acc * multiplier[c] + offset[c]) >> shift[c], lowest, highest)
 ///     64-bit arithmetic; validate() checks that it cannot overflow for the block's accumulator type. >> is
@@ -67,13 +67,13 @@ struct Tensor {
 ///     With sum = acc * multiplier + offset and shift > 0, the rounded quotient is
 ///     (sum + 2^(shift-1) - 1 + ((sum >> shift) & 1)) >> shift; with shift 0 it is sum. No step of this 64-bit
 ///     arithmetic overflows (validate() checks). The zero point is a field of its own, added after rounding: if an
-///     odd zero point were part of the offset, ties that now round down would round up, and the reverse.
+///     odd zero point were part of the offset, every tie would round in the other direction.
 ///
 ///   kThresholds:     q = lowest + number of i with acc >= thresholds[c * steps + i]
 ///     where steps = highest - lowest. Thresholds ascend within a channel.
 ///
-/// A bipolar output uses kThresholds with each threshold given twice, because its values are two apart (lowest -1,
-/// highest 1, so there are two steps).
+/// A bipolar output uses kThresholds and gives each threshold twice: from its lowest value -1 to its highest value 1,
+/// there are two steps.
 /// Vectors have one entry for all channels, or one per channel.
 struct Requantise {
   enum class Form : std::uint8_t { kMultiplyShift, kThresholds, kMultiplyShiftHalfEven };
@@ -81,8 +81,8 @@ struct Requantise {
   std::vector<std::int32_t> multiplier;
   std::vector<std::int64_t> offset;
   std::vector<std::uint8_t> shift;       // 0..62
-  std::vector<std::int64_t> thresholds;  // highest - lowest entries for each channel, or once for all
-  std::int32_t zero_point = 0;           // kMultiplyShiftHalfEven: inside the output type's range; else 0
+  std::vector<std::int64_t> thresholds;  // (highest - lowest) entries for each channel, or the same for all
+  std::int32_t zero_point = 0;           // of kMultiplyShiftHalfEven, inside the output type's range; else 0
   std::int32_t lowest = 0;               // inside the output type's range
   std::int32_t highest = 0;
   bool operator==(const Requantise&) const = default;

@@ -42,7 +42,7 @@ struct Device {
   double clock_mhz = 0;
   Resources shell;              // resources of the shell, subtracted from the regions, first region first
   Resources shell_of_platform;  // the part of `shell` that belongs to the vendor's platform
-  Resources link;               // resources of a cable in use, subtracted from the first region
+  Resources link;               // resources of each cable in use, subtracted from the first region
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;
   std::uint32_t connectors = 0;                // link connectors (QSFP or network ports)
@@ -57,7 +57,7 @@ struct ClusterCard {
   bool operator==(const ClusterCard&) const = default;
 };
 
-/// One end of a cable: a card and a connector of the card. If `card` is empty, there is no cable.
+/// One end of a cable: a card and a connector of the card. An empty `card` stands for no cable.
 struct CableEnd {
   std::string card;
   std::uint32_t connector = 0;
