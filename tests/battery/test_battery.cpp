@@ -2,6 +2,7 @@
 // run on the host or are refused must be in exceptions.csv, and no other net may be.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -75,7 +76,8 @@ class Battery : public testing::Test {
     ASSERT_TRUE(installed.ok()) << installed.error().message();
     std::string python;
     ASSERT_TRUE(find_python_with("numpy", python));
-    const Outcome made = run_program({python, "-B", folder() + "/make_nets.py", directory_->path().string()});
+    const Outcome made = run_program({python, "-B", folder() + "/make_nets.py", directory_->path().string()},
+                                     {}, std::chrono::minutes(15));
     ASSERT_EQ(made.exit_code, 0) << made.err;
     std::ifstream list(directory_->path() / "nets.csv");
     for (std::string line; std::getline(list, line);) nets_.push_back(read_net(line));
