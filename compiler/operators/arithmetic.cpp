@@ -62,6 +62,16 @@ struct KnownOperand {
   bool has_each = false;  // whether `constant` has an entry for each element of the result, row-major
 };
 
+/// Whether input `i` of the node is the result of a Transpose that puts the channels of its own input on `axis`. Constants
+/// along that axis become constants of the channels when a later pass moves them in front of the Transpose.
+bool is_transposed_channels(const Site& site, std::size_t i, std::int64_t axis) {
+  const Node* n = site.producer(i);
+  const OnnxOperator* op = n == nullptr ? nullptr : graph::onnx_of(*n);
+  if (op == nullptr || op->type != "Transpose" || axis < 0) return false;
+  const auto perm = op->integers("perm", {});
+  return static_cast<std::size_t>(axis) < perm.size() && perm[static_cast<std::size_t>(axis)] == 1;
+}
+
 /// Returns the constant operand, or nothing if there is none. If it is not suitable, returns nothing and sets `why`.
 std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
   for (const std::size_t side : {1U, 0U}) {
@@ -75,7 +85,9 @@ std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
     const Shape &data = site.in(1 - side).shape, &result = site.result().shape;
     const auto along = along_axis(known, data);
     const bool is_plane = result.size() == 4 && result[0] == 1;  // its constants run along the channels only
-    if (along && data == result && (!is_plane || along->axis == 1 || along->axis < 0))
+    if (along && data == result &&
+        (!is_plane || along->axis == 1 || along->axis < 0 ||
+         is_transposed_channels(site, 1 - side, along->axis)))
       return KnownOperand{1 - side, *along, false};
     if (known.type.is_float() && elements(result) <= kMostElementsWithConstants) {
       AxisConstant each;
