@@ -54,7 +54,10 @@ PairFunction by_kernel(const Combine& c) {
     const auto x = static_cast<float>(p + shift), y = static_cast<float>(q + shift);
     const float result = adds ? std::fma(x, factor_a, std::fma(y, factor_b, fixed))
                               : (x - zero_a) * (y - zero_b) * product + zero_result;
-    const std::int64_t rounded = static_cast<std::int64_t>(std::nearbyint(result)) - shift;
+    // Extreme scales can give an infinite result or NaN, which no integer represents. kFar is outside every clamp.
+    constexpr float kFar = 1e9F;
+    const float finite = std::isnan(result) ? 0.0F : std::clamp(result, -kFar, kFar);
+    const std::int64_t rounded = static_cast<std::int64_t>(std::nearbyint(finite)) - shift;
     return rest.evaluate(std::clamp(rounded, low, high), 0);
   };
 }
