@@ -83,8 +83,9 @@ Status PoolingBlock::check(const Folding& folding) const {
                   " partial results, but a memory in LUTs holds " + std::to_string(kMostPartialResults) +
                   "; choose a larger SIMD");
   if ((folding.window != WindowStyle::kNone) == windowless() || folding.window == WindowStyle::kParallel)
-    return refuse(windowless() ? "its windows need no sliding window"
-                               : "its windows need a folded sliding window");
+    return refuse(
+        windowless() ? "this pooling needs no sliding window; choose 'window: none'"
+                     : "this pooling needs a sliding window with one tap per cycle; choose 'window: folded'");
   return {};
 }
 

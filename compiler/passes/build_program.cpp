@@ -140,8 +140,8 @@ struct Split {
   Type type;    // of the integers between the two
 };
 
-/// Splits `chain` behind its last quantiser, not counting a quantiser at the very end. The steps behind the split are
-/// put in front of `rest`. Returns nothing if there is no such quantiser.
+/// Returns `whole` with its chain cut after the last quantiser that is not the chain's final step. The steps after the cut
+/// become the first steps of the result's `rest`. Returns nothing if the chain has no such quantiser.
 std::optional<Split> split(const Split& whole) {
   const std::vector<Step>& steps = whole.chain.steps;
   for (std::size_t i = steps.size(); i-- > 1;) {

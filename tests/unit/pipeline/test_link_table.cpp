@@ -68,7 +68,7 @@ TEST(LinkTable, CounterIsCorrectWhenACarryOccursBetweenReadingItsTwoHalves) {
   EXPECT_LE(*read, counter);
 }
 
-TEST(LinkTable, WritesARowWhileItsLinkIsDisabled) {
+TEST(LinkTable, DisablesALinkBeforeItsRowIsWritten) {
   Registers card;
   const std::uint32_t base = abi::kLinkTable + 3 * abi::kLinkRowBytes;
   card.values[base + abi::kLinkEnable] = 1;
