@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/report/communication.hpp"
 #include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
 #include "kernels/program/packing.hpp"
