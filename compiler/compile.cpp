@@ -30,7 +30,7 @@ std::string no_hardware(const Plan& plan, const kernels::Program& partition) {
 }
 
 /// Returns the planned designs, with the contents of their memories. If a plugin does not build what it offered, the
-/// partition gets no design and runs at functional fidelity.
+/// partition gets no design and is emulated at fidelity `functional`, which computes values but models no clock cycles.
 Result<Designs> design(const Plan& plan) {
   MILLRACE_ASSIGN(const auto catalog, generators::load_catalog());
   const Placed& placed = plan.placed;
@@ -58,7 +58,8 @@ Result<Designs> design(const Plan& plan) {
   return designs;
 }
 
-/// Checks that the designs have the interval, latency and cost of the plan. Only the plan is known to meet the targets.
+/// Checks that the designs have the interval, latency and cost of the plan. The check is needed because only the plan's
+/// figures were compared with the targets.
 Status check_figures(const Plan& plan, const Designs& designs) {
   if (!plan.placed.played) return Error(ErrorCode::kInternal, "a plan that was not simulated is being built");
   for (const auto& [name, design] : designs) {

@@ -214,7 +214,8 @@ struct Section {
   Bytes bytes;
 };
 
-/// Appends the sections that every FPGA image has, in the file's order. A `packed` image keeps the vendor's clocks.
+/// Appends the sections that every FPGA image has, in the file's order. If `packed` (the image is made of v++ output),
+/// leaves the clocks to the vendor's section.
 void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
                       const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
                       Bytes group_connectivity, std::vector<Section>& sections) {
@@ -325,7 +326,7 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
 }
 
 /// Connects our compute units to memories as v++ connected its one kernel. Argument n of that kernel is the buffer of
-/// window n + 1. `memories` is the number of memories that the vendor's table lists.
+/// register window n + 1. `memories` is the number of memories that the vendor's table lists.
 Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
                                   const std::vector<Kernel>& kernels) {
   const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
@@ -379,7 +380,8 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   for (auto& kernel : kernels)
     for (auto& unit : kernel.units) unit.base = ip->m_base_address + unit.window * kWindowRange;
   const auto index = static_cast<std::int32_t>(ip - ips->begin());
-  // The vendor's table of groups lists all memories before the groups, so it is longer than the table of memories.
+  // In the vendor's file, the table that ASK_GROUP_CONNECTIVITY refers to lists all memories first and then the groups
+  // of memories, so it is longer than the table of memories.
   const auto connectivity_of = [&](axlf_section_kind connections,
                                    axlf_section_kind memories) -> Result<Bytes> {
     const auto listed =

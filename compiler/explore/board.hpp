@@ -39,11 +39,13 @@ Chain make_chain(const Problem& problem);
 /// Whether each layer reads the layer before it. If so, consecutive pieces of the model need cards joined by cables.
 bool reads_the_one_before(const Chain& chain);
 
-/// Returns a tensor of an earlier stage that a later stage on the same card reads, or null if there is none.
-/// Such a tensor would have to leave the card and come back.
+/// Returns a tensor that one stage makes and a later stage on the same card reads, or null if there is none. (A stage
+/// is a run of operations between two changes from cards to host or back.) Such a tensor would have to leave the card
+/// and come back.
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
 
-/// Makes a solution with its parts, ordered by stage and then by position, and the bytes that cross its cuts.
+/// Makes a solution with its parts, ordered by stage and then by position, and the bytes that cross the cuts between
+/// its pieces.
 Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
 

@@ -16,9 +16,9 @@ class Groups {
  public:
   explicit Groups(const Board& board);
 
-  /// Returns groups of `cards` cards, joined by cables if the model needs cables. Only groups of which the cluster may
-  /// contain `copies` equal ones are returned, and only one of several interchangeable groups. Successive calls must
-  /// pass ascending numbers of cards.
+  /// Returns groups of `cards` cards, joined by cables if the model needs cables. Leaves out groups of which the
+  /// cluster cannot contain `copies` equal ones. Of several interchangeable groups, returns only one. Successive calls
+  /// must pass ascending numbers of cards.
   std::vector<Cards> of(std::size_t cards, std::size_t copies);
 
   /// Returns how many groups with the same kinds of cards as `cards` the cluster could form. Ignores cables.

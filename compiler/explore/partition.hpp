@@ -35,7 +35,7 @@ struct Solution {
   std::vector<std::uint32_t> card;   // position in the pipeline -> index of the card in the problem
   std::uint64_t crossing_bytes = 0;  // bytes a frame, summed over all cuts that each tensor crosses
 
-  // The next fields are empty or 0 if the cuts were made without implementations.
+  // The next fields are empty or 0 if the model was cut without choosing implementations.
   std::vector<std::uint32_t> implementation;  // operation -> index of its implementation; 0 on the host
   std::vector<std::uint32_t> region;          // operation -> region of its card; 0 on the host
   std::vector<Hop> hops;                      // all hops of tensors between cards, ascending

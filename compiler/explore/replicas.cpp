@@ -93,7 +93,8 @@ class Replicator {
     return with_gap(std::move(*best));
   }
 
-  /// Returns `alone`, the solution with one pipeline, with its gap. Called if no copies are better.
+  /// Returns `alone`, the solution with one pipeline, with its gap (its distance from the best solution that was not
+  /// ruled out). Called if no copies are better.
   Solution beside(Solution alone) {
     allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
     return with_gap(std::move(alone));

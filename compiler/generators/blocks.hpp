@@ -68,21 +68,22 @@ struct UnitCycles {
 };
 UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit);
 
-/// The gaps in the output of an mr_swu_par, in cycles. A gap lies between the last window of a row (or frame) and the
-/// first window of the next row (or frame), while mr_swu_par scans pixels that complete no window. During a gap, the
-/// matrix unit behind it can only work on windows that the matrix unit has buffered.
+/// The gaps in the output of an mr_swu_par (the sliding-window unit that reads several pixels per cycle), in cycles. A
+/// gap lies between the last window of a row (or frame) and the first window of the next row (or frame), while
+/// mr_swu_par scans pixels that complete no window. During a gap, the matrix unit behind it can only work on windows
+/// that the matrix unit has buffered.
 struct WindowGaps {
   std::int64_t row = 0, frame = 0, rows = 0;
   /// Returns the idle cycles of a frame in the matrix unit, which makes `nf` passes of `sf` cycles over each vector.
   std::uint64_t cost(std::uint64_t nf, std::uint64_t sf) const;
 };
 /// Returns the gaps of a window unit whose input beats come every `cycles_a_beat` cycles. All gaps are zero if the unit
-/// is not an mr_swu_par.
+/// is not an mr_swu_par (a sliding-window unit that reads several pixels per cycle).
 WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t cycles_a_beat = 1);
 
-/// Returns the cycles that a block's matrix unit behind an mr_swu_par takes for a frame, or 0 if the block has no
-/// mr_swu_par. Takes into account that gaps become longer if an adapter before the mr_swu_par makes each beat from
-/// several narrower beats.
+/// Returns the cycles for a frame of a matrix unit behind an mr_swu_par (a sliding-window unit that reads several
+/// pixels per cycle), or 0 if the block has no mr_swu_par. Takes into account that gaps become longer if an adapter
+/// before the mr_swu_par makes each beat from several narrower beats.
 std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block);
 
 // Each function below makes a generator for a valid block. Errors are those of Generator::make().

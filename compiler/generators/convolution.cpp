@@ -15,7 +15,8 @@ constexpr std::uint64_t kLeastStreamedBytes = 4096;
 
 }  // namespace
 
-/// Only large matrices are streamed. A small matrix fits into the FPGA; streaming would read it again for each window.
+/// Only the weights of large matrices are read from the card's memory ("streamed"). A small matrix fits into the FPGA;
+/// streaming would read it again for each window.
 bool can_stream(const kernels::Block& block) {
   const auto* layer = std::get_if<Convolution>(&block.operation);
   return layer != nullptr && layer->groups == 1 && layer->requantise.has_value() &&

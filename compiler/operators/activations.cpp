@@ -16,14 +16,14 @@ Trend rising(float, float, float, float) {
 Trend falling(float, float, float, float) {
   return Trend::kFalling;
 }
-/// For functions that rise over positive inputs. This function proves nothing about their trend over other inputs.
+/// The trend of a function that rises over positive inputs. If some inputs are negative, its trend is not proved.
 Trend rising_if_positive(float x_low, float, float, float) {
   return x_low >= 0 ? Trend::kRising : Trend::kUnproved;
 }
 Trend unproved(float, float, float, float) {
   return Trend::kUnproved;
 }
-/// For functions that rise if their first constant is positive.
+/// The trend of a function that rises if its first constant is positive.
 Trend rising_if_alpha_is_positive(float, float, float alpha, float) {
   return alpha > 0 && std::isfinite(alpha) ? Trend::kRising : Trend::kUnproved;
 }

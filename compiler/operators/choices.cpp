@@ -7,7 +7,8 @@
 namespace millrace::compiler::operators {
 namespace {
 
-/// Whether the node's result is indices. separate_outputs() makes two nodes of a TopK and marks the one of its indices.
+/// Whether the node's result is indices. separate_outputs() replaces a TopK by two nodes and marks the node that gives
+/// the indices.
 bool gives_indices(const OnnxOperator& op) {
   return op.type != "TopK" || op.integer("indices", 0) != 0;
 }

@@ -7,8 +7,8 @@ namespace millrace::compiler::operators {
 
 std::span<const Operator> choices();
 
-/// Makes a node of each output of a TopK that is not left out: one of the values, and one of the indices, which has the
-/// attribute `indices`. Returns what is wrong with the node, or an empty text.
+/// Replaces a TopK by a node for each of its outputs that the model uses: one node for the values, and one with the
+/// attribute `indices` for the indices. Returns what is wrong with the TopK, or an empty text.
 std::string separate_top(const Node& node, const OnnxOperator& op, graph::Names& names,
                          std::vector<Node>& out);
 

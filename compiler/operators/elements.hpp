@@ -11,7 +11,7 @@ std::vector<std::size_t> broadcast_indices(const Shape& operand, const Shape& sh
 /// Returns a value with the elements of `x`, repeated to `shape` as ONNX broadcasts them.
 ValueId repeated(Site& site, ValueId x, const Shape& shape);
 
-/// Every element with constants of its own gets a requantisation of its own, which is proved.
+/// Every element with constants of its own gets a requantisation of its own, which is proved to be exact.
 inline constexpr std::int64_t kMostElementsWithConstants = 8192;
 
 /// Computes a chain of functions of `x`. Each of its constants has one entry, or an entry for each element of the node's

@@ -131,7 +131,7 @@ std::optional<FloatOperator> float_operator(const Step& step, const Shape& shape
   op.shape = shape;
   op.operands.push_back({FloatOperand::Kind::kTensor, shape, {}, {}});
   if (!step.floats.empty()) op.operands.push_back(constant_along(step.floats, shape, axis));
-  // Pow has its constant behind the data, and the quotient of a constant by data has it before them.
+  // The constant is the second operand of Pow, but the first operand of a division of a constant by data.
   if (op.type == "Pow") op.operands.push_back(constant_along({step.low}, shape, -1));
   if (step.kind == K::kFunction && op.type == "Div")
     op.operands.insert(op.operands.begin(), constant_along({step.low}, shape, -1));

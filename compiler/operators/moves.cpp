@@ -192,8 +192,8 @@ Outcome lower_concat(Site& site) {
   return site.give(graph::Concat{concat_axis(site)}, site.node.inputs);
 }
 
-/// Returns a value of floats that are known, as if they were computed from the integers `x`: a fully connected layer with
-/// weights of 0 that reads one of the integers, and adds the floats. Hardware has no other source of constants.
+/// Returns a value whose floats are known, as a computation on the integers `x`: a fully connected layer with weights
+/// of 0 that reads one of the integers, and adds the floats. Hardware has no other source of constants.
 ValueId emit_constant(Site& site, ValueId x, const Value& known, std::vector<float> floats) {
   const auto count = static_cast<std::int64_t>(floats.size());
   const bool is_plane = known.shape.size() == 4 && known.shape[0] == 1;

@@ -50,7 +50,8 @@ struct Expansion {
   std::size_t bias = 0;      // index of the input that is the bias; 0 if there is none
 };
 
-/// Appends the nodes that a node of a dialect means to `out`. Returns what is wrong with the node, or an empty text.
+/// Appends to `out` the nodes that replace a node of a dialect (QONNX or FINN). Returns what is wrong with the node, or
+/// an empty text.
 using Rewrite = std::string (*)(graph::Graph&, const graph::Node&, graph::Names&,
                                 std::vector<graph::Node>& out);
 
@@ -116,8 +117,9 @@ bool is_quantiser(const graph::OnnxOperator& op);
 /// Returns the type for an ONNX data type number (TensorProto.DataType), or nothing if it is not supported.
 std::optional<graph::Type> type_of(std::int64_t onnx_number);
 
-/// Appends the node to `out`. If the node is in QOperator form or of a dialect, appends the equivalent float operator
-/// between dequantisers and quantisers instead. Returns what is wrong with the node, or an empty text.
+/// Appends the node to `out`. If the node is in QOperator form or of a dialect (QONNX or FINN), instead appends the
+/// equivalent float operator between dequantisers and quantisers. Returns what is wrong with the node, or an empty
+/// text.
 std::string expand(graph::Graph& graph, const graph::Node& node, graph::Names& names,
                    std::vector<graph::Node>& out);
 

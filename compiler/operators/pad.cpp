@@ -54,7 +54,7 @@ std::string infer_pad(Inference& c) {
   return {};
 }
 
-/// The integers that a Pad is making, and what it adds to them.
+/// The integers to which a Pad is being applied, and the integer that it adds around them.
 struct Padding {
   Site& site;
   std::int64_t zero = 0;  // the integer that is added
@@ -62,7 +62,7 @@ struct Padding {
 
   Shape shape() const { return site.graph.value(now).shape; }
 
-  /// Takes away the elements for which pads are negative.
+  /// Removes the elements that negative pads cut off.
   void crop(const Pads& pads) {
     Shape less = shape();
     const std::vector<std::int64_t> strides = graph::strides_of(less);

@@ -734,8 +734,8 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Makes a depthwise convolution with weights of 1 of a chain that rises for some channels and falls for others, because a
-  /// convolution can negate the weights of a channel.
+  /// Converts a chain that rises for some channels and falls for others into a depthwise convolution with weights of 1,
+  /// because a convolution can negate the weights of a channel.
   static Result<kernels::Operation> make_depthwise(const Chain& chain, kernels::ElementType from, Type to) {
     Accumulate ones;
     ones.out_channels = ones.groups = static_cast<std::int64_t>(chain.channels());

@@ -47,8 +47,8 @@ std::optional<std::uint32_t> slowest_block(const Predicted& plan) {
   return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
 }
 
-/// Returns which fraction of a card's region a block needs at least with an interval of at most `seconds`; the smallest
-/// fraction over all regions and cards. Returns infinity if no card can run the block that fast.
+/// Returns the smallest fraction of a region, over all regions of all cards, that a block needs with an interval of at
+/// most `seconds`. Returns infinity if no card can run the block that fast.
 double least_load(const explore::Problem& problem, std::uint32_t block, double seconds) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& card : problem.cards)

@@ -33,8 +33,8 @@ std::string block_names(const kernels::Program& program) {
   return joined(names) + (blocks.size() > kMost ? " and others (see the plan without --host)" : "");
 }
 
-/// Returns the host's blocks with their times. Also sets host_seconds of the problem's operations between cards, where
-/// the host's time is part of a frame's latency.
+/// Returns the host's blocks with their times. Also sets host_seconds of the operations that the host runs between two
+/// cards, because there the host's time is part of a frame's latency.
 std::vector<HostBlock> time_host(const PlanOptions& options, const gen::Catalog& catalog,
                                  const kernels::Program& program, explore::Problem& problem) {
   std::vector<HostBlock> host;

@@ -61,8 +61,8 @@ std::string unique(std::string wanted, std::set<std::string>& taken) {
   return wanted;
 }
 
-/// Applies the renumbering of blocks (block i gets the index moved[i]) to the solution's parts. Adds the relays in
-/// `added`, by (stage, position), to the parts at these positions.
+/// Applies the renumbering of blocks (block i gets the index moved[i]) to the solution's parts. Adds the relays (blocks
+/// that forward a tensor) in `added`, by (stage, position), to the parts at these positions.
 void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
                  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>>& added) {
   for (auto& part : solution.parts) {
@@ -73,7 +73,7 @@ void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
       std::sort(part.operations.begin(), part.operations.end());
     }
   }
-  // If the part for a relay's stage and card does not exist, the relays there become a new part.
+  // If the solution has no part for a relay's stage and card, the relays there become a new part.
   for (auto& [at, relays] : added) {
     const auto behind =
         std::find_if(solution.parts.begin(), solution.parts.end(),

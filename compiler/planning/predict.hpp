@@ -1,5 +1,5 @@
-// Puts a solution of explore together (inserts relays, places weights, chooses each block's folding, makes each
-// partition's design) and computes its interval, latency, resources and bottleneck.
+// Puts a solution of explore together (inserts relays, which forward tensors through a card; places weights, chooses
+// each block's folding, makes each partition's design) and computes its interval, latency, resources and bottleneck.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace millrace::compiler {
 
-/// The result of a search. `solution` solves lowered->problem, or a harder version of it.
+/// The result of a search. `solution` solves lowered->problem, or the same problem with smaller budgets or stricter
+/// targets.
 struct Attempt {
   LoweredPtr lowered;
   explore::Solution solution;

@@ -49,7 +49,8 @@ Bound bound_by(const Task& task, const explore::Problem& problem, const explore:
 }
 
 /// Predicts a solution's figures, and recomputes its gap and `exact` from them. The search's gap is not valid: the
-/// solution may belong to a harder problem, and blocks that wait for each other may be slower than the slowest block.
+/// solution may belong to a problem with smaller budgets or stricter targets, and blocks that wait for each other may
+/// be slower than the slowest block.
 Result<Predicted> judged(const Task& task, const LoweredPtr& lowered, explore::Solution solution,
                          const Bound& bound) {
   MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(solution)}));
@@ -71,7 +72,7 @@ bool is_better(const Task& task, const Predicted& a, const Predicted& b) {
   return key(a) < key(b);
 }
 
-/// Reduces budgets of overfull regions, and makes missed targets harder. Returns false if neither is necessary.
+/// Reduces budgets of overfull regions, and makes missed targets stricter. Returns false if neither is necessary.
 bool tighten(const Predicted& plan, explore::Problem& problem) {
   bool again = tighten_regions(plan, problem);
   if (auto& target = problem.targets.frames_per_second;

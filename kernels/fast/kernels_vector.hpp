@@ -172,7 +172,7 @@ struct RoundFinisher : PlainFinisher<Isa> {
 
 /// Writes the elements of four whole vectors at a time, for Finish::saturates. The vectors 0 and 2 belong to the block
 /// `even`, the others to the block `odd`. The bounds of int8 are those of the instructions; the bounds of uint8 are 128
-/// higher, which `flip` makes good.
+/// higher, which `flip` compensates.
 template <class Isa>
 struct SaturateFinisher {
   using Vector = typename Isa::Vector;

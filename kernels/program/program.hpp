@@ -6,12 +6,13 @@
 // same as code. If the two differ, this header is right.
 //
 // Shapes. A program computes one frame, so there is no batch axis. Inside the dataflow a tensor is [height,
-// width, channels] (NHWC, channels innermost); a vector is [1, 1, channels]. Tensors that only host blocks
-// touch (float32, or integers in the model's own layout) may have any rank from 1. Elements are row-major.
+// width, channels] (NHWC, channels innermost); a vector is [1, 1, channels]. Tensors that only host blocks touch
+// (float32, 64-bit integers, or other integers in the model's own layout) may have any rank from 1. Elements are
+// row-major.
 //
-// Storage of an element in memory, in buffers and on ports: one byte up to 8 bits, two bytes up to 16, four
-// bytes up to 32 and for float32. Storage is little-endian, two's complement, sign- or zero-extended.
-// (Sub-byte elements are packed on links only: packing.hpp.)
+// Storage of an element in memory, in buffers and on ports: one byte up to 8 bits, two bytes up to 16, four bytes up to
+// 32 and for float32, eight bytes for 64. Storage is little-endian, two's complement, sign- or zero-extended. (Sub-byte
+// elements are packed on links only: packing.hpp.)
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,9 @@ namespace millrace::kernels {
 struct ElementType {
   enum class Kind : std::uint8_t { kSigned, kUnsigned, kBipolar, kFloat32 };
   Kind kind = Kind::kSigned;
-  std::uint8_t bits = 8;  // 1..32; 1 for bipolar (stored as the value -1 or +1 in a byte), 32 for float32
+  // Integers have 1..32 bits; signed ones may have 64 in tensors that only the host touches (ONNX's indices). Bipolar
+  // elements have 1 bit and are stored as the value -1 or +1 in a byte. float32 has 32 bits.
+  std::uint8_t bits = 8;
 
   bool is_integer() const { return kind != Kind::kFloat32; }
   std::int64_t lowest() const;   // smallest value of an integer type; 0 for float32
@@ -162,14 +165,18 @@ struct Concat {
 };
 
 /// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point) in float32 arithmetic; NaN gives the zero
-/// point. Host only. The input is float32. If there are several scales, the last axis is the channel.
+/// point. Host only. The input is float32. The output is a signed or unsigned integer of 1 to 16, 32 or 64 bits, and
+/// clamp() keeps q within the range of this type. Before the zero point is added, the rounded quotient is clamped to
+/// -10^9 .. 10^9, so types of 32 and 64 bits do not use their whole range. If there are several scales, the last axis is
+/// the channel.
 struct Quantise {
   std::vector<float> scale;
   std::int32_t zero_point = 0;
   bool operator==(const Quantise&) const = default;
 };
 
-/// ONNX DequantizeLinear: x = float32(q - zero_point) * scale. Host only. The output is float32.
+/// ONNX DequantizeLinear: x = float32(q - zero_point) * scale. Host only. The output is float32. The zero point of a
+/// 64-bit input is 0.
 struct Dequantise {
   std::vector<float> scale;
   std::int32_t zero_point = 0;
@@ -230,7 +237,7 @@ struct Program {
 /// Returns an operation's name, which never changes, for reports and JSON: "convolution", "max_pool", ….
 const char* operation_name(const Operation& operation);
 
-/// Returns whether a block reads or writes float32. Such blocks run on the host only.
+/// Returns whether a block reads or writes float32 or 64-bit integers. Such blocks run on the host only.
 bool is_host_only(const Program& program, const Block& block);
 
 /// Returns the number of multiplications that a block needs for one frame; 0 if it multiplies nothing.

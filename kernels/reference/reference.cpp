@@ -196,7 +196,7 @@ Values apply(const Quantise& op, const Tensor&, const Values& in, const Tensor& 
       values.integers.push_back(op.zero_point);
       continue;
     }
-    // Clamp to bounds outside every type of up to 16 bits first. The conversion to an integer is then defined.
+    // First clamp to ±10^9, as program.hpp defines, so that the conversion to an integer cannot overflow.
     const auto bounded = static_cast<std::int64_t>(std::clamp(steps, -kFarthest, kFarthest));
     values.integers.push_back(std::clamp(bounded + op.zero_point, out.type.lowest(), out.type.highest()));
   }

@@ -159,8 +159,8 @@ void LinkRow::begin_script() {
   script_ = kScripts[rng_.between(0, static_cast<std::int64_t>(std::size(kScripts)) - 1)];
   ++script_number_;
   since_ = cycle_;
-  // A channel without trouble may go on in the next script. Otherwise disable both of its ends, so that its settings
-  // can change.
+  // A channel whose script ended without a fault may stay in service for the next script. Otherwise disable both of its
+  // ends, so that its settings can change.
   sink_pace_ = rng_.chance(0.4) ? 0.05 : 0.8;
   const bool goes_on =
       in_session_ && !faulted_ && !spoilt_ && script_ != Script::kMismatch && rng_.chance(0.5);

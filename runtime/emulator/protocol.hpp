@@ -98,9 +98,9 @@ struct ImageHeader {
 /// Wakes a card. Whoever has work for the card increments `rung` and, if the card sleeps, wakes the card.
 struct alignas(64) Doorbell {
   Word rung;  // incremented by anyone
-  // A futex word, which the card sets before it sleeps, and which whoever wakes the card clears. The card sleeps on
-  // this word and not on `rung`, because a late ringer may clear the word just before the card enters the kernel. The
-  // futex then returns at once. A card that slept on `rung` instead would sleep on with nobody to wake it.
+  // A futex word on which the card sleeps. The card sets it before it sleeps, and whoever wakes the card clears it. If
+  // it is cleared just before the card enters the kernel, futex_wait() returns at once. If the card slept on `rung`
+  // instead, it would miss that wake-up and sleep on.
   Word sleeping;
   Word alive;  // whether a process runs this card; written by the host
 };

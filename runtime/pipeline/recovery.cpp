@@ -94,8 +94,8 @@ void Engine::watch_oldest() {
   const std::uint64_t oldest = done_.load();
   if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;
   const Slot& slot = slot_of(oldest);
-  // Until the result of the previous frame arrived, the cards were busy with other frames, so the time counts
-  // from there.
+  // Until the result of the previous frame arrived, the cards were busy with other frames, so the time counts from that
+  // result on.
   const Clock::time_point before =
       slot_of(oldest + options_.slots - 1).computed.load(std::memory_order_relaxed);
   const Clock::time_point since = std::max(slot.started, before);

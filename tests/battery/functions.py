@@ -4,7 +4,8 @@ between the two."""
 BYTES, PICTURE = (1, 1, 16, 16), (1, 4, 8, 6)
 ASYMMETRIC = dict(dtype="uint8", zero=113)
 
-# Name, attributes, what the data must be ("any", "unit": -1 to 1, "positive", "above_1"), operator set.
+# Each row has an operator's name, its attributes, the values that its data may have ("any", "unit": -1 to 1,
+# "positive", "above_1"), and its operator set.
 FUNCTIONS = [
     ("Relu", {}, "any", 13),
     ("LeakyRelu", dict(alpha=0.1), "any", 13),

@@ -78,8 +78,8 @@ class Net:
             self.frames[name] = integers.astype(dtype)
             return Quantised(self, name, numpy.float32(scale), zero, dtype)
         self.model.input(name, shape)
-        # A part of a step away from the exact values, so that the quantiser rounds. If the scale is a power of two, that is
-        # also half a step, because the quotient is exact.
+        # Shift each value from an exact multiple of the scale by a part of a step, so that the quantiser has to round.
+        # If the scale is a power of two, the shift may be half a step (a tie), because the quotient is then exact.
         noise = self.random.uniform(-0.4, 0.4, integers.shape)
         if power_of_two:
             noise = self.random.choice([-0.5, -0.3, 0, 0.4, 0.5], integers.shape)

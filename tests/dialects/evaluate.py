@@ -28,7 +28,7 @@ def rounded(x, mode):
         return numpy.floor(x)
     if mode == "CEIL":
         return numpy.ceil(x)
-    # The other modes round the absolute value.
+    # The modes UP, HALF_UP, HALF_DOWN and DOWN round the absolute value.
     size = numpy.abs(x)
     if mode == "UP":
         size = numpy.ceil(size)

@@ -96,7 +96,7 @@ TEST_P(DialectNets, EveryOutputMatchesTheOperatorDefinitions) {
 }
 
 TEST_P(DialectNets, WeightsOfEveryLayerHaveAtMostEightBits) {
-  // A weight of uint8 less its zero point needs nine bits.
+  // A weight that is a uint8 minus its zero point needs nine bits.
   const int most = GetParam() == "weights_u8" ? 9 : 8;
   const auto model = golden::compile_model(file(".onnx"));
   ASSERT_TRUE(model.ok()) << model.error().message();

@@ -155,7 +155,7 @@ void decode_all(std::span<const std::byte> body) {
   (void)wire::decode(body, pong);
   if (wire::decode(body, cookie)) (void)wire::decode(cookie.signature, signature);
   if (wire::decode(body, signature)) {
-    // A client relies on sums_to(): if sums_to() returns true, no tensor is empty or larger than `bytes`.
+    // If sums_to() returns true, no tensor may be empty or larger than `bytes`, because clients rely on that.
     for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{300}, std::uint64_t{0xFFFFFFFF}})
       if (wire::sums_to(signature.outputs, bytes))
         for (const wire::TensorDescription& t : signature.outputs) {

@@ -113,7 +113,7 @@ TEST_F(MeasuredForms, ExactFormsEqualOnnxRuntimeInEveryOutput) {
     const std::string name = name_of(row);
     const bool is_exact = name.ends_with("_pow2") || name.find("_qop") != std::string::npos ||
                           name.find("_int_u8") != std::string::npos;
-    // Two nets end in a quantised softmax, whose exponentials differ in the last bits.
+    // Two nets end in a quantised softmax. Its exponentials differ from ONNX Runtime's in the last bits.
     if (!is_exact || name == "resnet8_int8_qop" || name == "micro_kws_m_static_qoperator") continue;
     ++exact;
     EXPECT_EQ(count(row, "onnxruntime", "equal"), count(row, "onnxruntime", "outputs")) << name;
@@ -128,7 +128,7 @@ std::string percent_of(std::uint64_t some, std::uint64_t all) {
   return text;
 }
 
-/// How far outputs are from ONNX Runtime's: in steps of a quantised output, otherwise as a number.
+/// Returns how far outputs are from ONNX Runtime's: in steps if the output is quantised, otherwise as a number.
 std::string largest_difference(const json::object& agreement) {
   if (agreement.at("equal") == agreement.at("outputs")) return "none";
   char text[32];
@@ -139,7 +139,7 @@ std::string largest_difference(const json::object& agreement) {
   return text;
 }
 
-/// The operators of the nodes that run on the host.
+/// Returns the names of the operators that run on the host, with their counts.
 std::string host_operators(const json::value& row) {
   std::map<std::string, int> counts;
   for (const json::value& op : row.at("coverage").at("host").as_array())
@@ -150,7 +150,7 @@ std::string host_operators(const json::value& row) {
   return text.empty() ? "none" : text;
 }
 
-/// The line of a form in the README: from its row for one card.
+/// Returns the line of README.md that describes a model form. `row` is the form's row of forms.json for one card.
 std::string line_of(const json::value& row) {
   const json::object* agreement = part(row, "onnxruntime");
   if (agreement == nullptr) agreement = part(row, "stored");
@@ -172,7 +172,8 @@ TEST_F(MeasuredForms, ReadmeHasALineForEachForm) {
   }
 }
 
-/// The script itself, with few inputs: what it does today must hold as what it did for forms.json.
+/// Runs the script tools/model-forms on a few inputs. The script must succeed today, as it did when it wrote
+/// forms.json.
 class FormsScript : public testing::TestWithParam<std::string> {};
 
 TEST_P(FormsScript, ModelRunsOnOneAndThreeCardsAsOnnxRuntimeRunsIt) {

@@ -186,7 +186,8 @@ void expect_stated_output(const NodeTest& test, const kernels::Program& program)
         << "element " << i;
 }
 
-/// Why node tests are refused, by a part of the message. The first that fits counts.
+/// Maps a part of a refusal's message to the reason for the refusal. The first pair whose part the message contains
+/// counts.
 constexpr std::pair<const char*, const char*> kReasons[] = {
     {"its first axis must be the batch", "first axis of an input other than 1"},
     {"is too old", "operator set older than 7"},
@@ -232,7 +233,7 @@ TEST_P(NodeTests, OnnxNodeTestsGiveTheExpectedOutputOrARefusalWithAReason) {
     const std::size_t end = std::min(why.rfind("\nSupported operators"), why.size());
     std::printf("  %s: %s\n", name.c_str(), why.substr(0, end).c_str());
   }
-  // Two tests have quantisation in blocks, and a dimension of 0.
+  // Two node tests are refused for other reasons: one has blockwise quantisation, the other a dimension of 0.
   EXPECT_LE(counts[kOther], 2) << "a node test is refused for a new reason";
   EXPECT_EQ(tests.size(), 200U);
 }

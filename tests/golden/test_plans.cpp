@@ -145,7 +145,7 @@ TEST_P(Plans, MatchTheGoldenFiles) {
   auto plan = make_plan(options);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   const Alternatives alternatives = one.alternatives ? find_alternatives(*plan) : Alternatives();
-  // The latest end of a block must lie within the bounds that compiler/report/README.md states.
+  // The time at which the last block ends must lie within the bounds that compiler/report/README.md states.
   double last = 0;
   for (const auto& work : plan->analysis.works) last = std::max(last, work.last);
   ASSERT_TRUE(plan->placed.played);

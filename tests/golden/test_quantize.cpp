@@ -1,6 +1,6 @@
-// `millrace quantize` on the shared float models: what 8 and 4 bits cost in accuracy. The quantised model is written,
-// read again as any model is, and run as a program, so the numbers are those that cards give. Labels and float outputs come
-// from elsewhere; the samples that calibrate never score.
+// Runs `millrace quantize` on the shared float models and measures the loss of accuracy with weights of 8 and 4 bits.
+// The quantised model is written to a file, read again and run as a program, so the figures are those that cards give.
+// ONNX Runtime gives the float outputs. No sample is used both to calibrate and to score.
 //
 //     build/release/tests/test_quantize    prints the table of compiler/quantize/README.md
 #include <gtest/gtest.h>
@@ -42,7 +42,8 @@ const Net kNets[] = {
     {"jet_hls4ml_16_64_32_32_5", "jet_keras_float.onnx", nullptr, 500, 500, false},
 };
 
-/// The samples of a net. All come from the net's own file, unless the folder calib/ has a file for its calibration.
+/// The samples of a net. Samples for scoring come from the net's own file, and so do samples for calibration unless the
+/// folder calib/ has a file with them.
 struct Samples {
   Frames calibration, scoring;
   std::vector<unsigned> labels;  // of `scoring`
@@ -99,8 +100,8 @@ struct Outcome {
   quantize::Quantised quantised;
 };
 
-/// Quantises a net, writes it to a file, and runs the float model in ONNX Runtime, the file as a program, and the file in ONNX
-/// Runtime.
+/// Quantises a net and writes it to a file. Runs the float model in ONNX Runtime, and the quantised file both as a
+/// program and in ONNX Runtime.
 Result<Outcome> run(const Net& net, const quantize::Options& options) {
   const std::filesystem::path model = models_directory() / net.folder / net.model;
   MILLRACE_ASSIGN(const Samples samples, load_samples(net));

@@ -40,7 +40,7 @@ TEST_F(PlanCommand, CommunicationListsEveryMessageWithTheLoadOfTheCables) {
   const auto root = planned({"--partitions", "3", "--comm"});
   const auto& communication = root.at("communication");
   EXPECT_TRUE(communication.at("fault").is_null());
-  // LeNet-5 is cut between its fully connected layers, of 120 and 84 results.
+  // LeNet-5 is cut between its fully connected layers, which have 120, 84 and 10 results.
   std::map<std::string, std::int64_t> bytes;
   for (const auto& message : communication.at("messages").as_array())
     if (message.at("between_cards").as_bool()) {

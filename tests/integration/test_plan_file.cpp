@@ -188,7 +188,8 @@ TEST_F(PlanCommand, RefusesAPlanFileThatDoesNotFitOnceFifosAndForksAreAdded) {
   const auto own = planned({"--save-plan", yaml}, "one-ku060");
   const auto& region = own.at("partitions").at(0).at("regions").at(0);
   const auto of = [&](const char* what) { return region.at(what).at("lut").to_number<double>(); };
-  // A plan may use 0.8 of a card by default. Without the FIFOs and forks between them, the blocks need 3 % less.
+  // By default, a plan may use 80 % of a card. The blocks alone, without the FIFOs and forks between them, need 3 %
+  // less than the whole plan.
   const double most = 0.8 * of("used") / of("available");
   for (const auto& [share, fits] : {std::pair{most * 1.001, true}, {most * 0.99, false}})
     for (const char* command : {"plan", "compile"}) {

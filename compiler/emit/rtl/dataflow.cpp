@@ -78,7 +78,7 @@ class Dataflow {
     values["blocks"] = joined(blocks, ", ");
   }
 
-  /// Returns the chain of mr_load units, through which all loaded words pass.
+  /// Returns the chain of mr_load units, through which all words of the loaded constants pass.
   json::array loads(std::uint64_t words) {
     json::array made;
     std::string from = "load";

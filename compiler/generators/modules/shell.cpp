@@ -48,7 +48,8 @@ struct LineLayout {
   std::int64_t words;  // words of a line
 };
 
-/// Returns the number of RAM32M16 primitives for shared words. Each stores 14 adjacent bits, and any bit may begin a line.
+/// Returns the number of RAM32M16 primitives for memory words that contain several lines of weights. Each primitive
+/// stores 14 adjacent bits, and any bit may begin a line.
 std::int64_t shared_word_primitives(const LineLayout& layout, std::int64_t width) {
   std::int64_t primitives = 0, next = 0;
   for (std::int64_t line = 0; line < layout.bus / layout.pitch; ++line) {

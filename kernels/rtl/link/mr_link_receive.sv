@@ -1,5 +1,5 @@
-/// The receiving port of a channel: takes the channel's packets from a connector, keeps those of the card's current epoch, and outputs the
-/// elements of the frames.
+/// The receiving port of a channel: takes the channel's packets from a connector, keeps those of the card's current
+/// epoch (the host starts a new epoch to discard all frames on the way), and outputs the elements of the frames.
 ///
 /// start, header, word, data, finish and good come from the port's connector (mr_link_in). Elements, frames and the row of the link table
 /// are as in mr_link_send. From the cycle after a frame's first beat, the frame's tag {time of this beat, sequence, epoch} is offered on

@@ -348,7 +348,7 @@ class Interpreter {
             for (std::int64_t kx = 0; kx < g.kernel_w; ++kx) {
               const std::int64_t iy = oy * g.stride_h - g.pad_top + ky * g.dilation_h,
                                  ix = ox * g.stride_w - g.pad_left + kx * g.dilation_w;
-              // Padding ends where the pads attribute says, even if ceil_mode adds a window behind it.
+              // The padding ends where the attribute pads says, even if ceil_mode adds a window that reaches beyond it.
               const auto pads = op_->integers("pads", {0, 0, 0, 0});
               const std::int64_t below = pads[pads.size() / 2], right = pads.back();
               padded += iy < x.dim(2) + below && ix < x.dim(3) + right ? 1 : 0;

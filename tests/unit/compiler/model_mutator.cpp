@@ -238,7 +238,7 @@ void ModelMutator::change_field(pb::Message& message) {
   pb::Message& chosen = *messages[below(messages.size())];
   const pb::Descriptor& type = *chosen.GetDescriptor();
   if (type.field_count() == 0) return;
-  // Choose a field that is present, in three of four cases, because most fields of a model are absent.
+  // In three of four cases, choose a field that is present, because most fields of a model are absent.
   std::vector<const pb::FieldDescriptor*> present;
   chosen.GetReflection()->ListFields(chosen, &present);
   const pb::FieldDescriptor* field =

@@ -134,7 +134,7 @@ TEST(Communication, RefusesMoreBytesPerSecondThanTheCableCarries) {
   const Cluster cluster = meshed(2, 0.001);  // 1 Mbit/s
   const auto made = build(tests::chain_program(2), 2, cluster);
   ASSERT_TRUE(made.ok()) << made.error().message();
-  // A frame has 64 bytes, or 104 with the packet's header and CRC. 1,000 frames/s are 0.832 Mbit/s.
+  // A frame has 64 bytes, and 104 bytes with its packet's header and CRC. At 1,000 frames/s, that is 0.832 Mbit/s.
   EXPECT_TRUE(check_communication(made->plan, cluster, made->binding, 1000).ok());
   const auto status = check_communication(made->plan, cluster, made->binding, 2000);
   ASSERT_FALSE(status.ok());

@@ -102,7 +102,7 @@ TEST_F(HostPortCost, PortsOfUsualWidthAddNoCostToTheDeviceShell) {
 }
 
 TEST_F(HostPortCost, WidePortsCostAtMostAsMuchAsTheWholeShell) {
-  // The measured ingress of 98 lanes uses 18,680 LUT (tests/golden/synthesis.csv).
+  // A host input port (mr_ingress) of 98 lanes uses 18,680 LUTs, as measured in tests/golden/synthesis.csv.
   EXPECT_NEAR(static_cast<double>(least("first", 98, 6000)[explore::kLut]), 18680 - 6000 + 1010, 1900);
   for (const std::uint64_t own : {0U, 500U, 3000U, 6000U, 20000U})
     for (const std::uint32_t lanes : {1U, 8U, 49U, 98U, 392U, 784U}) {

@@ -153,7 +153,7 @@ TEST(ImportBounds, RefusesOutputsThatDependOnNoInput) {
   };
   EXPECT_NE(refusal("Erf", {"c"}).find("output 'still' does not depend on any input"), std::string::npos)
       << refusal("Erf", {"c"});
-  // The second input, which Erf does not have, keeps the import from folding the node.
+  // Erf has only one input. The superfluous second input keeps the importer from folding the node.
   EXPECT_NE(refusal("Erf", {"c", "x"}).find("operand 'c' is a constant"), std::string::npos)
       << refusal("Erf", {"c", "x"});
 }
@@ -176,7 +176,7 @@ TEST(ImportBounds, MemoryForAChainOfNodesGrowsLinearly) {
   const std::size_t before = peak_memory();
   const auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
   ASSERT_TRUE(lowered.ok()) << lowered.error().message();
-  // A copy of all steps before it at every node would take more than 2 GiB.
+  // If each node had a copy of all steps before it, the copies would take more than 2 GiB.
   EXPECT_LT(peak_memory() - before, std::size_t{400} << 20U);
 }
 

@@ -14,7 +14,7 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 constexpr const char* kQonnx = "qonnx.custom_op.general";
 
-/// A Quant node with these inputs; the output is `name`.
+/// Adds a Quant node with these inputs. Its output is called `name`.
 std::string quant(OnnxModel& m, const std::string& x, const std::string& name, float scale, float zero,
                   float bits, std::int64_t is_signed = 1) {
   m.floats(name + ".scale", {}, {scale});

@@ -20,7 +20,7 @@ std::vector<float> constants(std::size_t count, std::int64_t lowest, std::int64_
   return floats;
 }
 
-/// A convolution, a quantiser if `quantised`, and the operator with a constant of this shape.
+/// Adds a convolution, a quantiser if `quantised`, and the operator with a constant of this shape.
 void expect_constant(const char* type, const Ints& shape, bool quantised, bool constant_first = false) {
   SCOPED_TRACE(std::string(type) + " with a constant of rank " + std::to_string(shape.size()));
   OnnxModel m = with_image(3);

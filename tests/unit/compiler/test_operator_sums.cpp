@@ -179,8 +179,8 @@ TEST(Operators, ReductionsOverAnyAxesAreExact) {
       }
 }
 
-/// Averages of windows of 3 x 3, whose divisor depends on the position. Divisions by 3, 6 and 9 round in float32, so ties
-/// may go the other way.
+/// Returns a model that averages windows of 3 x 3, where the divisor depends on the window's position. Divisions by 3,
+/// 6 and 9 round in float32, so a result halfway between two steps may be rounded either way.
 OnnxModel uneven_average(const Ints& input, std::int64_t ceil, std::int64_t counted, bool quantised) {
   OnnxModel m;
   m.input("x", input);

@@ -123,7 +123,7 @@ TEST(Quantize, FloatEvaluatorRoundsQuantisersOnceAndSaturates) {
   auto evaluator = Evaluator::make(*graph);
   ASSERT_TRUE(evaluator.ok());
   evaluator->run({{0.25F, 0.75F, -0.3F, 100, -100}});
-  // Ties go to even: 0.5 becomes 0, 1.5 becomes 2. The integers end at 127 and -128.
+  // Ties are rounded to even: 0.5 becomes 0, and 1.5 becomes 2. Larger values are clamped to -128 and 127.
   EXPECT_EQ(evaluator->value(graph->outputs[0]), (std::vector<float>{0, 1, -0.5F, 62, -65.5F}));
 }
 
@@ -168,7 +168,7 @@ TEST(Quantize, QuantisedNetIsCloseToTheFloatNetAndCompiles) {
         ++count;
       }
     }
-    // The outputs span about 5, so a step is about 0.02; some frames also leave the calibrated range.
+    // The outputs have a range of about 5, so a step is about 0.02. Some frames also exceed the calibrated range.
     EXPECT_LT(std::sqrt(lost / count), 0.06);
   }
 }

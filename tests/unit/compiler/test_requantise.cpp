@@ -158,8 +158,8 @@ TEST(Requantise, PowerOfTwoScalesRoundHalfToEvenAndOtherScalesMultiply) {
   const auto general = solve(problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(general.ok());
   EXPECT_EQ(general->form, Requantise::Form::kMultiplyShift);
-  // For an even result k, the step is at 2^s * (k - 1/2), for an odd k it is one accumulator later. Multiplying and
-  // rounding down cannot do this.
+  // For an even result k, the step is at 2^s * (k - 1/2). For an odd k, the step is one accumulator later. A
+  // multiplication followed by rounding down cannot represent such steps.
   for (const std::int64_t zero : {0, 3, -128}) {
     const auto ties = solve(problem_of({Qlinear{0.0625F, zero, -128, 127}}, {-5000, 5000}));
     ASSERT_TRUE(ties.ok());

@@ -12,7 +12,7 @@ TEST(Variants, VariantDominatesAnotherIfWorseInNoFigureAndBetterInOne) {
   EXPECT_TRUE(dominates(a, {2, 1e-6, 1e-5, 0.6}));
   EXPECT_FALSE(dominates(a, {2, 0.5e-6, 1e-5, 0.5}));
   EXPECT_FALSE(dominates({1, 1e-6, 1e-5, 0.6}, a));
-  // If two variants differ in only one figure, that figure decides.
+  // If two variants differ in only one figure, the variant with the smaller figure dominates.
   for (double Figures::*figure :
        {&Figures::cards, &Figures::interval_seconds, &Figures::latency_seconds, &Figures::fullest}) {
     Figures worse = a;

@@ -147,7 +147,7 @@ TEST(FloatOperators, ResizesLinearlyBetweenCentresOrCorners) {
 TEST(FloatOperators, ResizesToTheNearestElementAndCubically) {
   const auto nearest = make("Upsample", {tensor({1, 1, 2, 2}), constant({4}, {1, 1, 1, 2})}, {}, 9);
   EXPECT_EQ(run(nearest, counting(4)), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
-  // A cubic through points on a line is the line, except near the ends, where elements repeat.
+  // Cubic interpolation between points on a line gives the line, except near the ends, where elements repeat.
   const auto cubic =
       make("Resize",
            {tensor({1, 1, 1, 6}), {FloatOperand::Kind::kAbsent, {}, {}, {}}, constant({4}, {1, 1, 1, 2})},

@@ -88,7 +88,7 @@ TEST(LinearFit, NeverReturnsAWrongFit) {
 }
 
 TEST(LinearFit, FitsAConstantChannelFarFromZero) {
-  // A convolution whose weights are all zero has such an accumulator if its output scale is tiny.
+  // If a convolution's weights are all zero and its output scale is tiny, its accumulators are that far from zero.
   const std::vector<std::int64_t> thresholds = {1073741700, 1073741760, 1073741800};
   const AccumulatorRange range{1073741760, 1073741790};
   const auto fit = fit_exactly(thresholds, range, -128);

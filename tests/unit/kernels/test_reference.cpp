@@ -64,7 +64,7 @@ TEST(Reference, ComputesAFullyConnectedLayer) {
   c.accumulator = {Kind::kSigned, 12};
   c.requantise = shift_right(1);
   const Program program = one_block(c, {{kInt8, {2, 1, 2}}}, {kInt8, {1, 1, 2}});
-  // The results are 30 / 2 and -23 / 2; a half is rounded up.
+  // The sums are 30 and -23. Halved, with a half rounded up, they give 15 and -11.
   EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {1, 2, 3, 4})), (std::vector<std::int8_t>{15, -11}));
 }
 

@@ -112,7 +112,7 @@ TEST(Parameters, OfAnotherTopologyAreRefused) {
   const Bytes bytes = encode_parameters(placed(tests::chain_program(2)));
   EXPECT_NE(message_of(bytes, topology_digest(placed(tests::chain_program(3)))).find("are for topology"),
             std::string::npos);
-  // The topology of the encoded program counts, even if the header names another topology.
+  // The topology of the encoded program decides, even if the header names another topology.
   const Program other = placed(tests::chain_program(3));
   Bytes forged = bytes;
   std::memcpy(forged.data() + 16, topology_digest(other).data(), 64);
