@@ -54,7 +54,7 @@ struct Coverage {
   std::vector<std::string> problems;  // of the model as a whole: an output that no block gives
   double milliseconds = 0;
 
-  /// Number of nodes that run nowhere, or of which this is not known.
+  /// Returns the number of nodes that nothing can compute, or of which the coverage cannot say what can compute them.
   std::size_t missing() const;
 };
 

@@ -62,7 +62,8 @@ struct Analysis {
 /// Analyses a solution that verify() accepts. The problem must satisfy is_predictable().
 Analysis analyse(const Problem& problem, const Solution& solution);
 
-/// After a change of the interval, adjusts those shares of the analysis that depend on the rate.
+/// After a change of the interval, recomputes the fractions of used bandwidth in the analysis, which depend on the
+/// rate.
 void change_interval(Analysis& analysis, double from_seconds, double to_seconds);
 
 /// Writes the sentences in `bottleneck` (what limits the rate) and `lifts` (what would raise the rate). If the

@@ -15,7 +15,8 @@ namespace millrace::compiler::explore {
 
 using runtime::plan::kMostReplicas;
 
-/// Operations that run together: those of one stage on one card, or of one stage on the host.
+/// Operations that run together: those of one stage on one card, or of one stage on the host. (A new stage begins
+/// whenever the frame moves between host and cards.)
 struct Part {
   bool host = false;
   std::uint32_t place = 0;  // position of its card in the pipeline, from 0; 0 on the host

@@ -173,7 +173,8 @@ struct Layer {
 /// are even on the host and odd on cards. An operation never waits for an operation of a later stage.
 std::vector<std::uint32_t> stages(const Problem& problem);
 
-/// Groups the cards' operations into layers. Layers are sorted by stage, then by their order in the problem.
+/// Groups the cards' operations into layers. Layers are sorted by stage (how often the frame has moved between host and
+/// cards), then by their order in the problem.
 std::vector<Layer> layers(const Problem& problem);
 
 }  // namespace millrace::compiler::explore

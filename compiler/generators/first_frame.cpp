@@ -13,7 +13,8 @@ namespace {
 using runtime::plan::packet_bytes_on_wire;
 constexpr std::uint64_t kPacketBytes = runtime::plan::kPacketBytes;
 
-/// A tensor that a stage has made. Times are in cycles of the fastest clock.
+/// A tensor that a stage (a partition on a card, or a part of the model on the host) has made. Times are in cycles of
+/// the fastest clock.
 struct Made {
   std::size_t stage = 0;
   std::vector<double> beats;  // the times at which the beats left; a single time if the host made the tensor
@@ -26,7 +27,7 @@ struct Packet {
   std::size_t channel = 0, number = 0;
 };
 
-/// A tensor on its way to a port of a stage on another card.
+/// A tensor on its way to a port of a partition on another card.
 struct Channel {
   std::size_t reader = 0, port = 0;
   std::vector<double> arrivals;  // arrival times of the packets
@@ -104,7 +105,8 @@ class Player {
     return send(s);
   }
 
-  /// Sends the tensors of a stage in packets to all later stages on other cards that read them.
+  /// Sends the tensors of a stage (a partition on a card, or a part of the model on the host) in packets to all later
+  /// stages on other cards that read them.
   Status send(std::size_t s) {
     std::map<std::uint32_t, std::vector<Channel>> to;  // the key is the receiving card
     std::map<std::uint32_t, std::vector<Packet>> packets;

@@ -167,8 +167,8 @@ struct Concat {
 /// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point) in float32 arithmetic; NaN gives the zero
 /// point. Host only. The input is float32. The output is a signed or unsigned integer of 1 to 16, 32 or 64 bits, and
 /// clamp() keeps q within the range of this type. Before the zero point is added, the rounded quotient is clamped to
-/// -10^9 .. 10^9, so types of 32 and 64 bits do not use their whole range. If there are several scales, the last axis is
-/// the channel.
+/// -10^9 .. 10^9, so types of 32 and 64 bits do not use their whole range. If there are several scales, the last axis
+/// is the channel.
 struct Quantise {
   std::vector<float> scale;
   std::int32_t zero_point = 0;

@@ -245,7 +245,8 @@ void Host::bind() {
   }
 }
 
-/// Loads the other version of the parameters while no frame is inside. Later frames are computed with that version.
+/// Loads one of the two versions of the parameters, chosen at random, while no frame is inside. Later frames are
+/// computed with that version.
 void Host::load_parameters() {
   stage_ = Stage::kLoad;
   version_ = loads_ == 0 ? 0 : static_cast<std::size_t>(rng_.between(0, ParameterLoader::kVersions - 1));

@@ -109,7 +109,7 @@ bool Engine::take_result(std::uint32_t position, std::uint32_t index, std::uint6
     return false;
   }
   Slot& slot = slots_[slot_number];
-  // The submitting thread may still be inside stage(). Wait until it has written the slot.
+  // The submitting thread may still be inside stage(). Wait until that thread has written the frame's buffers.
   while (slot.staged.load(std::memory_order_acquire) != sequence + 1) std::this_thread::yield();
   if (plan.value) {
     std::memcpy(slot.storage[*plan.value].data(), egress.payload(slot_number).data(), plan.bytes);

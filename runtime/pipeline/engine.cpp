@@ -155,7 +155,8 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   }
 }
 
-// Whether the next slot is free. The slot's ingress runs must also have ended, because they read its buffers.
+// Whether the next slot (the buffers and runs for one frame) is free. The slot's ingress runs must also have ended,
+// because they read its buffers.
 bool Engine::has_free_slot() {
   if (phase_.load() != Phase::kRunning || next_sequence_ - done_.load() >= options_.slots) return false;
   const std::uint32_t slot = slot_index(next_sequence_);

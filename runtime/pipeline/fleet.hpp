@@ -50,7 +50,7 @@ class Fleet {
   /// Ends the supervisor's run. Called before the card is closed.
   void stop_supervisor(std::uint32_t position);
 
-  /// Returns the largest epoch among all cards.
+  /// Returns the largest epoch (the number that a flush raises) among all cards.
   Result<std::uint32_t> largest_epoch();
   Status write_epoch(std::uint32_t position, std::uint32_t epoch);
 

@@ -11,7 +11,7 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// How long a working card may take to end its runs after the epoch was raised.
+// How long a working card may take to end its runs after the epoch was raised, which discards all frames on the card.
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
 constexpr std::chrono::milliseconds kStatusBound{250};  // longest time that status() waits for the cards
@@ -297,7 +297,8 @@ bool Engine::bring_back() {
   return all;
 }
 
-// Enables the links, starts the egress runs and lets frames in. Called when all cards have the same epoch.
+// Enables the links, starts the egress runs and lets frames in. Called when all cards have the same epoch (the number
+// that a flush raises).
 bool Engine::resume() {
   const auto at_each_card = [&](auto action) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position)
@@ -382,8 +383,8 @@ void Engine::end_threads() {
   fail_all(stopped);  // before join(), because the recovery thread may wait for a hung card
   if (recovery_thread_.joinable()) recovery_thread_.join();
   fail_all(stopped);
-  // Raise the epoch, so that every run ends: a run that never ends would keep the card open in XRT. The
-  // driver gives up a hung card after some time.
+  // Raise the epoch, which discards all frames on the cards, so that every run ends: a run that never ends would keep
+  // the card open in XRT. The driver gives up a hung card after some time.
   at_all_cards([&](std::uint32_t position) {
     if (card_threads_[position].lost.load()) return;
     const Status written = fleet_.write_epoch(position, epoch_.load() + 1);

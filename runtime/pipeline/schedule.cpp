@@ -180,7 +180,8 @@ class Deriver {
         early_ingresses.push_back(index);
       }
     }
-    // Early stages come before ingresses, because a frame may come back as soon as an ingress has started.
+    // Host stages that need no result of a card come before the starts of ingress runs, because a frame's first result
+    // may arrive as soon as an ingress run has started.
     schedule_.early.insert(schedule_.early.end(), early_ingresses.begin(), early_ingresses.end());
     schedule_.kept_inputs.assign(kept.begin(), kept.end());
   }

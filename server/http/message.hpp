@@ -53,7 +53,7 @@ struct Response {
   unsigned status = 200;
   std::string_view content_type = "application/json";  // a view of a literal
   std::string body;                                    // the first part of the body: JSON or text
-  // the parts of the body that follow `body`, in order; their bytes must outlive the answer
+  // The parts of the body that follow `body`, in order. Their bytes must outlive the answer.
   std::vector<std::span<const std::byte>> binary;
   std::optional<std::size_t> inference_header_length;  // a header that is sent if set
   std::optional<unsigned> retry_after_seconds;         // a header that is sent if set

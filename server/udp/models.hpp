@@ -44,8 +44,9 @@ class ServedModel {
     return model_->submit(frame, passage);
   }
 
-  // Counters; any thread may call them. Every submitted request calls begun(), and later, with its Passage,
-  // succeeded(), failed() or (if submit() failed) not_taken(). A request that was never submitted calls only refused().
+  // Counters; any thread may call them. Every submitted request calls begun(), and later, with its Passage (which names
+  // the version that answered), succeeded(), failed() or (if submit() failed) not_taken(). A request that was never
+  // submitted calls only refused().
   void begun() const {
     if (model_) model_->begun();
   }

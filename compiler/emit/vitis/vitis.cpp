@@ -183,7 +183,7 @@ void add_kernel(const TopInterface& top, json::object& values) {
   values["connections"] = top_connections(top);
 }
 
-// The functions below write the other files of an image's Vitis folder.
+// The functions below write all files of an image's Vitis folder except the kernel's Verilog.
 
 /// Returns v++'s name for the memory bank of a region's ports. HBM is used through its first four pseudo channels.
 std::string memory_tag(const Device& device, const std::string& region) {

@@ -62,7 +62,7 @@ module mr_weight_reader #(
     .clk, .rst(rst || flush), .s_valid(word_valid), .s_ready(word_ready), .s_data(word),
     .m_valid(slot_valid), .m_ready(slot_ready), .m_data(slot));
 
-  // Ignore the bytes behind the last line of a pass, which share a memory word with it.
+  // After the last line of a pass (one reading of all lines), ignore the remaining bytes of its memory word.
   generate
     if (SLOTS == LINES) begin : g_full
       assign spare = 1'b0;

@@ -70,7 +70,8 @@ class Partition {
   /// Advances everything that can advance: at most one frame through the program, or some milliseconds of its
   /// simulation. Returns whether anything advanced.
   bool advance();
-  /// Drops all frames, or only frames whose epoch is not the card's epoch.
+  /// Drops all frames, or only frames whose epoch is not the card's epoch. (The host raises the card's epoch to discard
+  /// frames.)
   void drop_frames(bool all);
   /// Returns why the simulation lost a frame, and clears the reason; empty if no frame was lost.
   std::string take_fault() { return std::exchange(fault_, std::string()); }

@@ -201,7 +201,7 @@ export class Try {
       make('div', {class: 'buttons'}, run, random));
   }
 
-  // Sending the input and showing the answer.
+  // The functions below send the input and show the answer.
 
   say(text) { say(this.verdict, text); }
 

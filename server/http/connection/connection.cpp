@@ -438,7 +438,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
 
   std::coroutine_handle<> waiting_;  // run(), while it waits for come_back() or read_ahead()
   std::exception_ptr failure_;       // thrown by a control job
-  // memory of the handler that come_back() posts, so that a warm server allocates nothing
+  // The memory for the handler that come_back() posts. It is part of the connection, so that a warm server allocates
+  // nothing.
   std::array<std::byte, 256> handler_bytes_;
   std::pmr::monotonic_buffer_resource handler_memory_{handler_bytes_.data(), handler_bytes_.size()};
 

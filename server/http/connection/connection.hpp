@@ -60,7 +60,7 @@ struct ServerState {
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> answering{0};     // requests that were read and are not yet answered
   std::atomic<std::uint64_t> held_bytes{0};  // bytes of the bodies of requests and answers of all connections
-  // the number of connections through passed sockets that may still send requests to this process
+  // The number of connections through passed sockets that may still send requests to this process.
   std::atomic<std::size_t> to_hand_over{0};
 };
 

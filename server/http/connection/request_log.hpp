@@ -23,7 +23,7 @@ struct Asked {
   std::string_view admin;  // who used an admin route: "'NAME'", "without a token"; empty: no admin route
   const sockaddr* peer = nullptr;  // the client's address; not null
   std::string_view version;        // the model version that answered an inference; empty: no version did
-  // when the last byte of the request arrived; nothing if that byte never arrived
+  // The time at which the last byte of the request arrived. Empty if that byte never arrived.
   std::optional<std::chrono::steady_clock::time_point> arrival;
 };
 

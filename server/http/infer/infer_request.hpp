@@ -20,7 +20,8 @@ namespace millrace::server::http {
 struct RequestedOutput {
   std::size_t index = 0;  // index in model.outputs
   bool binary = false;
-  // if > 0, the answer has the `classes` largest elements instead of the tensor (Triton's classification extension)
+  // If this number is above 0, the answer has this many of the largest elements instead of the tensor (Triton's
+  // classification extension).
   std::uint32_t classes = 0;
 };
 
@@ -29,7 +30,7 @@ struct InferRequest {
   std::string id;
   std::optional<std::chrono::microseconds> timeout;  // > 0 if set
   std::uint8_t priority = runtime::pipeline::kUsualPriority;
-  // the bytes of each input, in the order of model.inputs; views into the body or into `converted`
+  // The bytes of each input, in the order of model.inputs. They are views into the body or into `converted`.
   std::vector<std::span<const std::byte>> inputs;
   std::vector<RequestedOutput> outputs;  // in the request's order, or all outputs in the model's order
   std::vector<std::vector<std::byte>> converted;  // inputs that came as JSON or quantised

@@ -1,4 +1,4 @@
-// Tests the order in which waiting frames get slots.
+// Tests the order in which waiting frames get a slot of a pipeline, which is the room for one frame on the cards.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -33,7 +33,8 @@ TEST(Pipeline, AFramePassesHostStagesCardsAndLinks) {
     ASSERT_TRUE(status.ok()) << status.error().message();
     ASSERT_TRUE(frame.holds(0, 1, kChainSum)) << i;
   }
-  // A frame's slot becomes free a moment after the frame has completed, so wait.
+  // The slot (the room for one frame on the cards) of a frame becomes free a moment after the frame has completed, so
+  // wait.
   EXPECT_TRUE(eventually([&] { return pipeline->status().in_flight == 0; }));
   const auto status = pipeline->status();
   EXPECT_EQ(status.completed, 100U);
@@ -324,7 +325,8 @@ TEST_F(StalledPipeline, RetryAfterGrowsWithTheQueueAndTheTimePerFrame) {
     submit();
     ASSERT_TRUE(frames_.back()->ok());
   }
-  // A frame's slot becomes free a moment after the frame has completed, so wait.
+  // The slot (the room for one frame on the cards) of a frame becomes free a moment after the frame has completed, so
+  // wait.
   ASSERT_TRUE(eventually([&] { return pipeline_->status().in_flight == 0; }));
   world_.stall(0, true);
   for (int i = 0; i < 6; ++i) submit();
