@@ -24,7 +24,8 @@ struct CompileReport {
   std::vector<StepTime> steps;
 };
 
-/// Checks options before any file is read: there must be an output directory, and --assume must not be given.
+/// Checks options before any file is read: there must be an output directory, and --assume, which is for planning only,
+/// must not be given.
 Status check_options(const CompileOptions& options);
 
 /// A deployment in memory, not yet written to disk.

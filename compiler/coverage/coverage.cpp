@@ -233,8 +233,9 @@ class Survey {
     Generators& found = made.generators;
     const std::vector<std::uint64_t> intervals = (*generator)->intervals();
     for (std::size_t k = 0; k < intervals.size(); ++k) {
-      // It is enough to ask for the shortest intervals and the longest one: generators offer unrolled hardware only for
-      // the shortest intervals, and folded hardware, if there is any, also for the longest.
+      // To find out whether generators have hardware for a block, it is enough to ask for the shortest intervals and
+      // the longest one: generators offer unrolled hardware only for the shortest intervals, and folded hardware, if
+      // there is any, also for the longest.
       if (k >= kShortest && k + 1 < intervals.size()) continue;
       for (const gen::Folding& folding : (*generator)->foldings(intervals[k])) {
         found.folded = found.folded || folding.implementation == gen::Implementation::kFolded;

@@ -172,7 +172,7 @@ class Diagnosis {
     return {};
   }
 
-  /// Compares the resources that all layers need together with those that all cards have together.
+  /// Compares the sum of the resources that the layers need with the sum of the resources that the cards have.
   std::string too_much() const {
     std::vector<Amounts> need;
     Amounts sum{};

@@ -231,7 +231,7 @@ class Explainer {
 
   std::string gain(double seconds) const { return "up to +" + percent(seconds_ / seconds - 1); }
 
-  /// Returns all intervals that blocks on the cards that limit the rate can have.
+  /// Returns all intervals that are possible for the blocks on the cards that limit the rate.
   std::set<double> intervals() const {
     std::set<double> out;
     for_each_on_slow([&](const auto& place, const auto& operation) {
@@ -241,9 +241,9 @@ class Explainer {
     return out;
   }
 
-  /// Returns the longest interval of a block, on the cards that limit the rate, that is at most kHardly times
-  /// `shortest`. An interval slightly above `shortest` can need far fewer resources, because no block then needs its
-  /// next faster implementation just to save a few cycles.
+  /// Among the intervals of the blocks on the cards that limit the rate, returns the longest one that is at most
+  /// kHardly times `shortest`. An interval slightly above `shortest` can need far fewer resources, because no block
+  /// then needs its next faster implementation just to save a few cycles.
   double relaxed(double shortest) const {
     double longest = shortest;
     for (const double seconds : intervals())
@@ -258,7 +258,7 @@ class Explainer {
     bool enough = true;            // whether the blocks fit with these factors
   };
 
-  /// Returns the resources that the cards that limit the rate would need for an interval.
+  /// Returns the resources that an interval would need on the cards that limit the rate.
   Needs needs(double seconds) const {
     Stretched stretched(problem_, solution_, out_, seconds);
     Needs out;

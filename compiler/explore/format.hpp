@@ -20,7 +20,7 @@ std::string time(double seconds);
 std::string rate_down(double frames_per_second);
 std::string time_up(double seconds);
 
-/// Appends a clause for each kind of resource of which more is used than a region of the card has.
+/// Appends a clause for each kind of resource whose use exceeds what a region of the card has.
 void add_overfull(std::string& text, const Card& card, std::size_t region, const Amounts& used);
 
 /// Names the targets for rate and latency that these figures miss. Returns an empty text if none is missed.

@@ -108,7 +108,7 @@ void IntervalFit::add_price_list(PackingCache& cache, const Prices& prices) cons
   cache.price_lists.push_back(std::move(price_list));
 }
 
-/// Returns the largest `end` for which no known price list proves that the layers [begin, end) do not fit.
+/// Returns the largest `end` for which no known list of resource prices proves that the layers [begin, end) do not fit.
 std::size_t IntervalFit::affordable(const PackingCache& cache, std::size_t begin) const {
   std::size_t end = board_.chain.size();
   for (const auto& price_list : cache.price_lists) {

@@ -32,7 +32,7 @@ using Prices = Figures;
 
 double price(const Figures& amounts, const Prices& prices);
 
-/// The options of one operation, and the indices of the options that would alone fit into a budget.
+/// The options of one operation, and the indices of those options that fit into a budget if no other operation uses it.
 struct Choices {
   const std::vector<Option>* options = nullptr;
   std::vector<std::uint32_t> fitting;

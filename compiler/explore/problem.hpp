@@ -128,7 +128,7 @@ struct Problem {
   std::optional<std::uint32_t> replicas = {};  // if set: this many copies, each on its own cards
 };
 
-/// The fraction of each kind of resource, without the shell, that partitions may use.
+/// The fraction of each kind of resource that partitions may use. The shell's resources are subtracted first.
 using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
 inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};

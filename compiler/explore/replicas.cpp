@@ -219,7 +219,8 @@ class Replicator {
       if (allow_unless_impossible(search_, cards, 1, limit_of(1))) proven_ = false;
   }
 
-  /// Adds copies on at most `most` cards together to the solutions that were not ruled out. Ignores which groups exist.
+  /// Adds copies on at most `most` cards together to the solutions that were not ruled out. Does not check whether the
+  /// cluster has such groups of equal cards.
   void allow_copies(std::size_t most) {
     for (const auto cards : sizes(most / 2))
       for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies)

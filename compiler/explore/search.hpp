@@ -32,7 +32,8 @@ class Search {
   /// Returns the solution with the shortest interval on exactly `cards` cards; nothing if it exceeds `limit` seconds.
   std::optional<Solution> shortest(std::uint32_t cards, double limit);
 
-  /// Returns a lower bound on the interval on `cards` cards; `below` if no interval down to `below` is ruled out.
+  /// Returns a lower bound on the interval on `cards` cards. Returns `below` if the search rules out no interval from
+  /// `below` on.
   double bound(std::uint32_t cards, double below);
 
   /// Whether `cards` cards may reach an interval of `seconds`. The answer false is proven.

@@ -208,7 +208,7 @@ Result<std::vector<std::byte>> export_onnx(const Graph& given) {
       for (const std::int64_t extent : value.shape) tensor.add_dims(extent);
       tensor.set_raw_data(raw_data(*value.constant, value.type));
     }
-    // The import made two nodes of a TopK. This one gives the indices, which are the second output in ONNX.
+    // The import made two nodes of a TopK. The node here gives the indices, which are the second output of ONNX's TopK.
     const bool gives_indices = op.type == "TopK" && op.has("indices");
     if (gives_indices) out.add_output(node.name + ".values");
     for (const ValueId v : node.outputs) out.add_output(v == kNoValue ? std::string() : graph.value(v).name);

@@ -456,7 +456,8 @@ class Importer {
     return true;
   }
 
-  /// Takes a node out: its results become inputs of the graph or unknown, and its operands may become outputs.
+  /// Takes a node out: its results become inputs of the graph if their shapes are declared, and otherwise unknown
+  /// values; its operands may become outputs.
   void take_out(const Node& n, bool may_declare) {
     for (const ValueId v : n.inputs)
       if (v != kNoValue) loose_.insert(v);
@@ -531,7 +532,8 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Makes the node's output a constant if it is known and can be a shape. Compiler passes fold all other constants.
+  /// Makes the node's output a constant if its elements are known and can be a shape. Compiler passes fold all other
+  /// constants.
   void learn_constant(const Node& n) {
     graph::Value& output = graph_.value(n.outputs[0]);
     if (output.type.is_float() || output.shape.size() > 1) return;
@@ -555,7 +557,8 @@ class Importer {
     return {};
   }
 
-  /// Returns which output of the node other than its first is used, as a reason to refuse the node; or an empty text.
+  /// If an output of the node other than its first is used, returns a text that says so, as the reason to refuse the
+  /// node. Otherwise returns an empty text.
   std::string wrong_output(const Node& n, const graph::Uses& uses) const {
     for (std::size_t i = 1; i < n.outputs.size(); ++i) {
       const ValueId v = n.outputs[i];

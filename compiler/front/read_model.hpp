@@ -18,7 +18,8 @@ struct ModelOptions {
   std::filesystem::path model;
   std::string name;    // default: the file's name without extension
   std::string assume;  // the types with which a float model is planned: "int8", "w4a8-pow2", …
-  /// The bytes of a QDQ model that compiler/quantize made of the file. If set, they are compiled in place of the file's.
+  /// The bytes of a QDQ model that compiler/quantize made from the model in the file. If set, they are compiled in
+  /// place of the file's bytes.
   std::shared_ptr<const std::vector<std::byte>> quantised;
   std::vector<std::string>
       dump_after;  // the steps after which the graph is printed on stderr; "all": every step

@@ -179,7 +179,7 @@ class ConvolutionBlock::Units {
     if (b_.step_) b_.step_->write_files(netlist_, matrices_ * pe_, b_.acc_bits_, copies("requant"));
   }
 
-  /// Returns the name suffixes of the parallel units, one for each window, that share their constants.
+  /// Returns the suffixes in the names of parallel units that share their constants. There is one unit for each window.
   std::vector<std::string> copies(const std::string& unit) const {
     if (side_by_side_ == 1) return {unit};
     std::vector<std::string> names;

@@ -37,7 +37,8 @@ class ElementwiseBlock : public LanesBlock {
     return netlist.input(lanes, input(i).type.bits, input(i).elements());
   }
   static std::string table_file(const NetlistBuilder& netlist) { return netlist.prefix() + "_table.hex"; }
-  /// Adds an mr_lut. The host loads its table, or a memory file contains it. `flipped` masks index bits to be inverted.
+  /// Adds an mr_lut (a lookup table for each element). The host loads its table, or a memory file contains it.
+  /// `flipped` masks index bits to be inverted.
   StreamIndex look_up(NetlistBuilder& netlist, StreamIndex from, TableStyle style, std::int64_t flipped,
                       bool table_loaded) const {
     const Stream in = netlist.stream(from);

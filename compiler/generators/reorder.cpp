@@ -1,5 +1,5 @@
 // The generator for a Rearrange that changes the order of elements. A memory holds two frames of one chunk of the tensor,
-// and counters give the elements out.
+// and counters determine the order in which elements leave the memory.
 #include <algorithm>
 #include <numeric>
 

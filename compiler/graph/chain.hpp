@@ -30,7 +30,7 @@ struct Function {
   const char* onnx;  // "LeakyRelu": the name of the ONNX operator
   int constants;     // how many of `low` and `high` the function reads
   float (*evaluate)(float x, float low, float high);
-  /// Returns the trend over inputs from x_low to x_high. exp and tanh count as monotone, as C libraries implement them.
+  /// Returns the trend over inputs from x_low to x_high. exp and tanh are assumed to be monotone in every C library.
   Trend (*trend)(float x_low, float x_high, float low, float high);
 };
 

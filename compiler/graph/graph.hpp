@@ -170,7 +170,7 @@ struct Combine {
 /// Returns the name of a kind of Combine for printing: "add".
 const char* to_string(Combine::Kind kind);
 
-/// Returns what a Combine of this kind computes of its operands, in float32.
+/// Returns what a Combine of this kind computes from its operands, in float32.
 float combined(Combine::Kind kind, float x, float y);
 
 /// Moves elements: transposes the input by `perm` (unless empty), then gives the result the output's shape.
@@ -178,8 +178,9 @@ struct Move {
   std::vector<std::int64_t> perm;
 };
 
-/// Selects, repeats or moves elements: the loops of kernels::Rearrange over the elements in the row-major order of the
-/// ONNX shapes. A Move keeps every element and costs nothing until its order matters; a Select becomes a block.
+/// Selects, repeats or moves elements with the loops of a kernels::Rearrange, which number the elements row-major in
+/// the ONNX shapes. A Select becomes a block. A Move, in contrast, keeps every element and costs nothing until the
+/// order of its elements matters.
 struct Select {
   kernels::Rearrange loops;
 };
@@ -307,7 +308,8 @@ void refuse(Graph& graph, Node& node, const std::string& reason);
 /// Returns for each value whether it depends on an input of the graph. The producer of a value must precede its readers.
 std::vector<bool> dynamic_values(const Graph& graph);
 
-/// Makes those values in `loose` outputs of the graph that depend on a graph input, have a producer and have no reader.
+/// Makes each value in `loose` an output of the graph if the value depends on a graph input, has a producer and has no
+/// reader.
 void add_outputs(Graph& graph, const std::set<ValueId>& loose);
 
 /// Takes the nodes that implement one of these ONNX nodes out of the graph. A value that only these nodes produced

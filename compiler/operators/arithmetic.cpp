@@ -62,8 +62,8 @@ struct KnownOperand {
   bool has_each = false;  // whether `constant` has an entry for each element of the result, row-major
 };
 
-/// Whether input `i` of the node is the result of a Transpose that puts the channels of its own input on `axis`. Constants
-/// along that axis become constants of the channels when a later pass moves them in front of the Transpose.
+/// Whether a Transpose produces input `i` of the node and puts the channels of its own input on `axis`. When a later
+/// pass moves constants along `axis` in front of that Transpose, they become constants of the channels.
 bool is_transposed_channels(const Site& site, std::size_t i, std::int64_t axis) {
   const Node* n = site.producer(i);
   const OnnxOperator* op = n == nullptr ? nullptr : graph::onnx_of(*n);

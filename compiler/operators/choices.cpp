@@ -1,5 +1,6 @@
-// The table entries of ArgMax, ArgMin and TopK, which the host computes, of Where and of Equal. Their indices are INT64 in ONNX; kernels/host gives
-// them as float32 numbers, which a conversion then makes INT64.
+// The table entries of Where, of Equal, and of ArgMax, ArgMin and TopK, which the host computes. In ONNX, the indices
+// that ArgMax, ArgMin and TopK give are INT64. kernels/host gives them as float32 numbers, and a conversion behind it
+// makes them INT64.
 #include "compiler/operators/choices.hpp"
 
 #include "compiler/operators/elements.hpp"

@@ -144,7 +144,7 @@ std::optional<graph::Constant> fold(const graph::Graph& graph, const graph::Node
 std::optional<kernels::FloatOperator> float_operator(const graph::Graph& graph, const graph::Node& node,
                                                      const graph::Uses* uses = nullptr);
 
-/// Returns a step of a chain that maps a float to a float as an operator that kernels/host computes on a tensor of this
+/// Converts a step of a chain, from float to float, to an operator that kernels/host computes on a tensor of this
 /// shape. A constant with several entries runs along `axis`. Returns nothing if no such operator exists.
 std::optional<kernels::FloatOperator> float_operator(const graph::Step& step, const graph::Shape& shape,
                                                      std::int64_t axis);

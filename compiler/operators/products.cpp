@@ -142,7 +142,7 @@ struct SlidingSum {
   Shape shape;
 };
 
-/// Returns the sum over a window over data of shape `x`, or nothing after setting `why`.
+/// Returns the sum over a window that slides over data of shape `x`, or nothing after setting `why`.
 std::optional<SlidingSum> sliding_sum(const Site& site, const Product& p, const OnnxOperator& op,
                                       const Shape& x, const Shape& kernel, std::string& why) {
   const auto window = graph::resolve_window(op, x, kernel, why);

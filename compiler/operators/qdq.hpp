@@ -10,7 +10,7 @@
 
 namespace millrace::compiler::operators {
 
-/// A float value that is integers times a scale.
+/// A float value that equals integers times a scale.
 struct Dequantised {
   ValueId q = graph::kNoValue;
   std::vector<float> scale;

@@ -62,8 +62,8 @@ kernels::FloatOperator make_host_operator(const char* type, const std::vector<gr
 
 // The functions that make blocks for hardware are in blocks.cpp and add_block.cpp.
 
-/// Makes a convolution of `a`, with its zero points folded into weights and bias. Weight i of an output channel is
-/// weight `order[i]` of this channel in `a`. The accumulator is as narrow as the weights allow.
+/// Converts `a` to a convolution, with the zero points of `a` folded into weights and bias. Weight i of an output
+/// channel is weight `order[i]` of this channel in `a`. The accumulator is as narrow as the weights allow.
 Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const kernels::Window& window,
                                               const IndexMap& order, kernels::ElementType input,
                                               graph::Type output);
@@ -71,14 +71,15 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const 
 Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, kernels::ElementType input,
                                        graph::Type output);
 
-/// Makes a Rescale of an element-wise chain from integer to integer, or a Lookup if the chain is not a step function.
+/// Converts an element-wise chain from integer to integer to a Rescale, or to a Lookup if the chain is not a step
+/// function.
 Result<kernels::Operation> make_rescale(const graph::Chain& chain, kernels::ElementType input,
                                         graph::Type output);
 
 /// Computes the result of a Combine for one pair of its operands' integers.
 using PairFunction = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 
-/// Returns the function that `c` computes of its two operands. The second operand has type `b`. `c` must live as long
+/// Returns the function that `c` computes from its two operands. The second operand has type `b`. `c` must live as long
 /// as the function.
 PairFunction pair_function(const graph::Combine& c, kernels::ElementType b);
 

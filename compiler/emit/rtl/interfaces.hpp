@@ -67,7 +67,7 @@ struct TopInterface {
   std::uint32_t connectors = 0;  // a connector's ports are link<k>_…, after the ports of the units
 };
 
-/// Returns the signals of an AXI4 master, or none for kNone.
+/// Returns the signals of an AXI4 master port of this kind; no signals for kNone.
 inline std::span<const Signal> signals_of(Master master) {
   if (master == Master::kNone) return {};
   return master == Master::kRead ? std::span<const Signal>(kAxiRead) : std::span<const Signal>(kAxiWrite);

@@ -33,7 +33,8 @@ std::string_view text_of(std::string_view name);
 /// Returns the names with `suffix` after each and `separator` between them.
 std::string joined(const std::vector<std::string>& names, const char* separator, const char* suffix = "");
 
-/// Returns "{last, …, first}", each name with `suffix`. The first name comes last, because it has the low bits.
+/// Returns the names as a SystemVerilog concatenation, "{last, …, first}", each with `suffix`. The first name comes
+/// last, because it has the low bits.
 std::string concatenation(std::vector<std::string> names, const char* suffix);
 
 /// Returns "#(.A(1), .B(2)) " on as many indented lines as needed: first integers, then names of files in quotes.

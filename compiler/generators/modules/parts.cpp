@@ -191,8 +191,8 @@ void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block)
 
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own, std::int64_t of) {
-  // Lanes are stored in groups of `shared` lanes (the greatest common divisor of both lane counts), which count as one
-  // lane below.
+  // Lanes are stored in groups of `shared` lanes (the greatest common divisor of both lane counts). In the code below,
+  // such a group counts as one lane.
   const std::int64_t shared = std::gcd(s_lanes, m_lanes);
   const std::int64_t lane = lane_bits * shared, s = s_lanes / shared, m = m_lanes / shared;
   if (s == m) return;
