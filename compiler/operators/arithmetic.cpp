@@ -103,7 +103,7 @@ std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
   return std::nullopt;
 }
 
-// Pow by a constant, and the division of a constant by data.
+// The functions "x to the power of a constant" (Pow) and "a constant divided by x" (Div).
 constexpr graph::Function kPower = {
     "power", "Pow", 1, [](float x, float exponent, float) { return std::pow(x, exponent); },
     [](float x_low, float, float exponent, float) {
@@ -239,7 +239,7 @@ Outcome add_constants(Site& site, std::size_t side, const Dequantised& known) {
   return {};
 }
 
-/// QLinearMul of a tensor and constants, element by element, in the steps of ONNX Runtime's kernel.
+/// Lowers QLinearMul of a tensor and constants, element by element, in the steps of ONNX Runtime's kernel.
 Outcome multiply_constants(Site& site, std::size_t side, const Dequantised& known) {
   std::string why;
   const auto parts = beside_constants(site, side, known, why);

@@ -88,7 +88,8 @@ std::optional<Constant> fold_equal(const OnnxOperator&, const Inputs& in, const 
   return c;
 }
 
-/// Where, if the condition and one of the two choices are known: data times 1 or 0, plus 0 or the known choice.
+/// Lowers Where if the condition and one of the two choices are constants. Each element of the other choice is
+/// multiplied by 1 or 0; then 0 or the constant choice is added.
 Outcome lower_where(Site& site) {
   const Constant* condition = site.constant(0);
   if (condition == nullptr) return "its condition depends on the data; it must be a constant";

@@ -15,8 +15,8 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether `v` is a model output, has several readers, or is read by one element-wise node whose float result is itself
-/// shared in this sense.
+/// Whether `v` is shared: it is a model output, or has several readers, or its only reader is an element-wise node
+/// whose float result is shared.
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];
@@ -202,7 +202,8 @@ Result<Graph> fuse_requantise(Graph graph) {
     if (Node* reader = only_reader(graph, uses, n); reader != nullptr) fuse(graph, n, *reader);
   }
   std::erase_if(graph.nodes, [](const Node& n) { return n.outputs.empty(); });
-  // A node that absorbed its reader now produces the reader's value. Nodes between the two may read this value.
+  // A node that absorbed its reader now produces the reader's value. Nodes between this node and its former reader may
+  // read this value.
   if (graph::sort_nodes(graph) != nullptr) return Error(ErrorCode::kInternal, "fuse_requantise made a cycle");
   return graph;
 }

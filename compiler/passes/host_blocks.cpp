@@ -1,5 +1,5 @@
-// Makes blocks of chains that hardware cannot compute: conversions between integers and float32, and operators of the
-// host between them.
+// Converts chains that hardware cannot compute to blocks for the host: conversions between integers and float32, and
+// the host's operators between these conversions.
 #include <algorithm>
 #include <array>
 #include <cmath>

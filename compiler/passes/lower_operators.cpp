@@ -88,7 +88,8 @@ void skip_dependents(Graph& graph) {
   }
 }
 
-/// Gives the ONNX nodes that no lowering function took to the host, and refuses those that the host cannot compute.
+/// Lets the host compute the ONNX nodes that no lowering function accepted, and refuses those that the host cannot
+/// compute.
 Graph give_rest_to_host(Graph graph) {
   const graph::Uses uses(graph);
   std::vector<Node> out;

@@ -65,7 +65,7 @@ std::optional<std::int64_t> axis_below(const graph::Move& move, const Shape& inp
   return static_cast<std::int64_t>(*found);
 }
 
-/// Returns the axis along which the constants of the dequantiser `n` lie below the node `below`, which reads its result.
+/// Returns the axis along which the constants of the dequantiser `n` lie once `n` has moved below its reader `below`.
 /// Returns nothing if `n` is no dequantiser or may not move there. `n` may be null.
 std::optional<std::int64_t> axis_if_sinks(const Graph& graph, const Node* n, const Node& below) {
   const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
@@ -79,8 +79,8 @@ std::optional<std::int64_t> axis_if_sinks(const Graph& graph, const Node* n, con
   return axis_below(*move, graph.value(below.inputs[0]).shape, graph.value(below.outputs[0]).shape, e->axis);
 }
 
-/// Returns the axis along which the constants of the element-wise node `n` lie above the node `above`, which produces the
-/// floats that `n` reads. Returns nothing if `n` may not move there.
+/// Returns the axis along which the constants of the element-wise node `n` lie once `n` has moved above the node
+/// `above`, which produces the floats that `n` reads. Returns nothing if `n` may not move there.
 std::optional<std::int64_t> axis_if_rises(const Graph& graph, const Node& n, const Node& above) {
   const auto& e = std::get<Elementwise>(n.operation);
   const bool scalar = e.chain.channels() == 1;

@@ -26,7 +26,8 @@ bool gives_signs(const Node& n) {
                      [](const auto& t) { return t.size() == 1; });
 }
 
-/// Whether a layer can read one-bit values. Padding cannot, because it is 0.
+/// Whether a layer can read one-bit values, which mean -1 and +1. A layer with padding cannot, because the padding is
+/// 0.
 bool takes_signs(const Node& n) {
   const auto* a = std::get_if<Accumulate>(&n.operation);
   if (a == nullptr || a->input_zero != 0) return false;

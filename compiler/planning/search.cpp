@@ -38,7 +38,7 @@ Result<explore::Solution> solved(const Task& task, const explore::Problem& probl
   });
 }
 
-/// Computes a bound on all plans from the first solution that the search finds and from this solution's gap.
+/// Computes a bound that no plan can beat from the first solution that the search finds and from this solution's gap.
 Bound bound_by(const Task& task, const explore::Problem& problem, const explore::Solution& first) {
   const auto replicas = static_cast<double>(first.replicas());
   const double cards = static_cast<double>(first.card.size()) * replicas;

@@ -19,7 +19,7 @@ using graph::Type;
 using graph::Value;
 using graph::ValueId;
 
-/// Replaces constants that are stored as integers with a dequantiser by float constants.
+/// Replaces each constant that consists of integers and a dequantiser by a float constant.
 void make_constants_float(Graph& graph) {
   const graph::Uses uses(graph);
   std::vector<Node> kept;

@@ -37,7 +37,8 @@ inline constexpr const char* kTablesInLogic = "setattr -set rom_style \"logic\" 
 /// Maps the names of SystemVerilog files ("mr_mvu.sv") to their texts.
 using Sources = std::map<std::string, std::string>;
 
-/// Returns the files of `library` with `module` and the modules below it. Returns kInvalidInput if a module is missing.
+/// Returns those files of `library` that contain `module` and the modules that it instantiates, directly or indirectly.
+/// Returns kInvalidInput if a module is missing.
 Result<Sources> sources_of(const std::string& module, const Sources& library);
 
 /// One instance to synthesise, with everything that the result depends on.

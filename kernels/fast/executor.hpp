@@ -37,8 +37,8 @@ class Executor {
   /// fails. Only one thread at a time may use an executor.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept;
 
-  /// Computes one frame like the other run(), and calls `observe` with every tensor that is computed. A tensor between
-  /// two fused blocks is never computed.
+  /// Computes one frame like run() without an observer, and calls `observe` with every tensor that is computed. A
+  /// tensor between two fused blocks is never computed.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const std::function<void(TensorIndex, std::span<const std::byte>)>& observe);
 

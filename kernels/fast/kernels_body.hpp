@@ -432,7 +432,7 @@ void add(const AddArgs& args) {
     const Vector sum = (x * a.multiplier_a + y * a.multiplier_b + a.offset) >> a.shift;
     return smaller(larger(sum, Vector{} + a.lowest), Vector{} + a.highest);
   };
-  // The last group overlaps the previous one. Fewer elements than a group are added one by one.
+  // The last group overlaps the previous one. If there are fewer elements than a group has, they are added one by one.
   for (std::size_t i = 0; i < a.elements && a.elements >= kGroup; i += kGroup) {
     const std::size_t at = smaller(i, a.elements - kGroup);
     std::uint8_t* const out[] = {a.out + at, a.out + at + Isa::kLanes,

@@ -168,8 +168,8 @@ struct Axis {
   std::vector<Taps> taps;
 };
 
-/// Returns the sum over the taps of the axes from `next` on, whose weights are multiplied by `weight` from the last axis to
-/// the first. Cubic interpolation sums along the inner axes first, and then along the outer ones.
+/// Returns the interpolated element: the sum over the taps of axis `next`, each weight times the sum over the later
+/// axes. Cubic interpolation sums along the inner axes first, and then along the outer ones.
 float interpolated(const std::vector<Axis>& axes, std::size_t next, const Shape& at, const Shape& strides,
                    const float* from) {
   if (next == axes.size()) return *from;

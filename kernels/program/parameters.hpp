@@ -11,13 +11,13 @@ namespace millrace::kernels {
 /// the topology.
 bool has_parameters(const Operation& operation);
 
-/// Returns whether at least one block has parameters that are not baked.
+/// Returns whether at least one block has parameters that are stored outside the FPGA image (are not baked).
 bool has_parameters(const Program& program);
 
-/// Returns the program with neutral parameters (0, or -1 for bipolar weights) in every block that is not baked, and
-/// without the tensors' scales and zero points. If all blocks are baked, the program is its own topology. Numbers of
-/// entries (one, or one per channel), types, forms and bounds stay, because hardware depends on them. The topology of a
-/// valid program is valid.
+/// Returns the program with neutral parameters (0, or -1 for bipolar weights) in every block whose parameters are
+/// stored outside the FPGA image (are not baked), and without the tensors' scales and zero points. If all blocks are
+/// baked, the program is its own topology. Numbers of entries (one, or one per channel), types, forms and bounds stay,
+/// because hardware depends on them. The topology of a valid program is valid.
 Program topology_of(const Program& program);
 
 /// Returns "baked", "loaded" or "streamed".

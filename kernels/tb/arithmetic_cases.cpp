@@ -197,7 +197,8 @@ class MultiplyShift : public StepFunction {
     std::int64_t multiplier = 1, offset = 0;
     if (mbits_ > 0) {
       multiplier = rng.between(std::int64_t{1} << (mbits_ - 3), (std::int64_t{1} << (mbits_ - 1)) - 1);
-      // Random multipliers hardly ever give a value halfway between two integers, so 50 % are powers of two.
+      // Random multipliers hardly ever give a value halfway between two integers, so half of the multipliers are powers
+      // of two.
       if (ties && rng.chance(0.5)) multiplier = std::int64_t{1} << rng.between(0, mbits_ - 2);
     }
     int shift = fixed_shift;

@@ -94,7 +94,7 @@ void RegisterMaster::reset() {
   read_response_.reset();
 }
 
-/// Returns an access that the bench did not ask for, to run during an access in the other direction.
+/// Returns an access that no bench asked for. It runs during an access of the bench in the other direction.
 RegisterMaster::Access RegisterMaster::unasked(bool is_write) {
   Access access{is_write, kNoRegister, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)), 0, {}, false};
   if (is_write) {

@@ -20,7 +20,8 @@ class InterruptionHandler {
   /// `written` lists the files and directories that were complete before the signal; they are kept.
   using Say = std::function<void(int signal, const std::vector<std::filesystem::path>& written)>;
   explicit InterruptionHandler(Say say);
-  /// Restores the previous signal actions. If a signal came before, does not return: the process ends.
+  /// Restores the previous signal actions. If a signal has arrived already, this destructor does not return, because
+  /// the process ends.
   ~InterruptionHandler();
   InterruptionHandler(const InterruptionHandler&) = delete;
   InterruptionHandler& operator=(const InterruptionHandler&) = delete;

@@ -56,7 +56,8 @@ class Egress {
   /// Starts the slot's run, which receives the frame (epoch, sequence). Returns kUnavailable if the card is lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
-  /// Waits until the slot's run ends, for at most about `bound`; longer only while other runs of the card keep ending.
+  /// Waits until the slot's run ends, but not much longer than `bound`. The wait is longer only while other runs of the
+  /// card keep ending.
   virtual RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) = 0;
 
   /// Copies payload and trailer from the card and returns the trailer. May be called only after wait() returned kDone.

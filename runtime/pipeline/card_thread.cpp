@@ -56,7 +56,8 @@ void Engine::card_loop(std::uint32_t position) {
         continue;
       }
     }
-    // A thread must wait in XRT between sessions too: otherwise XRT does not report when other runs of the card end.
+    // A thread must also wait in XRT while the pipeline recovers (between two sessions): otherwise XRT does not report
+    // when other runs of the card end.
     const card::RunState state =
         fleet_.card(position).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;
@@ -64,8 +65,9 @@ void Engine::card_loop(std::uint32_t position) {
   }
 }
 
-// Handles results in frame order. `epoch` is the card's epoch, a number that each flush raises, at the
-// session's start. If it rises meanwhile, runs started here belong to the old epoch and are flushed too.
+// Handles results in frame order. `epoch` is the card's epoch, a number that each flush raises, at the start of the
+// session (the time between two recoveries). If it rises meanwhile, runs started here belong to the old epoch and are
+// flushed too.
 void Engine::serve_results(std::uint32_t position, std::uint64_t first, std::uint32_t epoch) {
   const auto serve = [&](std::uint64_t sequence) {
     for (const std::uint32_t index : fleet_.egresses_of(position))

@@ -10,10 +10,10 @@
 /// takes out of the buffer or drops because of the packet's epoch. It repeats the last acknowledgement every REFRESH cycles, so a lost
 /// acknowledgement costs only time.
 ///
-/// Outputs for monitoring: `peer` says that a sender was welcomed. `fault` reports a greeting with other numbers, a missing packet, a
-/// packet without room in the buffer, or a packet that does not continue the frame. `packet` reports an arrived packet and its number of
-/// bytes. The input `flush` drops everything in the buffer. All outputs are registers except m_data and m_valid, which come from the
-/// adapter.
+/// Outputs for monitoring: `peer` says that a sender was welcomed. `fault` reports a greeting with another packet size
+/// or other credits, a missing packet, a packet without room in the buffer, or a packet that does not continue the
+/// frame. `packet` reports an arrived packet and its number of bytes. The input `flush` drops everything in the buffer.
+/// All outputs are registers except m_data and m_valid, which come from the adapter.
 `default_nettype none
 module mr_link_receive #(
   parameter integer BYTES   = 8,

@@ -1,5 +1,5 @@
-/// Connects link ports to connectors in both directions, as the link table says. Any port of the image may use any cable; the host assigns
-/// the cables when it binds the cards.
+/// Connects link ports to connectors in both directions, as the link table says. Any port of the image may use any
+/// cable; the host assigns the cables when it chooses the cards of a deployment.
 ///
 /// A port's outgoing packets go to the port's connector, where several ports take turns. Each port sees all incoming packets of its
 /// connector (start, header, words, finish; as in mr_link_in) and selects its own packets by kind and tag. `cable` says that the port's

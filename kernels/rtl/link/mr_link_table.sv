@@ -1,5 +1,5 @@
-/// The link table: the settings of each link port, which the host writes when it binds the cards, and the port's counters (image_abi.hpp,
-/// kLink…).
+/// The link table: the settings of each link port, which the host writes when it has chosen the cards of a deployment,
+/// and the port's counters (image_abi.hpp, kLink…).
 ///
 /// Row i is at 0x100 + 0x40*i of the control registers. A row can be written only while its port is out of service. The port goes into
 /// service only if its connector exists, its tag is below 16, it has at least one credit, and its packets have at most PACKET bytes.

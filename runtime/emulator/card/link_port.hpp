@@ -38,8 +38,8 @@ class LinkPort {
     PacketHeader header;
     const std::byte* payload;  // points into the ring; valid until take()
   };
-  /// For receivers: returns the oldest packet that arrived, or false if there is none. The packet's
-  /// length never exceeds its slot.
+  /// For receivers: returns the oldest packet that arrived, or false if there is none. The packet is never longer than
+  /// its slot in the ring.
   bool peek(Packet& packet);
   void take();
   /// Rings the sender's doorbell if the sender waits for credit. Called once after one or several calls of take().
