@@ -300,7 +300,8 @@ class ChannelChecker {
   std::set<std::pair<std::string, std::string>> sent_;
 };
 
-/// Checks that the ports' steps match the ends of all channels, except the model's inputs and outputs.
+/// Checks that the sends and receives of the ports match the ends of all channels, except the model's inputs and
+/// outputs.
 Status check_communication(const Deployment& d) {
   // The key consists of partition, port, channel, and whether the step is a send.
   std::map<std::tuple<std::string, std::string, std::uint32_t, bool>, const Channel*> missing;

@@ -73,8 +73,8 @@ class Server {
   /// close after their next answer. Must be called once, after start(). Any thread may call it.
   virtual void give_notice() = 0;
 
-  /// Whether no connection through a passed socket can send another request. True if no socket was passed. Must be
-  /// called after give_notice(). Any thread may call it.
+  /// Whether all connections through passed sockets (which the service manager opened) have sent their last request.
+  /// True if no socket was passed. Must be called after give_notice(). Any thread may call it.
   virtual bool handed_over() const = 0;
 
   /// Closes the server's side of each connection through a passed socket on which no request has begun. A client that

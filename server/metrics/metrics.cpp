@@ -27,7 +27,7 @@ using prometheus::MetricType;
 const std::vector<double> kReloadBuckets = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0,
                                             2.5,  5.0,    10,   25,   50,     100,  250, 500,  1000};
 
-/// Adjacent bounds differ by at most a factor of two, which limits the error of quantiles.
+/// Adjacent bounds of the buckets differ by at most a factor of two, which limits the error of quantiles.
 const std::vector<double> kLatencyBuckets = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3,
                                              2e-3, 3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,
                                              0.2,  0.3,  0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0};

@@ -241,7 +241,7 @@ TEST_F(Battery, EveryNetEqualsOnnxRuntimeOrIsListedWithTheReason) {
               count[Kind::kRefused]);
 }
 
-// A net whose outputs are nearly all equal would agree whatever is computed.
+// If nearly all outputs of a net are equal, they agree with ONNX Runtime's whatever Millrace computes.
 TEST_F(Battery, OutputsOfEveryNetVary) {
   if (std::getenv("MILLRACE_SEED") != nullptr)
     GTEST_SKIP() << "the nets are checked with the usual seed only";

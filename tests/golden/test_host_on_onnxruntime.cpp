@@ -1,5 +1,5 @@
-// Compares models of which the host computes a part with ONNX Runtime: float heads and tails, and layers between
-// quantisers that no hardware takes. Needs no shared model.
+// Compares Millrace with ONNX Runtime on models that run partly on the host: float heads and tails, and layers between
+// quantisers for which there is no hardware. Needs no shared model.
 #include <gtest/gtest.h>
 
 #include <cmath>

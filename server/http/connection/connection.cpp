@@ -255,7 +255,8 @@ class HttpConnection final : public Connection, public std::enable_shared_from_t
       return false;
     }
     phase_ = Phase::kWorking;
-    // The I/O thread does not touch the exchange until come_back() is called, so the job may use it.
+    // The I/O thread does not touch the exchange until come_back() is called, so the job may use the exchange (the
+    // request and its answer).
     net::post(thread.pool, [this, run = std::move(job.run), counted = std::move(counted)]() mutable {
       try {
         exchange_->response = run();

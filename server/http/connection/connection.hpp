@@ -24,8 +24,8 @@ class Connection {
   virtual void check_deadline(std::chrono::steady_clock::time_point now) = 0;
   /// Closes the connection after the answer to the current request, or at once if there is no current request.
   virtual void close_when_answered() = 0;
-  /// Closes the server's side of a connection that came through a passed socket, so that the client sends no more
-  /// requests on it. Does nothing if a request has begun to arrive.
+  /// Closes the server's side of a connection that came through a passed socket (a listening socket that the service
+  /// manager opened), so that the client sends no more requests on it. Does nothing if a request has begun to arrive.
   virtual void dismiss() = 0;
 
  protected:
@@ -60,7 +60,8 @@ struct ServerState {
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> answering{0};     // requests that were read and are not yet answered
   std::atomic<std::uint64_t> held_bytes{0};  // bytes of the bodies of requests and answers of all connections
-  // The number of connections through passed sockets that may still send requests to this process.
+  // The number of connections through passed sockets (listening sockets that the service manager opened) that may still
+  // send requests to this process.
   std::atomic<std::size_t> to_hand_over{0};
 };
 

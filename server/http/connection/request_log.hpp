@@ -35,7 +35,8 @@ class RequestLog {
 
   /// Logs a request with its answer, and returns the id for the answer's header X-Request-Id. The id is the client's if
   /// it is safe in a header and in a log line. Otherwise the server creates an id for answers of 400 and above and for
-  /// admin routes, and returns "" for the rest. The view is as valid as `asked.id`, at most until the next call.
+  /// admin routes, and returns "" for the rest. The returned view is valid as long as `asked.id` is, but at most until
+  /// the next call.
   ///
   /// Answers of 500, and of 503 without Retry-After, are logged as warnings, at most ten a second, because a lost
   /// card fails thousands of requests. Answers of 401 and 403 are warnings too, with a separate limit of ten a second,

@@ -71,7 +71,7 @@ class Inference {
 };
 
 /// A pool of unused Inference objects, so that a warm server allocates none. Each I/O thread has its own pool, which
-/// must outlive its leases.
+/// must outlive the objects that it lends.
 class InferencePool {
  public:
   struct GiveBack {
