@@ -90,7 +90,7 @@ class Chain {
     return through(programs[2], {through(programs[1], {through(programs[0], {frame})})});
   }
 
-  /// Runs `count` frames, with as many in flight as there are slots.
+  /// Runs `count` frames, with one frame in flight for each slot (the buffers for one frame).
   void run(std::uint32_t count, std::uint32_t seed) {
     for (std::uint32_t n = 0; n < count + kSlots; ++n) {
       if (n >= kSlots) {

@@ -80,7 +80,7 @@ TEST_P(InstalledServerInMode, ServesTheNewestValidVersionNextToEmptyAndTruncated
     EXPECT_EQ(service_.stop(), 0) << service_.log();
   }
 
-  // With the setting repository.strict, the server reports the same broken versions and ends.
+  // With the setting repository.strict, the server reports the broken versions, too, but then it ends.
   service_.set("# strict: false", "strict: true");
   const Outcome strict = service_.start_to_the_end();
   EXPECT_EQ(strict.exit_code, 2);

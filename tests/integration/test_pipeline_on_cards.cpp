@@ -25,7 +25,7 @@ using pipeline::Pipeline;
 using pipeline::PipelineOptions;
 
 constexpr std::uint32_t kCards = 4;
-// The deadline of frames that must miss it, but long enough for the test to submit all these frames before.
+// A deadline that frames must miss. It is long enough for the test to submit all these frames before it passes.
 constexpr auto kDeadline = 1s;
 
 class Backend : public testing::Environment {

@@ -1,4 +1,4 @@
-// `millrace quantize`, `compile --data`, and commands with several inputs, as a user runs them.
+// Tests `millrace quantize`, `compile --data`, and commands with several inputs in the way that a user runs them.
 #include <zlib.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ class QuantizeCommandTest : public PlanCommand {
  protected:
   std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
 
-  /// y = W2 Relu(W1 x), with eight inputs and three outputs.
+  /// Makes the model y = W2 Relu(W1 x), with eight inputs and three outputs.
   std::string float_model() const {
     OnnxModel m;
     m.input("x", {1, 8});
@@ -235,7 +235,7 @@ TEST_F(QuantizeCommandTest, ReadsSamplesOfSeveralInputsFromOneArchiveOrNamedFile
                {"flipped.npz", "'right.npy'", "checksum"});
 }
 
-/// The sum of left W1 and right W2 in double precision, for each frame. W1 and W2 are 4 x 4.
+/// Computes left W1 + right W2 in double precision for each frame. W1 and W2 are 4 x 4 matrices.
 std::vector<double> sums_of_products(const NpyArray& left, const NpyArray& right,
                                      const std::vector<float>& w1, const std::vector<float>& w2) {
   std::vector<double> sums;

@@ -30,7 +30,7 @@ class KeptSocket {
 };
 
 /// Returns a command line that runs `command` with the socket passed under `name`, as a service manager would pass it.
-/// The program gets the process id of the command line.
+/// The program keeps the process id of the command that starts it.
 std::vector<std::string> with_passed_socket(const KeptSocket& socket, const std::string& name,
                                             const std::vector<std::string>& command);
 

@@ -374,8 +374,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
 
   log::info("serve", "millrace " MILLRACE_VERSION " starts; settings: " + live.sources());
 
-  // Every swap starts and ends threads. With a single arena, a new version's threads reuse the memory that
-  // the old version's threads freed. Contention does not matter, because requests hardly allocate.
+  // Every swap starts and ends threads. With a single malloc arena, a new version's threads reuse the memory that the
+  // old version's threads freed. Contention does not matter, because requests hardly allocate.
   ::mallopt(M_ARENA_MAX, 1);
   MILLRACE_ASSIGN(const auto deployments, load_deployments(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));

@@ -332,7 +332,8 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
 }
 
 TEST(Explore, RefusesAClusterWhoseCablesCannotFormTheChain) {
-  // Every two of twelve cards have a cable; the thirteenth has none. There are too many chains of cards to try all.
+  // A cable joins every two of the first twelve cards; the thirteenth card has no cable. There are too many chains of
+  // cards to try all.
   Problem problem = row(std::vector<std::uint64_t>(16, 4), 13, 64);
   problem.cables.clear();
   for (std::uint32_t a = 0; a < 12; ++a)

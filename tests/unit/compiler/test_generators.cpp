@@ -513,11 +513,12 @@ TEST(Generator, RearrangementMovesWholeRunsOfElementsWithTheSmallestBuffer) {
       if (key == name) return number;
     return std::int64_t{-1};
   };
-  // A transposition of rows and columns keeps the two channels together, and needs the whole frame.
+  // A transposition of rows and columns moves the two channels of a pixel together, and its buffer must hold the whole
+  // frame.
   auto parameters = widest(rearranging(kernels::transposition({4, 6, 2}, {1, 0, 2}), {4, 6, 2}, {6, 4, 2}));
   EXPECT_EQ(value(parameters, "WIDTH"), 16);
   EXPECT_EQ(value(parameters, "WORDS"), 24);
-  // A channel shuffle needs one pixel, and repeated columns need one row.
+  // The buffer of a channel shuffle must hold one pixel, and that of repeated columns one row.
   parameters = widest(rearranging({0, {15, 4, 2}, {8, 1, 4}}, {3, 5, 8}, {3, 5, 8}));
   EXPECT_EQ(value(parameters, "WIDTH"), 8);
   EXPECT_EQ(value(parameters, "WORDS"), 8);

@@ -25,7 +25,7 @@ std::string quant(OnnxModel& m, const std::string& x, const std::string& name, f
   return name;
 }
 
-/// x -> Quant -> MatMul with quantised weights -> Quant -> y
+/// Returns the model x -> Quant -> MatMul with quantised weights -> Quant -> y.
 OnnxModel quantised_layer() {
   OnnxModel m;
   m.input("x", {1, 4});

@@ -1,5 +1,5 @@
-// Arithmetic with constants of any shape, masks, and indices of type INT64: each as a small model, compiled whole and compared
-// with what ONNX says it means.
+// Tests arithmetic with constants of any shape, masks, and indices of type INT64. Each test compiles a small model
+// whole and compares its outputs with ONNX's definition.
 #include <gtest/gtest.h>
 
 #include <cstring>

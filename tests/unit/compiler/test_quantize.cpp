@@ -1,4 +1,5 @@
-// Quantising float models with samples: ranges, weights, placement of quantisers, and what the written file means.
+// Tests the quantisation of float models with samples: ranges, weights, placement of quantisers, and what the written
+// file means.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -267,7 +267,7 @@ TEST(Report, TerminalNamesTheBusiestCableInEightyColumns) {
   }
 }
 
-/// The first pool of LeNet-5 reads 6 channels of 28 by 28 bytes and gives 6 of 14 by 14.
+/// The first pool of LeNet-5 reads 6 channels of 28 by 28 bytes and gives 6 channels of 14 by 14 bytes.
 TEST(Report, ShowsTimeAndBytesOfTheHostsBlocksBetweenCards) {
   PlanOptions options = lenet("three-ku060", 1);
   options.host_blocks = {"maxpool_9"};

@@ -271,8 +271,8 @@ TEST(Fast, ComputesTheLowestAndHighest32BitSums) {
   }
 }
 
-// The program has one input word and one output element. In every arithmetic width that rounds half to even, it
-// requantises every accumulator of a wide range.
+// Requantises every accumulator of a wide range in each width of arithmetic that rounds half to even. The products with
+// weights of 1 make each accumulator equal to an input element.
 TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   struct Case {
     const char* what;

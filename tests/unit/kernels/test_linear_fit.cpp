@@ -88,7 +88,8 @@ TEST(LinearFit, NeverReturnsAWrongFit) {
 }
 
 TEST(LinearFit, FitsAConstantChannelFarFromZero) {
-  // If a convolution's weights are all zero and its output scale is tiny, its accumulators are that far from zero.
+  // If a convolution's weights are all zero and its output scale is tiny, its accumulators can be as far from zero as
+  // in the range below.
   const std::vector<std::int64_t> thresholds = {1073741700, 1073741760, 1073741800};
   const AccumulatorRange range{1073741760, 1073741790};
   const auto fit = fit_exactly(thresholds, range, -128);

@@ -76,7 +76,7 @@ class LoadJobs : public testing::Test {
     return future;
   }
   Status load(const LoadOrder& order) { return begin_load(order).get(); }
-  /// Waits until a compiler has started and waits. Returns false if that does not happen in time.
+  /// Waits until a compiler has started and is itself waiting. Returns false if that does not happen in time.
   bool wait_for_compiler() {
     return tests::wait_until([&] {
       writer_ = ::open(hold_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);

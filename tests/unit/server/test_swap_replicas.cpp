@@ -79,7 +79,7 @@ TEST_F(SwapTest, CountsAReplicaThatDoesNotRestartAsMissing) {
   pool.fail["1"] = 1;
   EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kRolling).rolled_back);
   expect("3", "2");
-  // The next swap stops all replicas. After the rollback one replica opens again, the second one fails.
+  // The next swap stops all replicas. After the rollback one replica opens again, but the second replica does not.
   pool.fail["2"] = 100;
   std::atomic<int> opened{0};
   pool.before_open = [&](const std::string& name) {
@@ -88,7 +88,8 @@ TEST_F(SwapTest, CountsAReplicaThatDoesNotRestartAsMissing) {
   EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).rolled_back);
   expect("3", "1");
   EXPECT_TRUE(answers());
-  // The first complete() opens one more replica, the second one opens the last. A third complete() does nothing.
+  // The first complete() opens one more replica, the second complete() opens the last replica. A third complete() does
+  // nothing.
   opened = 0;
   EXPECT_FALSE(swap.complete(serving()).ok());
   expect("3", "2");

@@ -102,7 +102,7 @@ class SilentServer {
   std::uint16_t port_ = 0;
 };
 
-// A client's first four tries take 150 ms, because the waits double. If the server is paused for longer, it misses more
+// A client's first four tries take 150 ms, because the waits double. A server that is paused for longer misses more
 // than four datagrams.
 constexpr std::uint32_t kMoreThanFourTries = 7;
 
