@@ -210,7 +210,7 @@ class Survey {
     return plugin_->prepare(program);
   }
 
-  /// Asks the generators for hardware of a block.
+  /// Asks the generators which hardware they have for a block.
   Result<BlockCoverage> cover_block(const kernels::Program& program, std::uint32_t i, bool host) const {
     const kernels::Block& block = program.blocks[i];
     BlockCoverage made;

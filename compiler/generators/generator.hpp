@@ -21,7 +21,7 @@ namespace millrace::compiler::generators {
 enum class Multiplier : std::uint8_t {
   kSoft = 0,  // in LUTs
   kDsp = 1,   // a DSP slice for each product
-  /// One DSP slice for two products. The weights are signed and never the type's most negative value.
+  /// One DSP slice computes two products. The weights are signed and never the type's most negative value.
   kDspPair = 2,
 };
 

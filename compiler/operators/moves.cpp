@@ -223,7 +223,7 @@ ValueId emit_constant(Site& site, ValueId x, const Value& known, std::vector<flo
   return is_plane ? site.move(shaped, {0, 3, 1, 2}, known.shape, ".back") : shaped;
 }
 
-/// Joins tensors of which some are constants.
+/// Joins tensors, some of which are constants.
 Outcome lower_concat_with_constants(Site& site) {
   constexpr std::size_t kMostConstants = 8192;  // all of which are proved
   std::optional<Dequantised> data;

@@ -31,7 +31,7 @@ using graph::Type;
 using graph::Value;
 using graph::ValueId;
 
-// The table's entries by family of operators.
+// The entries of the operator table, grouped by family of operators.
 std::span<const Operator> activations();  // functions of one element, and Softmax
 std::span<const Operator> arithmetic();   // Add, Sub, Mul, Div, Cast, BatchNormalization
 std::span<const Operator> host();   // operators that only the host computes, unless another family has them

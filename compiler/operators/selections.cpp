@@ -178,7 +178,8 @@ Selection select_tile(const Form& form) {
 
 // Resize and Upsample.
 
-/// Returns the index on an axis that ONNX Runtime reads for element `x` of the resized axis, in float32 as it computes.
+/// Returns the index on an axis that ONNX Runtime reads for element `x` of the resized axis, computed in float32 as
+/// ONNX Runtime does.
 std::optional<std::int64_t> nearest(const OnnxOperator& op, std::int64_t x, std::int64_t in, std::int64_t out,
                                     float scale) {
   const bool is_old = op.type == "Upsample" || op.opset < 11;
@@ -342,7 +343,7 @@ Outcome lower_selection(Site& site) {
   return site.give(graph::Select{*loops}, {from});
 }
 
-// DepthToSpace and SpaceToDepth: a Reshape, a Transpose and a Reshape.
+// The functions below lower DepthToSpace and SpaceToDepth to a Reshape, a Transpose and another Reshape.
 
 std::string infer_blocks(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;

@@ -25,8 +25,8 @@ std::optional<std::size_t> moved_axis(const OnnxOperator& op, const Shape& from,
     const auto found = std::find(perm.begin(), perm.end(), static_cast<std::int64_t>(axis));
     return static_cast<std::size_t>(found - perm.begin());
   }
-  // All other nodes keep the order of the elements. An axis of `to` corresponds to the old axis if it has the same
-  // length and the same number of elements after it.
+  // A node that is no Transpose keeps the order of the elements. An axis of `to` corresponds to the old axis if it has
+  // the same length and the same number of elements after it.
   const graph::AlongAxis old(from, axis);
   for (std::size_t i = 0; i < to.size(); ++i)
     if (const graph::AlongAxis now(to, i); now.extent == old.extent && now.inner == old.inner) return i;

@@ -44,7 +44,7 @@ struct Avx2 : Vectors<8> {
         _mm256_xor_si256(_mm256_packs_epi16(_mm256_adds_epi16(packed(four[0], four[1]), adds),
                                             _mm256_adds_epi16(packed(four[2], four[3]), adds)),
                          _mm256_set1_epi8(static_cast<char>(flip)));
-    // The packs leave lanes 0 to 3 of all vectors in the low half, and lanes 4 to 7 in the high half.
+    // The pack instructions leave lanes 0 to 3 of all vectors in the low half, and lanes 4 to 7 in the high half.
     const __m256i sorted = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     const auto eight = load<VectorOf<std::int64_t, 4>>(&sorted);
     for (std::uint32_t i = 0; i < 4; ++i) {

@@ -66,7 +66,7 @@ void check_padding_value(const Window& w, const Tensor& in) {
           " is not a value of the input's type ", to_string(in.type));
 }
 
-// Checks the window of a pooling, which keeps the number of channels.
+// Checks the window of a pooling, and that the pooling keeps the number of channels.
 void check_pooling(const Window& w, const Tensor& in, const Tensor& out) {
   check_integer(in);
   check_window(w, in, out);

@@ -19,7 +19,7 @@ ElementType element_type(int kind, int bits);
 std::int64_t random_value(ElementType type, Rng& rng);
 Values random_values(ElementType type, std::size_t count, Rng& rng);
 
-/// Returns the bits that encode a value. The bit 0 encodes the bipolar value -1.
+/// Returns the bits that encode a value. The bipolar value -1 is encoded as a 0 bit.
 std::int64_t field(ElementType type, std::int64_t value);
 Beats to_beats(const Values& values, ElementType type, unsigned lanes);
 

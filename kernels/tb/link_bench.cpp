@@ -6,7 +6,8 @@
 // output; a cable that goes down; ends with different packet sizes; a memory that fails, after which no packet may
 // begin; connectors that do not exist.
 //
-// The file is above 500 lines because all scripts share the state of one row.
+// The file is above 500 lines because all scripts share the state of one row, which is an instance of the tested module
+// with its own parameters.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>

@@ -36,7 +36,7 @@ class RepositoryHost {
   const std::filesystem::path& scratch() const { return directory_.path(); }
   const std::string& cluster_file() const { return cluster_file_; }
 
-  /// Adds a version of `model` that computes `program` to the repository.
+  /// Adds to the repository a version of `model` that computes `program`.
   void add(const std::string& version, const kernels::Program& program, const std::string& description = {},
            const std::string& model = "m");
   /// Like add(), but the version has SystemVerilog, folded for an interval of at most `interval_cycles` clock cycles.

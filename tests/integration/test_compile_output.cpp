@@ -81,7 +81,7 @@ TEST_F(CompileOutput, StatesTheAccumulatorWidthOfEachLayer) {
       // A sum of 400 products of 8-bit values, the most in LeNet-5, needs at most 25 bits, whatever the weights are.
       EXPECT_GT(std::stoi(type.substr(3)), 10) << block;
       EXPECT_LE(std::stoi(type.substr(3)), 25) << block;
-      // The generated hardware has accumulators of the same width.
+      // The accumulators in the generated hardware must have the width that the report states.
       std::ifstream file(target_ / "rtl" / std::string(partition.at("name").as_string()) / "design.json");
       const json::value design = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
       std::size_t units = 0;

@@ -120,7 +120,8 @@ struct Split {
   std::vector<std::int64_t> labels;  // of `scoring`, or empty
 };
 
-/// Removes those samples from `split.scoring`, with their labels, that also calibrate. Returns how many it removed.
+/// Removes from `split.scoring` the samples, with their labels, that are also used to calibrate. Returns how many it
+/// removed.
 std::size_t remove_calibrating(Split& split) {
   const std::set<Frame> calibrating(split.calibration.begin(), split.calibration.end());
   std::size_t kept = 0;

@@ -222,7 +222,7 @@ Module mr_threshold() {
         add_table(f, acc + 1, nf << std::min<std::int64_t>(level, 20), 0, v["LOADED"] != 0);
   };
   m.latency = [](const Values& v) { return static_cast<std::uint64_t>(v["OBITS"]) + 1; };
-  // Each level of the search and each lane has its own file.
+  // Each lane has its own memory file for each level of the binary search.
   m.constants = [](const Values& v) {
     std::vector<ConstantFile> files;
     for (std::int64_t level = 0; v["LOADED"] == 0 && level < v["OBITS"]; ++level)

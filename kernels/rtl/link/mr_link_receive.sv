@@ -83,7 +83,7 @@ module mr_link_receive #(
   assign complete    = accepting && finish && good;
   assign restart     = is_greeting && finish && good && fits;
   assign commit      = complete && keep && !flush && !overflow && list_room && (header[47:32] != '0) && (header[223:192] == expected);
-  // High for an undamaged packet that is dropped because it has another epoch.
+  // High for an undamaged packet that is dropped because its epoch is not the card's epoch.
   assign late        = complete && (header[223:192] == expected) && (!keep || flush);
   assign broken      = complete && !commit && !late;
   logic unused;

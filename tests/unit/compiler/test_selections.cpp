@@ -178,7 +178,7 @@ TEST(Selections, ExpandAndTileAreExact) {
 }
 
 TEST(Selections, SplitEqualsSlicesOfTheSameRanges) {
-  // Both models compute y = Concat(last 5 channels, first 3 channels): one with Split, the other with a Slice of each range.
+  // Both models compute y = Concat(last 5 channels, first 3 channels): one with Split, the other with two Slices.
   OnnxModel split(13), slices(13);
   for (OnnxModel* m : {&split, &slices}) {
     m->input("x", {1, 3, 8, 6});

@@ -16,7 +16,7 @@ using explore::kLut;
 
 constexpr std::uint64_t kLuts = 1000;  // the LUTs of each card
 
-/// Searches a plan for the problem and returns it without FIFOs and adapters.
+/// Searches for the best plan of the problem and returns the plan without FIFOs and adapters.
 Predicted found(const explore::Problem& problem) {
   Lowered lowered;
   lowered.problem = problem;
