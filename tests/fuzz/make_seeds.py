@@ -112,7 +112,24 @@ config = {
     "tokens": b"\1# names\nr read reader-token-0000\nw infer sha256:" + b"0" * 64 + b"\n",
     "bad_tokens": b"\1a write secretsecretsecret\n",
 }
-for target, files in {"fuzz_udp_datagram": seeds, "fuzz_http_request": http, "fuzz_infer_request": body, "fuzz_config": config}.items():
+def link(kind, to_sender, generation=1, epoch=1, number=0, offset=0, length=0, next_=0, limit=0, arrived=0):
+    """Returns the header of a link datagram; the fuzz target corrects magic, version and CRCs."""
+    ends = (1, 2) if to_sender else (2, 1)
+    return struct.pack("<4sBBBBHHIIIQIIIIQII", b"", 0, kind, 0, 0, *ends, generation, epoch, number, 5, offset, length, next_, limit, arrived, 0, 0)
+
+
+vectors = (pathlib.Path(__file__).parents[1] / "vectors" / "link_datagrams" / "datagrams.txt").read_text().splitlines()[1:]
+link_data = [(link(1, False, number=n, offset=16 * n, length=16) + bytes([n] * 16), 1) for n in range(8)]
+links = {
+    "vectors": talk(0, *((bytes.fromhex(line.split()[-1]), 1) for line in vectors if " none " in line and len(line) < 600)),
+    "data": talk(3, *link_data),
+    "gaps": talk(3, *link_data[1:4], link_data[0], link_data[0], *link_data[6:]),
+    "states": talk(3, (link(2, True, next_=1, limit=6), 1), (link(2, True, next_=1, limit=6, arrived=1), 3), (link(2, True, next_=9, limit=14), 1)),
+    "silence": talk(3, *((link(1, False, epoch=2, length=1) + b"x", 50) for _ in range(5))),
+    "greetings": talk(1, *((link(3, False, generation=g, number=n, offset=48, limit=5), 1) for g, n in ((1, 0), (2, 7), (1, 0))), *link_data),
+    "closed": talk(3, (link(4, False), 1), link_data[0], (link(5, True), 9), (link(2, True, limit=5), 9)),
+}
+for target, files in {"fuzz_datagram": links, "fuzz_udp_datagram": seeds, "fuzz_http_request": http, "fuzz_infer_request": body, "fuzz_config": config}.items():
     folder = pathlib.Path(__file__).parent / "seeds" / target
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():

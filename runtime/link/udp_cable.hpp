@@ -1,0 +1,81 @@
+// One end of a cable on a real UDP socket. The caller's thread waits for descriptor() until next_time(), and calls
+// receive() and send().
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/link/cable_end.hpp"
+#include "runtime/link/impairment.hpp"
+
+namespace millrace::runtime::link {
+
+/// An IPv4 address and a UDP port, both in the machine's byte order.
+struct Address {
+  std::uint32_t host = 0;
+  std::uint16_t port = 0;
+  bool operator==(const Address&) const = default;
+};
+
+/// Parses "10.1.2.3:5000".
+Result<Address> parse_address(std::string_view text);
+std::string to_string(const Address& address);
+
+/// One thread at a time may use a UdpCable.
+class UdpCable {
+ public:
+  /// Opens a socket at `local`; port 0 stands for any free port. Returns kEnvironment if the address is not available.
+  static Result<std::unique_ptr<UdpCable>> open(const Address& local, std::uint16_t local_endpoint,
+                                                std::uint16_t peer_endpoint, std::uint64_t seed = 1);
+  ~UdpCable();
+  UdpCable(const UdpCable&) = delete;
+  UdpCable& operator=(const UdpCable&) = delete;
+
+  /// Returns the address of the socket, with the real port.
+  const Address& address() const { return address_; }
+  /// Sets the neighbour's address. Before the first call, nothing is sent, and every datagram is dropped.
+  void set_peer(const Address& peer) { peer_ = peer; }
+  const std::optional<Address>& peer() const { return peer_; }
+
+  CableEnd& end() { return end_; }
+  const CableEnd& end() const { return end_; }
+  /// Returns the faults of the emulated network in the direction away from this end.
+  Impairer& impairer() { return impairer_; }
+
+  int descriptor() const { return socket_; }
+  /// Reads all datagrams that wait in the socket, and returns how many these were. Does not block.
+  std::size_t receive(Time now);
+  /// Sends all datagrams that are due. Does not block: what the socket does not accept is lost, as in a network.
+  void send(Time now);
+  /// Returns when send() must be called again if nothing else happens.
+  Time next_time() const;
+
+ private:
+  UdpCable(int socket, const Address& address, std::uint16_t local_endpoint, std::uint16_t peer_endpoint,
+           std::uint64_t seed);
+
+  static constexpr std::size_t kBatch = 16;
+  static constexpr std::size_t kBufferBytes = 65'536;  // longer than any UDP datagram
+
+  const int socket_;
+  const Address address_;
+  std::optional<Address> peer_;
+  CableEnd end_;
+  Impairer impairer_;
+  std::vector<std::byte> buffers_;
+  std::array<mmsghdr, kBatch> messages_{};
+  std::array<iovec, kBatch> pieces_{};
+  std::array<sockaddr_in, kBatch> sources_{};
+};
+
+}  // namespace millrace::runtime::link

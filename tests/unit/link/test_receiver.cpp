@@ -1,0 +1,258 @@
+#include "runtime/link/receiver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "lossy_line.hpp"
+
+namespace millrace::runtime::link {
+
+namespace {
+
+constexpr ChannelId kId{1, 2, 4};
+
+/// A receiver to which the test gives datagrams one by one.
+struct Bench {
+  explicit Bench(std::uint32_t credits = 8) : receiver({kId, 100, credits, {}}) {}
+  Receiver receiver;
+  Time now{1000h};
+
+  void greet(std::uint32_t generation = 3, std::uint32_t epoch = 9, std::uint32_t number = 0,
+             std::uint32_t credits = 8) {
+    Datagram d;
+    d.type = Type::kGreeting;
+    d.channel = kId;
+    d.generation = generation;
+    d.epoch = epoch;
+    d.number = number;
+    d.packet_bytes = 100;
+    d.credits = credits;
+    receiver.receive(d, now);
+  }
+  void data(std::uint32_t number, std::uint32_t epoch = 9, std::uint32_t generation = 3,
+            std::size_t bytes = 10) {
+    const std::vector<std::byte> payload(bytes, static_cast<std::byte>(number));
+    Datagram d;
+    d.channel = kId;
+    d.generation = generation;
+    d.epoch = epoch;
+    d.number = number;
+    d.sequence = number;
+    d.payload = payload;
+    receiver.receive(d, now);
+  }
+  std::optional<Datagram> sent() {
+    const auto bytes = receiver.next_datagram(now);
+    if (bytes.empty()) return std::nullopt;
+    Datagram d;
+    EXPECT_EQ(parse(bytes, d), Refusal::kNone);
+    return d;
+  }
+  void bring_up() {
+    receiver.start(9);
+    greet();
+    EXPECT_TRUE(sent());
+  }
+  /// Takes all packets and returns their numbers.
+  std::vector<std::uint64_t> take() {
+    std::vector<std::uint64_t> numbers;
+    Packet packet;
+    while (receiver.peek(packet)) {
+      EXPECT_TRUE(std::all_of(packet.payload.begin(), packet.payload.end(), [&](std::byte byte) {
+        return byte == static_cast<std::byte>(packet.sequence);
+      }));
+      numbers.push_back(packet.sequence);
+      receiver.take();
+    }
+    return numbers;
+  }
+};
+
+using Numbers = std::vector<std::uint64_t>;
+
+}  // namespace
+
+TEST(LinkReceiver, AcceptsNoDataBeforeAGreeting) {
+  Bench b;
+  b.data(0);
+  b.receiver.start(9);
+  b.data(0);
+  EXPECT_EQ(b.receiver.counters().drops.generation, 2u);
+  EXPECT_TRUE(b.take().empty());
+}
+
+TEST(LinkReceiver, AnswersAGreetingWithItsState) {
+  Bench b;
+  b.receiver.start(9);
+  EXPECT_EQ(b.receiver.state(b.now), LinkState::kTraining);
+  b.greet();
+  const auto state = b.sent();
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->type, Type::kState);
+  EXPECT_EQ(state->generation, 3u);
+  EXPECT_EQ(state->epoch, 9u);
+  EXPECT_EQ(state->next, 0u);
+  EXPECT_EQ(state->limit, 8u);
+  EXPECT_EQ(b.receiver.state(b.now), LinkState::kUp);
+}
+
+TEST(LinkReceiver, DeliversInOrderAndReportsWhatIsMissing) {
+  Bench b;
+  b.bring_up();
+  b.data(0);
+  b.data(2);
+  b.data(3);
+  b.data(5);
+  EXPECT_EQ(b.take(), Numbers{0});
+  auto state = b.sent();
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->next, 1u);
+  EXPECT_EQ(state->limit, 9u);
+  EXPECT_EQ(state->arrived, 0b1011u);
+  b.data(1);
+  EXPECT_EQ(b.take(), (Numbers{1, 2, 3}));
+  b.data(4);
+  EXPECT_EQ(b.take(), (Numbers{4, 5}));
+}
+
+TEST(LinkReceiver, CollectsArrivalsBeforeItReportsThem) {
+  Bench b;
+  b.bring_up();
+  b.data(0);
+  EXPECT_FALSE(b.sent());
+  EXPECT_EQ(b.receiver.next_time(), b.now + 500us);
+  b.now += 500us;
+  EXPECT_EQ(b.sent()->next, 1u);
+  b.data(1);
+  EXPECT_FALSE(b.sent());
+  b.data(2);  // a quarter of the credits
+  EXPECT_EQ(b.sent()->next, 3u);
+  EXPECT_FALSE(b.sent());
+}
+
+TEST(LinkReceiver, GivesCreditAtOnceIfTheSenderHasNone) {
+  Bench b;
+  b.bring_up();
+  for (std::uint32_t i = 0; i < 8; ++i) b.data(i);
+  EXPECT_EQ(b.sent()->limit, 8u);
+  EXPECT_FALSE(b.sent());
+  b.receiver.take();
+  EXPECT_EQ(b.sent()->limit, 9u);
+}
+
+TEST(LinkReceiver, ReportsAgainWhenAPacketComesTwice) {
+  Bench b;
+  b.bring_up();
+  b.data(0);
+  b.now += 1ms;
+  EXPECT_TRUE(b.sent());
+  b.data(0);
+  EXPECT_TRUE(b.sent());
+  EXPECT_EQ(b.receiver.counters().drops.duplicate, 1u);
+  EXPECT_EQ(b.take(), Numbers{0});
+}
+
+TEST(LinkReceiver, RefusesAPacketBeyondItsCredit) {
+  Bench b;
+  b.bring_up();
+  b.data(8);
+  EXPECT_EQ(b.receiver.violation(), Violation::kBeyondCredit);
+  b.data(7);
+  EXPECT_EQ(b.receiver.counters().drops.violation, 1u);
+  EXPECT_EQ(b.receiver.counters().gaps, 1u);
+}
+
+TEST(LinkReceiver, RefusesPacketsThatAreTooLong) {
+  Bench b;
+  b.bring_up();
+  b.data(0, 9, 3, 101);
+  EXPECT_EQ(b.receiver.violation(), Violation::kPacketBytes);
+  EXPECT_TRUE(b.take().empty());
+}
+
+TEST(LinkReceiver, RefusesAGreetingWithOtherSettings) {
+  Bench b;
+  b.receiver.start(9);
+  b.greet(3, 9, 0, 7);
+  EXPECT_EQ(b.receiver.violation(), Violation::kSettings);
+  EXPECT_FALSE(b.sent());
+}
+
+TEST(LinkReceiver, DropsDataOfOtherGenerationsAndEpochs) {
+  Bench b;
+  b.bring_up();
+  b.data(0, 9, 2);
+  b.data(0, 9, 4);
+  EXPECT_EQ(b.receiver.counters().drops.generation, 2u);
+  b.data(0, 8);
+  b.data(0, 10);
+  EXPECT_EQ(b.receiver.counters().drops.epoch, 2u);
+  EXPECT_TRUE(b.take().empty());
+}
+
+TEST(LinkReceiver, ANewGenerationReplacesTheOldOneUnlessItIsDelayed) {
+  Bench b;
+  b.bring_up();
+  b.data(0);
+  b.greet(2);
+  EXPECT_EQ(b.receiver.counters().drops.generation, 1u);
+  b.data(1);
+  EXPECT_EQ(b.take(), (Numbers{0, 1}));
+  b.data(2);
+  b.greet(4);
+  EXPECT_TRUE(b.take().empty());  // packet 2 belongs to the old generation
+  b.data(0, 9, 4);
+  EXPECT_EQ(b.take(), Numbers{0});
+  // A sender whose counter starts anew, such as a card that lost its power, may come back when the old one is silent.
+  b.now += 2s;
+  b.greet(1);
+  b.data(0, 9, 1);
+  EXPECT_EQ(b.take(), Numbers{0});
+}
+
+TEST(LinkReceiver, ARestartedReceiverContinuesWhereTheSenderIs) {
+  Bench b;
+  b.receiver.start(9);
+  b.greet(3, 9, 40);
+  EXPECT_EQ(b.sent()->next, 40u);
+  b.data(40);
+  EXPECT_EQ(b.take(), Numbers{40});
+}
+
+TEST(LinkReceiver, ANewEpochDropsThePacketsOfTheOldOne) {
+  Bench b;
+  b.bring_up();
+  b.data(0);
+  b.receiver.set_epoch(10);
+  EXPECT_TRUE(b.take().empty());
+  b.data(1);
+  EXPECT_TRUE(b.take().empty());
+  b.data(0, 10);
+  EXPECT_EQ(b.take(), Numbers{0});
+}
+
+TEST(LinkReceiver, NoticesThatTheSenderStopsOrFallsSilent) {
+  Bench b;
+  b.bring_up();
+  EXPECT_EQ(b.receiver.state(b.now + 500ms), LinkState::kUp);
+  EXPECT_EQ(b.receiver.state(b.now + 900ms), LinkState::kLost);
+  Datagram d;
+  d.type = Type::kSenderClosed;
+  d.channel = kId;
+  d.generation = 3;
+  b.receiver.receive(d, b.now);
+  EXPECT_EQ(b.receiver.state(b.now), LinkState::kTraining);
+}
+
+TEST(LinkReceiver, NumbersPassTheEndOf32Bits) {
+  Bench b(6);
+  b.receiver.start(9);
+  b.greet(3, 9, 0xfffffffc, 6);
+  for (std::uint32_t i = 6; i-- > 0;) b.data(0xfffffffc + i);
+  EXPECT_EQ(b.take(), (Numbers{0xfffffffc, 0xfffffffd, 0xfffffffe, 0xffffffff, 0, 1}));
+  EXPECT_EQ(b.sent()->next, 2u);
+}
+
+}  // namespace millrace::runtime::link

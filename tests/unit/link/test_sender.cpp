@@ -1,0 +1,215 @@
+#include "runtime/link/sender.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lossy_line.hpp"
+
+namespace millrace::runtime::link {
+
+namespace {
+
+constexpr Time kStart{1000h};
+constexpr ChannelId kId{1, 2, 4};
+
+/// A sender with 4 credits, whose datagrams the test reads one by one.
+struct Bench {
+  Sender sender{{kId, 100, 4, {}}};
+  Time now = kStart;
+
+  std::vector<Datagram> sent() {
+    std::vector<Datagram> all;
+    for (auto bytes = sender.next_datagram(now); !bytes.empty(); bytes = sender.next_datagram(now)) {
+      EXPECT_EQ(parse(bytes, all.emplace_back()), Refusal::kNone);
+      all.back().payload = {};
+    }
+    return all;
+  }
+  void state(std::uint32_t next, std::uint32_t limit, std::uint64_t arrived = 0, std::uint32_t epoch = 9,
+             std::uint32_t generation = 3) {
+    Datagram d;
+    d.type = Type::kState;
+    d.channel = kId;
+    d.generation = generation;
+    d.epoch = epoch;
+    d.next = next;
+    d.limit = limit;
+    d.arrived = arrived;
+    sender.receive(d, now);
+  }
+  bool push() { return sender.push(0, 0, true, std::vector<std::byte>(10)); }
+  void bring_up() {
+    sender.start(3, 9, now);
+    EXPECT_EQ(sent().size(), 1u);
+    state(0, 4);
+  }
+};
+
+}  // namespace
+
+TEST(LinkSender, GreetsUntilTheReceiverAnswers) {
+  Bench b;
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kDown);
+  EXPECT_FALSE(b.push());
+  b.sender.start(3, 9, b.now);
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kTraining);
+  for (int i = 0; i < 20; ++i) {
+    const auto sent = b.sent();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].type, Type::kGreeting);
+    EXPECT_EQ(sent[0].packet_bytes, 100u);
+    EXPECT_EQ(sent[0].credits, 4u);
+    EXPECT_FALSE(b.push());
+    EXPECT_LE(b.sender.next_time(), b.now + 50ms);
+    b.now = b.sender.next_time();
+  }
+  b.state(0, 4);
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kUp);
+  EXPECT_EQ(b.sender.credit(), 4u);
+}
+
+TEST(LinkSender, SendsNoPacketWithoutCredit) {
+  Bench b;
+  b.bring_up();
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(b.push());
+  EXPECT_FALSE(b.push());
+  EXPECT_EQ(b.sent().size(), 4u);
+  b.state(3, 5);
+  EXPECT_TRUE(b.push());
+  EXPECT_FALSE(b.push());
+}
+
+TEST(LinkSender, RepeatsOnlyThePacketThatIsMissing) {
+  Bench b;
+  b.sender.start(3, 9, b.now);
+  b.sent();
+  b.state(0, 4);
+  for (int i = 0; i < 4; ++i) b.push();
+  EXPECT_EQ(b.sent().size(), 4u);
+  b.state(0, 4, 0b111);  // packets 1 to 3 have arrived
+  const auto sent = b.sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].number, 0u);
+  EXPECT_EQ(b.sender.counters().repeats, 1u);
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kDegraded);
+  EXPECT_EQ(b.sender.state(b.now + 2s), LinkState::kUp);
+}
+
+TEST(LinkSender, ToleratesReorderedPackets) {
+  Bench b;
+  b.bring_up();
+  for (int i = 0; i < 4; ++i) b.push();
+  b.sent();
+  b.state(0, 4, 0b011);  // packets 1 and 2 have overtaken packet 0
+  EXPECT_TRUE(b.sent().empty());
+}
+
+TEST(LinkSender, RepeatsAPacketWithoutAnswerAndReportsALossInTime) {
+  Bench b;
+  b.bring_up();
+  b.push();
+  EXPECT_EQ(b.sent().size(), 1u);
+  const Time sent = b.now;
+  int repeats = 0;
+  while (b.sender.state(b.now) != LinkState::kLost) {
+    b.now = b.sender.next_time();
+    ASSERT_LE(b.now, sent + 100ms);
+    for (const Datagram& d : b.sent()) repeats += d.type == Type::kData;
+  }
+  EXPECT_GE(repeats, 3);
+  EXPECT_EQ(b.sender.counters().losses, 1u);
+  EXPECT_FALSE(b.push());
+  // When the receiver answers again, the packet is sent at once.
+  b.state(0, 4);
+  EXPECT_NE(b.sender.state(b.now), LinkState::kLost);
+  const auto again = b.sent();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].number, 0u);
+}
+
+TEST(LinkSender, NoticesThatAnIdleLinkIsLost) {
+  Bench b;
+  b.bring_up();
+  const Time start = b.now;
+  while (b.sender.state(b.now) != LinkState::kLost) {
+    b.now = b.sender.next_time();
+    ASSERT_LE(b.now, start + 500ms);
+    b.sent();
+  }
+}
+
+TEST(LinkSender, AsksForCreditThatMayBeLost) {
+  Bench b;
+  b.bring_up();
+  for (int i = 0; i < 4; ++i) b.push();
+  b.sent();
+  b.state(4, 4);  // all have arrived, none was taken
+  EXPECT_FALSE(b.push());
+  b.now += 20ms;
+  const auto sent = b.sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].type, Type::kGreeting);
+}
+
+TEST(LinkSender, RefusesAcknowledgementsBeyondWhatItSent) {
+  for (const bool by_bitmap : {false, true}) {
+    Bench b;
+    b.bring_up();
+    b.push();
+    b.push();
+    b.sent();
+    b.state(by_bitmap ? 1 : 3, by_bitmap ? 5 : 7, by_bitmap ? 1 : 0);
+    EXPECT_EQ(b.sender.violation(), Violation::kUnsent);
+    EXPECT_EQ(b.sender.counters().drops.violation, 1u);
+    EXPECT_EQ(b.sender.credit(), 2u);
+  }
+}
+
+TEST(LinkSender, RefusesMoreCreditThanThePlanHas) {
+  Bench b;
+  b.bring_up();
+  b.state(0, 5);
+  EXPECT_EQ(b.sender.violation(), Violation::kLimit);
+  EXPECT_EQ(b.sender.credit(), 4u);
+}
+
+TEST(LinkSender, IgnoresStatesOfOtherGenerationsAndEpochs) {
+  Bench b;
+  b.bring_up();
+  b.push();
+  b.sent();
+  b.state(1, 5, 0, 9, 2);
+  EXPECT_EQ(b.sender.counters().drops.generation, 1u);
+  b.state(1, 5, 0, 8);
+  EXPECT_EQ(b.sender.counters().drops.epoch, 1u);
+  EXPECT_EQ(b.sender.credit(), 3u);
+}
+
+TEST(LinkSender, ANewEpochDropsThePacketsOfTheOldOne) {
+  Bench b;
+  b.bring_up();
+  for (int i = 0; i < 4; ++i) b.push();
+  b.sent();
+  b.push();
+  b.sender.set_epoch(10, b.now);
+  EXPECT_TRUE(b.sent().empty());
+  EXPECT_EQ(b.sender.credit(), 4u);
+  b.push();
+  const auto sent = b.sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].number, 0u);
+  EXPECT_EQ(sent[0].epoch, 10u);
+}
+
+TEST(LinkSender, TellsTheReceiverThatItStops) {
+  Bench b;
+  b.bring_up();
+  b.push();
+  b.sender.stop();
+  const auto sent = b.sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].type, Type::kSenderClosed);
+  EXPECT_EQ(b.sender.next_time(), Time::max());
+  EXPECT_TRUE(b.sent().empty());
+}
+
+}  // namespace millrace::runtime::link
