@@ -15,7 +15,7 @@ namespace millrace::compiler::explore {
 /// One number for each kind of resource.
 using Figures = std::array<double, kKinds>;
 
-/// An implementation of an operation that is, in some respect, better than each other implementation.
+/// An implementation of an operation that no other implementation equals or beats in every respect.
 struct Option {
   std::uint32_t implementation = 0;
   Amounts amounts{};

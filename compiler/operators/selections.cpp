@@ -214,7 +214,8 @@ std::optional<std::int64_t> nearest(const OnnxOperator& op, std::int64_t x, std:
   return std::clamp(static_cast<std::int64_t>(rounded), std::int64_t{0}, in - 1);
 }
 
-/// The factor and the size of each axis after a Resize or Upsample. Returns what is wrong with the node.
+/// Computes the factor and the size of each axis after a Resize or Upsample. Returns what is wrong with the node, or an
+/// empty text.
 std::string resized(const Form& form, std::vector<float>& scales, Shape& sizes) {
   const OnnxOperator& op = form.op;
   const Shape& shape = form.shape();
@@ -420,7 +421,7 @@ constexpr Operator kSelections[] = {
      .limits = "becomes one Slice for each output; "
                "sizes are known at compile time"}};
 
-/// The sizes of the parts of a Split. Returns what is wrong with the node.
+/// Determines the sizes of the parts of a Split. Returns what is wrong with the node, or an empty text.
 std::string split_sizes(const graph::Graph& graph, const Node& node, const OnnxOperator& op,
                         std::int64_t extent, std::vector<std::int64_t>& sizes) {
   if (has_input(node, 1)) {

@@ -85,8 +85,8 @@ struct Plain {
   std::byte* out;
 };
 
-// The functions below compute convolutions and sums that no kernel computes: with elements above 16 bits, or extreme
-// padding.
+// The functions below compute convolutions and sums that no kernel computes, because elements have more than 16 bits or
+// the padding is extreme.
 template <class Visit>
 void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) {
   std::size_t tap = 0;

@@ -41,7 +41,7 @@ class RepositoryHost {
            const std::string& model = "m");
   /// Like add(), but the version has SystemVerilog, folded for an interval of at most `interval_cycles` clock cycles.
   void add_rtl(const std::string& version, const kernels::Program& program, std::uint64_t interval_cycles);
-  /// Adds stored frames to a version, whose expected outputs are those of `program`.
+  /// Adds stored frames to a version. The expected outputs of these frames are those of `program`.
   void add_stored(const std::string& version, const kernels::Program& program);
 
   /// Starts `millrace serve` on the repository. The repository mode is "explicit" unless `more` contains

@@ -333,7 +333,7 @@ TEST_F(InstalledServerWithCompiler, AnInterruptedCompilationLeavesNoVersionInThe
     BackgroundProgram interrupted(on_a_slow_disk(compile));
     ASSERT_TRUE(wait_until([&] { return holds_unfinished(model()); })) << interrupted.err();
     EXPECT_EQ(interrupted.stop(SIGTERM), 128 + SIGTERM);
-    // strace may write a line of its own after the message.
+    // strace may write a line of its own after millrace's last message.
     EXPECT_TRUE(interrupted.err().starts_with("millrace compile: error: interrupted; nothing written\n"))
         << interrupted.err();
     EXPECT_FALSE(holds_unfinished(model()));
