@@ -45,7 +45,7 @@ class IntervalFit {
     Prices prices;
     std::vector<double> cost_before;
   };
-  /// The results so far of packing layers into one budget.
+  /// What is known so far about which layers fit into one budget (a limit for each kind of resource).
   struct PackingCache {
     Amounts budget;
     const Options* options = nullptr;

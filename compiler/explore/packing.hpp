@@ -69,10 +69,10 @@ struct Shortage {
 /// takes a factor for each kind.
 std::optional<Shortage> find_shortage(const std::function<bool(const Figures&)>& fits);
 
-/// Names the kinds, such as "DSP" or "LUT and DSP".
+/// Names the kinds of resources that are short, such as "DSP" or "LUT and DSP".
 std::string names_of(const Shortage& shortage);
 
-/// Returns the increase in words, such as "12 % more".
+/// Returns in words by how much a short resource must increase, such as "12 % more".
 std::string increase_of(const Shortage& shortage);
 
 }  // namespace millrace::compiler::explore

@@ -128,7 +128,7 @@ class Replicator {
   }
 
  private:
-  /// Sets section_ to the problem on exactly these cards.
+  /// Sets section_ to the problem for a cluster of exactly these cards, with an interval of at most `limit` seconds.
   void cut_out(const Cards& cards, double limit) {
     std::map<std::uint32_t, std::uint32_t> now;
     section_.cards.clear();

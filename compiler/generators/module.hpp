@@ -69,7 +69,7 @@ struct Module {
 
   // Ports are called s (input) and m (output); a module with two inputs has s0 and s1.
   bool bundles_inputs = false, bundles_outputs = false;  // N streams share one port, part 0 in the low bits
-  /// Width of a line at the module's l_ port; null if there is no such port.
+  /// Returns the width of a line at the port l_, which receives loaded constants. Null if the module has no such port.
   std::int64_t (*load_bits)(const Values&) = nullptr;
 
   /// Adds the resources of an instance: exact counts, and terms whose coefficients are in kernels/catalog.yaml.
@@ -78,7 +78,7 @@ struct Module {
   // The timing of the modules that dataflows consist of. `play` simulates the handshake exactly. `latency` and
   // `interval` are estimates for exploration.
   TimingUnit (*play)(const PlayedInstance&, const Values&) = nullptr;
-  /// Cycles from the input beat that completes an output beat to that output beat; null means 1.
+  /// Returns the cycles from the input beat that completes an output beat to that output beat; null means 1.
   std::uint64_t (*latency)(const Values&) = nullptr;
   /// Estimates the cycles for a frame from the number of its input beats and the number of its output beats. If this
   /// function is null, the estimate is the larger of the two numbers.
@@ -93,7 +93,7 @@ struct Module {
 /// Returns all modules, sorted by name.
 const std::vector<Module>& all_modules();
 
-/// Returns null if there is no module with that name.
+/// Returns the module with this name, or null if there is none.
 const Module* find_module(std::string_view name);
 
 struct Term {

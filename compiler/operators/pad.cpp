@@ -15,7 +15,7 @@ struct Pads {
   Shape before, behind;
 };
 
-/// Reads the pads. Returns what is wrong with the node.
+/// Reads the pads. Returns what is wrong with the node, or an empty text.
 std::string read_pads(const Inference& c, Pads& pads) {
   const std::string mode = c.op.text("mode", "constant");
   if (mode != "constant") return "has the mode '" + mode + "'; hardware pads with a constant only";

@@ -158,7 +158,7 @@ class Rewriter {
     return 1;
   }
 
-  /// All entries of a zero point, which must be one whole number.
+  /// Returns the zero point, whose entries must all be the same whole number.
   std::int64_t read_zero(const std::vector<float>& zero) {
     for (const float z : zero)
       if (z != zero[0] || z != std::nearbyint(z) || !(std::abs(z) < 65536)) {

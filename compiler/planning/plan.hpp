@@ -1,7 +1,7 @@
 // A plan says which blocks of a model run on which card, how each block is built, how fast the model runs, and what
 // limits the speed. compile() builds exactly what a plan says.
 //
-// The steps of planning: the types of their results, and the functions that make one from the other:
+// The steps of planning: the types of their results, and the functions that make each of them from the one before:
 //     Model, Cluster ─lower()─▶ Lowered ─search()─▶ Attempt ─place()─▶ Placed
 //     ─predict()─▶ Plan
 //

@@ -39,7 +39,7 @@ struct Options {
 
 inline constexpr int kFloatBits = 32;
 
-/// A layer with weights, in the order of the model.
+/// A layer with weights, and what its quantisation cost. Lists of layers have the order of the model.
 struct Layer {
   std::string name, type;     // of the ONNX node
   int bits = 8;               // of its weights; kFloatBits if it stays float

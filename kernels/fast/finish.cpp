@@ -118,7 +118,8 @@ namespace {
 constexpr std::int64_t kLowest32 = std::numeric_limits<std::int32_t>::min();
 constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
 
-// If there are at most this many steps, the kernels compare the accumulator with one threshold after the other.
+// If a step function has at most this many steps, the kernels compare the accumulator with one threshold after the
+// other.
 constexpr std::uint32_t kQuickSearch = 16;
 
 // The largest number of steps, over all channels together, for which tables are made.

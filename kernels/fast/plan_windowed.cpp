@@ -131,7 +131,7 @@ std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channe
 }
 
 // A step that computes a convolution or a sum over windows. If its input is in plain storage, first copies the input
-// into the form.
+// into the form that the kernels read.
 struct WindowedStep {
   void operator()(const std::byte* const* values) {
     const auto* natural = reinterpret_cast<const std::uint8_t*>(values[source]);

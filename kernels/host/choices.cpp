@@ -188,7 +188,7 @@ void where(const Call& c) {
   });
 }
 
-/// The diagonal from which Trilu keeps elements: operand 2, or 0.
+/// The number of the diagonal from which Trilu keeps elements: operand 2, or 0 if that is missing.
 std::int64_t diagonal(const FloatOperator& op) {
   const auto k = integers_of(op, 1, "");
   return k && k->size() == 1 ? std::clamp<std::int64_t>(k->front(), -kLongestAxis, kLongestAxis) : 0;

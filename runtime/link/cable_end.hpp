@@ -28,7 +28,7 @@ class CableEnd {
                          const Timing& timing);
 
   /// Processes the content of a UDP datagram. `from_peer` says whether the datagram came from the neighbour's address.
-  /// Drops and counts whatever the plan does not name.
+  /// Drops and counts damaged datagrams, and those for a channel that this end does not have.
   void receive(std::span<const std::byte> bytes, bool from_peer, Time now);
 
   /// Returns the next datagram to be sent now, or an empty span. The bytes stay valid until the next call of another

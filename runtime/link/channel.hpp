@@ -30,7 +30,7 @@ struct ChannelSettings {
   std::uint32_t credits = 0;       // 1 to kMostCredits
   Timing timing;
 
-  /// Whether both ends can keep these settings.
+  /// Whether the sizes and credits are within the limits that a sender and a receiver support.
   bool are_valid() const {
     return packet_bytes >= 1 && packet_bytes <= kMostPayloadBytes && credits >= 1 && credits <= kMostCredits;
   }

@@ -153,7 +153,7 @@ void Receiver::take() {
   ++taken_;
 }
 
-/// Whether the sender must learn of arrivals or of credit at once.
+/// Whether the sender must be told at once that packets have arrived or that it has new credit.
 bool Receiver::must_report() const {
   if (!greeted_) return false;
   if (report_now_) return true;

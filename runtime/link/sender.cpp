@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kReordered = 3;
 // While a link is trained, the time between greetings grows from the first value to the second.
 constexpr microseconds kFirstGreeting{2'000}, kLastGreeting{50'000};
-// While data ask for answers, no greeting is needed.
+// Sent data packets ask the receiver for an answer, so no greeting is needed meanwhile.
 constexpr microseconds kNoGreeting = std::chrono::hours(24);
 // A receiver that answers, but acknowledges nothing for this multiple of the allowed silence, does not work.
 constexpr int kStuckSilences = 4;
@@ -56,7 +56,8 @@ void Sender::set_epoch(std::uint32_t epoch, Time now) {
   if (epoch == epoch_) return;
   epoch_ = epoch;
   reset_window();
-  // The receiver's silence about old packets says nothing about the link.
+  // The time in which the receiver did not answer old packets must not count against the link after the change of
+  // epoch.
   if (waiting_since_) waiting_since_ = now;
 }
 

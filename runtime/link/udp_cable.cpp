@@ -13,7 +13,7 @@ namespace millrace::runtime::link {
 
 namespace {
 
-// The kernel caps the request at net.core.rmem_max.
+// The requested size of the socket's buffer. The kernel limits it to net.core.rmem_max.
 constexpr int kSocketBufferBytes = 8 << 20;
 
 sockaddr_in to_sockaddr(const Address& address) {

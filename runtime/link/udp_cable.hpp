@@ -41,7 +41,7 @@ class UdpCable {
   UdpCable(const UdpCable&) = delete;
   UdpCable& operator=(const UdpCable&) = delete;
 
-  /// Returns the address of the socket, with the real port.
+  /// Returns the address of the socket, with the port that the system chose if open() was given port 0.
   const Address& address() const { return address_; }
   /// Sets the neighbour's address. Before the first call, nothing is sent, and every datagram is dropped.
   void set_peer(const Address& peer) { peer_ = peer; }

@@ -55,7 +55,7 @@ class Deriver {
     return index;
   }
 
-  // Returns the value of the one channel that ends at (partition, port).
+  // Returns the value (a tensor in host memory) of the only channel that ends at this port of the partition.
   Result<std::uint32_t> incoming(const std::string& partition, const std::string& port,
                                  std::uint64_t bytes) const {
     const std::string where =

@@ -128,7 +128,8 @@ std::string percent_of(std::uint64_t some, std::uint64_t all) {
   return text;
 }
 
-/// Returns how far outputs are from ONNX Runtime's: in steps if the output is quantised, otherwise as a number.
+/// Returns the largest difference between our outputs and ONNX Runtime's: in steps if the output is quantised,
+/// otherwise as an absolute number.
 std::string largest_difference(const json::object& agreement) {
   if (agreement.at("equal") == agreement.at("outputs")) return "none";
   char text[32];

@@ -20,7 +20,7 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// Sums over the instances to which the cost model was not fitted.
+/// Measured and predicted resources, summed over the instances to which the cost model was not fitted.
 struct Sums {
   Cost measured, predicted;
   std::size_t instances = 0;

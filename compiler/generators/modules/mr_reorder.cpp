@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLoops = 6;
 
-/// The loops of an instance, outermost first.
+/// The nested loops that determine the order in which an mr_reorder instance reads its memory, outermost loop first.
 struct Loops {
   explicit Loops(const Values& v) : words(v["WORDS"]), offset(v["OFFSET"]) {
     for (std::size_t k = 0; k < kLoops; ++k) {
