@@ -185,7 +185,7 @@ class Survey {
     return {};
   }
 
-  /// Sets a node's place, which follows from the places of the blocks that compute the node.
+  /// Sets a node's place (where the node runs), which follows from the places of the blocks that compute the node.
   static void place(NodeCoverage& node, std::vector<std::size_t> of_node,
                     const std::vector<BlockCoverage>& blocks, const kernels::Program& program) {
     if (of_node.empty()) return;

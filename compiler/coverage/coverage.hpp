@@ -22,7 +22,7 @@ enum class Place : std::uint8_t {
   kUnknown,      // the node depends on the result of a node that runs nowhere, whose shape is not known
 };
 
-/// Returns a place's name for JSON: "hardware", "compile_time".
+/// Returns the name in JSON of a place where a node can run: "hardware", "compile_time".
 const char* to_string(Place place);
 
 /// Which generators make hardware for a node's block.

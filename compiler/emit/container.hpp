@@ -18,18 +18,19 @@ namespace millrace::compiler::emit {
 std::string compute_unit(const std::string& kernel, const std::string& partition, const std::string& port,
                          std::size_t copy = 0);
 
-/// Writes an FPGA image for `device` in the format of image_abi.hpp. The image's uuid comes from the record's content
-/// digest, timestamps are zero, and the header has our checksum. `bitstream` is the vendor's; it is empty for emulated
-/// cards. The memory banks in `data.record` must be the device's. Returns kDoesNotFit if the image has more than 128
-/// compute units, the most that an xclbin can number.
+/// Writes an FPGA image for `device` in the format of image_abi.hpp. The image's uuid comes from the content digest in
+/// the record (the description of its partitions), timestamps are zero, and the header has our checksum. `bitstream` is
+/// the vendor's; it is empty for emulated cards. The memory banks in `data.record` must be the device's. Returns
+/// kDoesNotFit if the image has more than 128 compute units, the most that an xclbin can number.
 Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationData& data,
                                                const runtime::plan::Device& device,
                                                std::span<const std::byte> bitstream = {});
 
 /// Makes an FPGA image of `vendor`, an xclbin that v++ linked from vitis/<image>/. The result has the vendor's
-/// bitstream, memories, clocks, platform and uuid, and the record and EMULATION_DATA of `data`. Its compute units are
-/// register windows of the vendor's only compute unit. If `vendor` is no xclbin, or not the one for this image, returns
-/// kInvalidInput or kCorrupt. The function was never tried with output of the vendor's tools.
+/// bitstream, memories, clocks, platform and uuid, and the record (description of the partitions) and EMULATION_DATA of
+/// `data`. Its compute units are register windows of the vendor's only compute unit. If `vendor` is no xclbin, or not
+/// the one for this image, returns kInvalidInput or kCorrupt. The function was never tried with output of the vendor's
+/// tools.
 Result<std::vector<std::byte>> pack_container(std::span<const std::byte> vendor,
                                               const runtime::plan::EmulationData& data);
 

@@ -229,7 +229,8 @@ class DeploymentWriter {
     }
   }
 
-  /// Writes a partition's SystemVerilog and the partition's entry in the record of its FPGA image.
+  /// Writes a partition's SystemVerilog and the partition's entry in the record, by which its FPGA image describes
+  /// itself.
   Result<Rtl> add_rtl(const generators::Design& design, const kernels::Program& program, std::size_t place,
                       ImagePartition& made) {
     const Device& device = this->device(place);

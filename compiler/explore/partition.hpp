@@ -81,7 +81,7 @@ struct Choice {
 Result<Solution> solution_of(const Problem& problem, const Choice& choice);
 
 /// Recomputes a solution without the search's code. Returns what is wrong with it, or an empty text. Compares the gap
-/// only with bounds: see verify.cpp.
+/// (the distance to the best possible solution) only with bounds: see verify.cpp.
 std::string verify(const Problem& problem, const Solution& solution);
 
 /// Returns the longest time that one frame occupies a memory or a cable; the solution must pass verify().

@@ -67,7 +67,8 @@ class Search {
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
   double limit() const;  // the longest interval that the target rate allows, in seconds
   std::vector<std::uint32_t> card_numbers() const;
-  /// Returns the best solution whose cards form a chain of cables, with its gap.
+  /// Returns the best solution whose cards form a chain of cables. Also computes its gap, the distance to the best
+  /// possible solution.
   std::optional<Solution> best_in_rows();
   /// Returns by which fraction the solution's objective may be above the best possible.
   double gap_of(const Solution& found);

@@ -93,7 +93,8 @@ std::string place_operations(Claim& claim) {
   return {};
 }
 
-/// Checks that tensors go only to later parts, and between cards only over cables: directly, or by the solution's hops.
+/// Checks that tensors go only to later parts, and between cards only over cables: over a direct cable, or through
+/// other cards as the solution's hops say.
 std::string check_edges(const Claim& claim) {
   const auto& [problem, solution, cables, part_of] = claim;
   std::map<std::uint32_t, std::size_t> producer;  // tensor -> the part that makes it
@@ -246,8 +247,8 @@ class Recomputed {
     return longest;
   }
 
-  /// Computes when the first and the last word of every tensor arrive. Hops are in ascending order, so the time at the
-  /// start of a hop is always known.
+  /// Computes when the first and the last word of every tensor arrive. Hops (transfers of a tensor over one cable) are
+  /// in ascending order, so the time at the start of a hop is always known.
   double latency() const {
     std::map<std::pair<std::uint32_t, std::int64_t>, Beats> known;  // (tensor, position; -1 is the host)
     double end = 0;
@@ -365,8 +366,9 @@ Implementations built_fastest(const Claim& claim) {
   return out;
 }
 
-/// Checks the ceiling, the highest rate that the gap allows for. Other implementations on the same cards must not
-/// exceed the ceiling, and the ceiling must not exceed the rate of the fastest implementations.
+/// Checks the ceiling, the highest rate that the gap (the distance to the best possible solution) allows for. Other
+/// implementations on the same cards must not exceed the ceiling, and the ceiling must not exceed the rate of the
+/// fastest implementations.
 std::string check_rate_gap(const Claim& claim) {
   const auto& [problem, solution, cables, part_of] = claim;
   const double host = host_seconds(problem);
@@ -407,8 +409,8 @@ std::string check_latency_gap(const Claim& claim) {
              : std::string();
 }
 
-/// Checks regions, budgets, interval, latency, targets, `gap` and `exact`. Proving a gap would need a search, so `gap`
-/// is only compared with bounds that need no search.
+/// Checks regions, budgets, interval, latency, targets, `gap` and `exact`. `gap` is the distance to the best possible
+/// solution. Proving it would need a search, so it is only compared with bounds that need no search.
 std::string check_figures(const Claim& claim) {
   const Solution& solution = claim.solution;
   if (auto wrong = check_choices(claim); !wrong.empty()) return wrong;

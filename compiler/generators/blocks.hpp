@@ -16,7 +16,7 @@ class LanesBlock : public Generator {
  protected:
   using Generator::Generator;
 
-  /// Returns foldings in ascending order of elements per beat. Some of them may fail check().
+  /// Returns foldings (degrees of parallelism) in ascending order of elements per beat. Some of them may fail check().
   virtual std::vector<Folding> possible() const = 0;
   /// Returns the cycles that one frame takes.
   virtual std::uint64_t interval(const Folding& folding) const = 0;
@@ -39,9 +39,9 @@ class LanesBlock : public Generator {
 /// Yosys cannot map a deeper memory of this kind.
 inline constexpr std::uint32_t kMostPartialResults = 256;
 
-/// The maximum number of lines of a table that a folding may put into LUTs. A deeper table would take hundreds of LUTs
-/// instead of one block RAM. If the folding leaves the choice to the synthesis tool, the tool puts a deep table into
-/// LUTs only if the table is narrow.
+/// The maximum number of lines of a table that a folding (a choice of parallelism) may put into LUTs. A deeper table
+/// would take hundreds of LUTs instead of one block RAM. If the folding leaves the choice to the synthesis tool, the
+/// tool puts a deep table into LUTs only if the table is narrow.
 inline constexpr std::uint64_t kMostLogicLines = 1024;
 
 /// Height, width and channels of a tensor that the dataflow streams.
@@ -57,8 +57,8 @@ int kind(kernels::ElementType type);
 /// Returns all divisors of `n` in ascending order.
 std::vector<std::uint32_t> divisors(std::uint32_t n);
 
-/// Returns foldings with ever more elements per beat: first every divisor of the number of channels, then several whole
-/// pixels, in every number that divides the tensor's row.
+/// Returns foldings (degrees of parallelism) with ever more elements per beat: first every divisor of the number of
+/// channels, then several whole pixels, in every number that divides the tensor's row.
 std::vector<Folding> lane_foldings(const Image& image);
 
 /// Estimated cycles of a unit that never waits for another unit: `interval` for a whole frame, and `latency` from the

@@ -62,7 +62,7 @@ class ConvolutionBlock : public Generator {
   }
   bool unrolls() const { return constants_.has_value(); }
 
-  // Functions in convolution_foldings.cpp: the foldings worth considering.
+  // Functions in convolution_foldings.cpp: the foldings (degrees of parallelism) worth considering.
   std::uint64_t scan_cycles(std::uint32_t pixels) const;
   std::vector<Folding> window_styles(std::uint64_t interval_cycles) const;
   void add_foldings(const Folding& window, std::uint64_t interval_cycles, std::vector<Folding>& found) const;

@@ -1,4 +1,4 @@
-// Finds the foldings of a convolution that are worth considering, and their intervals.
+// Finds the foldings (degrees of parallelism) of a convolution that are worth considering, and their intervals.
 #include <algorithm>
 
 #include "compiler/generators/convolution.hpp"
@@ -9,7 +9,8 @@ namespace {
 using kernels::ElementType;
 
 constexpr std::uint64_t kMostProposed = 4096;  // maximum nonzero weights for which unrolling is proposed
-/// Unrolling is proposed up to this many cycles per frame. If more cycles are allowed, folding is cheaper.
+/// Fully parallel hardware is proposed up to this many cycles per frame. If more cycles are allowed, hardware that
+/// shares multipliers is cheaper.
 constexpr std::uint64_t kFewCycles = 64;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The design of a partition: an implementation and a folding for each block, the whole netlist (blocks, adapters,
-// forks, and FIFOs with computed depths), and the predicted interval, latency and resources.
+// The design of a partition: an implementation and a folding (its parallelism) for each block, the whole netlist
+// (blocks, adapters, forks, and FIFOs with computed depths), and the predicted interval, latency and resources.
 #pragma once
 
 #include <cstdint>

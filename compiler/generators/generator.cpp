@@ -61,7 +61,8 @@ std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block) {
 }
 
 std::uint64_t WindowGaps::cost(std::uint64_t nf, std::uint64_t sf) const {
-  // The matrix unit has one vector buffered in its adapter, and two in its input buffer if it makes several passes.
+  // The matrix unit has one vector buffered in its adapter, and two in its input buffer if it makes several passes over
+  // each vector.
   const std::int64_t kept = (sf > 1 ? 1 : 0) + (nf > 1 ? 2 : 0);
   const std::int64_t covered =
       std::max<std::int64_t>(1, kept * static_cast<std::int64_t>(nf * sf) - (nf > 1 ? kept - 1 : 0));
@@ -205,8 +206,8 @@ Result<Candidate> Generator::candidate(const Catalog& catalog, const Folding& fo
   made.output_lanes = out.lanes;
   made.lead = lead();
   for (const auto& reader : netlist.readers) made.memory_bytes += reader.bytes_per_frame;
-  // Windows are computed while their input arrives. After the last input beat, only the last window's later passes
-  // remain.
+  // Windows are computed while their input arrives. After the last input beat, only the later passes over the last
+  // window remain.
   const std::uint64_t beats = netlist.streams[netlist.inputs.front()].beats;
   const auto first = static_cast<std::uint64_t>(made.lead * static_cast<double>(beats));
   std::uint64_t passes = 0, vector = 0, work = 0;

@@ -1,8 +1,8 @@
 // The possible hardware implementations of a block, with cost and speed: folded (streaming, PE by SIMD), unrolled
 // (constants as circuits), or made by a plugin.
 //
-// A Generator reads a block once and can then evaluate any folding of it. Its predicted cost is the sum over the
-// instances that build() returns for emission, so the prediction describes what is built.
+// A Generator reads a block once and can then evaluate any folding (degree of parallelism) of it. Its predicted cost is
+// the sum over the instances that build() returns for emission, so the prediction describes what is built.
 #pragma once
 
 #include <cstdint>
@@ -102,7 +102,7 @@ class Generator {
   /// memory is too deep. The message names block, field and remedy.
   Result<Netlist> build(const Folding& folding, bool memories, const std::string& name = {}) const;
 
-  /// Returns the cost and cycles of one folding. Errors are those of build() and cost().
+  /// Returns the cost and cycles of one folding (degree of parallelism). Errors are those of build() and cost().
   Result<Candidate> candidate(const Catalog& catalog, const Folding& folding) const;
 
   /// Returns the foldings worth considering for an interval of at most `interval_cycles`, with each suitable multiplier
@@ -117,22 +117,24 @@ class Generator {
  protected:
   Generator(const kernels::Program& program, std::uint32_t block);
 
-  /// Returns the foldings of our own hardware. foldings() adds the weights' placement and the plugin's candidates.
+  /// Returns the foldings (degrees of parallelism) of our own hardware. foldings() adds the weights' placement and the
+  /// plugin's candidates.
   virtual std::vector<Folding> proposals(std::uint64_t interval_cycles) const = 0;
-  /// Returns kInvalidInput, made by refuse(), if the folding is impossible.
+  /// Returns kInvalidInput, made by refuse(), if the folding (the block's parallelism) is impossible.
   virtual Status check(const Folding& folding) const = 0;
-  /// Builds the units with `netlist`. The folding has passed check().
+  /// Builds the units with `netlist`. The folding (the block's parallelism) has passed check().
   virtual Netlist construct(const Folding& folding, NetlistBuilder& netlist) const = 0;
   /// Returns the fraction of the input that the first output beat needs.
   virtual double lead() const = 0;
-  /// Returns the intervals of all useful foldings, in any order.
+  /// Returns the intervals of all useful foldings (degrees of parallelism), in any order.
   virtual std::vector<std::uint64_t> all_intervals() const = 0;
 
   /// Whether the block's constants are written after the FPGA is programmed.
   bool loaded() const { return block_.placement != Placement::kBaked; }
 
   Error refuse(const std::string& why) const;
-  /// Returns an error if the folding puts a table with too many `lines` into LUTs. The error ends with `remedy`.
+  /// Returns an error if the folding (the block's parallelism) puts a table with too many `lines` into LUTs. The error
+  /// ends with `remedy`.
   Status check_table(const Folding& folding, std::uint64_t lines, const std::string& remedy) const;
   const kernels::Tensor& input(std::size_t i = 0) const { return program_.tensors[block_.inputs[i]]; }
   const kernels::Tensor& output() const { return program_.tensors[block_.outputs[0]]; }

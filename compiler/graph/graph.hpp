@@ -151,8 +151,8 @@ struct SumPool {
   Chain chain;
 };
 
-/// Computes tail(a(x) + b(y)), or another function of two operands in place of the sum. The chains `a` and `b` convert
-/// the operands to float32.
+/// Computes tail(a(x) + b(y)), or another function of two operands in place of the sum. The chains (of element-wise
+/// functions) `a` and `b` convert the operands to float32.
 struct Combine {
   enum class Kind : std::uint8_t { kAdd, kSubtract, kMultiply, kDivide, kMinimum, kMaximum };
   /// All values but kAsWritten merge three steps into one: the dequantisation in `a`, the dequantisation in `b`, and

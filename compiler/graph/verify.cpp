@@ -12,7 +12,8 @@ bool is_allowed(const Operation& operation, Level level) {
          std::holds_alternative<OnnxOperator>(operation) == (level == Level::kImported);
 }
 
-/// Checks the types of a chain from type `from` to type `to`. Returns the error, or an empty text.
+/// Checks the types of a chain (of element-wise functions) from type `from` to type `to`. Returns the error, or an
+/// empty text.
 std::string check(const Chain& chain, Type from, Type to) {
   if (std::string why = chain.check(from.is_float()); !why.empty()) return why;
   return chain.gives_float(from.is_float()) == to.is_float()

@@ -160,7 +160,8 @@ Outcome lower_with_constant(Site& site) {
   return site.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1}, {x});
 }
 
-/// Computes a function of two tensors. The element-wise chains of both operands become part of the operation.
+/// Computes a function of two tensors. The chains of element-wise functions before both operands become part of the
+/// operation.
 Outcome combine(Site& site, Combine::Kind kind) {
   Combine c;
   c.kind = kind;
@@ -216,9 +217,9 @@ std::optional<BesideConstants> beside_constants(Site& site, std::size_t side, co
   return BesideConstants{std::move(*data), std::move(*along), std::move(*quantiser)};
 }
 
-/// Lowers QLinearAdd of a tensor and constants to an element-wise chain on integers. ONNX Runtime's kernel rounds once,
-/// but the chain rounds the product and the sum. Unless the scales are powers of two, a result that lies between two
-/// steps may therefore differ.
+/// Lowers QLinearAdd of a tensor and constants to a chain of element-wise functions on integers. ONNX Runtime's kernel
+/// rounds once, but the chain rounds the product and the sum. Unless the scales are powers of two, a result that lies
+/// between two steps may therefore differ.
 Outcome add_constants(Site& site, std::size_t side, const Dequantised& known) {
   std::string why;
   const auto parts = beside_constants(site, side, known, why);

@@ -1,5 +1,5 @@
-// Converts float nodes of an imported graph, and steps of chains, to operators that kernels/host computes. Also
-// contains the table entries of operators that only the host computes.
+// Converts float nodes of an imported graph, and steps of chains (of element-wise functions), to operators that
+// kernels/host computes. Also contains the table entries of operators that only the host computes.
 #include <algorithm>
 #include <array>
 #include <utility>

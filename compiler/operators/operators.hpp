@@ -144,8 +144,9 @@ std::optional<graph::Constant> fold(const graph::Graph& graph, const graph::Node
 std::optional<kernels::FloatOperator> float_operator(const graph::Graph& graph, const graph::Node& node,
                                                      const graph::Uses* uses = nullptr);
 
-/// Converts a step of a chain, from float to float, to an operator that kernels/host computes on a tensor of this
-/// shape. A constant with several entries runs along `axis`. Returns nothing if no such operator exists.
+/// Converts a step of a chain (of element-wise functions), from float to float, to an operator that kernels/host
+/// computes on a tensor of this shape. A constant with several entries runs along `axis`. Returns nothing if no such
+/// operator exists.
 std::optional<kernels::FloatOperator> float_operator(const graph::Step& step, const graph::Shape& shape,
                                                      std::int64_t axis);
 

@@ -21,7 +21,8 @@ constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
 // A trend is proved by comparing the results of all accumulators only if a channel has at most this many accumulators.
 constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;
 
-/// Whether the chain only clamps integers. Such a chain needs no proof, because its multiplier is 1 and its shift 0.
+/// Whether the chain (of element-wise functions) only clamps integers. Such a chain needs no proof, because its
+/// multiplier is 1 and its shift 0.
 bool only_clamps(const Chain& chain) {
   return std::all_of(chain.steps.begin(), chain.steps.end(),
                      [](const Step& s) { return s.kind == Step::Kind::kClampInteger; });
@@ -113,7 +114,7 @@ Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accum
   return r;
 }
 
-/// Returns a requantisation that equals the chain for all accumulators of the range.
+/// Returns a requantisation that equals the chain (of element-wise functions) for all accumulators of the range.
 Result<Requantise> requantise(const Chain& chain, Range range, Type output) {
   const Reference reference = [&chain](std::int64_t acc, std::size_t channel) {
     return chain.evaluate(acc, channel);

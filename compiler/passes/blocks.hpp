@@ -71,8 +71,8 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, const 
 Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, kernels::ElementType input,
                                        graph::Type output);
 
-/// Converts an element-wise chain from integer to integer to a Rescale, or to a Lookup if the chain is not a step
-/// function.
+/// Converts a chain of element-wise functions from integer to integer to a Rescale, or to a Lookup if the chain is not
+/// a step function.
 Result<kernels::Operation> make_rescale(const graph::Chain& chain, kernels::ElementType input,
                                         graph::Type output);
 

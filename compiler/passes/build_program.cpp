@@ -69,8 +69,8 @@ std::string file_name(const std::string& text) {
   return name.empty() ? "block" : name;
 }
 
-/// Returns the chain with its constants along the last axis of the dataflow's shape. This axis is the channels of a
-/// [1, C, H, W] value, or all elements of a flat value.
+/// Returns the chain (of element-wise functions) with its constants along the last axis of the dataflow's shape. This
+/// axis is the channels of a [1, C, H, W] value, or all elements of a flat value.
 Result<Chain> spread(const Elementwise& e, const Shape& shape) {
   if (e.chain.channels() == 1) return e.chain;
   if (is_plane(shape) && e.axis != 1)
@@ -132,16 +132,17 @@ Type type_of(const Step& quantise) {
   return Type::natural(Type::holding(0, quantise.highest).bits - 1);
 }
 
-/// The chain of a layer's sum, split into two parts at a quantiser. A chain that neither only rises nor only falls
-/// cannot be a step function, so its second part becomes a table.
+/// The chain of functions applied to a layer's sum, split into two parts at a quantiser. A chain that neither only
+/// rises nor only falls cannot be a step function, so its second part becomes a table.
 struct Split {
   Chain chain;  // becomes part of the sum
   Chain rest;   // becomes a table of the sum's result
   Type type;    // of the integers between the two
 };
 
-/// Returns `whole` with its chain cut after the last quantiser that is not the chain's final step. The steps after the cut
-/// become the first steps of the result's `rest`. Returns nothing if the chain has no such quantiser.
+/// Returns `whole` with its chain (of element-wise functions) cut after the last quantiser that is not the chain's
+/// final step. The steps after the cut become the first steps of the result's `rest`. Returns nothing if the chain has
+/// no such quantiser.
 std::optional<Split> split(const Split& whole) {
   const std::vector<Step>& steps = whole.chain.steps;
   for (std::size_t i = steps.size(); i-- > 1;) {
@@ -358,8 +359,8 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Adds the chain of node `n` as blocks for the host. `v` is the chain's input, and `from` where it is stored. The last
-  /// block's tensor contains the value `to`, and its name is the node's with `suffix`.
+  /// Adds the chain of element-wise functions of node `n` as blocks for the host. `v` is the chain's input, and `from`
+  /// where it is stored. The last block's tensor contains the value `to`, and its name is the node's with `suffix`.
   Result<Stored> add_chain(const Node& n, const Elementwise& e, ValueId v, const Value& to,
                            const std::string& suffix = {}) {
     auto spread_chain = spread(e, shape_of(v));
@@ -401,7 +402,8 @@ class ProgramBuilder {
 
   Status lower(const Node& n, const graph::HostOperator& h) { return add_host(n, n.inputs, h.op); }
 
-  /// Makes a convolution. If no hardware can compute the chain that follows the sums, the host computes the chain.
+  /// Makes a convolution. If no hardware can compute the chain of functions that follows the sums, the host computes
+  /// the chain.
   Status lower(const Node& n, const Accumulate& a) {
     Accumulate without = a;
     without.chain = {};
@@ -414,8 +416,8 @@ class ProgramBuilder {
     return lower_whole_or_sums(n, s, without, s.chain);
   }
 
-  /// Lowers an operation with its chain to one block. If no block can compute the chain, hardware computes only the
-  /// sums, and the host computes the chain from the sums.
+  /// Lowers an operation with its chain (the element-wise functions behind its sums) to one block. If no block can
+  /// compute the chain, hardware computes only the sums, and the host computes the chain from the sums.
   template <class Op>
   Status lower_whole_or_sums(const Node& n, const Op& whole, const Op& without, const Chain& chain) {
     const Status one_block = lower_sums(n, whole);
@@ -467,8 +469,9 @@ class ProgramBuilder {
                      parts.rest);
   }
 
-  /// Calls `make` with the whole chain. As long as `make` refuses the chain, calls it with ever shorter first parts of
-  /// the chain. Sets `parts` to the accepted split. Returns the first refusal if all parts are refused.
+  /// Calls `make` with the whole chain (of element-wise functions). As long as `make` refuses the chain, calls it with
+  /// ever shorter first parts of the chain. Sets `parts` to the accepted split. Returns the first refusal if all parts
+  /// are refused.
   template <class Make>
   static auto make_split(Split& parts, const Make& make) -> decltype(make(parts)) {
     auto made = make(parts);
@@ -482,7 +485,8 @@ class ProgramBuilder {
     return made;
   }
 
-  /// Adds the block of a sum and, unless `rest` is empty, the block that computes the rest of its chain.
+  /// Adds the block of a sum and, unless `rest` is empty, the block that computes the rest of the functions behind the
+  /// sum.
   Status add_split(const Node& n, std::vector<std::string> sources, kernels::Operation op, TensorIndex x,
                    kernels::ElementType type, const Chain& rest) {
     if (rest.steps.empty()) {
@@ -734,8 +738,8 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Converts a chain that rises for some channels and falls for others into a depthwise convolution with weights of 1,
-  /// because a convolution can negate the weights of a channel.
+  /// Converts a chain (of element-wise functions) that rises for some channels and falls for others into a depthwise
+  /// convolution with weights of 1, because a convolution can negate the weights of a channel.
   static Result<kernels::Operation> make_depthwise(const Chain& chain, kernels::ElementType from, Type to) {
     Accumulate ones;
     ones.out_channels = ones.groups = static_cast<std::int64_t>(chain.channels());

@@ -74,7 +74,7 @@ bool is_identity(const Graph& graph, const Node& n) {
   return true;
 }
 
-/// Moves integer addends from the start of the chain to the sum's bias.
+/// Moves integer addends from the start of the chain (the functions behind a sum) to the sum's bias.
 void take_integer_bias(Accumulate& a, Chain& chain) {
   while (!chain.steps.empty() && chain.steps[0].kind == Step::Kind::kAddInteger) {
     a.bias.resize(static_cast<std::size_t>(a.out_channels), 0);
@@ -83,7 +83,8 @@ void take_integer_bias(Accumulate& a, Chain& chain) {
   }
 }
 
-/// If the chain begins by multiplying the accumulator, sets `scale` to the factors. Returns the number of these steps.
+/// If the chain (the functions behind a sum) begins by multiplying the accumulator, sets `scale` to the factors.
+/// Returns the number of these steps.
 std::size_t leading_scale(const Chain& chain, std::vector<float>& scale) {
   using K = Step::Kind;
   if (chain.steps.empty()) return 0;

@@ -1,5 +1,5 @@
-// Converts chains that hardware cannot compute to blocks for the host: conversions between integers and float32, and
-// the host's operators between these conversions.
+// Converts chains (of element-wise functions) that hardware cannot compute to blocks for the host: conversions between
+// integers and float32, and the host's operators between these conversions.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -106,7 +106,7 @@ Elementwise table(Type input, const std::function<std::int64_t(std::int64_t)>& f
   return {{{Step::look_up(input.lowest(), std::move(results))}}, -1};
 }
 
-/// An integer value, and the chain that computes another value from it.
+/// An integer value, and the chain of functions that computes another value from it.
 struct Origin {
   ValueId value = kNoValue;
   Chain chain;

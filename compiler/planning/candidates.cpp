@@ -90,7 +90,8 @@ Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kern
       if (is_unrolled(folding) && !task.options.assume.empty()) continue;
       if (!seen.insert(sortable(folding)).second) continue;
       auto candidate = generator.candidate(task.catalog, folding);
-      // A folding can be fast enough but impossible, because a hardware unit may support fewer lanes.
+      // A folding (a degree of parallelism) can be fast enough but impossible, because a hardware unit may support
+      // fewer lanes.
       if (!candidate.ok() && candidate.error().code() == ErrorCode::kInvalidInput) continue;
       if (!candidate.ok()) return candidate.error();
       MILLRACE_ASSIGN(explore::Implementation way,

@@ -146,8 +146,9 @@ void insert_relays(Program& program, Solution& solution) {
     const auto found = copy.find({tensor, reader});
     return found == copy.end() ? tensor : found->second;
   };
-  // A card that forwards a tensor which another card made gets a relay block. Hops are in ascending order, so the hops
-  // out of a relay are neighbours in this list, and the hops into the relay come before them.
+  // A card that forwards a tensor which another card made gets a relay block. Hops (transfers of a tensor over one
+  // cable) are in ascending order, so the hops out of a relay are neighbours in this list, and the hops into the relay
+  // come before them.
   std::vector<Relay> relays;
   for (const auto& hop : hops) {
     if (made_at.at(hop.tensor) == hop.from) continue;

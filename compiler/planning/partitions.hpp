@@ -37,7 +37,8 @@ Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Pro
 
 /// Adds relays: blocks that forward a tensor. A card that sends a tensor which it received from another card gets a
 /// block "relay_<tensor>_<place>", and blocks on later cards read the relay's output. Renumbers the solution's parts,
-/// implementations and regions. Clears its hops, because each tensor now goes from its card directly to its readers.
+/// implementations and regions. Clears the solution's hops (transfers of a tensor over one cable), because each tensor
+/// now goes from its card directly to its readers.
 void insert_relays(kernels::Program& program, explore::Solution& solution);
 
 }  // namespace millrace::compiler

@@ -219,7 +219,8 @@ class Reader {
     return choose(map, block, folding);
   }
 
-  /// Chooses the block's implementation with this folding. If no candidate has the folding, asks the generator for it.
+  /// Chooses the block's implementation with this folding (degree of parallelism). If no candidate has the folding,
+  /// asks the generator for it.
   Status choose(const yaml::Mapping& map, std::uint32_t block, const gen::Folding& folding) {
     auto& ways = lowered_.problem.operations[block].implementations;
     auto& candidates = lowered_.candidates.of_block[block];

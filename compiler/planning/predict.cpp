@@ -32,9 +32,9 @@ bool quickly_played(const Attempt& attempt, const explore::Solution& solution) {
   return work <= kMostPlayed;
 }
 
-/// Returns the folding of a block of the placed program, or nothing if the block has no hardware. Finds the folding of
-/// an explored block by the block's name. All other blocks are relays, which only forward a tensor; they get the
-/// slowest folding that keeps the plan's interval.
+/// Returns the folding (the parallelism) of a block of the placed program, or nothing if the block has no hardware.
+/// Finds the folding of an explored block by the block's name. All other blocks are relays, which only forward a
+/// tensor; they get the slowest folding that keeps the plan's interval.
 Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const kernels::Program& program,
                                                std::uint32_t block, double clock_hz) {
   const auto& explored = attempt.program();
@@ -49,7 +49,8 @@ Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const ker
   return std::optional(foldings.front());
 }
 
-/// Returns the foldings of a part's blocks, or an empty list if one of its blocks has no hardware.
+/// Returns the foldings (degrees of parallelism) of a part's blocks, or an empty list if one of its blocks has no
+/// hardware.
 Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kernels::Program& program,
                                               const explore::Part& part) {
   std::vector<gen::Folding> foldings;

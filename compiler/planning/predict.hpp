@@ -31,7 +31,8 @@ struct Placed {
   kernels::Program program;                // with relays, and with each block's weights in the chosen memory
   explore::Solution solution;              // the solution for `program`
   std::vector<kernels::Program> programs;  // the programs of the solution's parts, from partition_programs()
-  // The foldings of each part's blocks. Empty if the part is on the host or contains a block without hardware.
+  // The foldings (degrees of parallelism) of each part's blocks. Empty if the part is on the host or contains a block
+  // without hardware.
   std::vector<std::vector<generators::Folding>> foldings;
   Designs designs;  // the designs of the parts that have foldings; the contents of their memories are empty
   // Whether every design was simulated clock by clock. If not, a design's interval is that of its slowest block or

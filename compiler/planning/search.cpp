@@ -38,7 +38,8 @@ Result<explore::Solution> solved(const Task& task, const explore::Problem& probl
   });
 }
 
-/// Computes a bound that no plan can beat from the first solution that the search finds and from this solution's gap.
+/// Computes a bound that no plan can beat from the first solution that the search finds and from this solution's gap,
+/// which is its distance to the best possible solution.
 Bound bound_by(const Task& task, const explore::Problem& problem, const explore::Solution& first) {
   const auto replicas = static_cast<double>(first.replicas());
   const double cards = static_cast<double>(first.card.size()) * replicas;
@@ -48,9 +49,9 @@ Bound bound_by(const Task& task, const explore::Problem& problem, const explore:
   return {seconds, std::ceil(cards / (1 + first.gap) - kProven), first.exact};
 }
 
-/// Predicts a solution's figures, and recomputes its gap and `exact` from them. The search's gap is not valid: the
-/// solution may belong to a problem with smaller budgets or stricter targets, and blocks that wait for each other may
-/// be slower than the slowest block.
+/// Predicts a solution's figures, and recomputes from them `exact` and the gap (the distance to the best possible
+/// plan). The search's gap is not valid: the solution may belong to a problem with smaller budgets or stricter targets,
+/// and blocks that wait for each other may be slower than the slowest block.
 Result<Predicted> judged(const Task& task, const LoweredPtr& lowered, explore::Solution solution,
                          const Bound& bound) {
   MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(solution)}));

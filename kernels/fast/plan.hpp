@@ -50,15 +50,16 @@ struct Form {
   std::int32_t fill = 0;         // the padding's value, offset included
 
   std::size_t element_bytes() const { return words ? 2 : 1; }
-  /// Returns whether a tensor's plain storage already has the layout of this form.
+  /// Returns whether a tensor's plain storage already has the layout of this form (bytes or words, with padding).
   bool is_natural(ElementType type) const;
 };
 
-/// Returns the form that a window over `tensor` needs: bytes if `bytes` allows them and the elements fit, otherwise
-/// words. Returns nothing if elements have more than 16 bits, or if the padding would be far larger than the tensor.
+/// Returns the form (memory layout) that a window over `tensor` needs: bytes if `bytes` allows them and the elements
+/// fit, otherwise words. Returns nothing if elements have more than 16 bits, or if the padding would be far larger than
+/// the tensor.
 std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool bytes);
 
-/// Allocates a buffer for the form and fills its padding.
+/// Allocates a buffer for a tensor in this form (memory layout) and fills the buffer's padding.
 std::uint8_t* make_buffer(Arena& arena, const Form& form);
 
 struct AccumulatorRange {
@@ -105,7 +106,8 @@ struct Planning {
   Arena& arena;
 };
 
-/// Where a step writes its result: to plain storage, or to the form that the result's only reader needs.
+/// Where a step writes its result: to plain storage, or to the form (memory layout) that the result's only reader
+/// needs.
 struct Target {
   std::uint8_t* memory = nullptr;
   const Form* form = nullptr;  // null for plain storage
@@ -116,8 +118,8 @@ enum class Method : std::uint8_t { kDense, kDepthwise, kPlain };
 Method method_of(const Planning& planning, const Block& block);
 
 /// Plans a convolution or sum over windows of method kDense or kDepthwise, followed by `pool` if it is fused.
-/// `source` is the form buffer that the input's producer writes. If `source` is null, the step itself copies
-/// the input from plain storage into the form.
+/// `source` is the buffer to which the input's producer writes in the form (memory layout) that the kernels read. If
+/// `source` is null, the step itself copies the input from plain storage into the form.
 Step plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool, const Form& form,
                    std::uint8_t* source, const Tensor& result, const Target& destination);
 

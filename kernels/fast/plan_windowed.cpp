@@ -121,7 +121,8 @@ AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t c
   return range;
 }
 
-// Returns a channel's bias minus what the form's offset adds to the sum. Wraps at 32 bits, as the sum does.
+// Returns a channel's bias minus what the offset of the input's stored elements adds to the sum. Wraps at 32 bits, as
+// the sum does.
 std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channel) {
   const std::size_t taps = c.weights.size() / c.out_channels;
   std::uint32_t bias = c.bias.empty() ? 0 : static_cast<std::uint32_t>(c.bias[channel]);

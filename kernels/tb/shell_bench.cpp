@@ -367,7 +367,8 @@ void ShellRow::sample() {
   advance();
 }
 
-/// Starts the next runs of the script. At the end of the script, or in the middle of it, begins the next epoch.
+/// Starts the next runs of the script. At the end of the script, or in the middle of it, begins the next epoch, which
+/// discards all frames inside the shell.
 void ShellRow::run_script() {
   if (!feeding_ && !to_feed_.empty() && ingress_.idle()) {
     feeding_ = true;
@@ -454,7 +455,8 @@ void ShellRow::advance() {
       stage_ = Stage::kFinished;
       return print();
     }
-    // The next epoch must not remember the fault: a good frame passes, and the next fault is reported like the first.
+    // The next epoch, which begins with a flush, must not remember the fault: a good frame passes, and the next fault
+    // is reported like the first.
     memory_.failing_reads = false;
     stage_ = Stage::kMended;
     epoch_ += 2;

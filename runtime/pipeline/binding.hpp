@@ -42,11 +42,11 @@ struct Binding {
 /// Whether a channel between partitions uses a cable instead of host memory.
 bool is_link(const plan::Channel& channel);
 
-/// Chooses the cards of one pipeline so that `copies` pipelines can have different cards. `records` has the record of
-/// every image of the plan, by the image's name. `is_free` says whether a card may be used. `holds` says whether a
-/// card has the image already; such cards are tried first. Plan and records are those of a LoadedDeployment. Returns
-/// kDoesNotFit, naming the endpoint, device kind and channel without a free card; kInvalidInput if an image lacks a
-/// port of the plan; and kUnsupported for channels that links cannot carry yet.
+/// Chooses the cards of one pipeline so that `copies` pipelines can have different cards. `records` has the record
+/// (description) of every image of the plan, by the image's name. `is_free` says whether a card may be used. `holds`
+/// says whether a card has the image already; such cards are tried first. Plan and records are those of a
+/// LoadedDeployment. Returns kDoesNotFit, naming the endpoint, device kind and channel without a free card;
+/// kInvalidInput if an image lacks a port of the plan; and kUnsupported for channels that links cannot carry yet.
 Result<Binding> bind_endpoints(
     const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
     const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,

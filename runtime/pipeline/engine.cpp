@@ -8,8 +8,8 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// XRT may report the end of a slot's ingress runs a little later than the slot's results. The recovery thread
-// checks again after this time.
+// XRT may report the end of the runs that send a frame to the cards a little later than the frame's results. The
+// recovery thread checks again after this time.
 constexpr std::chrono::milliseconds kIngressLag{1};
 
 /// Checks a frame's tensors. `bytes_of(i)` is the required length of tensor `i`.

@@ -180,7 +180,7 @@ class Pipeline {
   /// Calls submit() and waits until the frame completes. Any thread except a pipeline's own may call it.
   Status infer(Frame& frame);
 
-  // Functions for the dispatcher. The defaults are for a pipeline without slots.
+  // Functions for the dispatcher. The defaults are for a pipeline that has no slots (rooms for one frame each).
 
   /// Returns the error that submit() would return for the frame's tensors. Any thread may call it.
   virtual Status check_frame(const Frame&) const { return {}; }

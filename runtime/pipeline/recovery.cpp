@@ -210,7 +210,8 @@ void Engine::flush() {
   const std::uint32_t epoch = epoch_.load() + 1;
   epoch_.store(epoch);
   at_all_cards([&](std::uint32_t position) {
-    // A card that reported a fault still works, so write the epoch to it too, but do not require an answer.
+    // A card that reported a fault still works, so write the new epoch, which discards all frames, to it too, but do
+    // not require an answer.
     const bool was_lost = card_threads_[position].lost.load();
     const Status written = fleet_.write_epoch(position, epoch);
     if (!written.ok() && !was_lost) report_loss(position, written.error().message());
@@ -239,7 +240,7 @@ void Engine::wait_until_quiet() {
   });
 }
 
-// Waits until a working card has ended all runs, because new runs will reuse their slots.
+// Waits until a working card has ended all runs, because new frames will reuse the buffers of these runs.
 void Engine::wait_for_runs(std::uint32_t position) {
   const Clock::time_point until = Clock::now() + kFlushBound;
   for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {

@@ -34,8 +34,8 @@ class ReplicaSet {
   /// Checks the frame's tensors as a replica does.
   Status check_frame(const Frame& frame) const { return replicas_.load()->front()->check_frame(frame); }
 
-  /// Offers the frame to the replica with the most free slots; equally free replicas take turns. Returns the
-  /// replica's answer, or nothing if the frame has to wait for a free slot. Allocates nothing.
+  /// Offers the frame to the replica with the most free slots (rooms for one frame each); equally free replicas take
+  /// turns. Returns the replica's answer, or nothing if the frame has to wait for a free slot. Allocates nothing.
   std::optional<Status> offer(Frame& frame, Clock::time_point submitted);
 
   /// Returns the time until `waiting` frames have slots at the recent pace or, if no replica is ready, until

@@ -54,8 +54,9 @@ struct Schedule {
   std::vector<std::uint32_t> kept_inputs;           // model inputs that a late task reads
 };
 
-/// Derives the schedule. Plan and records are those of a LoadedDeployment. Returns kInvalidInput, naming a partition
-/// and port that contradict each other, and kUnsupported for host channels with a slice and plans without a card.
+/// Derives the schedule. The plan and the records (descriptions of the FPGA images) are those of a LoadedDeployment.
+/// Returns kInvalidInput, naming a partition and port that contradict each other, and kUnsupported for host channels
+/// with a slice and plans without a card.
 Result<Schedule> derive_schedule(const plan::Deployment& deployment,
                                  const std::map<std::string, plan::ImageRecord>& records);
 

@@ -200,9 +200,10 @@ struct LoadedDeployment {
   std::map<std::string, std::vector<std::byte>> parameters;
 };
 
-/// Loads a deployment; reads each file once. Checks the images' containers and records against the plan, but does not
-/// decode the programs in images. Returns kNotFound for a path without a deployment, kCorrupt for wrong checksums and
-/// for contradictions between the parts, and kUnsupported for another schema.
+/// Loads a deployment; reads each file once. Checks the images' containers and records (descriptions of their
+/// partitions) against the plan, but does not decode the programs in images. Returns kNotFound for a path without a
+/// deployment, kCorrupt for wrong checksums and for contradictions between the parts, and kUnsupported for another
+/// schema.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
 /// Checks that the parts of a plan are consistent. The error names the first inconsistent part.

@@ -78,7 +78,8 @@ Result<std::vector<std::byte>*> find(Files& files, const Checksums& sums, const 
   return &found->second;
 }
 
-/// Checks an image's container and record against the plan, and returns the record.
+/// Checks an FPGA image's container and its record (the description of its partitions) against the plan. Returns the
+/// record.
 Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployment& plan,
                                 const Image& image) {
   MILLRACE_ASSIGN(const XclbinView view, parse_xclbin(bytes));

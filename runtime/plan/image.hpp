@@ -55,16 +55,18 @@ struct ImageRecord {
 /// The decoded section EMULATION_DATA.
 struct EmulationData {
   ImageRecord record;
-  // The program of each partition of the record, in order. If a partition's parameters are stored elsewhere, its
-  // program lacks them.
+  // The program of each partition of the image, in the record's order. If a partition's parameters are stored
+  // elsewhere, its program lacks them.
   std::vector<kernels::Program> programs;
 };
 
 std::string to_json(const ImageRecord& record);
-/// Parses the record. Refuses unknown fields, another ABI version, and contradictory ports.
+/// Parses the record (an image's description of its partitions and ports). Refuses unknown fields, another ABI version,
+/// and contradictory ports.
 Result<ImageRecord> parse_image_record(std::string_view json);
 
-/// Returns the sha256 of the record without name and content_digest. The result identifies what the image does.
+/// Returns the sha256 of an image's record (the description of its partitions and ports) without name and
+/// content_digest. The result identifies what the image does.
 std::string compute_content_digest(const ImageRecord& record);
 
 std::vector<std::byte> encode_emulation_data(const EmulationData& data);

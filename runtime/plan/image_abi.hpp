@@ -81,7 +81,8 @@ struct FaultReport {                  // 64 bytes
 static_assert(sizeof(FaultReport) == 64);
 
 /// The status of a frame that leaves the card. kFailed: a memory access of the card failed, so the payload may be
-/// wrong; all later frames have this status until the epoch is raised. Memory accesses of emulated cards do not fail.
+/// wrong; all later frames have this status until the host raises the epoch, which discards all frames. Memory accesses
+/// of emulated cards do not fail.
 enum class FrameStatus : std::uint32_t { kOk = 0, kDropped = 1, kFailed = 2 };
 
 struct StatusTrailer {                // 64 bytes

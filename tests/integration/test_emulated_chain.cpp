@@ -1,5 +1,5 @@
-// Tests emulated cards that are connected by cables: channels between partitions, back-pressure, epochs, and
-// the loss of a card.
+// Tests emulated cards that are connected by cables: channels between partitions, back-pressure, new epochs (which
+// discard all frames), and the loss of a card.
 #include <gtest/gtest.h>
 #include <signal.h>
 

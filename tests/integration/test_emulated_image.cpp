@@ -59,7 +59,8 @@ Bytes changed(const std::function<void(XclbinParts&)>& change) {
   return parts.assemble();
 }
 
-/// Returns an FPGA image whose record or programs `change` has altered, and whose digest is correct again.
+/// Returns an FPGA image whose record (its description of the partitions) or programs `change` has altered, and whose
+/// digest is correct again.
 Bytes with_data(const std::function<void(plan::EmulationData&)>& change) {
   auto data = good();
   change(data);

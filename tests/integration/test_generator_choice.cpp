@@ -34,7 +34,7 @@ class GeneratorChoice : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
   }
-  /// Saves a plan, replaces the folding of `block` in it, and returns the edited file.
+  /// Saves a plan, replaces the folding (the parallelism) of `block` in it, and returns the edited file.
   std::string plan_with(const std::string& block, const std::string& folding,
                         std::vector<std::string> more = {}) {
     const std::string file = (directory_.path() / "plan.yaml").string();

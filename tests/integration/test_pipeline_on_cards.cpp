@@ -25,7 +25,8 @@ using pipeline::Pipeline;
 using pipeline::PipelineOptions;
 
 constexpr std::uint32_t kCards = 4;
-// A deadline that frames must miss. It is long enough for the test to submit all these frames before it passes.
+// A deadline that frames must miss. It is long enough for the test to submit all these frames before the deadline
+// passes.
 constexpr auto kDeadline = 1s;
 
 class Backend : public testing::Environment {

@@ -1,5 +1,5 @@
-// Compiles a model into a deployment. The foldings are chosen so that card partitions reach a given interval.
-// tools/rtl-nets then simulates the deployment.
+// Compiles a model into a deployment. The foldings (the parallelism of each block) are chosen so that card partitions
+// reach a given interval. tools/rtl-nets then simulates the deployment.
 //
 //   rtl_net MODEL.onnx CLUSTER.yaml CARDS INTERVAL_CYCLES DIRECTORY
 #include <cstdio>

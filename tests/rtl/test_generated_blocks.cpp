@@ -2,7 +2,8 @@
 // Every output byte must equal kernels/reference, with and without stalls. Interval, latency and the fill levels of
 // FIFOs must equal the predictions exactly. Further tests load other parameters into the same hardware.
 //
-// This source has more than 500 lines because every kind of block has its own list of foldings.
+// This source has more than 500 lines because every kind of block has its own list of foldings (degrees of
+// parallelism).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +73,7 @@ Folding lanes(std::uint32_t simd, std::uint32_t pixels = 1) {
   return made;
 }
 
-/// Builds a partition of independent blocks, with a folding for each block.
+/// Builds a partition of independent blocks, with a folding (a degree of parallelism) for each block.
 class Blocks {
  public:
   Blocks() : random_(kSeed) { program_.name = "part0"; }

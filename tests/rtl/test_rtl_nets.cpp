@@ -179,7 +179,8 @@ TEST_F(RtlNets, NetsOfOtherFormsWereSimulated) {
                                          "tfc_w4a4", "weights_u8"}));
 }
 
-/// Simulations and Yosys measurements must cover the same designs: four nets with three foldings each.
+/// Simulations and Yosys measurements must cover the same designs: four nets with three foldings (degrees of
+/// parallelism) each.
 TEST_F(RtlNets, SynthesisedDesignsWereSimulated) {
   std::set<std::string> simulated, synthesised;
   for (const json::value& row : rows())

@@ -1,4 +1,5 @@
-// Chooses a folding for each block of a partition, for tests that generate hardware without a plan.
+// Chooses a folding (a degree of parallelism) for each block of a partition, for tests that generate hardware without a
+// plan.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Tests the search for foldings and for the cards of layers: its solutions, its refusals, and its analysis of a plan.
+// Tests the search for foldings (the parallelism of blocks) and for the cards of layers: its solutions, its refusals,
+// and its analysis of a plan.
 //
 // This source has more than 500 lines because each test is a small problem for the same search, and the tests share the
 // functions that make problems.

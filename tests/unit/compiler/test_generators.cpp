@@ -1,4 +1,5 @@
-// Tests foldings, netlists, timing and designs: what is refused, what is built, and whether these parts agree.
+// Tests foldings (the parallelism of blocks), netlists, timing and designs: what is refused, what is built, and whether
+// these parts agree.
 //
 // This source has more than 500 lines because all tests use the same few designs, which the functions below make.
 #include <gtest/gtest.h>

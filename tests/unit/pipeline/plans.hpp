@@ -30,7 +30,7 @@ class PlanBuilder {
                     const std::string& endpoint = {});
   PlanBuilder& output(const std::string& name, const std::string& from);
 
-  /// Adds the images' records and returns the plan. Call it only once.
+  /// Adds the records (descriptions) of the FPGA images and returns the plan. Call it only once.
   Plan build();
 
  private:
