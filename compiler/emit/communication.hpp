@@ -12,7 +12,7 @@
 
 namespace millrace::compiler::emit {
 
-/// Maps an endpoint's name to the name of a card of the cluster.
+/// Maps the name of an endpoint (the plan's name for a card) to the name of a card of the cluster.
 using Binding = std::map<std::string, std::string>;
 
 /// Fills `deployment.channels` and `.communication` from the deployment's model, endpoints and partitions. An input

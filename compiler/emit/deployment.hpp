@@ -36,8 +36,9 @@ Result<Artifacts> build_deployment(const kernels::Program& program, const explor
                                    const runtime::plan::ModelInfo& model, const Designs& designs = {},
                                    std::optional<double> frames_per_second = {});
 
-/// Returns the endpoints, the partitions, the communication plan and the binding of build_deployment(), without images and
-/// files. The communication is not checked. Takes far less time than build_deployment().
+/// Returns the endpoints, the partitions, the communication plan and the binding (the cards of the plan) of
+/// build_deployment(), without images and files. The communication is not checked. Takes far less time than
+/// build_deployment().
 Result<Artifacts> outline_deployment(const kernels::Program& program, const explore::Solution& solution,
                                      const runtime::plan::Cluster& cluster,
                                      const runtime::plan::ModelInfo& model);

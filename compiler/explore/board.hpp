@@ -44,8 +44,8 @@ bool reads_the_one_before(const Chain& chain);
 /// and come back.
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
 
-/// Makes a solution with its parts, ordered by stage and then by position, and the bytes that cross the cuts between
-/// its pieces.
+/// Makes a solution with its parts, ordered by stage (how often the frame has moved between host and cards) and then by
+/// position, and the bytes that cross the cuts between its pieces.
 Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
 

@@ -28,17 +28,18 @@ struct ShellPort {
   kernels::ElementType type = {};
 };
 
-/// Returns the cost of one partition's shell: registers, supervisor, tags and ports. It does not include loader_cost(),
-/// the cable cores of connectors, or the gates between instances. The estimate assumes that a link's beats are as wide
-/// as the cable's words and that a link buffers two packets of the largest size. `connectors` is the number of
-/// connectors of the device. Errors are those of cost().
+/// Returns the cost of one partition's shell: registers, supervisor (which reports faults), tags and ports. It does not
+/// include loader_cost(), the cable cores of connectors, or the gates between instances. The estimate assumes that a
+/// link's beats are as wide as the cable's words and that a link buffers two packets of the largest size. `connectors`
+/// is the number of connectors of the device. Errors are those of cost().
 Result<Cost> shell_cost(const Catalog& catalog, const std::vector<ShellPort>& ports, double clock_mhz,
                         std::uint32_t connectors);
 
 /// Returns an instance without name for one port to the host: mr_ingress or mr_egress.
 Instance host_port(const ShellPort& port);
 
-/// Returns the cost of one port to the host (for an output, with its FIFO of tags) without parts that every shell has.
+/// Returns the cost of one port to the host (for an output, with its FIFO of frame tags) without parts that every shell
+/// has.
 Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port);
 
 }  // namespace millrace::compiler::generators

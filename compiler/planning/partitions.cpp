@@ -62,7 +62,8 @@ std::string unique(std::string wanted, std::set<std::string>& taken) {
 }
 
 /// Applies the renumbering of blocks (block i gets the index moved[i]) to the solution's parts. Adds the relays (blocks
-/// that forward a tensor) in `added`, by (stage, position), to the parts at these positions.
+/// that forward a tensor) in `added` to the parts at these positions. The key of `added` is (stage, position), where
+/// the stage says how often the frame has moved between host and cards.
 void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
                  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>>& added) {
   for (auto& part : solution.parts) {

@@ -40,7 +40,8 @@ struct Placed {
   bool played = false;
 };
 
-/// Puts an attempt's partitions together. Errors are those of the generators and of place_parameters().
+/// Puts the partitions of an attempt (the result of a search) together. Errors are those of the generators and of
+/// place_parameters().
 Result<Placed> place(const Task& task, const Attempt& attempt);
 
 /// Returns the folding chosen for a block on a card, or null if the block has no hardware.
@@ -69,8 +70,8 @@ struct Followed {
   std::optional<Unedited> unedited;  // empty if a search finds no plan
 };
 
-/// An attempt with its figures, which come from the simulation of its designs. For partitions without a design or
-/// without a simulation, the figures are sums over blocks.
+/// An attempt (the result of a search) with its figures, which come from the simulation of its designs. For partitions
+/// without a design or without a simulation, the figures are sums over blocks.
 struct Predicted : Attempt {
   Placed placed;
   explore::Analysis analysis;
@@ -93,7 +94,7 @@ struct Judgement {
 /// Returns how far a plan with these figures may be from the best one, according to its bound.
 Judgement judge(const Predicted& plan, double interval_seconds, double latency_seconds);
 
-/// Computes the figures of an attempt. Errors are those of cost() and passages().
+/// Computes the figures of an attempt (the result of a search). Errors are those of cost() and passages().
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 
 /// Returns a frame's latency through all parts and over the cables, in packets. All parts must have simulated designs.

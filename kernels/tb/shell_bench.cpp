@@ -6,8 +6,8 @@
 // with its frame or as dropped. After a change of epoch, frames must flow again and no frame of the old epoch may come
 // out.
 //
-// The file is above 500 lines because all stages share the state of one row, which is an instance of the tested module
-// with its own parameters.
+// The file is above 500 lines because all parts of the bench share the state of one row, which is an instance of the
+// tested module with its own parameters.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>

@@ -60,7 +60,8 @@ class Egress {
   /// card keep ending.
   virtual RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) = 0;
 
-  /// Copies payload and trailer from the card and returns the trailer. May be called only after wait() returned kDone.
+  /// Copies the frame's payload and its status trailer from the card. Returns the trailer. May be called only after
+  /// wait() returned kDone.
   virtual Result<plan::abi::StatusTrailer> fetch(std::uint32_t slot) = 0;
 
   /// Returns the payload in host memory. Valid after fetch() and until the slot is started again.
@@ -92,7 +93,8 @@ class Card {
   /// load the image.
   virtual Result<bool> load(std::span<const std::byte> image) = 0;
 
-  /// Closes the registers and the supervisor that load() opened. Must be called before the next load(). Idempotent.
+  /// Closes the registers and the supervisor (the unit that reports faults) that load() opened. Must be called before
+  /// the next load(). Idempotent.
   virtual void unload() = 0;
 
   /// Opens a unit. `unit` is a plan::ImagePort::compute_unit, `bytes` the port's frame size in storage form.
@@ -116,11 +118,12 @@ class Card {
   virtual Result<std::uint32_t> read(std::uint32_t offset) = 0;
   virtual Status write(std::uint32_t offset, std::uint32_t value) = 0;
 
-  /// Starts the supervisor's run. The run ends when the card has a fault to report, and wait_supervisor() then returns
-  /// kDone. If the run ends without a report, wait_supervisor() returns kFailed.
+  /// Starts the run of the supervisor, the unit that reports faults. The run ends when the card has a fault to report,
+  /// and wait_supervisor() then returns kDone. If the run ends without a report, wait_supervisor() returns kFailed.
   virtual Status start_supervisor() = 0;
   virtual RunState wait_supervisor(std::chrono::milliseconds bound) = 0;
-  /// Whether the supervisor's run has ended, with or without a report. Does not wait.
+  /// Whether the run of the supervisor (the unit that reports faults) has ended, with or without a report. Does not
+  /// wait.
   virtual bool supervisor_ended() = 0;
   virtual plan::abi::FaultReport fault_report() = 0;
 

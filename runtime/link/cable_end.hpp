@@ -18,7 +18,7 @@ class CableEnd {
  public:
   static constexpr std::uint8_t kTags = 16;  // plan::abi::kMaxTags
 
-  /// `local` and `peer` are the numbers of the two endpoints.
+  /// `local` and `peer` are the endpoints: the numbers of the two cards (their positions in the cluster file).
   CableEnd(std::uint16_t local, std::uint16_t peer) : local_(local), peer_(peer) {}
 
   /// Adds the sender of a channel, or replaces the one with the same tag. `tag` must be below kTags.

@@ -22,7 +22,8 @@ enum class Type : std::uint8_t {
   kReceiverClosed = 5,  // from receiver to sender: the receiver goes out of service
 };
 
-/// Identifies a channel. `source` is the endpoint that sends data; the datagrams of its receiver have the same channel.
+/// Identifies a channel. `source` is the endpoint (a card's number) that sends data; the datagrams of its receiver have
+/// the same channel.
 struct ChannelId {
   std::uint16_t source = 0, destination = 0;
   std::uint8_t tag = 0;

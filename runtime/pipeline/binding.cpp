@@ -14,7 +14,7 @@ namespace abi = plan::abi;
 namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-// After this many attempts without a binding, the search reports that the cluster has none.
+// After this many attempts without a binding (a choice of cards and cables), the search reports that there is none.
 constexpr std::uint64_t kMostTries = 1'000'000;
 
 std::string quoted(const std::string& text) {
@@ -111,7 +111,7 @@ class Binder {
         [&](const auto& c) { return (c.a.card == a && c.b.card == b) || (c.a.card == b && c.b.card == a); }));
   }
 
-  // Returns the number of channels in one direction between two endpoints.
+  // Returns the number of channels in one direction between two endpoints (cards as the plan names them).
   std::uint32_t channels_between(std::uint32_t from, std::uint32_t to) const {
     return static_cast<std::uint32_t>(std::count_if(edges_.begin(), edges_.end(), [&](const BoundChannel& e) {
       return e.producer == from && e.consumer == to;
@@ -131,7 +131,8 @@ class Binder {
     return std::nullopt;
   }
 
-  // Returns the order in which cards are tried for an endpoint: first the cards that already hold its image.
+  // Returns the order in which cards are tried for an endpoint (a card as the plan names it): first the cards that
+  // already hold its image.
   std::vector<std::uint32_t> order_of(std::uint32_t position) const {
     const plan::Image* const image = deployment_.find_image(endpoint(position).image);
     std::vector<std::uint32_t> order;

@@ -1,5 +1,6 @@
-// Chooses a card of the cluster for each endpoint of a plan, and the rows of the card's link table. An endpoint needs
-// a card of its device kind, and a channel between two endpoints needs a cable between their cards. Accesses no card.
+// Chooses a card of the cluster for each endpoint of a plan (the plan's name for a card), and the rows of the card's
+// link table. An endpoint needs a card of its device kind, and a channel between two endpoints needs a cable between
+// their cards. Accesses no card.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The thread of one card. It waits for the card's results and passes them on. If the card has no results for
-// the host, the thread waits for the supervisor's run. No other thread waits for the card.
+// the host, the thread waits for the run of the supervisor, which reports faults. No other thread waits for the card.
 #include <cstring>
 
 #include "runtime/pipeline/engine.hpp"

@@ -31,14 +31,14 @@ class Fleet {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(cards_.size()); }
 
-  /// Opens the cards. Error messages name the endpoint and the card.
+  /// Opens the cards. Error messages name the endpoint (the plan's name for the card) and the card.
   Status open(const CardSource& source);
 
   /// Loads the image onto the card. Different cards may be loaded at once. A failure releases the card.
   Status load(std::uint32_t position);
 
   /// Opens the units, loads the partitions' parameters, writes the link table (without enabling links), and starts the
-  /// supervisor. Only one card at a time may be set up. A failure releases the card.
+  /// supervisor (the unit that reports faults). Only one card at a time may be set up. A failure releases the card.
   Status set_up(std::uint32_t position);
 
   /// Releases the card's units and image, so that load() can follow. No thread may be using the units.
@@ -47,7 +47,7 @@ class Fleet {
   /// Releases and closes all cards. card_status() and link_status() must not be called afterwards.
   void close();
 
-  /// Ends the supervisor's run. Called before the card is closed.
+  /// Ends the run of the supervisor (the unit that reports faults). Called before the card is closed.
   void stop_supervisor(std::uint32_t position);
 
   /// Returns the largest epoch (the number that a flush raises) among all cards.

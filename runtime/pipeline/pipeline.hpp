@@ -151,9 +151,9 @@ class Pipeline {
   /// been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
   ///
   /// `copies` is the number of pipelines that the caller opens for this deployment, including this one; cards are left
-  /// for the others. Returns kDoesNotFit if no binding exists (cards of other pipelines of this process are not free),
-  /// kEnvironment if XRT fails, and kInvalidInput for options out of range (slots 1..1024, queue at most 2^20,
-  /// back-off and stuck_* at least 1 ms). Errors name the endpoint and its needs.
+  /// for the others. Returns kDoesNotFit if no binding (choice of cards and cables) exists (cards of other pipelines of
+  /// this process are not free), kEnvironment if XRT fails, and kInvalidInput for options out of range (slots 1..1024,
+  /// queue at most 2^20, back-off and stuck_* at least 1 ms). Errors name the endpoint and its needs.
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options,
                                                 std::uint32_t copies = 1,

@@ -12,7 +12,8 @@ constexpr double kGigabitsPerSecond = 10;
 constexpr std::uint64_t kBandwidthBytesPerSecond = 10'000'000'000U;
 constexpr std::uint64_t kLeastMemoryBytes = 4096;  // memory of a card whose image lists no bank
 
-/// Maps (lower endpoint, higher endpoint) to the number of channels in each direction.
+/// Maps two endpoints (cards as the plan names them, the lower number first) to the number of channels in each
+/// direction.
 using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint32_t, std::uint32_t>>;
 
 Traffic count_traffic(const Deployment& deployment, const std::vector<std::string>& endpoints) {

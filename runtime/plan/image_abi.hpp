@@ -121,7 +121,7 @@ inline constexpr std::uint32_t kRegBusyLow =
 inline constexpr std::uint32_t kRegBusyHigh = 0x2c;
 
 // The link table. Row i (ImagePort::link_index) is at kLinkTable + i * kLinkRowBytes. The host writes a row after it
-// has chosen the binding, and sets kLinkEnable last.
+// has chosen the cards of the deployment, and sets kLinkEnable last.
 inline constexpr std::uint32_t kLinkTable = 0x100;
 inline constexpr std::uint32_t kLinkRowBytes = 0x40;
 inline constexpr std::uint32_t kMaxLinkPorts = 32;

@@ -35,7 +35,8 @@ Engine::~Engine() {
   assert(in_flight() == 0);
 }
 
-// The hot path begins here: one datagram of an existing session. It allocates nothing until the answer is sent.
+// The hot path begins here: one datagram of an existing session (of a client that has proved its address). It allocates
+// nothing until the answer is sent.
 
 void Engine::receive(std::span<const std::byte> bytes, const Address& from, Clock::time_point now) {
   counters_.count(Event::kDatagramsReceived);

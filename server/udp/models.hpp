@@ -21,9 +21,10 @@ namespace millrace::server::udp {
 /// it through a shared_ptr until they are answered; the pipeline must live that long too.
 class ServedModel {
  public:
-  /// `handle` must not be 0. If `model` is not null, the model owns `pipeline`, and the model's requests are counted.
-  /// `newest` says that the handle means the newest version. Returns kUnsupported, naming the tensor, if a tensor has
-  /// no fixed size, and if the inputs (or the outputs) together have 4 GiB or more.
+  /// `handle`, the model's number in the protocol, must not be 0. If `model` is not null, the model owns `pipeline`,
+  /// and the model's requests are counted. `newest` says that the handle means the newest version. Returns
+  /// kUnsupported, naming the tensor, if a tensor has no fixed size, and if the inputs (or the outputs) together have 4
+  /// GiB or more.
   static Result<std::shared_ptr<ServedModel>> make(std::uint32_t handle,
                                                    runtime::pipeline::Pipeline& pipeline,
                                                    std::shared_ptr<models::Model> model = nullptr,

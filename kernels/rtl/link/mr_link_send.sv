@@ -101,7 +101,7 @@ module mr_link_send #(
       end
     end
 
-  // Holds tags and words until their packet is complete.
+  // Holds frame tags and words until their packet is complete.
   logic         frame_valid, frame_done, held_valid, held_take, empty;
   logic [95:0]  frame;  // {sequence, epoch}
   logic [W-1:0] held;

@@ -1,5 +1,5 @@
-/// The shell of a partition with one host-fed input and one host-read output: ingress, egress, control, supervisor, and the tags between
-/// them.
+/// The shell of a partition with one host-fed input and one host-read output: ingress, egress, control, supervisor
+/// (which reports faults), and the tags between them.
 ///
 /// The dataflow is between m_ (frames in) and s_ (frames out) and is reset by flow_rst. It may hold up to TAGS frames. A partition with
 /// other ports is assembled from the same parts.

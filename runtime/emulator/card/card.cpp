@@ -334,8 +334,8 @@ void Card::collect_faults() {
     }
 }
 
-/// Stores a fault for the supervisor's next report, unless an earlier fault is still unreported. kStopped, which
-/// answers the host's request to stop, is dropped if the supervisor has no run.
+/// Stores a fault for the next report of the supervisor (the unit that reports faults), unless an earlier fault is
+/// still unreported. kStopped, which answers the host's request to stop, is dropped if the supervisor has no run.
 void Card::report(abi::FaultCode code, std::uint32_t link, const std::string& detail) {
   const bool stop = code == abi::FaultCode::kStopped;
   if (fault_.code != abi::FaultCode::kNone) return;

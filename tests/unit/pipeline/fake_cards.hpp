@@ -1,6 +1,6 @@
 // Fake cards for tests. A card computes with kernels/reference inside the call that supplies the last input. A test can
 // stall a card, kill it, or choose the operation at which it dies. Links use the rows of the link tables and the
-// cables, so a frame with a wrong binding gets no result.
+// cables, so a frame gets no result if the wrong cards or cables were chosen.
 #pragma once
 
 #include <condition_variable>
@@ -42,10 +42,10 @@ class FakeWorld {
   void hang_registers(std::uint32_t card, bool hung);
   /// Makes the card lose its next frame without dying. The egress run ends as dropped.
   void drop_next(std::uint32_t card);
-  /// Alters the next trailer that is fetched from the card.
+  /// Alters the next status trailer (which follows a frame's payload) that is fetched from the card.
   using Change = std::function<void(runtime::plan::abi::StatusTrailer&)>;
   void change_next_trailer(std::uint32_t card, Change change);
-  /// Makes the card report this fault: the run of its supervisor ends.
+  /// Makes the card report this fault: the run of its supervisor (the unit that reports faults) ends.
   void report_fault(std::uint32_t card, const runtime::plan::abi::FaultReport& fault);
   /// Makes the next `times` loads of the card fail.
   void refuse_loads(std::uint32_t card, std::uint32_t times);

@@ -275,7 +275,8 @@ class UdpClient final : public Client {
             }
             if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
             cookie_ = reply.cookie;
-            // A new epoch means another server process, in which a handle is invalid or names another model.
+            // A new epoch means another server process, in which a handle (a model's number) is invalid or names
+            // another model.
             if (reply.epoch != epoch_) models_.clear();
             epoch_ = reply.epoch;
             open = reply.state == wire::CookieState::kOpen;

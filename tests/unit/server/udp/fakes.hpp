@@ -181,7 +181,8 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   std::jthread thread_;
 };
 
-/// A directory with one model, "fake". replace() gives the model a new handle, and the old handle becomes stale.
+/// A directory with one model, "fake". replace() gives the model a new handle (its number in the protocol), and the old
+/// handle becomes stale.
 class FakeDirectory final : public server::udp::ModelDirectory {
  public:
   explicit FakeDirectory(FakePipeline& pipeline) : pipeline_(pipeline) { replace(); }

@@ -212,7 +212,8 @@ TEST(UdpClientRetries, ErrorOfALateRequestDoesNotMentionKeys) {
   EXPECT_EQ(run.out.find("key"), std::string::npos) << run.out;
 }
 
-/// A directory with the models "first" and "second", which have equal sizes. The test chooses the handles.
+/// A directory with the models "first" and "second", which have equal sizes. The test chooses their handles (numbers in
+/// the protocol).
 class TwoModels final : public ModelDirectory {
  public:
   TwoModels(FakePipeline& first, std::uint32_t first_handle, FakePipeline& second,
@@ -237,8 +238,8 @@ class TwoModels final : public ModelDirectory {
   const std::map<std::string, std::shared_ptr<ServedModel>, std::less<>> models_;
 };
 
-// A HELLO for one model opens a session with the restarted server. The client must then forget the handles of all
-// models, although no request has failed.
+// A HELLO for one model opens a session with the restarted server. The client must then forget the handles (numbers) of
+// all models, although no request has failed.
 TEST(UdpClientRetries, ForgetsAllModelHandlesWhenTheServerRestarted) {
   FakePipeline first(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakePipeline second(FakePipeline::Mode::kInline, {kBytes}, {kBytes});

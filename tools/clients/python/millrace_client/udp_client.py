@@ -56,7 +56,8 @@ class UdpClient(Client):
         self._fragment_bytes = fragment_bytes
         self._cookie = bytes(16)
         self._epoch: int | None = None
-        # Maps a model's name and version to the model, its handle and the number of bytes of its outputs.
+        # Maps a model's name and version to the model, its handle (its number at the server) and the number of bytes of
+        # its outputs.
         self._models: dict[tuple[str, str], tuple[Model, int, int]] = {}
         self._channel = Channel(host, port, key_id, key)
         try:
