@@ -1,5 +1,5 @@
-// The possible hardware implementations of a block, with cost and speed: folded (streaming, PE by SIMD), unrolled
-// (constants as circuits), or made by a plugin.
+// The possible hardware implementations of a block, with cost and speed: folded (streaming; PE outputs by SIMD inputs
+// are computed at once), unrolled (constants as circuits), or made by a plugin.
 //
 // A Generator reads a block once and can then evaluate any folding (degree of parallelism) of it. Its predicted cost is
 // the sum over the instances that build() returns for emission, so the prediction describes what is built.
@@ -64,7 +64,8 @@ struct Folding {
   bool operator==(const Folding&) const = default;
 };
 
-/// Returns a text for file headers and reports: "PE 6 SIMD 75, 2 MACs a DSP".
+/// Returns a text for file headers and reports, such as "PE 6 SIMD 75, 2 MACs a DSP" (6 outputs and 75 inputs at once,
+/// two multiplications in each DSP slice).
 std::string to_string(const Folding& folding);
 
 struct Candidate {

@@ -128,7 +128,7 @@ Parameters load_parameters(const LoadTable& table, std::uint64_t rest);
 /// Returns the value of an instance's parameter, or `otherwise` if the instance does not set it.
 std::int64_t parameter(const Instance& instance, std::string_view name, std::int64_t otherwise);
 
-/// Whether an instance is a matrix-vector unit, which is folded PE by SIMD.
+/// Whether an instance is a matrix-vector unit, which computes PE outputs by SIMD inputs at once.
 inline bool is_matrix_unit(const Instance& instance) {
   return instance.module == "mr_mvu" || instance.module == "mr_mvu_streamed";
 }

@@ -70,7 +70,7 @@ struct Task {
   bool explains = true;                        // explain why a search finds nothing, which takes longer
 };
 
-/// How an alternative differs from the model in its file.
+/// How a variant of the model, which planning tries as an alternative, differs from the model in the file.
 struct Changes {
   std::vector<Split> splits;
   std::vector<std::string> host_blocks;  // names of blocks that the options, the plan file or a lack of

@@ -122,7 +122,7 @@ constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
 // other.
 constexpr std::uint32_t kQuickSearch = 16;
 
-// The largest number of steps, over all channels together, for which tables are made.
+// The largest number of steps of a step function, over all channels together, for which tables are made.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22U;
 
 std::uint64_t steps_of(const Requantise& r) {

@@ -1,4 +1,5 @@
-// Describes modules that multiply by weights: matrices folded PE by SIMD, and one weight per channel and tap.
+// Describes modules that multiply by weights: matrices of which PE outputs by SIMD inputs are computed at once, and one
+// weight per channel and tap.
 #include <algorithm>
 
 #include "compiler/generators/modules/parts.hpp"

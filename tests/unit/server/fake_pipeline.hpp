@@ -48,7 +48,7 @@ class FakePipeline final : public pipeline::Pipeline {
   }
   ~FakePipeline() override { stop(std::chrono::milliseconds(0)); }
 
-  // Tests set these functions and options before the first request or while no request is running.
+  // Tests set the functions and options below before the first request or while no request is running.
   std::function<void(pipeline::Frame&)> compute = echo;
   std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
   bool lets_wait = false;  // whether frames wait in the dispatcher while this pipeline is full
