@@ -58,14 +58,14 @@ std::vector<std::string> shared_forms() {
   return forms;
 }
 
-class MeasuredForms : public testing::Test {
+class MeasuredModelForms : public testing::Test {
  protected:
-  MeasuredForms() : rows_(rows_of(fs::path(source_dir()) / "tests/golden/forms.json")) {}
+  MeasuredModelForms() : rows_(rows_of(fs::path(source_dir()) / "tests/golden/forms.json")) {}
 
   json::array rows_;
 };
 
-TEST_F(MeasuredForms, CoverEverySharedModelOnOneAndThreeCards) {
+TEST_F(MeasuredModelForms, EverySharedModelIsMeasuredOnOneAndThreeCards) {
   if (shared_models().empty()) GTEST_SKIP() << "MILLRACE_MODELS names no models";
   std::map<std::string, std::vector<std::int64_t>> cards;
   for (const json::value& row : rows_) cards[name_of(row)].push_back(row.at("cards").as_int64());
@@ -74,7 +74,7 @@ TEST_F(MeasuredForms, CoverEverySharedModelOnOneAndThreeCards) {
   EXPECT_EQ(cards.size(), shared_forms().size()) << "forms.json has forms that are no shared models";
 }
 
-TEST_F(MeasuredForms, EveryByteEqualsTheReferenceAndEveryNodeRunsSomewhere) {
+TEST_F(MeasuredModelForms, EveryByteEqualsTheReferenceAndEveryNodeRunsSomewhere) {
   ASSERT_FALSE(rows_.empty());
   for (const json::value& row : rows_) {
     EXPECT_EQ(count(row, "verified", "mismatches"), 0U) << name_of(row);
@@ -83,7 +83,7 @@ TEST_F(MeasuredForms, EveryByteEqualsTheReferenceAndEveryNodeRunsSomewhere) {
   }
 }
 
-TEST_F(MeasuredForms, HostComputesOnlyBeforeTheFirstAndBehindTheLastCard) {
+TEST_F(MeasuredModelForms, HostComputesOnlyBeforeTheFirstAndBehindTheLastCard) {
   for (const json::value& row : rows_)
     for (const json::value& block : row.at("host").as_array()) {
       const std::string partition(block.at("partition").as_string());
@@ -91,7 +91,7 @@ TEST_F(MeasuredForms, HostComputesOnlyBeforeTheFirstAndBehindTheLastCard) {
     }
 }
 
-TEST_F(MeasuredForms, AccuracyEqualsThatOfOnnxRuntime) {
+TEST_F(MeasuredModelForms, AccuracyEqualsThatOfOnnxRuntime) {
   std::size_t labelled = 0;
   for (const json::value& row : rows_) {
     const json::object& answers = row.at("answers").as_object();
@@ -107,7 +107,7 @@ TEST_F(MeasuredForms, AccuracyEqualsThatOfOnnxRuntime) {
   EXPECT_GE(labelled, 80U);
 }
 
-TEST_F(MeasuredForms, ExactFormsEqualOnnxRuntimeInEveryOutput) {
+TEST_F(MeasuredModelForms, ExactModelFormsEqualOnnxRuntimeInEveryOutput) {
   std::size_t exact = 0;
   for (const json::value& row : rows_) {
     const std::string name = name_of(row);
@@ -165,7 +165,7 @@ std::string line_of(const json::value& row) {
                     labelled ? text("right_in_onnxruntime") : "", text("same_as_onnxruntime")});
 }
 
-TEST_F(MeasuredForms, ReadmeHasALineForEachForm) {
+TEST_F(MeasuredModelForms, ReadmeHasALineForEachModelForm) {
   for (const json::value& row : rows_) {
     if (row.at("cards").as_int64() != 1) continue;
     EXPECT_TRUE(has_line("tests/golden/README.md", line_of(row))) << "tests/golden/README.md lacks the line\n"
@@ -175,9 +175,9 @@ TEST_F(MeasuredForms, ReadmeHasALineForEachForm) {
 
 /// Runs the script tools/model-forms on a few inputs. The script must succeed today, as it did when it wrote
 /// forms.json.
-class FormsScript : public testing::TestWithParam<std::string> {};
+class ModelFormsScript : public testing::TestWithParam<std::string> {};
 
-TEST_P(FormsScript, ModelRunsOnOneAndThreeCardsAsOnnxRuntimeRunsIt) {
+TEST_P(ModelFormsScript, OutputsOnOneAndThreeCardsEqualOnnxRuntime) {
   if (shared_models().empty()) GTEST_SKIP() << "MILLRACE_MODELS names no models";
   const TemporaryDirectory work("millrace-forms");
   std::string python;
@@ -191,7 +191,7 @@ TEST_P(FormsScript, ModelRunsOnOneAndThreeCardsAsOnnxRuntimeRunsIt) {
   EXPECT_EQ(rows_of(work.path() / "forms.json").size(), 2U) << done.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(Quick, FormsScript,
+INSTANTIATE_TEST_SUITE_P(Quick, ModelFormsScript,
                          testing::Values("jet_qkeras6b.qonnx", "mpcnn_float", "tfc_int_u8",
                                          "micro_kws_m_static_qoperator", "MNIST_int8"),
                          [](const auto& instance) {

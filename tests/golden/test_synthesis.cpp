@@ -223,7 +223,7 @@ TEST(Synthesis, ReadmeStatesTheMeasuredFiguresOfEveryDesign) {
   }
 }
 
-TEST(Synthesis, PttdnnFitsOneCloudKu060AtBothMeasuredIntervals) {
+TEST(Synthesis, TheNetPttdnnFitsOneCloudKu060AtBothMeasuredIntervals) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);

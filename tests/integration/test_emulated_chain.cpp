@@ -399,7 +399,7 @@ TEST(EmulatedChain, PacksNarrowElementsOnTheWire) {
   EXPECT_EQ(cc.link_register(0, abi::kLinkBytesLow) - last_bytes, 5 * kElements * 3 / 8);
 }
 
-TEST(EmulatedChain, JoinsBothBranchesOfAResidualGraphBySequence) {
+TEST(EmulatedChain, JoinsBothBranchesOfAResidualGraphBySequenceNumber) {
   const auto first = lookup_program(kElements, 1), middle = lookup_program(kElements, 2),
              add = add_program(kElements);
   // Card 0 sends its only output to card 1 and also, over another cable, to card 2.

@@ -132,7 +132,7 @@ TEST_F(PlanCommand, APlanFileOfAFloatModelRequiresTheSameAssumedTypes) {
 }
 
 /// Each cable between two cards costs the hardware of one link, even if one cable would suffice.
-TEST_F(PlanCommand, TwoCablesBetweenTwoCardsCostTwoLinks) {
+TEST_F(PlanCommand, EachCableBetweenTwoCardsCostsTheHardwareOfOneLink) {
   const auto luts = [&](int cables) {
     const std::string cluster = small_cards(2, true, 0, 30000);
     if (cables == 2)

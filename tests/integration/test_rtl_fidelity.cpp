@@ -62,7 +62,7 @@ class RtlFidelity : public testing::Test {
   const kernels::Program program_ = skip_program(3, 2);
 };
 
-TEST_F(RtlFidelity, OneCardEqualsTheReferenceInThePredictedCycles) {
+TEST_F(RtlFidelity, OutputsOfOneCardEqualTheReferenceAndTakeThePredictedCycles) {
   const Outcome outcome = verify(deployed(1), {"--json", "--frames", "8"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
   const json::value document = json::parse(outcome.out);
@@ -87,7 +87,7 @@ TEST_F(RtlFidelity, OneCardEqualsTheReferenceInThePredictedCycles) {
     EXPECT_LE(stream.at("high_water").to_number<int>(), stream.at("depth").to_number<int>() + 1);
 }
 
-TEST_F(RtlFidelity, ANetOverThreeRegionsEqualsTheReferenceInThePredictedCycles) {
+TEST_F(RtlFidelity, ANetOverThreeRegionsEqualsTheReferenceAndTakesThePredictedCycles) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "regions";
   // The plan may use so little of each card that the net needs three regions.
   const Outcome compiled = run_program(
@@ -211,7 +211,7 @@ TEST_F(RtlFidelity, VerifyFailsIfAFrameTakesLongerThanPredicted) {
   EXPECT_EQ(verify(deployment, {"--frames", "8", "--stall", "0.3"}).exit_code, 0) << "stalls excuse it";
 }
 
-TEST_F(RtlFidelity, LoadedWeightsEqualTheReferenceAndReuseTheSimulation) {
+TEST_F(RtlFidelity, OutputsWithLoadedWeightsEqualTheReferenceAndNewWeightsNeedNoNewSimulation) {
   const auto loaded = [](kernels::Program program) {
     for (auto& block : program.blocks)
       if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kLoaded;
@@ -243,7 +243,7 @@ TEST_F(RtlFidelity, LoadedWeightsEqualTheReferenceAndReuseTheSimulation) {
       << "one a partition, whatever it is loaded with";
 }
 
-TEST_F(RtlFidelity, StreamedWeightsEqualTheReference) {
+TEST_F(RtlFidelity, OutputsWithStreamedWeightsEqualTheReference) {
   kernels::Program program = chain_program(2, 24);  // the second layer has 5,184 weights, the first 216
   for (auto& block : program.blocks)
     if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kStreamed;
@@ -289,7 +289,7 @@ TEST_F(RtlFidelity, OneLayerWithStreamedWeightsEqualsTheReference) {
   }
 }
 
-TEST_F(RtlFidelity, ThreeCardsEqualTheReferenceWithAndWithoutStalls) {
+TEST_F(RtlFidelity, OutputsOfThreeCardsEqualTheReferenceWithAndWithoutStalls) {
   const fs::path deployment = deployed(3);
   for (const std::string stall : {"0", "0.4"}) {
     const Outcome outcome = verify(deployment, {"--json", "--frames", "6", "--stall", stall, "--seed", "9"});

@@ -105,7 +105,7 @@ TEST_F(SmallNets, ErrorNamesTheScarceResourceIfANetDoesNotFit) {
 }
 
 /// The host computes the middle of the net. One card computes the layers before and after it.
-TEST_F(SmallNets, NoHostRefusesALayerOfTheHostWithItsReason) {
+TEST_F(SmallNets, NoHostOptionRefusesALayerWithoutHardwareAndGivesTheReason) {
   const fs::path file = write(host_layers_net());
   const Outcome refused = run_program(
       {millrace_binary(), "plan", file.string(), "--cluster", cluster("ku060").string(), "--no-host"});

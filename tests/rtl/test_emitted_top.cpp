@@ -314,7 +314,7 @@ TEST_F(EmittedTop, RecognisesDigitsThroughTheVitisKernel) {
   run_lenet5(true);
 }
 
-TEST_F(EmittedTop, SendsFramesOverACableToAnotherTop) {
+TEST_F(EmittedTop, SendsFramesOverACableToAnotherTopModule) {
   run_on_two(card_part(tests::chain_program(2)), 1, 200);
 }
 

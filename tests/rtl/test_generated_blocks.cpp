@@ -617,7 +617,7 @@ class GeneratedBlocks : public testing::Test {
   }
 };
 
-TEST_F(GeneratedBlocks, ConvolutionsOfEveryKindEqualTheReferenceInThePredictedCycles) {
+TEST_F(GeneratedBlocks, ConvolutionsOfEveryKindEqualTheReferenceAndTakeThePredictedCycles) {
   Blocks blocks;
   add_convolutions(blocks);
   run(blocks, 0);
@@ -637,7 +637,7 @@ TEST_F(GeneratedBlocks, ConvolutionsOfFewRowsEqualTheReferenceWithEveryWindowSty
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, UnrolledBlocksEqualTheReferenceInThePredictedCycles) {
+TEST_F(GeneratedBlocks, UnrolledBlocksEqualTheReferenceAndTakeThePredictedCycles) {
   Blocks blocks;
   add_unrolled(blocks);
   run(blocks, 0);
@@ -649,7 +649,7 @@ TEST_F(GeneratedBlocks, UnrolledBlocksEqualTheReferenceUnderStalls) {
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceInThePredictedCycles) {
+TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceAndTakeThePredictedCycles) {
   Blocks blocks;
   add_others(blocks);
   add_branch(blocks);
@@ -663,7 +663,7 @@ TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceUnde
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, RearrangementsEqualTheReferenceInThePredictedCycles) {
+TEST_F(GeneratedBlocks, RearrangementsEqualTheReferenceAndTakeThePredictedCycles) {
   Blocks blocks;
   add_rearrangements(blocks);
   run(blocks, 0);
@@ -675,7 +675,7 @@ TEST_F(GeneratedBlocks, RearrangementsEqualTheReferenceUnderStalls) {
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, SqueezeAndExciteEqualsTheReferenceInThePredictedCycles) {
+TEST_F(GeneratedBlocks, SqueezeAndExciteEqualsTheReferenceAndTakesThePredictedCycles) {
   Blocks blocks;
   add_excite(blocks);
   run(blocks, 0);

@@ -171,7 +171,7 @@ TEST_F(RtlNets, ReadmeHasTheSimulatedFigures) {
 
 /// The nets of tools/rtl-nets that have other forms: residual branches, depthwise layers, QONNX, weights of one, two and
 /// four bits, and weights of uint8.
-TEST_F(RtlNets, NetsOfOtherFormsWereSimulated) {
+TEST_F(RtlNets, ResidualDepthwiseAndNarrowWeightNetsWereSimulated) {
   std::set<std::string> nets;
   for (const json::value& row : rows())
     if (variant(row) == "form") nets.emplace(row.at("net").as_string());
@@ -181,7 +181,7 @@ TEST_F(RtlNets, NetsOfOtherFormsWereSimulated) {
 
 /// Simulations and Yosys measurements must cover the same designs: four nets with three foldings (degrees of
 /// parallelism) each.
-TEST_F(RtlNets, SynthesisedDesignsWereSimulated) {
+TEST_F(RtlNets, EverySynthesisedDesignWasSimulated) {
   std::set<std::string> simulated, synthesised;
   for (const json::value& row : rows())
     if (cut_down(row)) simulated.insert(design(row));
@@ -199,7 +199,7 @@ TEST_F(RtlNets, SynthesisedDesignsWereSimulated) {
   EXPECT_EQ(simulated.size(), 12U);
 }
 
-TEST_F(RtlNets, PttdnnOnOneCardReachesItsTargetFrameRate) {
+TEST_F(RtlNets, TheNetPttdnnOnOneCardReachesItsTargetFrameRate) {
   double folded = 0, compiled = 0;
   for (const json::value& row : rows()) {
     if (row.at("net") != "pttdnn" || row.at("cards").to_number<int>() != 1 || cut_down(row) || stalls(row))
@@ -258,7 +258,7 @@ std::string two_places(double value) {
 /// Computes the multiply-accumulates per DSP slice and cycle for the layers that are convolutions in the model. (Matrix
 /// products, gemm_…, are convolutions of one pixel only in hardware.) The figures come from three sources:
 /// multiplications from the model, DSP slices from Yosys, and busy cycles from the simulation.
-TEST_F(RtlNets, ConvolutionsOfPttdnnKeepTheirDspSlicesBusy) {
+TEST_F(RtlNets, ConvolutionsOfTheNetPttdnnKeepTheirDspSlicesBusy) {
   const auto row = std::find_if(rows().begin(), rows().end(), third_of_slices);
   ASSERT_NE(row, rows().end());
   const json::value& partition = row->at("partitions").at(0);

@@ -117,7 +117,7 @@ TEST(Coverage, ListsAllNodesEvenIfThePassesRefuseOne) {
   EXPECT_EQ(node(c, "first").place, Place::kHardware);
 }
 
-TEST(Coverage, CoversAFloatModelAsIfItWereQuantised) {
+TEST(Coverage, AnalysesAFloatModelAsIfItWereQuantised) {
   OnnxModel m;
   m.input("x", {1, 4});
   const std::string w = m.floats("w", {4, 4}, std::vector<float>(16, 0.5F));

@@ -55,7 +55,7 @@ TEST(ConstantsOfAnyShape, MultiplyExactly) {
   expect_constant("Max", {4, 8, 7}, true);
 }
 
-TEST(ConstantsOfAnyShape, AreAddedToDataThatRepeats) {
+TEST(ConstantsOfAnyShape, AreAddedToDataThatBroadcast) {
   OnnxModel m;
   m.input("x", {1, 4, 1, 1});
   m.pair("x", 0.5F, 3, "xq");
@@ -66,7 +66,7 @@ TEST(ConstantsOfAnyShape, AreAddedToDataThatRepeats) {
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
 }
 
-TEST(ConstantsOfAnyShape, AMaskReplacesElementsExactly) {
+TEST(ConstantsOfAnyShape, SelectElementsOfWhereExactly) {
   OnnxModel m;
   m.input("x", {1, 6, 6});
   m.pair("x", 0.5F, 3, "xq");
@@ -105,7 +105,7 @@ TEST(Indices, OfTheLargestElementAreInt64) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(static_cast<double>(got[i]), wanted[i]);
 }
 
-TEST(Indices, OfTopKComeBesideItsValues) {
+TEST(Indices, OfTopKAreReturnedTogetherWithTheValues) {
   OnnxModel m;
   m.input("x", {1, 6});
   m.pair("x", 0.5F, 0, "xq");

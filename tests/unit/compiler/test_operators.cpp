@@ -431,7 +431,7 @@ TEST(Operators, ProductOfOperandsOfDifferentShapesIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, PoolsAndJoinsOfFloatsRunOnTheHost) {
+TEST(Operators, PoolingAndConcatenationOfFloatsRunOnTheHost) {
   OnnxModel m = with_image(3);
   m.node("Sub", {"xq", m.floats("columns", {7}, {1, 2, 3, 4, 5, 6, 7})}, "left");
   m.node("Concat", {"xq", "left"}, "both");
@@ -549,7 +549,7 @@ compiler::graph::Step function_of(const std::string& type, float alpha = 0.01F) 
   return std::get<compiler::graph::Elementwise>(graph.nodes.back().operation).chain.steps[0];
 }
 
-TEST(ElementwiseChain, ProvesFunctionsRisingOrFallingOrReportsThemUnproved) {
+TEST(ElementwiseChain, ProvesWhetherAFunctionRisesOrFallsOrReportsThatNoProofIsFound) {
   using compiler::graph::Chain;
   using compiler::graph::Step;
   using compiler::graph::Trend;

@@ -248,7 +248,7 @@ TEST(Selections, PadOfChannelsAndPadsBelowZeroAreExact) {
   pad({0, 0, -1, 2, 0, 0, 1, -3}, 8);
 }
 
-TEST(Selections, PadOfALineIsExact) {
+TEST(Selections, PadOfOneDimensionalDataIsExact) {
   OnnxModel m;
   m.input("x", {1, 4, 10});
   m.pair("x", 0.5F, 3, "xq");

@@ -99,7 +99,7 @@ TEST(FloatOperators, MultipliesStacksOfMatrices) {
             (std::vector<float>{27}));
 }
 
-TEST(FloatOperators, ReducesAxesThatAreAttributesOrOperands) {
+TEST(FloatOperators, ReducesAxesGivenAsAttributeOrOperand) {
   const std::vector<float> x = counting(6);
   EXPECT_EQ(run(make("ReduceMean", {tensor({1, 2, 3})}, {{"axes", {-1}, {}, ""}}), x),
             (std::vector<float>{1, 4}));
@@ -107,7 +107,7 @@ TEST(FloatOperators, ReducesAxesThatAreAttributesOrOperands) {
             (std::vector<float>{3, 5, 7}));
 }
 
-TEST(FloatOperators, SelectsPadsAndMovesElements) {
+TEST(FloatOperators, SlicePadDepthToSpaceTransposeAndGatherAreCorrect) {
   EXPECT_EQ(run(make("Slice", {tensor({1, 6}), integers({-1}), integers({0}), integers({1}), integers({-2})}),
                 counting(6)),
             (std::vector<float>{5, 3, 1}));
@@ -121,7 +121,7 @@ TEST(FloatOperators, SelectsPadsAndMovesElements) {
             (std::vector<float>{2, 0}));
 }
 
-TEST(FloatOperators, NormalisesRows) {
+TEST(FloatOperators, LayerNormalizationAndSoftmaxAreCorrect) {
   const auto y = run(make("LayerNormalization", {tensor({1, 4}), constant({4}, {1, 1, 1, 2})}), {1, 3, 1, 3});
   EXPECT_NEAR(y[0], -1, 1e-4);
   EXPECT_NEAR(y[3], 2, 1e-4);
@@ -129,7 +129,7 @@ TEST(FloatOperators, NormalisesRows) {
   EXPECT_EQ(p, (std::vector<float>{0.5F, 0.5F, 0.5F, 0.5F}));
 }
 
-TEST(FloatOperators, ResizesLinearlyBetweenCentresOrCorners) {
+TEST(FloatOperators, ResizesLinearlyWithEachCoordinateTransformation) {
   const std::vector<FloatOperand> operands = {
       tensor({1, 1, 1, 2}), {FloatOperand::Kind::kAbsent, {}, {}, {}}, constant({4}, {1, 1, 1, 2})};
   const std::vector<float> x = {0, 8};
@@ -176,7 +176,7 @@ TEST(FloatOperators, ChoosesTheFirstOfEqualExtremes) {
   EXPECT_EQ(run(make("Hardmax", {tensor({1, 6})}), x), (std::vector<float>{0, 1, 0, 0, 0, 0}));
 }
 
-TEST(FloatOperators, MasksAndCumulatesElements) {
+TEST(FloatOperators, WhereTriluAndCumSumAreCorrect) {
   const auto mask = make("Where", {integers({1, 0, 1}), tensor({2, 3}), constant({}, {-9})});
   EXPECT_EQ(run(mask, counting(6)), (std::vector<float>{0, -9, 2, 3, -9, 5}));
   EXPECT_EQ(run(make("Trilu", {tensor({1, 2, 3})}, {{"upper", {0}, {}, ""}}), {1, 2, 3, 4, 5, 6}),
@@ -189,7 +189,7 @@ TEST(FloatOperators, MasksAndCumulatesElements) {
             (std::vector<float>{5, 3, 0}));
 }
 
-TEST(FloatOperators, NormalisesGroupsNeighboursAndLengths) {
+TEST(FloatOperators, GroupNormalizationLrnAndOtherNormalisationsAreCorrect) {
   const auto group =
       make("GroupNormalization", {tensor({1, 2, 1, 2}), constant({2}, {1, 2}), constant({2}, {0, 1})},
            {{"num_groups", {1}, {}, ""}, {"epsilon", {}, {0}, ""}}, 21);

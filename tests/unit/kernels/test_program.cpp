@@ -337,7 +337,7 @@ TEST(Validate, RequiresAnElementInEveryMaxPoolWindow) {
   EXPECT_REFUSED(pool(2, 2, 2, 3), "entirely in the padding") << "taps step over the input";
 }
 
-TEST(Validate, RefusesBadPoolsTablesJoinsAndQuantisers) {
+TEST(Validate, RefusesBadPoolsTablesConcatenationsAndQuantisers) {
   EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt8, {2, 2, 1}}}, {kUint8, {2, 2, 1}})), "same type");
   EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt8, {2, 2, 1}}}, {kInt8, {2, 2, 2}})),
                  "same number of channels");

@@ -24,7 +24,7 @@ TEST_F(UdpEngine, HelloDescribesTheModelsInputsAndOutputs) {
   EXPECT_EQ(signature.inputs, (std::vector<wire::TensorDescription>{{"in0", "UINT8", {1, kIn}}}));
 }
 
-TEST_F(UdpEngine, HelloForAnUnknownModelOpensTheSession) {
+TEST_F(UdpEngine, HelloForAnUnknownModelOpensTheSessionAndReportsTheError) {
   const wire::CookieReply first = hello(1, {});
   const wire::CookieReply second = hello(2, first.cookie, "nothing");
   EXPECT_EQ(second.state, wire::CookieState::kOpen);
