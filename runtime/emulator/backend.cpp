@@ -82,6 +82,10 @@ Result<fs::path> find_card(const fs::path& folder) {
 }  // namespace
 
 Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
+  if (cluster.hosts.size() > 1)
+    return Error(ErrorCode::kInvalidInput,
+                 "cluster '" + cluster.name + "' has " + std::to_string(cluster.hosts.size()) +
+                     " hosts, but this command uses the cards of one host; give a cluster of one host");
   if (!cluster.emulated && fidelity != Fidelity::kFunctional)
     return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
                                                "' has real cards; "

@@ -18,7 +18,7 @@ enum class Fidelity {
 /// Selects the backend. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2
 /// (MILLRACE_XRT_SHIM, or <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the
 /// cluster's topology. For a real cluster, checks that XILINX_XRT is set. Returns kInvalidInput for a non-default
-/// fidelity of a real cluster, or for another cluster in a second call, because XRT cannot change its backend within a
+/// fidelity of a real cluster, for a cluster of several hosts (plan::cluster_of_host() returns the part of one), or for another cluster in a second call, because XRT cannot change its backend within a
 /// process. Returns kEnvironment if a file or variable is missing.
 Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional);
 

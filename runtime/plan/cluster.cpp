@@ -143,6 +143,23 @@ Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, cons
   return end;
 }
 
+/// Refuses cables that cannot exist between two hosts.
+Status check_hosts_of(const yaml::Mapping& map, const Cable& cable, const Cluster& cluster) {
+  const auto host_of = [&](const CableEnd& end) {
+    return cluster.find_host(cluster.find_card(end.card)->host);
+  };
+  const ClusterHost *a = host_of(cable.a), *b = host_of(cable.b);
+  if (a == b) return {};
+  if (a->emulated != b->emulated)
+    return map.error("cable: one of the cards '" + cable.a.card + "' and '" + cable.b.card +
+                     "' is real, and the other is emulated");
+  if (a->emulated)
+    return map.error("cable: joins emulated cards of the hosts '" + a->name + "' and '" + b->name +
+                     "', but a cable between emulated cards needs one host; remove the cable, and MPI "
+                     "carries the tensors between these cards");
+  return {};
+}
+
 Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& out) {
   MILLRACE_ASSIGN(const auto* cables, top.sequence("cables"));
   std::set<std::pair<std::string, std::uint32_t>> used;
@@ -155,6 +172,7 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
     MILLRACE_ASSIGN(cable.a, read_end(map, "a", file, out));
     MILLRACE_ASSIGN(cable.b, read_end(map, "b", file, out));
     if (cable.a.card == cable.b.card) return map.error("cable: both ends are on card '" + cable.a.card + "'");
+    MILLRACE_TRY(check_hosts_of(map, cable, out));
     for (const auto& end : {cable.a, cable.b})
       if (!used.emplace(end.card, end.connector).second)
         return map.error("cable: connector " + std::to_string(end.connector) + " of card '" + end.card +
@@ -174,36 +192,98 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
   return {};
 }
 
+Status read_hosts(const yaml::Mapping& top, const std::string& file, Cluster& out) {
+  MILLRACE_ASSIGN(const auto* hosts, top.sequence("hosts"));
+  for (const auto& node : *hosts) {
+    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "host", {"name", "emulated"}));
+    ClusterHost host;
+    MILLRACE_ASSIGN(host.name, name_of(map, "name"));
+    if (out.find_host(host.name) != nullptr) return map.error("name", "'" + host.name + "' is used twice");
+    MILLRACE_ASSIGN(host.emulated, map.boolean("emulated", out.emulated));
+    out.hosts.push_back(std::move(host));
+  }
+  if (!out.hosts.empty())
+    out.emulated = std::all_of(out.hosts.begin(), out.hosts.end(), [](const auto& h) { return h.emulated; });
+  const yaml::Node* const network = top.find("network");
+  if (network == nullptr) {
+    if (out.hosts.size() > 1)
+      return top.error(
+          "cluster: key 'network' is missing; a cluster of several hosts needs the network's "
+          "gigabits_per_second and latency_ns, with which plans predict transfers over MPI");
+    return {};
+  }
+  if (out.hosts.size() < 2)
+    return top.error("network", "joins hosts, but the cluster lists fewer than two; add them under 'hosts'");
+  MILLRACE_ASSIGN(const auto map,
+                  yaml::Mapping::of(*network, file, "network", {"gigabits_per_second", "latency_ns"}));
+  MILLRACE_ASSIGN(out.network.gigabits_per_second, map.number("gigabits_per_second"));
+  if (out.network.gigabits_per_second <= 0) return map.error("gigabits_per_second", "must be above 0");
+  MILLRACE_ASSIGN(out.network.latency_ns, map.number("latency_ns"));
+  if (out.network.latency_ns < 0) return map.error("latency_ns", "must not be below 0");
+  return {};
+}
+
+/// Reads the host of a card and returns whether the card is emulated.
+Result<bool> read_host_of(const yaml::Mapping& map, const Cluster& cluster, ClusterCard& card) {
+  if (cluster.hosts.empty()) {
+    if (map.find("host") != nullptr)
+      return map.error("host", "the cluster lists no hosts; add the host under 'hosts', or remove the key");
+    return cluster.emulated;
+  }
+  std::optional<std::string> only;
+  if (cluster.hosts.size() == 1) only = cluster.hosts.front().name;
+  MILLRACE_ASSIGN(card.host, map.text("host", only));
+  const ClusterHost* const host = cluster.find_host(card.host);
+  if (host == nullptr)
+    return map.error("host", "the cluster has no host '" + card.host + "'; add it under 'hosts'");
+  return host->emulated;
+}
+
+Status check_address(const yaml::Mapping& map, const Cluster& cluster, const ClusterCard& card,
+                     bool emulated) {
+  const bool hosts = !cluster.hosts.empty();
+  if (emulated && !card.bdf.empty())
+    return map.error("bdf", hosts
+                                ? "the cards of host '" + card.host +
+                                      "' are emulated and have no PCIe address; a host has only real or only "
+                                      "emulated cards, so give real cards a host of their own"
+                                : "an emulated card has no PCIe address; remove the key");
+  if (!emulated && card.bdf.empty())
+    return map.error("bdf",
+                     hosts ? "a real card needs its PCIe address (xbutil examine); if the cards of host '" +
+                                 card.host + "' are emulated, set 'emulated: true' for the host"
+                           : "a real card needs its PCIe address (xbutil examine); or set 'emulated: true'");
+  for (const auto& other : cluster.cards)
+    if (!card.bdf.empty() && other.bdf == card.bdf && other.host == card.host)
+      return map.error("bdf", "'" + card.bdf + "' is used for two cards");
+  return {};
+}
+
 Status read_cards(const yaml::Mapping& top, const std::string& file, const std::filesystem::path& devices,
                   Cluster& out) {
   MILLRACE_ASSIGN(const auto* cards, top.sequence("cards"));
   if (cards->empty()) return top.error("cards", "a cluster needs at least one card");
   for (const auto& node : *cards) {
-    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "card", {"name", "device", "bdf"}));
+    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "card", {"name", "device", "bdf", "host"}));
     ClusterCard card;
     MILLRACE_ASSIGN(card.name, name_of(map, "name"));
     if (out.find_card(card.name) != nullptr) return map.error("name", "'" + card.name + "' is used twice");
     MILLRACE_ASSIGN(card.device, name_of(map, "device"));
     MILLRACE_ASSIGN(card.bdf, map.text("bdf", ""));
-    if (out.emulated && !card.bdf.empty())
-      return map.error("bdf", "an emulated card has no PCIe address; remove the key");
-    if (!out.emulated && card.bdf.empty())
-      return map.error("bdf", "a real card needs its PCIe address (xbutil examine); or set 'emulated: true'");
-    for (const auto& other : out.cards)
-      if (!card.bdf.empty() && other.bdf == card.bdf)
-        return map.error("bdf", "'" + card.bdf + "' is used for two cards");
+    MILLRACE_ASSIGN(const bool emulated, read_host_of(map, out, card));
+    MILLRACE_TRY(check_address(map, out, card, emulated));
     if (!out.devices.contains(card.device)) {
       auto device = load_device(devices / (card.device + ".yaml"));
       if (!device.ok() && device.error().code() == ErrorCode::kNotFound)
         return map.error("device", "no description of '" + card.device +
                                        "': " + (devices / (card.device + ".yaml")).string() + " is missing");
       if (!device.ok()) return device.error();
-      if (!out.emulated && device->platform.empty())
-        return map.error(
-            "device", "'" + card.device +
-                          "' has no Vitis platform, so its cards can only be emulated; set 'emulated: true'");
       out.devices.emplace(card.device, std::move(device).value());
     }
+    if (!emulated && out.device_of(card).platform.empty())
+      return map.error(
+          "device", "'" + card.device +
+                        "' has no Vitis platform, so its cards can only be emulated; set 'emulated: true'");
     out.cards.push_back(std::move(card));
   }
   return {};
@@ -214,6 +294,36 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
 const ClusterCard* Cluster::find_card(const std::string& card) const {
   const auto found = std::find_if(cards.begin(), cards.end(), [&](const auto& c) { return c.name == card; });
   return found == cards.end() ? nullptr : &*found;
+}
+
+const ClusterHost* Cluster::find_host(const std::string& host) const {
+  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h.name == host; });
+  return found == hosts.end() ? nullptr : &*found;
+}
+
+Result<Cluster> cluster_of_host(const Cluster& cluster, const std::string& name) {
+  if (cluster.hosts.empty()) return cluster;
+  const ClusterHost* const host = cluster.find_host(name);
+  if (host == nullptr) {
+    std::string known;
+    for (const auto& other : cluster.hosts) known += (known.empty() ? "" : ", ") + other.name;
+    return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name + "' has no host '" + name +
+                                               "'; its hosts are " + known +
+                                               ". Give this process the name of its host with --host-name");
+  }
+  Cluster out;
+  out.name = cluster.name;
+  out.emulated = host->emulated;
+  for (ClusterCard card : cluster.cards) {
+    if (card.host != name) continue;
+    card.host.clear();
+    out.devices.emplace(card.device, cluster.device_of(card));
+    out.cards.push_back(std::move(card));
+  }
+  for (const Cable& cable : cluster.cables)
+    if (out.find_card(cable.a.card) != nullptr && out.find_card(cable.b.card) != nullptr)
+      out.cables.push_back(cable);
+  return out;
 }
 
 Result<Device> load_device(const std::filesystem::path& path) {
@@ -260,12 +370,14 @@ Result<Device> load_device(const std::filesystem::path& path) {
 Result<Cluster> load_cluster(const std::filesystem::path& path, const std::filesystem::path& devices_dir) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(path));
   const std::string file = path.string();
-  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file, "cluster",
-                                                    {"schema", "name", "emulated", "cards", "cables"}));
+  MILLRACE_ASSIGN(const auto map,
+                  yaml::Mapping::of(root, file, "cluster",
+                                    {"schema", "name", "emulated", "hosts", "network", "cards", "cables"}));
   MILLRACE_TRY(check_file_schema(map));
   Cluster out;
   MILLRACE_ASSIGN(out.name, name_of(map, "name", path.stem().string()));
   MILLRACE_ASSIGN(out.emulated, map.boolean("emulated", false));
+  MILLRACE_TRY(read_hosts(map, file, out));
   const auto beside = std::filesystem::absolute(path).parent_path().parent_path() / "devices";
   MILLRACE_TRY(read_cards(map, file, devices_dir.empty() ? beside : devices_dir, out));
   MILLRACE_TRY(read_cables(map, file, out));

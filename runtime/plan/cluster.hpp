@@ -1,4 +1,4 @@
-// The hardware: devices (kinds of FPGA), the cards of a cluster and the cables between them. They are read
+// The hardware: devices (kinds of FPGA), the hosts and cards of a cluster, and the cables between cards. They are read
 // from YAML, configs/devices/*.yaml and configs/clusters/*.yaml; configs/README.md describes the keys.
 #pragma once
 
@@ -50,10 +50,25 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+/// A server with cards. In a cluster of several hosts, one MPI process (a rank) runs on each host.
+struct ClusterHost {
+  std::string name;       // unique; as `hostname` prints it, or as `serve --host-name` states it
+  bool emulated = false;  // whether the host's cards are emulated: all are, or none
+  bool operator==(const ClusterHost&) const = default;
+};
+
+/// The network between hosts, over which MPI sends tensors.
+struct HostNetwork {
+  double gigabits_per_second = 0;  // of each host, in each direction; > 0 in a cluster of several hosts
+  double latency_ns = 0;           // of a message from one host to another
+  bool operator==(const HostNetwork&) const = default;
+};
+
 struct ClusterCard {
   std::string name;    // unique: "fpga0"
   std::string device;  // name of a Device
   std::string bdf;     // PCIe address of a real card; empty for emulated ones
+  std::string host{};  // name of the card's ClusterHost; empty if the cluster file lists no hosts
   bool operator==(const ClusterCard&) const = default;
 };
 
@@ -75,12 +90,15 @@ struct Cable {
 
 struct Cluster {
   std::string name;
-  bool emulated = false;           // whether the cards are emulated: all are, or none
-  std::vector<ClusterCard> cards;  // in file order; an emulated card's XRT index is its position
+  bool emulated = false;           // whether all cards are emulated
+  std::vector<ClusterHost> hosts;  // empty: one host, whose name does not matter
+  HostNetwork network;             // all 0 if there are fewer than two hosts
+  std::vector<ClusterCard> cards;  // in file order; an emulated card's XRT index is its position on its host
   std::vector<Cable> cables;
   std::map<std::string, Device> devices;  // the devices of the cluster's cards, by name
 
   const ClusterCard* find_card(const std::string& card) const;
+  const ClusterHost* find_host(const std::string& host) const;
   const Device& device_of(const ClusterCard& card) const { return devices.at(card.device); }
 };
 
@@ -110,5 +128,10 @@ constexpr std::uint64_t frame_bytes_on_wire(std::uint64_t frame_bytes,
 Result<Cluster> load_cluster(const std::filesystem::path& file,
                              const std::filesystem::path& devices_dir = {});
 Result<Device> load_device(const std::filesystem::path& file);
+
+/// Returns the part of a cluster that one host sees: its cards, and the cables between them. The result has no hosts,
+/// and its `emulated` is the host's. Returns the whole cluster if the cluster lists no hosts, and kInvalidInput if it
+/// lists hosts without this one.
+Result<Cluster> cluster_of_host(const Cluster& cluster, const std::string& host);
 
 }  // namespace millrace::runtime::plan

@@ -111,7 +111,7 @@ TEST(ShippedDevices, EveryFileNamesTheSourceOfEachFigure) {
 TEST_F(ClusterFile, RefusesAnUnknownKeyByNameAndLine) {
   const auto text = refusal("schema: 1\nemulated: true\ncabels: []\ncards: []\n", 3);
   has(text, "unknown key 'cabels'");
-  has(text, "cables, cards, emulated, name, schema");
+  has(text, "cables, cards, emulated, hosts, name, network, schema");
   has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, pci: x}\n", 4),
       "unknown key 'pci'");
 }
@@ -187,6 +187,76 @@ TEST_F(ClusterFile, RefusesInvalidCards) {
   has(refusal("schema: 1\ncards:\n  - {name: a, device: small, bdf: \"0:0\"}\n", 3), "no Vitis platform");
   has(refusal("schema: 1\nemulated: maybe\ncards:\n  - {name: a, device: small}\n", 2),
       "neither true nor false");
+}
+
+TEST_F(ClusterFile, ReadsHostsAndGivesEachHostItsOwnCards) {
+  const auto cluster = load(
+      "schema: 1\nemulated: true\nhosts:\n  - {name: left}\n  - {name: right}\n"
+      "network: {gigabits_per_second: 25, latency_ns: 20000}\n"
+      "cards:\n  - {name: a, device: small, host: left}\n  - {name: b, device: small, host: right}\n"
+      "  - {name: c, device: small, host: right}\n"
+      "cables:\n  - {a: {card: b, connector: 0}, b: {card: c, connector: 1}, gigabits_per_second: 1}\n");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  EXPECT_TRUE(cluster->emulated);
+  EXPECT_EQ(cluster->network, (HostNetwork{25, 20000}));
+  EXPECT_EQ(cluster->cards[0].host, "left");
+  EXPECT_EQ(cluster->cards[2].host, "right");
+
+  const auto left = cluster_of_host(*cluster, "left"), right = cluster_of_host(*cluster, "right");
+  ASSERT_TRUE(left.ok() && right.ok());
+  ASSERT_EQ(left->cards.size(), 1U);
+  EXPECT_EQ(left->cards[0].name, "a");
+  EXPECT_TRUE(left->cables.empty());
+  ASSERT_EQ(right->cards.size(), 2U);
+  EXPECT_EQ(right->cards[0].name, "b");
+  EXPECT_EQ(right->cables.size(), 1U);
+  EXPECT_TRUE(right->hosts.empty() && right->emulated && right->devices.contains("small"));
+
+  const auto unknown = cluster_of_host(*cluster, "middle");
+  ASSERT_FALSE(unknown.ok());
+  has(unknown.error().message(), "has no host 'middle'; its hosts are left, right");
+  has(unknown.error().message(), "--host-name");
+}
+
+TEST_F(ClusterFile, RefusesInvalidHosts) {
+  const std::string two = "schema: 1\nemulated: true\nhosts: [{name: l}, {name: r}]\n",
+                    network = "network: {gigabits_per_second: 1, latency_ns: 0}\n";
+  has(refusal("schema: 1\nhosts: [{name: l}, {name: l}]\n", 2), "'l' is used twice");
+  has(refusal(two + "cards: [{name: a, device: small, host: l}]\n", 1), "'network' is missing");
+  has(refusal(two + "network: {gigabits_per_second: 0, latency_ns: 0}\n", 4), "above 0");
+  has(refusal("schema: 1\nhosts: [{name: l}]\n" + network, 3), "fewer than two");
+  has(refusal(two + network + "cards: [{name: a, device: small}]\n", 5), "'host' is missing");
+  has(refusal(two + network + "cards: [{name: a, device: small, host: m}]\n", 5), "no host 'm'");
+  has(refusal("schema: 1\nemulated: true\ncards: [{name: a, device: small, host: m}]\n", 3),
+      "lists no hosts");
+}
+
+TEST_F(ClusterFile, RefusesCablesBetweenEmulatedCardsOfTwoHosts) {
+  has(refusal(
+          "schema: 1\nemulated: true\nhosts: [{name: l}, {name: r}]\n"
+          "network: {gigabits_per_second: 1, latency_ns: 0}\n"
+          "cards: [{name: a, device: small, host: l}, {name: b, device: small, host: r}]\n"
+          "cables:\n  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n",
+          7),
+      "joins emulated cards of the hosts 'l' and 'r'");
+}
+
+TEST_F(ClusterFile, RefusesRealAndEmulatedCardsOnOneHost) {
+  write("devices/real.yaml", std::string(kSmall) + "platform: p\n");
+  const std::string hosts =
+      "schema: 1\nhosts: [{name: l}, {name: r, emulated: true}]\n"
+      "network: {gigabits_per_second: 1, latency_ns: 0}\ncards:\n"
+      "  - {name: a, device: real, host: l, bdf: \"0000:03:00.1\"}\n  - {name: b, device: small, host: r}\n";
+  const auto mixed = load(hosts);
+  ASSERT_TRUE(mixed.ok()) << mixed.error().message();
+  EXPECT_FALSE(mixed->emulated);
+  has(refusal(hosts + "  - {name: c, device: real, host: r, bdf: \"0000:04:00.1\"}\n", 7),
+      "a host has only real or only emulated cards");
+  has(refusal(hosts + "  - {name: c, device: real, host: l}\n", 7), "set 'emulated: true' for the host");
+  has(refusal(hosts + "cables:\n  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, "
+                      "gigabits_per_second: 1}\n",
+              8),
+      "is real, and the other is emulated");
 }
 
 TEST_F(ClusterFile, RefusesAnotherSchemaAndNamesTheSchemaNumber) {
