@@ -179,7 +179,8 @@ class ConvolutionBlock::Units {
     if (b_.step_) b_.step_->write_files(netlist_, matrices_ * pe_, b_.acc_bits_, copies("requant"));
   }
 
-  /// Returns the suffixes in the names of parallel units that share their constants. There is one unit for each window.
+  /// Returns the suffix of the name of each parallel unit. There is one unit for each window, and all of them share
+  /// their constants.
   std::vector<std::string> copies(const std::string& unit) const {
     if (side_by_side_ == 1) return {unit};
     std::vector<std::string> names;

@@ -60,8 +60,8 @@ TEST(ImportMutants, MutatedModelsNeverCrashTheImporter) {
   EXPECT_GT(taken, count / 10) << "mutants that are all refused at the door test nothing behind it";
 }
 
-/// Compares what `millrace coverage` says of a model with what the compiler does. Returns whether it lists nodes that run
-/// nowhere.
+/// Compares what `millrace coverage` says of a model with what the compiler does. Returns whether the coverage lists
+/// nodes that run nowhere.
 bool coverage_agrees(const std::filesystem::path& file, const std::string& bytes, int which) {
   EXPECT_TRUE(write_file_atomically(file, bytes).ok());
   compiler::coverage::Options options;

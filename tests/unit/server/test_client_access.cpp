@@ -288,7 +288,8 @@ TEST_F(ClientAccess, ReconnectsOverTlsAfterARestart) {
       << "an answer, by an Api that drains for good: " << message_;
 }
 
-/// Tests the access of `millrace bench`: run() sends its load to the server.
+/// Tests how `millrace bench` reaches a server: over TLS, with tokens, and through a Unix socket. run() sends a load to
+/// the server.
 class LoadAccess : public ClientAccess {
  protected:
   load::Tally run(const clients::Access& access) {
