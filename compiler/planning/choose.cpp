@@ -8,6 +8,7 @@
 
 #include "compiler/explore/partition.hpp"
 #include "compiler/planning/split_channels.hpp"
+#include "compiler/planning/through_host.hpp"
 #include "runtime/base/log.hpp"
 
 namespace millrace::compiler {
@@ -217,8 +218,8 @@ Status check_cards_have_work(const PlanOptions& options, const explore::Problem&
 
 /// Lowers the model with the splits and host blocks of the options. If the options need a prediction, blocks without
 /// hardware also run on the host, as a stage of their own.
-Result<LoweredPtr> lower_as_asked(const Task& task) {
-  Changes changes{task.options.splits, task.options.host_blocks};
+Result<LoweredPtr> lower_as_asked(const Task& task, bool through_host) {
+  Changes changes{task.options.splits, task.options.host_blocks, through_host};
   MILLRACE_ASSIGN(LoweredPtr lowered, lower(task, changes));
   if (!lowered->candidates.without.empty() && needs_prediction(task.options) && !task.options.no_host) {
     const auto without = blocks_of(lowered->candidates.without);
@@ -231,8 +232,7 @@ Result<LoweredPtr> lower_as_asked(const Task& task) {
   return lowered;
 }
 
-Result<Predicted> choose_weights(const Task& task) {
-  MILLRACE_ASSIGN(const LoweredPtr lowered, lower_as_asked(task));
+Result<Predicted> choose_weights(const Task& task, const LoweredPtr& lowered) {
   if (!lowered->candidates.without.empty()) return search_emulated(task, lowered);
   if (task.options.weights || !can_stream(*lowered)) return search_with_splits(task, lowered, task.explains);
   Result<Predicted> baked = search_with_splits(task, lowered, false);
@@ -243,6 +243,23 @@ Result<Predicted> choose_weights(const Task& task) {
   const bool split = baked.ok() && baked->lowered->changes.splits.size() > lowered->changes.splits.size();
   if (baked.ok() && task.options.baked_first && !(split && rate_is_enough)) return baked;
   return with_streamed(task, lowered, std::move(baked));
+}
+
+/// Returns the better of two plans: in one, tensors that pass beside host blocks go directly from card to card; in the
+/// other, they go through the host. Without such tensors, there is only one plan.
+Result<Predicted> choose_routes(const Task& task) {
+  MILLRACE_ASSIGN(const LoweredPtr lowered, lower_as_asked(task, false));
+  if (tensors_beside_host(lowered->problem).empty()) return choose_weights(task, lowered);
+  Task quiet = task;  // the plan through the host says why nothing fits
+  quiet.explains = false;
+  Result<Predicted> direct = choose_weights(quiet, lowered);
+  const bool emulated = !lowered->candidates.without.empty();
+  if (direct.ok() ? emulated : !does_not_fit(direct)) return direct;
+  MILLRACE_ASSIGN(const LoweredPtr through, lower_as_asked(task, true));
+  quiet.explains = task.explains && !direct.ok();
+  Result<Predicted> passed = choose_weights(quiet, through);
+  if (!direct.ok() || (!passed.ok() && !does_not_fit(passed))) return passed;
+  return passed.ok() && is_clearly_better(task, *passed, *direct) ? std::move(passed) : std::move(direct);
 }
 
 /// Returns the cluster with additional cables of unlimited bandwidth, to find out whether more cables would help. In a
@@ -284,7 +301,7 @@ Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t
 }  // namespace
 
 Result<Predicted> choose(const Task& task) {
-  Result<Predicted> found = choose_weights(task);
+  Result<Predicted> found = choose_routes(task);
   const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
   const std::size_t joined = explore::most_joined(problem);
   // If the user asks for more partitions than there are joined cards, the error already names the missing cables.
@@ -294,7 +311,7 @@ Result<Predicted> choose(const Task& task) {
   Task more = task;
   more.cluster = cabled(task.cluster, problem);
   more.explains = false;
-  const Result<Predicted> with_cables = choose_weights(more);
+  const Result<Predicted> with_cables = choose_routes(more);
   if (!with_cables.ok()) return found;
   return for_want_of_cables(task.cluster, joined, with_cables->solution.card.size(), found.error());
 }

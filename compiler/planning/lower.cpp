@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/planning/split_channels.hpp"
+#include "compiler/planning/through_host.hpp"
 #include "kernels/program/parameters.hpp"
 
 namespace millrace::compiler {
@@ -103,8 +104,17 @@ Result<LoweredPtr> lower(const Task& task, Changes changes) {
   out.changes = std::move(changes);
   out.cluster = task.cluster;
   MILLRACE_ASSIGN(out.program, with_splits(task.model.program, out.changes.splits));
-  out.problem = explore::make_problem(out.program, out.cluster, options.partitions, options.shares,
-                                      out.changes.host_blocks);
+  std::vector<std::string> on_host = out.changes.host_blocks;
+  const auto problem = [&] {
+    return explore::make_problem(out.program, out.cluster, options.partitions, options.shares, on_host);
+  };
+  out.problem = problem();
+  if (out.changes.through_host) {
+    ThroughHost through = copy_through_host(out.program, out.problem);
+    out.program = std::move(through.program);
+    on_host.insert(on_host.end(), through.copies.begin(), through.copies.end());
+    out.problem = problem();
+  }
   out.problem.targets = options.targets;
   out.problem.replicas = options.replicas;
   out.loader = out.changes.streamed || kernels::has_parameters(out.program);

@@ -75,6 +75,7 @@ struct Changes {
   std::vector<Split> splits;
   std::vector<std::string> host_blocks;  // names of blocks that the options, the plan file or a lack of
                                          // hardware put on the host
+  bool through_host = false;             // tensors that pass beside host blocks go through the host
   bool streamed = false;                 // layers may also be built with their weights in the card's memory
   bool hardware = true;                  // false: every block is emulated, at its estimated speed
 };

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
+
+#include "compiler/planning/names.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -54,11 +55,6 @@ std::string as_file_name(const std::string& text) {
   for (const char c : text)
     out += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
   return out.substr(0, 80);
-}
-
-std::string unique(std::string wanted, std::set<std::string>& taken) {
-  while (!taken.insert(wanted).second) wanted += "_";
-  return wanted;
 }
 
 /// Applies the renumbering of blocks (block i gets the index moved[i]) to the solution's parts. Adds the relays (blocks
@@ -134,12 +130,9 @@ void insert_relays(Program& program, Solution& solution) {
       stage[block] = part.stage;
     }
   std::map<std::uint32_t, std::optional<std::uint32_t>> made_at;  // tensor -> position that makes it
-  std::set<std::string> block_names, tensor_names;
-  for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
+  TakenNames taken(program);
+  for (std::uint32_t b = 0; b < program.blocks.size(); ++b)
     for (const auto t : program.blocks[b].outputs) made_at[t] = place[b];
-    block_names.insert(program.blocks[b].name);
-  }
-  for (const auto& tensor : program.tensors) tensor_names.insert(tensor.name);
 
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
       copy;  // (tensor, position) -> the copy that blocks on this card read
@@ -157,7 +150,7 @@ void insert_relays(Program& program, Solution& solution) {
       relays.push_back({hop.tensor, hop.from, read_at(hop.tensor, hop.from),
                         static_cast<std::uint32_t>(program.tensors.size())});
       kernels::Tensor tensor = program.tensors[hop.tensor];
-      tensor.name = unique(tensor.name + ".relay" + std::to_string(hop.from), tensor_names);
+      tensor.name = new_name(tensor.name + ".relay" + std::to_string(hop.from), taken.tensors);
       program.tensors.push_back(std::move(tensor));
     }
     copy[{hop.tensor, hop.to}] = relays.back().output;
@@ -186,7 +179,7 @@ void insert_relays(Program& program, Solution& solution) {
       const auto& tensor = program.tensors[relay.tensor];
       Block pass;
       pass.name =
-          unique("relay_" + as_file_name(tensor.name) + "_" + std::to_string(relay.place), block_names);
+          new_name("relay_" + as_file_name(tensor.name) + "_" + std::to_string(relay.place), taken.blocks);
       pass.inputs = {relay.input};
       pass.outputs = {relay.output};
       pass.operation = kernels::Rearrange{};

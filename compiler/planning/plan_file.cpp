@@ -53,7 +53,7 @@ Status read_count(const yaml::Mapping& map, const char* key, std::uint32_t& out)
 Result<yaml::Mapping> root_of(const yaml::Node& root, const std::string& file) {
   MILLRACE_ASSIGN(auto map, yaml::Mapping::of(root, file, "plan",
                                               {"schema", "model", "assumed", "cluster", "splits", "host",
-                                               "cards", "replicas"}));
+                                               "through_host", "cards", "replicas"}));
   MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
   if (schema != kSchema) return map.error("schema", "this Millrace reads " + std::to_string(kSchema));
   return map;
@@ -285,6 +285,7 @@ std::string plan_file(const Plan& plan) {
     out += "  - {block: \"" + split.block + "\", parts: " + std::to_string(split.parts) + "}\n";
   if (!lowered.changes.host_blocks.empty()) out += "host:\n";
   for (const auto& name : lowered.changes.host_blocks) out += "  - \"" + name + "\"\n";
+  if (lowered.changes.through_host) out += "through_host: true\n";
   out += "cards:\n";
   for (std::uint32_t place = 0; place < plan.solution.card.size(); ++place) {
     const auto& card = lowered.problem.cards[plan.solution.card[place]];
@@ -314,6 +315,7 @@ Result<Changes> read_changes(const std::filesystem::path& file, const kernels::P
   std::set<std::string> done;
   for (const auto& node : *splits) MILLRACE_TRY(add_split(node, file.string(), done, split, out.splits));
   MILLRACE_ASSIGN(out.host_blocks, read_host_blocks(map, file.string(), split, out.splits));
+  MILLRACE_ASSIGN(out.through_host, map.boolean("through_host", false));
   return out;
 }
 

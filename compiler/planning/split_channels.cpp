@@ -1,7 +1,10 @@
 #include "compiler/planning/split_channels.hpp"
 
 #include <algorithm>
-#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/planning/names.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -41,12 +44,6 @@ Convolution part_of(const Convolution& whole, std::uint32_t from, std::uint32_t 
   return part;
 }
 
-std::string unique_short(std::string name, std::set<std::string>& taken) {
-  if (name.size() > 110) name = name.substr(0, 110);
-  while (!taken.insert(name).second) name += "_";
-  return name;
-}
-
 }  // namespace
 
 std::uint32_t find_block(const Program& program, const std::string& name) {
@@ -63,9 +60,7 @@ bool can_split(const Program& program, std::uint32_t block, std::uint32_t parts)
 
 Program split_channels(const Program& program, std::uint32_t block, std::uint32_t parts) {
   Program out = program;
-  std::set<std::string> blocks, tensors;
-  for (const auto& b : program.blocks) blocks.insert(b.name);
-  for (const auto& t : program.tensors) tensors.insert(t.name);
+  TakenNames taken(program);
   const Block& whole = program.blocks[block];
   const auto& layer = std::get<Convolution>(whole.operation);
   const std::uint32_t count = layer.out_channels / parts;
@@ -73,7 +68,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
 
   const auto add_tensor = [&](const std::string& name, std::uint32_t from, std::uint32_t channels) {
     kernels::Tensor tensor = result;
-    tensor.name = unique_short(name, tensors);
+    tensor.name = new_name(name, taken.tensors);
     tensor.shape.back() = channels;
     tensor.scale = slice(result.scale, layer.out_channels, from, channels);
     out.tensors.push_back(std::move(tensor));
@@ -85,7 +80,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
   for (std::uint32_t p = 0; p < parts; ++p) {
     const std::string suffix = "_part" + std::to_string(p);
     Block part = whole;
-    part.name = unique_short(whole.name + suffix, blocks);
+    part.name = new_name(whole.name + suffix, taken.blocks);
     part.outputs = {add_tensor(result.name + suffix, p * count, count)};
     part.operation = part_of(layer, p * count, count);
     pieces.push_back(part.outputs[0]);
@@ -97,7 +92,7 @@ Program split_channels(const Program& program, std::uint32_t block, std::uint32_
     const bool last = p + 1 == parts;
     const std::string suffix = "_join" + (last ? std::string() : std::to_string(p));
     Block join;
-    join.name = unique_short(whole.name + suffix, blocks);
+    join.name = new_name(whole.name + suffix, taken.blocks);
     join.inputs = {joined, pieces[p]};
     joined = last ? whole.outputs[0] : add_tensor(result.name + suffix, 0, count * (p + 1));
     join.outputs = {joined};

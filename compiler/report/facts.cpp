@@ -159,6 +159,7 @@ json::array gap_given(const Plan& plan) {
   if (plan.lowered->weights_given) out.emplace_back("weights");
   if (plan.lowered->loader) out.emplace_back("loader");
   if (!plan.lowered->changes.splits.empty()) out.emplace_back("splits");
+  if (chose_routes(plan)) out.emplace_back("through_host");
   return out;
 }
 

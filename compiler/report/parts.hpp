@@ -10,6 +10,7 @@
 
 #include "compiler/planning/alternatives.hpp"
 #include "compiler/planning/plan.hpp"
+#include "compiler/planning/through_host.hpp"
 
 namespace millrace::compiler::report {
 
@@ -20,6 +21,11 @@ inline const explore::Card& card_of(const Plan& plan, std::uint32_t place) {
 /// Returns the implementation that the plan chose for a block on a card.
 inline const explore::Implementation& implementation_of(const Plan& plan, std::uint32_t block) {
   return plan.problem().operations[block].implementations[plan.solution.implementation[block]];
+}
+
+/// Whether some tensors pass beside host blocks, so that planning chose whether they go through the host.
+inline bool chose_routes(const Plan& plan) {
+  return plan.lowered->changes.through_host || !tensors_beside_host(plan.problem()).empty();
 }
 
 /// Returns the contents of a plan as one JSON object. `plan --json` prints the object, and the page's template is

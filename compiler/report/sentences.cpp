@@ -25,6 +25,7 @@ std::string considered(const Plan& plan) {
     given.push_back("'" + plan.lowered->changes.splits.front().block + "' split in the same way");
   if (plan.lowered->changes.splits.size() > 1)
     given.push_back(std::to_string(plan.lowered->changes.splits.size()) + " layers split in the same way");
+  if (chose_routes(plan)) given.emplace_back("the same tensors sent through the host");
   std::string text = " among contiguous cuts";
   for (const auto& one : given) text += (&one == &given.front() ? " with " : " and ") + one;
   return text;

@@ -78,10 +78,12 @@ fs::path write_one_card(const fs::path& folder, const std::string& device) {
   return file;
 }
 
-Outcome compile_model(const fs::path& onnx, const fs::path& cluster, const fs::path& deployment) {
+Outcome compile_model(const fs::path& onnx, const fs::path& cluster, const fs::path& deployment,
+                      const std::vector<std::string>& more) {
   fs::remove_all(deployment);
-  return run_program({millrace_binary(), "compile", onnx.string(), "--name", kName, "--cluster",
-                      cluster.string(), "-o", deployment.string()});
+  return run_program(with({millrace_binary(), "compile", onnx.string(), "--name", kName, "--cluster",
+                           cluster.string(), "-o", deployment.string()},
+                          more));
 }
 
 void expect_verified(const fs::path& deployment, const std::vector<std::string>& more) {

@@ -16,9 +16,10 @@ kernels::Program program_of(const std::filesystem::path& onnx);
 /// Writes a cluster of one emulated card to `folder`/clusters/one-<device>.yaml and returns the file's path.
 std::filesystem::path write_one_card(const std::filesystem::path& folder, const std::string& device);
 
-/// Runs `millrace compile` and names the model 'net'. Replaces an older deployment in the same directory.
+/// Runs `millrace compile` and names the model 'net'. Replaces an older deployment in the same directory. `more`
+/// contains further arguments.
 Outcome compile_model(const std::filesystem::path& onnx, const std::filesystem::path& cluster,
-                      const std::filesystem::path& deployment);
+                      const std::filesystem::path& deployment, const std::vector<std::string>& more = {});
 
 /// Runs `millrace verify`. Fails the current test if it finds a difference or does not run two frames. `more`
 /// contains further arguments, such as {"--cluster", file}.

@@ -10,7 +10,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr int kInt8 = onnx::TensorProto::INT8, kUint8 = onnx::TensorProto::UINT8;
+constexpr int kUint8 = onnx::TensorProto::UINT8;
 constexpr float kWeightScale = 0.01F;
 
 std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, std::uint32_t seed) {
@@ -63,6 +63,16 @@ class Layers {
                  model_.floats(name + "_shift", {channels}, std::vector<float>(each, 0.25F))},
                 name);
     scale_ = 1.0F / 32;
+    now_ = model_.pair(name, scale_, 0, name + ".q");
+  }
+
+  /// Adds a residual connection: the sum of a convolution of the normalised tensor and the tensor itself.
+  void residual_around_normalisation(std::int64_t channels) {
+    const std::string before = now_;
+    normalise(channels);
+    convolution(channels, channels, 1);
+    const std::string name = next("sum");
+    model_.node("Add", {now_, before}, name);
     now_ = model_.pair(name, scale_, 0, name + ".q");
   }
 
@@ -180,6 +190,14 @@ SmallNet host_layers_net() {
   net.average();
   net.float_tail();
   return {"HostLayers", net.bytes()};
+}
+
+SmallNet residual_around_host_net(std::uint32_t blocks) {
+  Layers net({1, 4, 8, 8});
+  net.convolution(4, 4, 3);
+  for (std::uint32_t i = 0; i < blocks; ++i) net.residual_around_normalisation(4);
+  net.convolution(4, 4, 3);
+  return {"ResidualAroundHost" + std::to_string(blocks), net.bytes()};
 }
 
 SmallNet softmax_net() {

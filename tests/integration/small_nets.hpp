@@ -37,6 +37,10 @@ SmallNet quantised_operator_net(const std::string& type);
 /// between two cards' work, and the tail.
 SmallNet host_layers_net();
 
+/// A net of convolutions with `blocks` residual connections around a normalisation and a convolution. Only the host
+/// computes the normalisation.
+SmallNet residual_around_host_net(std::uint32_t blocks);
+
 /// A net of a convolution, an average over the whole picture and a float softmax.
 SmallNet softmax_net();
 
