@@ -272,6 +272,16 @@ TEST(Replicas, UseNoMoreCardsThanTheHostCanFeed) {
   EXPECT_EQ(solved(problem).replicas(), 9U) << "the cards limit";
 }
 
+TEST(Replicas, GapIsAboutTheCardsAloneIfTheHostLimitsTheRate) {
+  Problem problem = row({1024, 1024}, 2, 20);
+  problem.targets.objective = Objective::kThroughput;
+  problem = with_host(problem, 10 * solved(problem).interval_seconds);
+  Solution limited = solved(problem);
+  limited.gap = 0.5;  // says that other plans' cards may be faster, not that the host may be
+  limited.exact = false;
+  EXPECT_EQ(verify(problem, limited), "");
+}
+
 TEST(Replicas, NineReplicasOnNineCardsReachNineTimesTheRateOfOne) {
   Problem problem = row({1024, 1024}, 9, 20);
   problem.targets.objective = Objective::kThroughput;
