@@ -157,7 +157,7 @@ TEST_F(Container, PackingTheSameDataGivesTheSameBytes) {
   EXPECT_EQ(bytes_, write_container(image(), device()).value());
 }
 
-TEST_F(Container, AnAlteredByteAnywhereIsRefused) {
+TEST_F(Container, AnyAlteredByteIsRefused) {
   for (std::size_t i = 0; i < bytes_.size(); i += 7) {
     bytes_[i] ^= std::byte{0x10};
     EXPECT_FALSE(plan::parse_xclbin(bytes_).ok()) << "byte " << i;

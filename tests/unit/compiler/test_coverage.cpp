@@ -257,7 +257,7 @@ TEST(Coverage, PrintsAtMost110ColumnsAndOneLinePerNodeWithAll) {
   }
 }
 
-TEST(Coverage, JsonHasAllNodesAndFractions) {
+TEST(Coverage, JsonHasAllNodesAndTheFractionOfWorkOfEachGenerator) {
   const Coverage c = covered(with_unknown_operator(true));
   const boost::json::object o = boost::json::parse(json(c)).as_object();
   EXPECT_EQ(o.at("schema").as_int64(), 1);

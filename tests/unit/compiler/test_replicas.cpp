@@ -337,7 +337,7 @@ TEST(Replicas, ReplicasOfTwoCardsFitTwiceIntoAChainOfFiveCards) {
   EXPECT_TRUE(solution.exact);
 }
 
-TEST(Replicas, RateIsBoundedEvenWithTooManyCardGroupsToTry) {
+TEST(Replicas, OptimalityGapIsBoundedEvenWithTooManyCardGroupsToTry) {
   Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // the model needs two cards
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 33;

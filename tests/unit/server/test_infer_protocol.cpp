@@ -309,7 +309,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "shared memory", ErrorCode::kUnsupported}),
     [](const auto& param) { return std::string(param.param.name); });
 
-TEST(BinaryTensors, MustHaveExactlyTheAnnouncedBytes) {
+TEST(BinaryTensors, MustHaveExactlyTheAnnouncedNumberOfBytes) {
   const auto json = [](const std::string& size) {
     return input_with(kShape + R"(,"parameters":{"binary_data_size":)" + size + "}");
   };
@@ -404,7 +404,7 @@ TEST(JsonNumbers, NeverWrapAroundInAnyIntegerType) {
   check_integer<std::int64_t>("INT64");
 }
 
-TEST(JsonNumbers, DoNotConvertFromBooleansNorToHalfPrecision) {
+TEST(JsonNumbers, AreNeitherReadFromBooleansNorConvertedToHalfPrecision) {
   const auto request = [](const std::string& datatype, const std::string& data) {
     return parse(one_input(datatype, {1, 2}), R"({"inputs":[{"name":"x","shape":[1,2],"datatype":")" +
                                                   datatype + R"(","data":)" + data + "}]}");

@@ -395,7 +395,7 @@ TEST_F(RegistryAndMetrics, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
                            R"(transport="http",version="1"} 0)"));
 }
 
-TEST_F(RegistryAndMetrics, DropsSeriesWhileOtherThreadsCount) {
+TEST_F(RegistryAndMetrics, DropsSeriesWhileOtherThreadsIncrementCounters) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp}, {0ns, 256});
   std::atomic<int> left{3}, held{0}, missed{0};
   {

@@ -67,7 +67,7 @@ TEST_F(SwapTest, ComputesWarmUpFramesBeforeAVersionServes) {
   EXPECT_TRUE(zeros);
 }
 
-TEST_F(SwapTest, OverlapOpensTheNewVersionFirstAndAutoPrefersOverlap) {
+TEST_F(SwapTest, PolicyOverlapOpensTheNewVersionFirstAndPolicyAutoPrefersOverlap) {
   pool.capacity = 2;
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -79,7 +79,7 @@ TEST_F(SwapTest, OverlapOpensTheNewVersionFirstAndAutoPrefersOverlap) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, DrainStopsTheOldVersionFirstAndAutoFallsBackToDrain) {
+TEST_F(SwapTest, PolicyDrainStopsTheOldVersionFirstAndPolicyAutoFallsBackToDrain) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   EXPECT_EQ(swap.swap(serving(), version("2"), SwapPolicy::kOverlap).status.error().code(),

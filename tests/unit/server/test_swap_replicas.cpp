@@ -12,7 +12,7 @@
 namespace millrace::server::models {
 namespace {
 
-TEST_F(SwapTest, RollingReplacesReplicasOneByOneWhileHalfOfThemServe) {
+TEST_F(SwapTest, RollingSwapReplacesReplicasOneByOneWhileHalfOfThemServe) {
   pool.capacity = 4;
   Swapper swap = swapper(4);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -135,7 +135,7 @@ TEST_F(SwapTest, AReplicaWithWrongOutputsIsRefusedAtEveryRetry) {
   EXPECT_EQ(Swapper::replica_count(serving()).there, 2U);
 }
 
-TEST_F(SwapTest, RollingIsRefusedWhileAReplicaIsMissing) {
+TEST_F(SwapTest, RollingSwapIsRefusedWhileAReplicaIsMissing) {
   pool.capacity = 2;
   Swapper swap = swapper(2);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
