@@ -376,7 +376,8 @@ std::string check_rate_gap(const Claim& claim) {
     const double of_cards = static_cast<double>(copies) / interval;
     return host > 0 ? std::min(of_cards, 1 / host) : of_cards;
   };
-  // The gap is about the cards alone. The host's limit on the rate does not grow with it.
+  // The gap (the distance to the best possible solution) concerns only the cards, so the limit that the host sets on
+  // the rate does not grow with the gap.
   const double ceiling = rate(solution.interval_seconds / (1 + solution.gap), solution.replicas());
   double clock = 0, shortest = 0;
   for (const auto& card : problem.cards) clock = std::max(clock, card.clock_hz);

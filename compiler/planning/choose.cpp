@@ -245,8 +245,8 @@ Result<Predicted> choose_weights(const Task& task, const LoweredPtr& lowered) {
   return with_streamed(task, lowered, std::move(baked));
 }
 
-/// Returns the better of two plans: in one, tensors that pass beside host blocks go directly from card to card; in the
-/// other, they go through the host. Without such tensors, there is only one plan.
+/// Returns the better of two plans: in one, tensors that pass beside host blocks (residual connections around them) go
+/// directly from card to card; in the other, they go through the host. Without such tensors, there is only one plan.
 Result<Predicted> choose_routes(const Task& task) {
   MILLRACE_ASSIGN(const LoweredPtr lowered, lower_as_asked(task, false));
   if (tensors_beside_host(lowered->problem).empty()) return choose_weights(task, lowered);

@@ -14,8 +14,8 @@ struct TakenNames {
   std::set<std::string> blocks, tensors;
 };
 
-/// Returns `wanted`, shortened to 110 characters, and followed by as many "_" as make the name new. Adds the name to
-/// `taken`. A block's name has at most 128 characters.
+/// Returns a name that is not in `taken`: `wanted`, shortened to 110 characters and followed by "_" as often as
+/// necessary. Adds the name to `taken`. A block's name has at most 128 characters.
 std::string new_name(std::string wanted, std::set<std::string>& taken);
 
 }  // namespace millrace::compiler

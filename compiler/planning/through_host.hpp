@@ -1,5 +1,6 @@
-// Sends tensors that pass beside host blocks through the host. A card never sends a tensor to itself, so without this
-// change, a residual connection around a layer of the host needs two cards with a cable.
+// Sends tensors that pass beside host blocks, such as residual connections around them, through the host. A card cannot
+// send a tensor to itself. Without this change, a residual connection around a layer of the host therefore needs two
+// cards with a cable.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace millrace::compiler {
 
-/// Returns the tensors that pass beside host blocks: a card makes the tensor, and an operation of a later stage on a card
-/// reads it, for example behind a residual connection around a layer of the host.
+/// Returns the tensors that pass beside host blocks: a card makes the tensor, and an operation on a card reads it after
+/// the host has worked on the frame, for example at the end of a residual connection around a layer of the host.
 std::vector<std::uint32_t> tensors_beside_host(const explore::Problem& problem);
 
 struct ThroughHost {
@@ -21,8 +22,8 @@ struct ThroughHost {
 };
 
 /// Returns the program with a block "<block>_through_host" for each tensor in tensors_beside_host(problem), where
-/// <block> makes the tensor. The new block copies the tensor. Blocks of later stages on cards read the copy.
-/// `problem` must be made from `program`.
+/// <block> makes the tensor. The new block copies the tensor. Blocks that cards run after the host's blocks read the
+/// copy. `problem` must be made from `program`.
 ThroughHost copy_through_host(const kernels::Program& program, const explore::Problem& problem);
 
 }  // namespace millrace::compiler

@@ -23,7 +23,8 @@ inline const explore::Implementation& implementation_of(const Plan& plan, std::u
   return plan.problem().operations[block].implementations[plan.solution.implementation[block]];
 }
 
-/// Whether some tensors pass beside host blocks, so that planning chose whether they go through the host.
+/// Whether some tensors pass beside host blocks (in residual connections around them), so that planning chose whether
+/// these tensors go through the host.
 inline bool chose_routes(const Plan& plan) {
   return plan.lowered->changes.through_host || !tensors_beside_host(plan.problem()).empty();
 }
