@@ -69,9 +69,6 @@ class Binder {
     for (std::uint32_t index = 0; index < deployment_.channels.size(); ++index) {
       const plan::Channel& channel = deployment_.channels[index];
       if (!is_link(channel)) continue;
-      if (channel.transport == plan::Transport::kMpi)
-        return Error(ErrorCode::kUnsupported,
-                     "channel " + quoted(channel.name) + ": transport mpi is not there yet");
       edges_.push_back(
           {index, position_of(channel.producer.partition), 0, position_of(channel.consumer.partition), 0});
     }
@@ -270,7 +267,7 @@ class Binder {
 }  // namespace
 
 bool is_link(const plan::Channel& channel) {
-  return channel.transport != plan::Transport::kHost;
+  return !plan::passes_hosts(channel.transport);
 }
 
 Result<Binding> bind_endpoints(const plan::Deployment& deployment,

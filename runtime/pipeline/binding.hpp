@@ -40,7 +40,8 @@ struct Binding {
   std::vector<BoundChannel> channels;
 };
 
-/// Whether a channel between partitions uses a cable instead of host memory.
+/// Whether a channel between partitions uses a cable. Other channels pass through the hosts' memory: those with
+/// transport kMpi also from host to host.
 bool is_link(const plan::Channel& channel);
 
 /// Chooses the cards of one pipeline so that `copies` pipelines can have different cards. `records` has the record

@@ -127,6 +127,12 @@ struct Endpoint {
 
 enum class Transport { kHost, kAurora, kUdp, kMpi };
 
+/// Whether tensors pass through the memory of hosts. The card that sends then has an egress unit for the channel, and
+/// the card that receives has an ingress unit. All other transports are links between two cards.
+constexpr bool passes_hosts(Transport transport) {
+  return transport == Transport::kHost || transport == Transport::kMpi;
+}
+
 /// One end of a channel. An empty partition means the model's own inputs or outputs; `port` is then the tensor's name.
 struct PortRef {
   std::string partition;

@@ -23,7 +23,7 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   };
   Traffic traffic;
   for (const auto& channel : deployment.channels) {
-    if (channel.transport == Transport::kHost) continue;
+    if (passes_hosts(channel.transport)) continue;
     const std::size_t from = index_of(channel.producer), to = index_of(channel.consumer);
     auto& [up, down] = traffic[{std::min(from, to), std::max(from, to)}];
     ++(from < to ? up : down);

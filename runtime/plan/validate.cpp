@@ -260,14 +260,15 @@ class ChannelChecker {
                                         : "has an end on the host, so its transport must be HOST");
     if (!host && from.endpoint == to.endpoint)
       return bad_deployment(where, "both ends are on endpoint '" + from.endpoint->name + "'");
+    const bool in_memory = passes_hosts(channel.transport);
     const std::uint64_t bytes =
-        host ? carried * channel.type.storage_bytes() : kernels::packed_bytes(channel.type, carried);
+        in_memory ? carried * channel.type.storage_bytes() : kernels::packed_bytes(channel.type, carried);
     if (channel.frame_bytes != bytes)
       return bad_deployment(where, "frame_bytes is " + std::to_string(channel.frame_bytes) +
                                        ", its elements take " + std::to_string(bytes));
-    if (host != (channel.packet_bytes == 0) || host != (channel.credits == 0))
-      return bad_deployment(where, host ? "packet_bytes and credits must be 0 for HOST"
-                                        : "packet_bytes and credits must be above 0");
+    if (in_memory != (channel.packet_bytes == 0) || in_memory != (channel.credits == 0))
+      return bad_deployment(where, in_memory ? "packet_bytes and credits must be 0 for HOST and MPI"
+                                             : "packet_bytes and credits must be above 0");
     return {};
   }
 

@@ -17,7 +17,8 @@ namespace millrace::server::config {
 
 struct Settings {
   std::vector<std::string> deployments;
-  std::string cluster;  // empty: an emulated cluster that fits the first deployment
+  std::string cluster;    // empty: an emulated cluster that fits the first deployment
+  std::string host_name;  // empty: the machine's name
   std::string fidelity = "functional";
 
   std::string repository_root;  // empty: no repository
@@ -115,6 +116,9 @@ inline constexpr Setting kSettings[] = {
      "Deployment directory; may be repeated"},
     {"cluster", "--cluster", Path{&Settings::cluster, true},
      "Cluster file (default: emulated cards made to fit)"},
+    {"host_name", "--host-name", Text{&Settings::host_name},
+     "Name of this process's host in a cluster of several hosts (default: the machine's name)", kAtStart,
+     "cluster"},
     {"fidelity", "--fidelity", Text{&Settings::fidelity, kFidelities},
      "How cards are emulated: functional, or rtl (simulates their SystemVerilog)"},
     {"replicas", "--replicas", Count{&Settings::replicas, 0, 64},

@@ -202,7 +202,7 @@ void print_table(const Description& description, std::ostream& out) {
     return (ref.partition.empty() ? "model" : ref.partition) + "." + ref.port;
   };
   for (const auto& c : plan.channels) {
-    const bool host = c.transport == Transport::kHost;
+    const bool host = runtime::plan::passes_hosts(c.transport);
     channels.add({end(c.producer), end(c.consumer), transport_name(c.transport), with_commas(c.frame_bytes),
                   host ? "-" : with_commas(c.packet_bytes), host ? "-" : with_commas(c.credits)});
   }

@@ -32,6 +32,7 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/serve_inputs.hpp"
 #include "tools/cli/serve_models.hpp"
+#include "tools/cli/serve_ranks.hpp"
 #include "tools/cli/serve_settings.hpp"
 #include "tools/cli/serve_signals.hpp"
 
@@ -149,7 +150,7 @@ void drain_requests(Signals& signals, const Settings& settings, server::http::Se
 /// wait for cards after that, ends the process without waiting for these threads.
 void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& live,
                          const std::vector<std::string>& addresses, server::http::Server& server,
-                         server::udp::Listener* udp, server::models::Repository& repository,
+                         server::udp::Listener* udp, server::models::Repository& repository, Ranks& ranks,
                          std::ostream& out) {
   const auto watchdog = service::watchdog_interval();
   // Notify four times as often as the watchdog demands, so that a late thread is not mistaken for a hung one.
@@ -165,6 +166,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
     reload(live, addresses);
   }
   service::notify("STOPPING=1\nSTATUS=draining");
+  ranks.check_others();
   drain_requests(signals, live.settings(), server, udp, repository);
   const auto short_end = Clock::now() + kShortJob;
   while (!repository.idle() && Clock::now() < short_end) std::this_thread::sleep_for(kIdlePoll);
@@ -184,6 +186,11 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
   log::info("serve", "stopped");
   if (waits_for_cards) end_at_once(out);
+}
+
+runtime::emulator::Fidelity fidelity_of(const Settings& settings) {
+  using runtime::emulator::Fidelity;
+  return is_rtl(settings) ? Fidelity::kRtl : Fidelity::kFunctional;
 }
 
 unsigned io_threads(const Settings& settings) {
@@ -379,9 +386,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
   ::mallopt(M_ARENA_MAX, 1);
   MILLRACE_ASSIGN(const auto deployments, load_deployments(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
-  using runtime::emulator::Fidelity;
-  MILLRACE_TRY(
-      runtime::emulator::select_backend(cluster, is_rtl(settings) ? Fidelity::kRtl : Fidelity::kFunctional));
+  MILLRACE_ASSIGN(const Cluster local, local_cluster(settings, cluster));
+  MILLRACE_TRY(runtime::emulator::select_backend(local, fidelity_of(settings)));
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(live, deployments));
   MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 
@@ -389,11 +395,14 @@ Status run(const ServeCommand& command, std::ostream& out) {
   Signals signals;
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
+  MILLRACE_ASSIGN(const auto ranks, Ranks::join(settings, deployments, cluster, local));
+  if (!ranks->first()) return ranks->drive_cards(signals);
 
   const auto metrics = make_metrics(settings);
   server::models::Registry registry;
   MILLRACE_ASSIGN(auto repository_options, repository_options_from(settings));
-  server::models::Swapper swapper(registry, *metrics, pipeline_source(settings, cluster, *metrics),
+  server::models::Swapper swapper(registry, *metrics,
+                                  pipeline_source(settings, cluster, ranks->cards(), *metrics),
                                   swap_options_from(settings));
   server::models::Repository repository(registry, *metrics, swapper, std::move(repository_options));
   server::http::Api api(
@@ -426,8 +435,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
   live.check_on_reload([&](const LiveSettings& now) { return check_reload(live, now, addresses); });
   if (udp) out << "listening udp " << udp->address() << std::endl;
   log_served(*registry.snapshot(), *server, udp.get());
-  serve_until_stopped(signals, asked, live, addresses, *server, udp.get(), repository, out);
-  return {};
+  serve_until_stopped(signals, asked, live, addresses, *server, udp.get(), repository, *ranks, out);
+  return ranks->end();
 }
 
 }  // namespace millrace::cli

@@ -70,6 +70,7 @@ bool is_rtl(const Settings& settings) {
 }
 
 models::PipelineSource pipeline_source(const Settings& settings, const runtime::plan::Cluster& cluster,
+                                       const runtime::pipeline::CardSource& cards,
                                        server::metrics::Metrics& metrics) {
   PipelineOptions options = pipeline_options(settings);
   options.on_programmed = [&metrics](const std::string& card) {
@@ -77,17 +78,18 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
                   "Images loaded on a card, whichever versions they belong to.", {{"card", card}});
   };
   models::PipelineSource source;
-  source.open = [options, cluster](const models::PipelineSource::Deployment& deployment,
-                                   std::uint32_t copies) -> Result<std::shared_ptr<Pipeline>> {
-    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, Pipeline::open(deployment, cluster, options, copies));
+  source.open = [options, cluster, cards](const models::PipelineSource::Deployment& deployment,
+                                          std::uint32_t copies) -> Result<std::shared_ptr<Pipeline>> {
+    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline,
+                    Pipeline::open(deployment, cluster, options, copies, cards));
     return pipeline;
   };
-  source.check = [options, cluster, rtl = is_rtl(settings)](
+  source.check = [options, cluster, cards, rtl = is_rtl(settings)](
                      const models::PipelineSource::Deployment& deployment,
                      const std::vector<std::string>& also_free, std::uint32_t copies) -> Status {
     if (rtl)
       MILLRACE_TRY(prepare_cards(*deployment));  // can take minutes, so do it before a pipeline is stopped
-    return Pipeline::check(*deployment, cluster, options, also_free, copies);
+    return Pipeline::check(*deployment, cluster, options, also_free, copies, cards);
   };
   return source;
 }

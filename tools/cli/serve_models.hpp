@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/base/result.hpp"
+#include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "server/config/settings.hpp"
 #include "server/metrics/metrics.hpp"
@@ -14,9 +15,11 @@ namespace millrace::cli {
 /// Whether the emulated cards simulate the generated SystemVerilog.
 bool is_rtl(const server::config::Settings& settings);
 
-/// Returns a source that makes pipelines on the cards of the cluster. `metrics` must outlive these pipelines.
+/// Returns a source that makes pipelines on the cards of the cluster, which `cards` opens. `metrics` must outlive these
+/// pipelines.
 server::models::PipelineSource pipeline_source(const server::config::Settings& settings,
                                                const runtime::plan::Cluster& cluster,
+                                               const runtime::pipeline::CardSource& cards,
                                                server::metrics::Metrics& metrics);
 
 /// Checks that the cluster, with all its cards free, has room for `copies` pipelines of the deployment. Uses no card.
