@@ -42,7 +42,26 @@ bool on_host(const Deployment& d, const PortRef& end) {
   return partition == nullptr || partition->kind == PartitionKind::kHost;
 }
 
-void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer, const Port& port) {
+std::string card_of(const Deployment& d, const PortRef& end, const Binding& binding) {
+  const auto found = binding.find(d.find_partition(end.partition)->endpoint);
+  return found == binding.end() ? std::string() : found->second;
+}
+
+bool joins(const Cable& cable, const std::string& card, const std::string& other) {
+  return (cable.a.card == card && cable.b.card == other) || (cable.a.card == other && cable.b.card == card);
+}
+
+/// Returns the first cable between the two ends of a channel, or null.
+const Cable* cable_of(const Deployment& d, const Channel& channel, const Cluster& cluster,
+                      const Binding& binding) {
+  const std::string from = card_of(d, channel.producer, binding), to = card_of(d, channel.consumer, binding);
+  const auto found = std::find_if(cluster.cables.begin(), cluster.cables.end(),
+                                  [&](const Cable& cable) { return joins(cable, from, to); });
+  return found == cluster.cables.end() ? nullptr : &*found;
+}
+
+void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer, const Port& port,
+                 const Cluster& cluster, const Binding& binding) {
   Channel channel;
   channel.id = static_cast<std::uint32_t>(d.channels.size());
   channel.producer = producer;
@@ -54,6 +73,14 @@ void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer
     channel.transport = Transport::kHost;
     channel.frame_bytes = port.storage_bytes();
   } else {
+    // Without a cable, check_communication() reports the error.
+    const Cable* const cable = cable_of(d, channel, cluster, binding);
+    if (cable != nullptr && cable->protocol == CableProtocol::kMpi) {
+      channel.transport = Transport::kMpi;
+      channel.frame_bytes = port.storage_bytes();
+      d.channels.push_back(std::move(channel));
+      return;
+    }
     channel.transport = Transport::kAurora;
     channel.frame_bytes = kernels::packed_bytes(port.type, port.elements());
     channel.packet_bytes =
@@ -62,21 +89,21 @@ void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer
   d.channels.push_back(std::move(channel));
 }
 
-Status add_channels(Deployment& d) {
+Status add_channels(Deployment& d, const Cluster& cluster, const Binding& binding) {
   const auto producers = producers_of(d);
   for (const auto& partition : d.partitions)
     for (const auto& port : partition.inputs) {
       const auto made = producers.find(port.tensor);
       if (made == producers.end())
         return Error(ErrorCode::kInternal, "nothing produces tensor '" + port.tensor + "'");
-      add_channel(d, made->second.end, {partition.name, port.name}, port);
+      add_channel(d, made->second.end, {partition.name, port.name}, port, cluster, binding);
     }
   for (const auto& tensor : d.model.outputs) {
     const auto made = producers.find(tensor.name);
     if (made == producers.end() || made->second.port == nullptr)
       return Error(ErrorCode::kUnsupported,
                    "model output '" + tensor.name + "' is not computed: it is an input or a constant");
-    add_channel(d, made->second.end, {"", tensor.name}, *made->second.port);
+    add_channel(d, made->second.end, {"", tensor.name}, *made->second.port, cluster, binding);
   }
   return {};
 }
@@ -97,7 +124,7 @@ void set_credits(Deployment& d) {
         mine = std::max(mine, depth[channel.producer.partition] + 1);
   }
   for (auto& channel : d.channels) {
-    if (channel.transport == Transport::kHost) continue;
+    if (passes_hosts(channel.transport)) continue;
     const std::uint64_t frame = packets(channel.frame_bytes, channel.packet_bytes);
     const auto joined = std::count_if(d.channels.begin(), d.channels.end(), [&](const Channel& other) {
       return other.consumer.partition == channel.consumer.partition;
@@ -206,10 +233,10 @@ std::uint64_t packets_of(const Channel& channel) {
 
 }  // namespace
 
-Status plan_communication(Deployment& deployment) {
+Status plan_communication(Deployment& deployment, const Cluster& cluster, const Binding& binding) {
   deployment.channels.clear();
   deployment.communication.clear();
-  MILLRACE_TRY(add_channels(deployment));
+  MILLRACE_TRY(add_channels(deployment, cluster, binding));
   set_credits(deployment);
   for (const auto& partition : deployment.partitions) {
     for (const auto& port : partition.inputs) add_port_plan(deployment, partition, port, Action::kReceive);
@@ -223,13 +250,10 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
   // Maps (sending card, receiving card) to the bytes that each channel between the two cards carries for one frame.
   std::map<std::pair<std::string, std::string>, std::vector<std::uint64_t>> loads_between;
   for (const auto& channel : deployment.channels) {
-    if (channel.transport == Transport::kHost) continue;
-    const auto card = [&](const PortRef& end) {
-      const auto found = binding.find(deployment.find_partition(end.partition)->endpoint);
-      return found == binding.end() ? std::string() : found->second;
-    };
-    loads_between[{card(channel.producer), card(channel.consumer)}].push_back(
-        frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes));
+    if (passes_hosts(channel.transport)) continue;
+    loads_between[{card_of(deployment, channel.producer, binding),
+                   card_of(deployment, channel.consumer, binding)}]
+        .push_back(frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes));
   }
   for (const auto& [cards, loads] : loads_between) {
     std::uint64_t cables = 0;

@@ -17,9 +17,11 @@ using Binding = std::map<std::string, std::string>;
 
 /// Fills `deployment.channels` and `.communication` from the deployment's model, endpoints and partitions. An input
 /// port gets its tensor from the partition or the model input that produces it. A tensor has one channel for each
-/// reader, in the order of the readers. Channels between cards have packets of at most 1,024 bytes; README.md says how
-/// many credits such a channel has. Returns kInternal if a tensor has no producer.
-Status plan_communication(runtime::plan::Deployment& deployment);
+/// reader, in the order of the readers. Channels over cables have packets of at most 1,024 bytes; README.md says how
+/// many credits such a channel has. A channel between cards that only MPI joins (plan::join_hosts()) has the transport
+/// kMpi. Returns kInternal if a tensor has no producer.
+Status plan_communication(runtime::plan::Deployment& deployment, const runtime::plan::Cluster& cluster,
+                          const Binding& binding);
 
 /// Checks a plan on a cluster, beyond plan::validate(): every channel between cards has a cable; a cable carries at
 /// most abi::kMaxTags channels in each direction; no cyclic wait exists; and, if the frame rate is known, no cable has

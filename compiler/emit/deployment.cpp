@@ -80,7 +80,7 @@ class DeploymentWriter {
   Status add_communication(const std::vector<kernels::Program>& programs) {
     add_endpoints();
     add_partitions(programs);
-    return plan_communication(out_.plan);
+    return plan_communication(out_.plan, cluster_, out_.binding);
   }
 
   void add_endpoints() {
@@ -165,7 +165,7 @@ class DeploymentWriter {
       made.name = port.name;
       made.type = port.type;
       made.elements = port.elements();
-      if (channel.transport == Transport::kHost) {
+      if (runtime::plan::passes_hosts(channel.transport)) {
         made.kind = input ? PortKind::kIngress : PortKind::kEgress;
         made.compute_unit =
             compute_unit(input ? abi::kIngressKernel : abi::kEgressKernel, partition.name, port.name, copy++);
@@ -183,7 +183,7 @@ class DeploymentWriter {
     const std::string own = numbered("card", place);
     std::set<std::string> others;
     for (const auto& channel : out_.plan.channels) {
-      if (channel.transport == Transport::kHost) continue;
+      if (runtime::plan::passes_hosts(channel.transport)) continue;
       const auto& from = out_.plan.find_partition(channel.producer.partition)->endpoint;
       const auto& to = out_.plan.find_partition(channel.consumer.partition)->endpoint;
       if (from == own) others.insert(out_.binding.at(to));

@@ -88,6 +88,7 @@ Board::Board(const Problem& from) : problem(from), chain(make_chain(from)) {
       ++wire.cables;
       wire.bytes_per_second = slowest * wire.cables;
       wire.latency_seconds = std::max(wire.latency_seconds, cable.latency_seconds);
+      wire.through_hosts = cable.through_hosts;
     }
 }
 
@@ -140,11 +141,12 @@ Usage Board::usage(const Assignment& a, const std::vector<Hop>& hops) const {
       out.blocks[a.place[layer]][a.region[layer]] +=
           problem.operations[i].implementations[a.implementation[i]].amounts;
   for (const auto& hop : hops) {
-    const std::uint32_t cables = wire(a.card[hop.from], a.card[hop.to]).cables;
+    const Wire& between = wire(a.card[hop.from], a.card[hop.to]);
+    const std::uint32_t cables = between.cables;
     const auto [load, added] = out.loads.try_emplace({hop.from, hop.to}, cables);
     load->second.add(problem.tensors[hop.tensor].bytes);
     // Both directions between two cards use the same cables, so the ports of a cable count once.
-    if (!added || out.loads.contains({hop.to, hop.from})) continue;
+    if (!added || out.loads.contains({hop.to, hop.from}) || between.through_hosts) continue;
     for (const auto place : {hop.from, hop.to})
       for (std::uint32_t n = 0; n < cables; ++n) out.links[place] += problem.cards[a.card[place]].link;
   }
@@ -218,6 +220,10 @@ Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
   const double packet = static_cast<double>(std::min(bytes, kPacket)) / wire.of_one();
   const double all = static_cast<double>(bytes) / wire.of_one();
   Passage out;
+  if (wire.through_hosts) {
+    out.first = out.last = from.last + wire.latency_seconds + all;
+    return out;
+  }
   out.first = from.first + wire.latency_seconds + packet;
   out.last = std::max(from.last + wire.latency_seconds + packet, from.first + wire.latency_seconds + all);
   return out;

@@ -61,6 +61,7 @@ struct Wire {
   std::uint32_t cables = 0;
   double bytes_per_second = 0;  // bandwidth of all cables together, in each direction
   double latency_seconds = 0;   // latency of the slowest cable
+  bool through_hosts = false;   // whether whole tensors pass through the hosts' memory
 
   double of_one() const { return bytes_per_second / cables; }
   bool operator==(const Wire&) const = default;

@@ -199,7 +199,8 @@ Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cl
   for (const auto& card : cluster.cards) problem.cards.push_back(card_of(card, cluster, shares));
   for (const auto& cable : cluster.cables)
     problem.cables.push_back({position(cable.a.card), position(cable.b.card),
-                              cable.gigabits_per_second * 1e9 / 8, cable.latency_ns * 1e-9});
+                              cable.aurora_gigabits_per_second() * 1e9 / 8, cable.latency_ns * 1e-9,
+                              cable.protocol == runtime::plan::CableProtocol::kMpi});
   return problem;
 }
 

@@ -98,6 +98,8 @@ struct Cable {
   std::uint32_t a = 0, b = 0;                                         // indices into Problem::cards
   double bytes_per_second = std::numeric_limits<double>::infinity();  // bandwidth in each direction
   double latency_seconds = 0;
+  bool through_hosts =
+      false;  // not a cable: whole tensors pass through the hosts' memory, and cards need no link
 };
 
 /// What a solution optimises once it meets the targets. kCards: the fewest cards, then throughput.

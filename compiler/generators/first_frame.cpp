@@ -145,6 +145,12 @@ class Player {
 
   void carry(std::pair<std::uint32_t, std::uint32_t> ends, const Link& link, std::vector<Packet>& packets,
              std::vector<Channel>& channels) {
+    if (link.whole_tensors) {
+      std::vector<double> complete(channels.size(), 0);
+      for (const auto& packet : packets)
+        complete[packet.channel] = std::max(complete[packet.channel], packet.whole);
+      for (auto& packet : packets) packet.whole = complete[packet.channel];
+    }
     std::stable_sort(packets.begin(), packets.end(),
                      [](const Packet& a, const Packet& b) { return a.whole < b.whole; });
     double& free = free_[ends];
@@ -156,6 +162,9 @@ class Player {
       channels[packet.channel].arrivals.push_back(
           std::max(free + link.latency_seconds * fastest_, std::ceil(free) + 1));
     }
+    if (!link.whole_tensors) return;
+    for (auto& channel : channels)
+      std::fill(channel.arrivals.begin(), channel.arrivals.end(), channel.arrivals.back());
   }
 
   /// Computes when a tensor's beats arrive: each arrives with the packet that contains the beat's last bit.

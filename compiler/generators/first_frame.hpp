@@ -25,6 +25,8 @@ struct Stage {
 /// One direction of the connection between two cards.
 struct Link {
   double bytes_per_second = 0, latency_seconds = 0;
+  bool whole_tensors =
+      false;  // a tensor is sent when it is complete, and used when it has arrived as a whole
 };
 using Links = std::map<std::pair<std::uint32_t, std::uint32_t>, Link>;  // the key is (from card, to card)
 

@@ -302,6 +302,12 @@ Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t
 
 Result<Predicted> choose(const Task& task) {
   Result<Predicted> found = choose_routes(task);
+  if (does_not_fit(found) && task.cluster.hosts.size() > 1) {
+    // Tensors pass from host to host over MPI only if no plan fits without that.
+    Task joined = task;
+    joined.cluster = runtime::plan::join_hosts(task.cluster);
+    if (Result<Predicted> over_mpi = choose_routes(joined); over_mpi.ok()) return over_mpi;
+  }
   const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
   const std::size_t joined = explore::most_joined(problem);
   // If the user asks for more partitions than there are joined cards, the error already names the missing cables.

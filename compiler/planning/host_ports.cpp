@@ -91,13 +91,24 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
 
 Result<gen::Cost> shell_of(const gen::Catalog& catalog, const std::vector<kernels::Program>& programs,
                            const explore::Solution& solution, std::size_t part, const gen::Design& design,
-                           const runtime::plan::Device& device) {
+                           const runtime::plan::Device& device, const runtime::plan::Cluster& cluster) {
+  // Whether tensors of this part reach another part through a host.
+  const auto through_host = [&](std::size_t other) {
+    if (solution.parts[other].host) return true;
+    const auto name = [&](std::size_t p) {
+      return cluster.cards[solution.card[solution.parts[p].place]].name;
+    };
+    return std::any_of(cluster.cables.begin(), cluster.cables.end(), [&](const auto& cable) {
+      return cable.protocol == runtime::plan::CableProtocol::kMpi &&
+             std::minmax(cable.a.card, cable.b.card) == std::minmax(name(part), name(other));
+    });
+  };
   // A tensor leaves through one port for each part that reads it. A tensor without readers is an output of the model.
   std::vector<gen::ShellPort> ports;
   const auto count = [&](const std::string& tensor, bool as_output, bool host) {
     std::ptrdiff_t parts = 0;
     for (std::size_t p = 0; p < programs.size(); ++p)
-      if (p != part && solution.parts[p].host == host)
+      if (p != part && through_host(p) == host)
         parts += has(programs[p], as_output ? programs[p].outputs : programs[p].inputs, tensor) ? 1 : 0;
     return parts;
   };

@@ -47,11 +47,13 @@ class HostPorts {
 };
 
 /// Returns the cost of the whole shell of solution.parts[part] on `device`. `programs` holds the programs of all
-/// parts, as partition_programs() returns them; `design` belongs to this part. Leaves out the ports of cables if the
+/// parts, as partition_programs() returns them; `design` belongs to this part. Tensors between cards that only MPI joins in
+/// `cluster` (plan::join_hosts()) use ports to the host. Leaves out the ports of cables if the
 /// device file states their cost (Device::link), because explore then counts it.
 Result<generators::Cost> shell_of(const generators::Catalog& catalog,
                                   const std::vector<kernels::Program>& programs,
                                   const explore::Solution& solution, std::size_t part,
-                                  const generators::Design& design, const runtime::plan::Device& device);
+                                  const generators::Design& design, const runtime::plan::Device& device,
+                                  const runtime::plan::Cluster& cluster);
 
 }  // namespace millrace::compiler

@@ -38,7 +38,8 @@ generators::Links links(const Solution& solution, const runtime::plan::Cluster& 
   for (const auto& cable : cluster.cables) {
     const auto a = place.find(cable.a.card), b = place.find(cable.b.card);
     if (a == place.end() || b == place.end()) continue;
-    const generators::Link link{cable.gigabits_per_second * 1e9 / 8, cable.latency_ns * 1e-9};
+    const generators::Link link{cable.aurora_gigabits_per_second() * 1e9 / 8, cable.latency_ns * 1e-9,
+                                cable.protocol == runtime::plan::CableProtocol::kMpi};
     out.try_emplace({a->second, b->second}, link);
     out.try_emplace({b->second, a->second}, link);
   }

@@ -143,7 +143,7 @@ Result<Placed> place(const Task& task, const Attempt& attempt) {
                                 {false, task.plugin.get(), regions_of(out.solution, part), out.played});
     if (!design.ok()) return design.error().within("prediction of " + out.programs[p].name);
     MILLRACE_ASSIGN(design->shell, shell_of(task.catalog, out.programs, out.solution, p, *design,
-                                            device_at(attempt, part.place)));
+                                            device_at(attempt, part.place), lowered.cluster));
     out.designs.emplace(out.programs[p].name, std::move(*design));
   }
   return out;

@@ -64,12 +64,15 @@ Result<Communication> communication(const Plan& planned) {
                     channel.packet_bytes,
                     channel.credits};
     if (channel.transport != runtime::plan::Transport::kHost) {
-      message.packets = (channel.frame_bytes + channel.packet_bytes - 1) / channel.packet_bytes;
+      const bool packets = !runtime::plan::passes_hosts(channel.transport);
+      if (packets) message.packets = (channel.frame_bytes + channel.packet_bytes - 1) / channel.packet_bytes;
       CableLoad& load = loads[{message.from_card, message.to_card}];
       load.from = message.from_card;
       load.to = message.to_card;
       ++load.messages;
-      load.wire_bytes += runtime::plan::frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes);
+      load.wire_bytes += packets
+                             ? runtime::plan::frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes)
+                             : channel.frame_bytes;
     }
     out.messages.push_back(std::move(message));
   }
@@ -95,7 +98,8 @@ std::string terminal(const Communication& communication, bool colour) {
     out += "  " + left(message.from, 18) + " " + left(message.to, 16) + right(number(message.bytes), 12);
     out += message.between_cards() ? right(number(message.packets), 9) + right(number(message.credits), 9) +
                                          right(number(message.buffer_bytes()), 12)
-                                   : "  through the host's memory";
+           : message.over_mpi() ? "  from host to host over MPI"
+                                : "  through the host's memory";
     out += "\n";
   }
   if (!communication.loads.empty()) {
@@ -124,6 +128,7 @@ boost::json::object facts(const Communication& communication) {
                                     {"to_card", card(m.to_card)},
                                     {"bytes", m.bytes},
                                     {"between_cards", m.between_cards()},
+                                    {"over_mpi", m.over_mpi()},
                                     {"packets", m.packets},
                                     {"packet_bytes", m.packet_bytes},
                                     {"credits", m.credits},

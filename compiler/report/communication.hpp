@@ -18,17 +18,19 @@ struct Message {
   std::string from, to;            // "part0.out0"; "model.<tensor>" for the model's own inputs and outputs
   std::string from_card, to_card;  // names of the cluster's cards; empty for an end on the host
   std::uint64_t bytes = 0;  // of the tensor: packed between cards, in storage form through the host's memory
-  std::uint64_t packets = 0;       // 0 through the host's memory
+  std::uint64_t packets = 0;       // 0 through the memory of hosts
   std::uint32_t packet_bytes = 0;  // payload of every packet but the last, which may have less
   std::uint32_t credits = 0;       // packets that the sender may send before the receiver has read them
-  bool between_cards() const { return packets > 0; }
+  bool between_cards() const { return packets > 0; }  // over a cable
+  /// Whether the hosts of two cards pass the tensor on over MPI.
+  bool over_mpi() const { return packets == 0 && !from_card.empty() && !to_card.empty(); }
   std::uint64_t buffer_bytes() const { return std::uint64_t{credits} * packet_bytes; }  // at the receiver
 };
 
-/// What the cables from one card to another carry.
+/// What the cables from one card to another carry, or MPI if there is no cable.
 struct CableLoad {
   std::string from, to;             // names of cards
-  std::vector<std::string> cables;  // names of the cables between them; empty if there is none
+  std::vector<std::string> cables;  // names of the cables, or of the path over MPI; empty if there is none
   std::uint64_t messages = 0;       // for each frame
   std::uint64_t wire_bytes = 0;     // for each frame, with headers, padding and CRCs
   double gigabits_per_second = 0;   // at the predicted frame rate; 0 if nothing was predicted

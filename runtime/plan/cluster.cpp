@@ -291,6 +291,11 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
 
 }  // namespace
 
+double Cable::aurora_gigabits_per_second() const {
+  if (protocol == CableProtocol::kAurora) return gigabits_per_second;
+  return gigabits_per_second * static_cast<double>(packet_bytes_on_wire(kPacketBytes)) / kPacketBytes;
+}
+
 const ClusterCard* Cluster::find_card(const std::string& card) const {
   const auto found = std::find_if(cards.begin(), cards.end(), [&](const auto& c) { return c.name == card; });
   return found == cards.end() ? nullptr : &*found;
@@ -299,6 +304,24 @@ const ClusterCard* Cluster::find_card(const std::string& card) const {
 const ClusterHost* Cluster::find_host(const std::string& host) const {
   const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h.name == host; });
   return found == hosts.end() ? nullptr : &*found;
+}
+
+Cluster join_hosts(Cluster cluster) {
+  std::set<std::pair<std::string, std::string>> joined;
+  for (const Cable& cable : cluster.cables) joined.insert(std::minmax(cable.a.card, cable.b.card));
+  for (auto a = cluster.cards.begin(); a != cluster.cards.end(); ++a)
+    for (auto b = std::next(a); b != cluster.cards.end(); ++b) {
+      if (a->host == b->host || joined.contains(std::minmax(a->name, b->name))) continue;
+      Cable cable;
+      cable.name = a->name + "-" + b->name;
+      cable.a.card = a->name;
+      cable.b.card = b->name;
+      cable.gigabits_per_second = cluster.network.gigabits_per_second;
+      cable.latency_ns = 2 * cluster.network.latency_ns;
+      cable.protocol = CableProtocol::kMpi;
+      cluster.cables.push_back(std::move(cable));
+    }
+  return cluster;
 }
 
 Result<Cluster> cluster_of_host(const Cluster& cluster, const std::string& name) {

@@ -79,12 +79,24 @@ struct CableEnd {
   bool operator==(const CableEnd&) const = default;
 };
 
+/// The protocol of a cable.
+enum class CableProtocol {
+  kAurora,  // serial link without a network (kernels/rtl/README.md, "A packet")
+  kMpi,  // through the memory of two hosts and the network between them; only in the result of join_hosts()
+};
+
 /// A cable between two cards, full duplex.
 struct Cable {
   std::string name;  // if absent: "fpga0-fpga1"
   CableEnd a, b;
   double gigabits_per_second = 0;  // in each direction, > 0
   double latency_ns = 0;
+  CableProtocol protocol = CableProtocol::kAurora;
+
+  /// Returns the rate of an Aurora cable that carries as many payload bytes per second. Differs from
+  /// gigabits_per_second for MPI, which has no packet headers.
+  double aurora_gigabits_per_second() const;
+
   bool operator==(const Cable&) const = default;
 };
 
@@ -128,6 +140,11 @@ constexpr std::uint64_t frame_bytes_on_wire(std::uint64_t frame_bytes,
 Result<Cluster> load_cluster(const std::filesystem::path& file,
                              const std::filesystem::path& devices_dir = {});
 Result<Device> load_device(const std::filesystem::path& file);
+
+/// Returns the cluster with a "cable" of protocol kMpi between every two cards of different hosts that no cable joins, for
+/// plans. Its latency is that of two messages, because a tensor passes through the host of rank 0
+/// (runtime/mpi/README.md).
+Cluster join_hosts(Cluster cluster);
 
 /// Returns the part of a cluster that one host sees: its cards, and the cables between them. The result has no hosts,
 /// and its `emulated` is the host's. Returns the whole cluster if the cluster lists no hosts, and kInvalidInput if it

@@ -121,6 +121,68 @@ TEST_F(ServeRanks, ReplicasOnThreeHostsAnswerWithTheReferencesBytes) {
   })) << json::serialize(cards_of(job.port()));
 }
 
+TEST_F(ServeRanks, AChainOverThreeHostsAnswersWithTheReferencesBytes) {
+  const std::string deployment = compile({"--partitions", "3"});
+  const json::value inspected =
+      json::parse(run_program({millrace_binary(), "inspect", deployment, "--json"}).out);
+  std::size_t over_mpi = 0;
+  for (const json::value& channel : inspected.at("channels").as_array())
+    if (channel.at("transport") == "mpi") ++over_mpi;
+  EXPECT_EQ(over_mpi, 2U) << json::serialize(inspected.at("channels"));
+  const Outcome verified = run_program({millrace_binary(), "verify", deployment, "--frames", "8"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+
+  RanksJob job(serving(deployment));
+  ASSERT_TRUE(job.wait_until_ready()) << job.mpirun().err();
+  HttpConnection connection(job.port());
+  for (std::size_t i = 0; i < 100; ++i) ASSERT_EQ(RanksJob::ask(connection, digits_, i), 200) << i;
+}
+
+TEST_F(ServeRanks, FindTheirHostsByTheMachinesNames) {
+  if (!TwoHosts::is_possible()) GTEST_SKIP() << "this user may not make network and UTS namespaces";
+  const TwoHosts hosts;
+  ASSERT_TRUE(hosts.made());
+  fs::create_directory(directory_.path() / "clusters");
+  fs::create_directory_symlink(source_dir() / fs::path("configs/devices"), directory_.path() / "devices");
+  const std::string file = (directory_.path() / "clusters" / "two-hosts.yaml").string();
+  std::ofstream(file) << "schema: 1\nemulated: true\nhosts: [{name: " << hosts.name(0)
+                      << "}, {name: " << hosts.name(1)
+                      << "}]\nnetwork: {gigabits_per_second: 10, latency_ns: 30000}\ncards:\n"
+                      << "  - {name: fpga0, device: ku060, host: " << hosts.name(0) << "}\n"
+                      << "  - {name: fpga1, device: ku060, host: " << hosts.name(1) << "}\n";
+  const std::string deployment = compile({"--partitions", "2"}, "d", file);
+  const std::string listener = "unix:" + (directory_.path() / "http").string();
+  BackgroundProgram job(hosts.in_first({"mpirun",
+                                        "--allow-run-as-root",
+                                        "--mca",
+                                        "plm_rsh_agent",
+                                        hosts.agent().string(),
+                                        "--mca",
+                                        "btl",
+                                        "self,tcp",
+                                        "--bind-to",
+                                        "none",
+                                        "--host",
+                                        hosts.address(0) + "," + hosts.address(1),
+                                        "-n",
+                                        "2",
+                                        millrace_binary(),
+                                        "serve",
+                                        "--cluster",
+                                        file,
+                                        "--deployment",
+                                        deployment,
+                                        "--http",
+                                        listener}));
+  const auto ready = job.wait_for_line("listening http ", 60s);
+  EXPECT_TRUE(ready) << job.err();
+  if (ready) {
+    HttpConnection connection(listener);
+    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(RanksJob::ask(connection, digits_, i), 200) << i;
+  }
+  job.stop(SIGTERM);
+}
+
 TEST_F(ServeRanks, EveryRankEndsWithExitCode0WhenRank0IsStopped) {
   RanksJob job(serving(replicas()));
   ASSERT_TRUE(job.wait_until_ready()) << job.mpirun().err();

@@ -57,6 +57,30 @@ void expect(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+TEST(Communication, CardsThatOnlyMpiJoinsSendWholeTensorsThroughTheirHosts) {
+  Cluster cluster = meshed(2);
+  cluster.hosts = {{"left", true}, {"right", true}};
+  cluster.network = {8, 1000};
+  cluster.cards[0].host = "left";
+  cluster.cards[1].host = "right";
+  cluster.cables.clear();
+  const Cluster joined = join_hosts(cluster);
+  ASSERT_EQ(joined.cables.size(), 1U);
+  EXPECT_EQ(joined.cables[0].latency_ns, 2000) << "the tensor passes through the host of rank 0";
+
+  const auto made = build(tests::chain_program(2), 2, joined);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  const Channel& passed = channel(made->plan, "part0.out0>part1.in0");
+  EXPECT_EQ(passed.transport, Transport::kMpi);
+  EXPECT_EQ(passed.packet_bytes, 0U);
+  EXPECT_EQ(passed.credits, 0U);
+  const auto problem = explore::make_problem(tests::chain_program(2), joined, 2);
+  ASSERT_EQ(problem.cables.size(), 1U);
+  EXPECT_TRUE(problem.cables[0].through_hosts);
+  // A packet of 1,024 bytes has 40 bytes of header and CRC on a cable, which MPI does not send.
+  EXPECT_DOUBLE_EQ(problem.cables[0].bytes_per_second, 1e9 * 1064 / 1024);
+}
+
 TEST(Communication, EveryReaderOfATensorHasItsOwnChannel) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
   ASSERT_TRUE(made.ok()) << made.error().message();
@@ -87,7 +111,7 @@ TEST(Communication, LinkCreditsCoverTwoFramesButAtMostSixteenPackets) {
     const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
     plan.partitions[0].outputs = {{"out0", "t", int8, {bytes}}};
     plan.partitions[1].inputs = {{"in0", "t", int8, {bytes}}};
-    ASSERT_TRUE(plan_communication(plan).ok());
+    ASSERT_TRUE(plan_communication(plan, {}, {}).ok());
     ASSERT_EQ(plan.channels.size(), 1U);
     EXPECT_EQ(plan.channels[0].credits, credits) << bytes;
   }
