@@ -53,6 +53,11 @@ for (const row of read('udp.json')?.results ?? []) {
   const name = row.fragments === 1 ? 'one fragment' : `${row.fragments} fragments`;
   add(`UDP / bare datagrams, ${row.placement}, ${name}, p50`, row.ratio_p50, row.fragments === 1 ? 1.3 : 2);
 }
+for (const row of lines('mpi.jsonl')) {
+  const what = `MPI stream / MPI_Send and MPI_Recv, ${row.way}, ${row.bytes} bytes`;
+  if (row.way === 'polled') add(what, row.ratio, 1.2);
+  else rows.push({what, value: row.ratio});
+}
 const explored = lines('explore.jsonl');
 for (const row of explored) {
   for (const [kind, value] of [['wall', row.all_wall_ms ?? Infinity], ['CPU', row.all_cpu_ms ?? Infinity]]) {

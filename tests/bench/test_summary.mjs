@@ -12,7 +12,7 @@ const script = path.join(path.dirname(fileURLToPath(import.meta.url)), 'summary.
 function summary(files) {
   const directory = mkdtempSync(path.join(tmpdir(), 'millrace-summary-'));
   try {
-    for (const [name, content] of Object.entries(files)) writeFileSync(path.join(directory, name), JSON.stringify(content));
+    for (const [name, content] of Object.entries(files)) writeFileSync(path.join(directory, name), typeof content === 'string' ? content : JSON.stringify(content));
     return spawnSync(process.execPath, [script, directory], {encoding: 'utf8'});
   } finally {
     rmSync(directory, {recursive: true});
@@ -38,6 +38,14 @@ test('a killed card that is noticed after more than 10 ms misses the goal', () =
   assert.equal(result.status, 1);
   assert.equal(missed(result).length, 1);
   assert.match(missed(result)[0], /killed card/);
+});
+
+test('a stream over MPI misses its goal only if the waiting thread polls it', () => {
+  const row = (way, ratio) => `${JSON.stringify({benchmark: 'mpi', way, bytes: 4096, ratio})}\n`;
+  assert.equal(summary({'mpi.jsonl': row('polled', 1.1) + row('session', 3)}).status, 0);
+  const result = summary({'mpi.jsonl': row('polled', 1.3) + row('session', 1)});
+  assert.equal(result.status, 1);
+  assert.match(missed(result)[0], /polled, 4096 bytes/);
 });
 
 test('one card that adds more than two round trips misses the goal whatever the mean is', () => {
