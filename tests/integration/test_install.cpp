@@ -222,8 +222,8 @@ TEST_F(Install, ShippedClustersAreFoundByName) {
 
 TEST_F(Install, HelpNamesOnlyInstalledPaths) {
   std::size_t named = 0;
-  for (const char* command : {"plan", "compile", "verify", "synth", "pack", "inspect", "serve", "infer",
-                              "reload", "bench", "devices"}) {
+  for (const char* command : {"plan", "compile", "verify", "synth", "pack", "launch", "inspect", "serve",
+                              "infer", "reload", "bench", "devices"}) {
     const Outcome help = run_program(from_elsewhere({program(), command, "--help"}));
     ASSERT_EQ(help.exit_code, 0) << help.err;
     for (std::string word : words_of(help.out)) {

@@ -166,6 +166,20 @@ struct ServeCommand {
 /// `listening http HOST:PORT` (and `listening udp HOST:PORT`) on `out`.
 Status run(const ServeCommand& command, std::ostream& out);
 
+/// Prints how a launcher starts the server: a command line, a batch script or manifests.
+struct LaunchCommand {
+  Common common;
+  std::filesystem::path deployment;
+  std::filesystem::path cluster;  // if empty, one process with emulated cards that fit
+  std::string format;             // "mpirun", "slurm" or "kubernetes"
+  std::string http = "0.0.0.0:8000";
+  std::string time;            // slurm: the job's time limit; if empty, the partition's own
+  std::string container;       // kubernetes: the image
+  std::string card_resource;   // kubernetes: the device plugin's name of a card; if empty, none is requested
+  std::uint32_t replicas = 1;  // kubernetes, cluster of one host: how many servers
+};
+Status run(const LaunchCommand& command, std::ostream& out);
+
 /// The credentials of a client command, and the certificates that the client trusts.
 struct ServerAccess {
   std::filesystem::path ca_file;     // PEM file for https; if empty, the system's certificates

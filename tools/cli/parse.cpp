@@ -91,6 +91,7 @@ struct Commands {
   BenchCommand bench;
   SynthCommand synth;
   PackCommand pack;
+  LaunchCommand launch;
 };
 
 /// Adds the options of a quantisation.
@@ -319,6 +320,29 @@ void add_pack(Builder& builder, PackCommand& c) {
   sub->add_option("--output,-o", c.output, "Write another deployment (default: replace this one)");
 }
 
+void add_launch(Builder& builder, LaunchCommand& c) {
+  CLI::App* sub = builder.add(
+      "launch", "Print how mpirun, Slurm or Kubernetes starts the server on a cluster's hosts", c);
+  sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory, at the same path on all hosts")
+      ->required();
+  sub->add_option("--print", c.format,
+                  "mpirun (a command line), slurm (a batch script) or kubernetes (manifests)")
+      ->required()
+      ->check(CLI::IsMember({"mpirun", "slurm", "kubernetes"}));
+  sub->add_option("--cluster", c.cluster, cluster_help("default: one process with emulated cards that fit"));
+  sub->add_option("--http", c.http, "HOST:PORT on which rank 0 answers clients")->capture_default_str();
+  sub->add_option("--time", c.time,
+                  "slurm: time limit of the job, such as 24:00:00 (default: the partition's)");
+  sub->add_option("--container", c.container,
+                  "kubernetes: container image with millrace, the deployment and the cluster file");
+  sub->add_option(
+      "--card-resource", c.card_resource,
+      "kubernetes: name by which the device plugin offers a card (default: pods request no card)");
+  sub->add_option("--replicas", c.replicas, "kubernetes, one host: number of servers behind the service")
+      ->capture_default_str()
+      ->check(whole(1, 1024));
+}
+
 void add_devices(Builder& builder, DevicesCommand& c) {
   CLI::App* sub = builder.add("devices", "List the cards that XRT finds", c);
   sub->add_option("--cluster", c.cluster, cluster_help("needed for emulated cards"));
@@ -485,6 +509,7 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "bench") return Command(std::move(c.bench));
   if (name == "synth") return Command(std::move(c.synth));
   if (name == "pack") return Command(std::move(c.pack));
+  if (name == "launch") return Command(std::move(c.launch));
   return std::nullopt;
 }
 
@@ -530,6 +555,7 @@ Parsed parse(int argc, const char* const* argv) {
   add_verify(builder, commands.verify);
   add_synth(builder, commands.synth);
   add_pack(builder, commands.pack);
+  add_launch(builder, commands.launch);
   add_inspect(builder, commands.inspect);
   add_serve(builder, commands.serve);
   add_infer(builder, commands.infer);

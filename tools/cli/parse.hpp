@@ -11,7 +11,7 @@ namespace millrace::cli {
 
 using Command = std::variant<CoverageCommand, PlanCommand, QuantizeCommand, CompileCommand, InspectCommand,
                              VerifyCommand, DevicesCommand, ServeCommand, InferCommand, ReloadCommand,
-                             BenchCommand, SynthCommand, PackCommand>;
+                             BenchCommand, SynthCommand, PackCommand, LaunchCommand>;
 
 struct Parsed {
   std::string name;                // the sub-command's name
