@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "kernels/program/packing.hpp"
 #include "runtime/plan/cluster.hpp"
@@ -14,6 +15,7 @@ namespace {
 using namespace runtime::plan;
 
 constexpr std::uint64_t kUsualCredits = 16, kMostCredits = 1U << 30U;
+constexpr std::uint64_t kMostUdpCredits = 1U << 16U;  // runtime/link/README.md
 
 std::uint64_t packets(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
   return (frame_bytes + packet_bytes - 1) / packet_bytes;
@@ -81,10 +83,11 @@ void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer
       d.channels.push_back(std::move(channel));
       return;
     }
-    channel.transport = Transport::kAurora;
+    const bool udp = cable != nullptr && cable->protocol == CableProtocol::kUdp;
+    channel.transport = udp ? Transport::kUdp : Transport::kAurora;
     channel.frame_bytes = kernels::packed_bytes(port.type, port.elements());
-    channel.packet_bytes =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(channel.frame_bytes, kPacketBytes));
+    channel.packet_bytes = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(channel.frame_bytes, udp ? cable->packet_bytes() : kPacketBytes));
   }
   d.channels.push_back(std::move(channel));
 }
@@ -108,14 +111,22 @@ Status add_channels(Deployment& d, const Cluster& cluster, const Binding& bindin
   return {};
 }
 
+/// Returns how many packets of a UDP channel are on their way if the cable is never idle during a round trip. A receiver
+/// acknowledges packets after a quarter of the credits, so twice this number is needed.
+std::uint64_t round_trip_credits(const Channel& channel, const Cable& cable) {
+  const double bits = 2 * cable.latency_ns * cable.gigabits_per_second;
+  const double packet_bits = 8.0 * static_cast<double>(channel.packet_bytes + kDatagramOverheadBytes);
+  return 2 * static_cast<std::uint64_t>(std::ceil(bits / packet_bits));
+}
+
 /// Sets the credits of channels between cards. A packet's credit returns only when the whole packet is read. Credits
 /// for two frames let one frame arrive while the previous one is read. Large frames get only kUsualCredits.
 ///
 /// If a partition has several input channels, each gets credits for n + 1 frames. Here n is the number of steps from
 /// the channel's producer to its consumer on the longest path through the partitions: 1 for neighbours, more for a
 /// channel that skips partitions. Such a channel stores its frames while the partitions that it skips compute the same
-/// frames.
-void set_credits(Deployment& d) {
+/// frames. A UDP channel also gets the credits that a round trip through the network needs.
+void set_credits(Deployment& d, const Cluster& cluster, const Binding& binding) {
   std::map<std::string, std::uint32_t> depth;  // partitions on the longest path from the model's inputs
   for (const auto& partition : d.partitions) {
     std::uint32_t& mine = depth[partition.name];
@@ -133,6 +144,9 @@ void set_credits(Deployment& d) {
     const std::uint64_t wanted =
         joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(2 * frame, kUsualCredits);
     channel.credits = static_cast<std::uint32_t>(std::min(wanted, kMostCredits));
+    if (channel.transport != Transport::kUdp) continue;
+    const std::uint64_t ahead = round_trip_credits(channel, *cable_of(d, channel, cluster, binding));
+    channel.credits = static_cast<std::uint32_t>(std::min(wanted + ahead, kMostUdpCredits));
   }
 }
 
@@ -233,11 +247,17 @@ std::uint64_t packets_of(const Channel& channel) {
 
 }  // namespace
 
+std::uint64_t bytes_on_wire(const Channel& channel) {
+  return channel.transport == Transport::kUdp
+             ? frame_bytes_on_udp(channel.frame_bytes, channel.packet_bytes)
+             : frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes);
+}
+
 Status plan_communication(Deployment& deployment, const Cluster& cluster, const Binding& binding) {
   deployment.channels.clear();
   deployment.communication.clear();
   MILLRACE_TRY(add_channels(deployment, cluster, binding));
-  set_credits(deployment);
+  set_credits(deployment, cluster, binding);
   for (const auto& partition : deployment.partitions) {
     for (const auto& port : partition.inputs) add_port_plan(deployment, partition, port, Action::kReceive);
     for (const auto& port : partition.outputs) add_port_plan(deployment, partition, port, Action::kSend);
@@ -247,24 +267,24 @@ Status plan_communication(Deployment& deployment, const Cluster& cluster, const 
 
 Status check_communication(const Deployment& deployment, const Cluster& cluster, const Binding& binding,
                            std::optional<double> frames_per_second) {
-  // Maps (sending card, receiving card) to the bytes that each channel between the two cards carries for one frame.
-  std::map<std::pair<std::string, std::string>, std::vector<std::uint64_t>> loads_between;
+  // Maps (sending card, receiving card, whether UDP) to the bytes that each channel between them carries for one frame.
+  std::map<std::tuple<std::string, std::string, bool>, std::vector<std::uint64_t>> loads_between;
   for (const auto& channel : deployment.channels) {
     if (passes_hosts(channel.transport)) continue;
     loads_between[{card_of(deployment, channel.producer, binding),
-                   card_of(deployment, channel.consumer, binding)}]
-        .push_back(frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes));
+                   card_of(deployment, channel.consumer, binding), channel.transport == Transport::kUdp}]
+        .push_back(bytes_on_wire(channel));
   }
-  for (const auto& [cards, loads] : loads_between) {
+  for (const auto& [key, loads] : loads_between) {
+    const auto& [from, to, udp] = key;
     std::uint64_t cables = 0;
     double slowest = std::numeric_limits<double>::infinity();
     for (const auto& cable : cluster.cables) {
-      const std::pair ends{cable.a.card, cable.b.card};
-      if (ends != cards && std::pair{ends.second, ends.first} != cards) continue;
+      if (!joins(cable, from, to) || (cable.protocol == CableProtocol::kUdp) != udp) continue;
       ++cables;
       slowest = std::min(slowest, cable.gigabits_per_second);
     }
-    const std::string between = "between cards '" + cards.first + "' and '" + cards.second + "'";
+    const std::string between = "between cards '" + from + "' and '" + to + "'";
     if (cables == 0)
       return Error(ErrorCode::kDoesNotFit,
                    "cluster '" + cluster.name + "' has no cable " + between + ", but the plan needs one");

@@ -2,6 +2,7 @@
 // sizes and credits) and checks that the plan cannot deadlock.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,11 +18,14 @@ using Binding = std::map<std::string, std::string>;
 
 /// Fills `deployment.channels` and `.communication` from the deployment's model, endpoints and partitions. An input
 /// port gets its tensor from the partition or the model input that produces it. A tensor has one channel for each
-/// reader, in the order of the readers. Channels over cables have packets of at most 1,024 bytes; README.md says how
-/// many credits such a channel has. A channel between cards that only MPI joins (plan::join_hosts()) has the transport
-/// kMpi. Returns kInternal if a tensor has no producer.
+/// reader, in the order of the readers. A channel between cards has the protocol and packet size of the first cable
+/// between its cards; README.md says how many credits a channel over a cable has. A channel between cards that only MPI
+/// joins (plan::join_hosts()) has the transport kMpi. Returns kInternal if a tensor has no producer.
 Status plan_communication(runtime::plan::Deployment& deployment, const runtime::plan::Cluster& cluster,
                           const Binding& binding);
+
+/// Returns the bytes that a frame of a channel between cards occupies on the cable, with headers and checksums.
+std::uint64_t bytes_on_wire(const runtime::plan::Channel& channel);
 
 /// Checks a plan on a cluster, beyond plan::validate(): every channel between cards has a cable; a cable carries at
 /// most abi::kMaxTags channels in each direction; no cyclic wait exists; and, if the frame rate is known, no cable has

@@ -309,6 +309,11 @@ class DeploymentWriter {
       VitisImage made{image.name, partition, {}, &device(place), {}, {}};
       for (const auto& one : out_.plan.partitions)
         if (one.name == partition) made.region = one.region;
+      made.udp =
+          std::any_of(out_.plan.channels.begin(), out_.plan.channels.end(), [&](const Channel& channel) {
+            return channel.transport == Transport::kUdp &&
+                   (channel.producer.partition == partition || channel.consumer.partition == partition);
+          });
       if (const auto design = designs_.find(partition); design != designs_.end())
         made.placed = placement(design->second, device(place));
       // A Vitis kernel contains the top module of one partition only.

@@ -70,9 +70,7 @@ Result<Communication> communication(const Plan& planned) {
       load.from = message.from_card;
       load.to = message.to_card;
       ++load.messages;
-      load.wire_bytes += packets
-                             ? runtime::plan::frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes)
-                             : channel.frame_bytes;
+      load.wire_bytes += packets ? emit::bytes_on_wire(channel) : channel.frame_bytes;
     }
     out.messages.push_back(std::move(message));
   }

@@ -100,18 +100,26 @@ class Binder {
     return {};
   }
 
-  std::uint32_t cables_between(std::uint32_t card_a, std::uint32_t card_b) const {
+  bool uses_udp(const BoundChannel& edge) const {
+    return deployment_.channels[edge.channel].transport == plan::Transport::kUdp;
+  }
+
+  static bool is_udp(const plan::Cable& cable) { return cable.protocol == plan::CableProtocol::kUdp; }
+
+  // Returns the number of cables between two cards that have the protocol of a channel.
+  std::uint32_t cables_between(std::uint32_t card_a, std::uint32_t card_b, bool udp) const {
     const std::string& a = cluster_.cards[card_a].name;
     const std::string& b = cluster_.cards[card_b].name;
-    return static_cast<std::uint32_t>(std::count_if(
-        cluster_.cables.begin(), cluster_.cables.end(),
-        [&](const auto& c) { return (c.a.card == a && c.b.card == b) || (c.a.card == b && c.b.card == a); }));
+    return static_cast<std::uint32_t>(
+        std::count_if(cluster_.cables.begin(), cluster_.cables.end(), [&](const auto& c) {
+          return ((c.a.card == a && c.b.card == b) || (c.a.card == b && c.b.card == a)) && is_udp(c) == udp;
+        }));
   }
 
   // Returns the number of channels in one direction between two endpoints (cards as the plan names them).
-  std::uint32_t channels_between(std::uint32_t from, std::uint32_t to) const {
+  std::uint32_t channels_between(std::uint32_t from, std::uint32_t to, bool udp) const {
     return static_cast<std::uint32_t>(std::count_if(edges_.begin(), edges_.end(), [&](const BoundChannel& e) {
-      return e.producer == from && e.consumer == to;
+      return e.producer == from && e.consumer == to && uses_udp(e) == udp;
     }));
   }
 
@@ -122,8 +130,9 @@ class Binder {
       const std::uint32_t peer = edge.producer == position ? edge.consumer : edge.producer;
       const std::uint32_t peer_card = binding_.cards[peer].card;
       if (peer_card == kNone) continue;
-      const std::uint32_t room = cables_between(card, peer_card) * abi::kMaxTags;
-      if (channels_between(edge.producer, edge.consumer) > room) return edge.channel;
+      const bool udp = uses_udp(edge);
+      const std::uint32_t room = cables_between(card, peer_card, udp) * abi::kMaxTags;
+      if (channels_between(edge.producer, edge.consumer, udp) > room) return edge.channel;
     }
     return std::nullopt;
   }
@@ -177,7 +186,9 @@ class Binder {
       message += " is cabled as channel " + quoted(channel.name) + " (" + channel.producer.partition +
                  " to " + channel.consumer.partition +
                  ") needs; "
-                 "add a cable, or compile for this cluster";
+                 "add a cable" +
+                 (channel.transport == plan::Transport::kUdp ? " with 'protocol: udp'" : "") +
+                 ", or compile for this cluster";
     } else {
       message += " is left for it";
     }
@@ -223,6 +234,7 @@ class Binder {
       const plan::Cable& cable = cluster_.cables[index];
       const bool forward = cable.a.card == from && cable.b.card == to;
       if (!forward && !(cable.b.card == from && cable.a.card == to)) continue;
+      if (is_udp(cable) != uses_udp(bound)) continue;
       const Load& load = loads_[{index, forward}];
       if (load.channels >= abi::kMaxTags) continue;
       if (best != kNone && load.bytes >= loads_[{best, best_forward}].bytes) continue;

@@ -1,6 +1,7 @@
 #include "runtime/plan/cluster.hpp"
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include "runtime/base/text.hpp"
@@ -120,12 +121,24 @@ Status check_shell(const yaml::Mapping& map, const Device& device) {
   return {};
 }
 
+/// Whether the text is an IPv4 address and a port, such as "10.1.2.3:5000".
+bool is_ipv4_endpoint(const std::string& text) {
+  static const std::regex form(R"((\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3}):(\d{1,5}))");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, form)) return false;
+  for (std::size_t i = 1; i <= 4; ++i)
+    if (std::stoul(parts[i]) > 255) return false;
+  const unsigned long port = std::stoul(parts[5]);
+  return port >= 1 && port <= 65'535;
+}
+
 Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, const std::string& file,
                           const Cluster& cluster) {
   const yaml::Node* node = cable.find(key);
   if (node == nullptr)
     return cable.error("cable: key '" + std::string(key) + "' is missing: a cable to nowhere");
-  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*node, file, "cable end", {"card", "connector"}));
+  MILLRACE_ASSIGN(const auto map,
+                  yaml::Mapping::of(*node, file, "cable end", {"card", "connector", "address"}));
   CableEnd end;
   MILLRACE_ASSIGN(end.card, map.text("card"));
   const ClusterCard* card = cluster.find_card(end.card);
@@ -140,6 +153,10 @@ Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, cons
                                       "the device has no connector " +
                                       std::to_string(connector));
   end.connector = static_cast<std::uint32_t>(connector);
+  MILLRACE_ASSIGN(end.address, map.text("address", ""));
+  if (!end.address.empty() && !is_ipv4_endpoint(end.address))
+    return map.error("address",
+                     "'" + end.address + "' is not an IPv4 address and a port, such as 10.1.2.3:5000");
   return end;
 }
 
@@ -160,14 +177,64 @@ Status check_hosts_of(const yaml::Mapping& map, const Cable& cable, const Cluste
   return {};
 }
 
+Result<double> read_probability(const yaml::Mapping& faults, std::string_view key) {
+  MILLRACE_ASSIGN(const double value, faults.number(key, 0.0));
+  if (value < 0 || value > 1) return faults.error(key, "must be a probability, 0 to 1");
+  return value;
+}
+
+Status read_faults(const yaml::Mapping& cable, const std::string& file, const Cluster& cluster, Cable& out) {
+  const yaml::Node* const node = cable.find("faults");
+  if (node == nullptr) return {};
+  if (!cluster.emulated) return cable.error("faults", "only emulated cables can have faults; remove the key");
+  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*node, file, "faults",
+                                                    {"loss", "duplicate", "reorder", "bit_errors",
+                                                     "latency_ns", "gigabits_per_second", "outage"}));
+  MILLRACE_ASSIGN(out.faults.loss, read_probability(map, "loss"));
+  MILLRACE_ASSIGN(out.faults.duplicate, read_probability(map, "duplicate"));
+  MILLRACE_ASSIGN(out.faults.reorder, read_probability(map, "reorder"));
+  MILLRACE_ASSIGN(out.faults.bit_errors, read_probability(map, "bit_errors"));
+  MILLRACE_ASSIGN(out.faults.latency_ns, map.number("latency_ns", 0.0));
+  MILLRACE_ASSIGN(out.faults.gigabits_per_second, map.number("gigabits_per_second", 0.0));
+  for (const auto& [key, value] : {std::pair("latency_ns", out.faults.latency_ns),
+                                   std::pair("gigabits_per_second", out.faults.gigabits_per_second)})
+    if (value < 0) return map.error(key, "must not be below 0");
+  MILLRACE_ASSIGN(out.faults.outage, map.boolean("outage", false));
+  if (out.protocol != CableProtocol::kUdp && !out.faults.is_none())
+    return cable.error("faults", "only cables with 'protocol: udp' can have faults");
+  return {};
+}
+
+Status read_protocol(const yaml::Mapping& map, const std::string& file, const Cluster& cluster, Cable& out) {
+  MILLRACE_ASSIGN(const std::string protocol, map.text("protocol", "aurora"));
+  if (protocol != "aurora" && protocol != "udp")
+    return map.error("protocol", "'" + protocol + "' is not known; it is aurora or udp");
+  out.protocol = protocol == "udp" ? CableProtocol::kUdp : CableProtocol::kAurora;
+  const bool udp = out.protocol == CableProtocol::kUdp;
+  if (!udp && map.find("mtu") != nullptr) return map.error("mtu", "only cables with 'protocol: udp' have it");
+  MILLRACE_ASSIGN(const std::uint64_t mtu, map.integer("mtu", out.mtu));
+  if (mtu < kLeastMtu || mtu > kMostMtu)
+    return map.error("mtu", "must be " + std::to_string(kLeastMtu) + " to " + std::to_string(kMostMtu));
+  out.mtu = static_cast<std::uint32_t>(mtu);
+  for (const auto* end : {&out.a, &out.b}) {
+    if (!udp && !end->address.empty())
+      return map.error("cable: only cables with 'protocol: udp' have addresses; card '" + end->card +
+                       "' has one");
+    if (udp && end->address.empty() && !cluster.emulated)
+      return map.error("cable: with 'protocol: udp', the end at card '" + end->card +
+                       "' needs its 'address', such as 10.1.2.3:5000");
+  }
+  return read_faults(map, file, cluster, out);
+}
+
 Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& out) {
   MILLRACE_ASSIGN(const auto* cables, top.sequence("cables"));
   std::set<std::pair<std::string, std::uint32_t>> used;
   std::set<std::string> names;
   for (const auto& node : *cables) {
-    MILLRACE_ASSIGN(
-        const auto map,
-        yaml::Mapping::of(node, file, "cable", {"name", "a", "b", "gigabits_per_second", "latency_ns"}));
+    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "cable",
+                                                      {"name", "a", "b", "gigabits_per_second", "latency_ns",
+                                                       "protocol", "mtu", "faults"}));
     Cable cable;
     MILLRACE_ASSIGN(cable.a, read_end(map, "a", file, out));
     MILLRACE_ASSIGN(cable.b, read_end(map, "b", file, out));
@@ -187,6 +254,7 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
     if (cable.gigabits_per_second <= 0) return map.error("gigabits_per_second", "must be above 0");
     MILLRACE_ASSIGN(cable.latency_ns, map.number("latency_ns", 0.0));
     if (cable.latency_ns < 0) return map.error("latency_ns", "must not be below 0");
+    MILLRACE_TRY(read_protocol(map, file, out, cable));
     out.cables.push_back(std::move(cable));
   }
   return {};
@@ -291,9 +359,23 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
 
 }  // namespace
 
+std::uint32_t Cable::packet_bytes() const {
+  if (protocol != CableProtocol::kUdp) return kPacketBytes;
+  // Hardware moves 64 bytes in a clock cycle, so a full packet is a whole number of such words.
+  constexpr std::uint32_t kWord = 64;
+  return (mtu - kIpAndUdpHeaderBytes - kLinkHeaderBytes) / kWord * kWord;
+}
+
 double Cable::aurora_gigabits_per_second() const {
   if (protocol == CableProtocol::kAurora) return gigabits_per_second;
-  return gigabits_per_second * static_cast<double>(packet_bytes_on_wire(kPacketBytes)) / kPacketBytes;
+  if (protocol == CableProtocol::kMpi)
+    return gigabits_per_second * static_cast<double>(packet_bytes_on_wire(kPacketBytes)) / kPacketBytes;
+  const auto share = [](std::uint64_t payload, std::uint64_t on_wire) {
+    return static_cast<double>(payload) / static_cast<double>(on_wire);
+  };
+  const std::uint32_t bytes = packet_bytes();
+  return gigabits_per_second * share(bytes, frame_bytes_on_udp(bytes, bytes)) /
+         share(kPacketBytes, packet_bytes_on_wire(kPacketBytes));
 }
 
 const ClusterCard* Cluster::find_card(const std::string& card) const {

@@ -76,13 +76,29 @@ struct ClusterCard {
 struct CableEnd {
   std::string card;
   std::uint32_t connector = 0;
+  // For UDP: "10.1.2.3:5000". If empty, an emulated card uses any port of the loopback interface.
+  std::string address{};
   bool operator==(const CableEnd&) const = default;
 };
 
 /// The protocol of a cable.
 enum class CableProtocol {
   kAurora,  // serial link without a network (kernels/rtl/README.md, "A packet")
+  kUdp,     // UDP datagrams, possibly through switches (runtime/link/README.md)
   kMpi,  // through the memory of two hosts and the network between them; only in the result of join_hosts()
+};
+
+/// What an emulated network does to the datagrams of a cable, in both directions. Probabilities are 0 to 1.
+struct CableFaults {
+  double loss = 0;                 // probability that a datagram is lost
+  double duplicate = 0;            // probability that a datagram arrives twice
+  double reorder = 0;              // probability that a datagram is overtaken by later ones
+  double bit_errors = 0;           // probability that a bit is inverted
+  double latency_ns = 0;           // delay of every datagram
+  double gigabits_per_second = 0;  // rate at which datagrams pass; 0: unlimited
+  bool outage = false;             // whether nothing arrives
+  bool is_none() const { return *this == CableFaults{}; }
+  bool operator==(const CableFaults&) const = default;
 };
 
 /// A cable between two cards, full duplex.
@@ -92,9 +108,13 @@ struct Cable {
   double gigabits_per_second = 0;  // in each direction, > 0
   double latency_ns = 0;
   CableProtocol protocol = CableProtocol::kAurora;
+  std::uint32_t mtu = 1500;  // for UDP: longest IP packet in bytes
+  CableFaults faults{};      // for emulated UDP cables
 
+  /// Returns the number of payload bytes in a packet on this cable. The last packet of a frame may have fewer.
+  std::uint32_t packet_bytes() const;
   /// Returns the rate of an Aurora cable that carries as many payload bytes per second. Differs from
-  /// gigabits_per_second for MPI, which has no packet headers.
+  /// gigabits_per_second for UDP, whose datagrams have longer headers, and for MPI, which has no packet headers.
   double aurora_gigabits_per_second() const;
 
   bool operator==(const Cable&) const = default;
@@ -114,9 +134,9 @@ struct Cluster {
   const Device& device_of(const ClusterCard& card) const { return devices.at(card.device); }
 };
 
-// On a cable, frames are divided into packets (kernels/rtl/README.md, "A packet").
+// On a cable, frames are divided into packets.
 
-/// The number of payload bytes in a packet. The last packet of a frame may have fewer.
+/// The number of payload bytes in a packet on an Aurora cable. The last packet of a frame may have fewer.
 inline constexpr std::uint32_t kPacketBytes = 1024;
 
 /// On the wire, a packet consists of a header of 32 bytes, the payload padded to whole words, and a word with the CRC.
@@ -133,6 +153,21 @@ constexpr std::uint64_t frame_bytes_on_wire(std::uint64_t frame_bytes,
   const std::uint64_t rest = frame_bytes % packet_bytes;
   return frame_bytes / packet_bytes * packet_bytes_on_wire(packet_bytes) +
          (rest > 0 ? packet_bytes_on_wire(rest) : 0);
+}
+
+/// A UDP datagram has headers of IP and UDP, and the header of a link datagram (runtime/link/README.md). On the wire, it
+/// also has the Ethernet header, checksum, preamble and gap between packets.
+inline constexpr std::uint32_t kIpAndUdpHeaderBytes = 28;
+inline constexpr std::uint32_t kLinkHeaderBytes = 64;
+inline constexpr std::uint32_t kEthernetBytes = 38;
+inline constexpr std::uint32_t kDatagramOverheadBytes =
+    kLinkHeaderBytes + kIpAndUdpHeaderBytes + kEthernetBytes;
+/// The range of a UDP cable's MTU: what IPv4 demands, and the longest IP packet.
+inline constexpr std::uint32_t kLeastMtu = 576, kMostMtu = 65'535;
+
+constexpr std::uint64_t frame_bytes_on_udp(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
+  if (packet_bytes == 0) return 0;
+  return frame_bytes + (frame_bytes + packet_bytes - 1) / packet_bytes * kDatagramOverheadBytes;
 }
 
 /// Reads and checks a cluster and its devices (`<devices_dir>/<device>.yaml`; by default, the folder

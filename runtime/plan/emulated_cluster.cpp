@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image_abi.hpp"
@@ -12,9 +13,10 @@ constexpr double kGigabitsPerSecond = 10;
 constexpr std::uint64_t kBandwidthBytesPerSecond = 10'000'000'000U;
 constexpr std::uint64_t kLeastMemoryBytes = 4096;  // memory of a card whose image lists no bank
 
-/// Maps two endpoints (cards as the plan names them, the lower number first) to the number of channels in each
-/// direction.
-using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint32_t, std::uint32_t>>;
+/// Maps two endpoints (cards as the plan names them, the lower number first) and a protocol to the number of channels in
+/// each direction.
+using Traffic =
+    std::map<std::tuple<std::size_t, std::size_t, CableProtocol>, std::pair<std::uint32_t, std::uint32_t>>;
 
 Traffic count_traffic(const Deployment& deployment, const std::vector<std::string>& endpoints) {
   const auto index_of = [&](const PortRef& ref) {
@@ -25,7 +27,8 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   for (const auto& channel : deployment.channels) {
     if (passes_hosts(channel.transport)) continue;
     const std::size_t from = index_of(channel.producer), to = index_of(channel.consumer);
-    auto& [up, down] = traffic[{std::min(from, to), std::max(from, to)}];
+    const auto protocol = channel.transport == Transport::kUdp ? CableProtocol::kUdp : CableProtocol::kAurora;
+    auto& [up, down] = traffic[{std::min(from, to), std::max(from, to), protocol}];
     ++(from < to ? up : down);
   }
   return traffic;
@@ -45,14 +48,17 @@ void add_replica(const Deployment& deployment, const std::string& behind, Cluste
     device.regions = {{"all", {}, {"DDR[0]"}, "device"}};
   }
   std::vector<std::uint32_t> connectors(endpoints.size(), 0);
-  for (const auto& [pair, counts] : count_traffic(deployment, endpoints)) {
+  for (const auto& [ends, counts] : count_traffic(deployment, endpoints)) {
+    const auto& [low, high, protocol] = ends;
     const std::uint32_t busiest = std::max(counts.first, counts.second);
     for (std::uint32_t i = 0; i * abi::kMaxTags < busiest; ++i) {
       Cable cable;
-      cable.name = cards[pair.first] + "-" + cards[pair.second] + (i == 0 ? "" : "-" + std::to_string(i + 1));
-      cable.a = {cards[pair.first], connectors[pair.first]++};
-      cable.b = {cards[pair.second], connectors[pair.second]++};
+      cable.name = cards[low] + "-" + cards[high] + (protocol == CableProtocol::kUdp ? "-udp" : "") +
+                   (i == 0 ? "" : "-" + std::to_string(i + 1));
+      cable.a = {cards[low], connectors[low]++};
+      cable.b = {cards[high], connectors[high]++};
       cable.gigabits_per_second = kGigabitsPerSecond;
+      cable.protocol = protocol;
       cluster.cables.push_back(std::move(cable));
     }
   }

@@ -269,6 +269,13 @@ class ChannelChecker {
     if (in_memory != (channel.packet_bytes == 0) || in_memory != (channel.credits == 0))
       return bad_deployment(where, in_memory ? "packet_bytes and credits must be 0 for HOST and MPI"
                                              : "packet_bytes and credits must be above 0");
+    // The limits are those of the wire format (runtime/link/README.md).
+    constexpr std::uint32_t kMostUdpPayload = 65'443, kMostUdpCredits = 65'536;
+    if (channel.transport == Transport::kUdp &&
+        (channel.packet_bytes > kMostUdpPayload || channel.credits > kMostUdpCredits))
+      return bad_deployment(where, "packet_bytes and credits must be at most " +
+                                       std::to_string(kMostUdpPayload) + " and " +
+                                       std::to_string(kMostUdpCredits) + " for UDP");
     return {};
   }
 

@@ -1,4 +1,5 @@
 #include "tools/cli/verify_rtl.hpp"
+#include "compiler/emit/communication.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -132,8 +133,10 @@ class Run {
                                   [&](const auto& link) { return link.row_index == bound.producer_row; });
     const std::string& card = cluster.cards[sender.card].name;
     for (const plan::Cable& cable : cluster.cables) {
-      const plan::CableEnd from{card, row->row.connector};
-      if (cable.a != from && cable.b != from) continue;
+      const auto is_here = [&](const plan::CableEnd& end) {
+        return end.card == card && end.connector == row->row.connector;
+      };
+      if (!is_here(cable.a) && !is_here(cable.b)) continue;
       const auto [place, fresh] = cables_.try_emplace({cable.name, card}, 0);
       if (fresh)
         place->second =
@@ -153,7 +156,7 @@ class Run {
 
   /// Returns the number of clock cycles for which a frame of the channel occupies the cable.
   double cycles_of(const plan::Channel& channel, const plan::Cable& cable) const {
-    const std::uint64_t bytes = plan::frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes);
+    const std::uint64_t bytes = compiler::emit::bytes_on_wire(channel);
     return static_cast<double>(bytes) * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
   }
 

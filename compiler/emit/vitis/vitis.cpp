@@ -260,6 +260,7 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
 /// Returns the reason why an FPGA image gets no Vitis folder, or an empty text if it gets a folder.
 std::string obstacle(const VitisImage& image) {
   if (!image.top) return "no generated SystemVerilog of one partition";
+  if (image.udp) return "it has link ports over UDP, for which Millrace writes no Vitis files yet";
   if (image.top->connectors == 0) return {};
   const CablePins* pins = cable_pins(image.device->platform);
   if (pins == nullptr)

@@ -26,6 +26,7 @@ struct VitisImage {
   const runtime::plan::Device* device = nullptr;
   std::optional<TopInterface> top;  // the ports of module <partition>_top; none: no hardware was generated
   std::vector<PlacedInstances> placed = {};  // by region, if the partition spans several
+  bool udp = false;                          // whether a channel of the partition uses UDP
 };
 
 /// Returns the files by their paths below the deployment ("vitis/image0/link.cfg" …), or no files if no device has a

@@ -117,6 +117,47 @@ TEST(Communication, LinkCreditsCoverTwoFramesButAtMostSixteenPackets) {
   }
 }
 
+TEST(Communication, AChannelHasTheProtocolOfTheFirstCableBetweenItsCards) {
+  Cluster cluster = meshed(3);
+  for (Cable& cable : cluster.cables)
+    if (cable.name == "0-1") cable.protocol = CableProtocol::kUdp;
+  const auto made = build(tests::skip_program(3), 3, cluster);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_EQ(channel(made->plan, "part0.out0>part1.in0").transport, Transport::kUdp);
+  EXPECT_EQ(channel(made->plan, "part0.out0>part2.in1").transport, Transport::kAurora);
+  EXPECT_EQ(channel(made->plan, "part1.out0>part2.in0").transport, Transport::kAurora);
+  EXPECT_TRUE(check_communication(made->plan, cluster, made->binding).ok());
+  // The plan needs the cable that it was made for.
+  EXPECT_FALSE(check_communication(made->plan, meshed(3), made->binding).ok());
+}
+
+TEST(Communication, UdpPacketsFitTheMtuAndCreditsCoverTheRoundTrip) {
+  Cluster cluster = meshed(2);
+  Cable& cable = cluster.cables[0];
+  cable.protocol = CableProtocol::kUdp;
+  Deployment plan;
+  for (const char* name : {"part0", "part1"}) {
+    Partition& partition = plan.partitions.emplace_back();
+    partition.name = partition.endpoint = name;
+    partition.kind = PartitionKind::kDataflow;
+  }
+  const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
+  plan.partitions[0].outputs = {{"out0", "t", int8, {100'000}}};
+  plan.partitions[1].inputs = {{"in0", "t", int8, {100'000}}};
+  const Binding binding = {{"part0", "fpga0"}, {"part1", "fpga1"}};
+  ASSERT_TRUE(plan_communication(plan, cluster, binding).ok());
+  ASSERT_EQ(plan.channels.size(), 1U);
+  EXPECT_EQ(plan.channels[0].packet_bytes, 1408U);  // 1,500 - 28 - 64 is 1,408, which is 22 words of 64 bytes
+  EXPECT_EQ(plan.channels[0].credits, 16U);
+  EXPECT_EQ(bytes_on_wire(plan.channels[0]), 100'000U + 72 * 130);
+  cable.mtu = 9000;
+  cable.latency_ns = 10'000;
+  ASSERT_TRUE(plan_communication(plan, cluster, binding).ok());
+  EXPECT_EQ(plan.channels[0].packet_bytes, 8896U);
+  // In a round trip of 20 us, 10 Gbit/s carry 25,000 bytes: 3 packets. A tensor of 12 packets has 16 credits already.
+  EXPECT_EQ(plan.channels[0].credits, 22U);
+}
+
 TEST(Communication, TwoChannelsOfOnePortUseTwoLinkRows) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
   ASSERT_TRUE(made.ok());

@@ -391,6 +391,11 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedAndTheErrorSaysWhy) {
   expect(refusal([](auto& p) { p.channels[2].credits = 0; }), "credits");
   expect(refusal([](auto& p) { p.channels[0].credits = 1; }), "credits");
   expect(refusal([](auto& p) { p.channels[2].transport = Transport::kHost; }), "joins two cards");
+  expect(refusal([](auto& p) {
+           p.channels[2].transport = Transport::kUdp;
+           p.channels[2].credits = 65'537;
+         }),
+         "at most 65443 and 65536 for UDP");
   expect(refusal([](auto& p) { p.channels[1].transport = Transport::kAurora; }), "an end on the host");
   expect(refusal([](auto& p) { p.channels[2].slice.count += 1; }), "slice");
   expect(refusal([](auto& p) { p.channels[2].slice = {~0ULL, ~0ULL, ~0ULL, ~0ULL}; }), "slice");

@@ -215,6 +215,22 @@ TEST(Binding, NeedsNoCableForAChannelWhoseTransportIsMpi) {
   EXPECT_TRUE(bound->cards[0].links.empty() && bound->cards[1].links.empty());
 }
 
+TEST(Binding, AChannelUsesOnlyCablesWithItsProtocol) {
+  Plan plan = chain(2);
+  for (plan::Channel& channel : plan.deployment.channels)
+    if (channel.transport == plan::Transport::kAurora) channel.transport = plan::Transport::kUdp;
+  plan::Cluster cluster = chain_cluster(2);
+  const auto refused = bind(plan, cluster);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(refused.error().message().find("protocol: udp"), std::string::npos) << refused.error().message();
+  add_cable(cluster, "fpga0", "fpga1");
+  cluster.cables.back().protocol = plan::CableProtocol::kUdp;
+  const auto bound = bind(plan, cluster);
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  EXPECT_EQ(bound->cards[0].links.at(0).row.connector, cluster.cables.back().a.connector);
+}
+
 TEST(Binding, PrefersCardsThatAlreadyHoldTheImageIfCablesAllow) {
   const Plan plan = chain(2);
   const plan::Cluster cluster = chain_cluster(4);

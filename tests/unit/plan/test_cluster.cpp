@@ -165,7 +165,7 @@ TEST_F(ClusterFile, RefusesInvalidCables) {
           7),
       "whole number");
   has(refusal(cards + "  - {a: a, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7),
-      "a mapping with the keys card, connector");
+      "a mapping with the keys address, card, connector");
 }
 
 TEST_F(ClusterFile, RefusesInvalidCards) {
@@ -297,6 +297,51 @@ TEST_F(ClusterFile, ExpandsYamlAliases) {
       "cables:\n  - &c {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n");
   ASSERT_TRUE(cluster.ok()) << cluster.error().message();
   EXPECT_EQ(cluster->cards[1].device, cluster->cards[0].device);
+}
+
+TEST_F(ClusterFile, ReadsUdpCables) {
+  const std::string cards =
+      "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
+      "small}\ncables:\n";
+  const auto cluster =
+      load(cards +
+           "  - {a: {card: a, connector: 0, address: \"10.0.0.1:5000\"}, b: {card: b, connector: 0}, "
+           "gigabits_per_second: 100, protocol: udp, mtu: 9000,\n"
+           "     faults: {loss: 0.01, duplicate: 0.02, reorder: 0.03, bit_errors: 1.0e-6, latency_ns: 5.0e4, "
+           "gigabits_per_second: 9.5, outage: true}}\n"
+           "  - {a: {card: a, connector: 1}, b: {card: b, connector: 1}, gigabits_per_second: 10}\n");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  const Cable& udp = cluster->cables[0];
+  EXPECT_EQ(udp.protocol, CableProtocol::kUdp);
+  EXPECT_EQ(udp.a.address, "10.0.0.1:5000");
+  EXPECT_EQ(udp.b.address, "");
+  EXPECT_EQ(udp.mtu, 9000U);
+  EXPECT_EQ(udp.packet_bytes(), 8896U);
+  EXPECT_EQ(udp.faults, (CableFaults{0.01, 0.02, 0.03, 1e-6, 5e4, 9.5, true}));
+  EXPECT_EQ(cluster->cables[1].protocol, CableProtocol::kAurora);
+  EXPECT_EQ(cluster->cables[1].packet_bytes(), kPacketBytes);
+  EXPECT_EQ(cluster->cables[1].aurora_gigabits_per_second(), 10);
+}
+
+TEST_F(ClusterFile, RefusesInvalidUdpCables) {
+  const std::string cards =
+      "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
+      "small}\ncables:\n";
+  const auto cable = [&](const std::string& keys, const std::string& address = "") {
+    return cards + "  - {a: {card: a, connector: 0" + address +
+           "}, b: {card: b, connector: 0}, gigabits_per_second: 1" + keys + "}\n";
+  };
+  has(refusal(cable(", protocol: tcp"), 7), "it is aurora or udp");
+  has(refusal(cable(", mtu: 9000"), 7), "only cables with 'protocol: udp' have it");
+  has(refusal(cable(", protocol: udp, mtu: 100"), 7), "must be 576 to 65535");
+  has(refusal(cable("", ", address: \"10.0.0.1:5000\""), 7),
+      "only cables with 'protocol: udp' have addresses");
+  for (const char* const wrong : {"10.0.0.1", "10.0.0.256:1", "host:1", "10.0.0.1:0", "10.0.0.1:65536"})
+    has(refusal(cable(", protocol: udp", ", address: \"" + std::string(wrong) + "\""), 7),
+        "is not an IPv4 address");
+  has(refusal(cable(", protocol: udp, faults: {loss: 1.5}"), 7), "must be a probability");
+  has(refusal(cable(", protocol: udp, faults: {lost: 1}"), 7), "unknown key 'lost'");
+  has(refusal(cable(", faults: {loss: 0.5}"), 7), "only cables with 'protocol: udp' can have faults");
 }
 
 TEST_F(ClusterFile, MutatedFilesNeverCrashTheReader) {
