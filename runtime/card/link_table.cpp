@@ -67,6 +67,13 @@ Result<LinkCounters> read_link(Card& card, std::uint32_t index) {
   MILLRACE_ASSIGN(counters.bytes, read_counter(card, base + abi::kLinkBytesLow, base + abi::kLinkBytesHigh));
   MILLRACE_ASSIGN(counters.stalls,
                   read_counter(card, base + abi::kLinkStallsLow, base + abi::kLinkStallsHigh));
+  MILLRACE_ASSIGN(counters.repeats, card.read(base + abi::kLinkRepeats));
+  MILLRACE_ASSIGN(counters.damaged, card.read(base + abi::kLinkDamaged));
+  MILLRACE_ASSIGN(counters.dropped, card.read(base + abi::kLinkDropped));
+  MILLRACE_ASSIGN(const std::uint32_t state, card.read(base + abi::kLinkState));
+  counters.state = static_cast<abi::LinkState>(state);
+  // A card without the register reads 0, so its state follows from its status.
+  if (state == 0 && counters.cable_present && counters.peer_in_service) counters.state = abi::LinkState::kUp;
   return counters;
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/result.hpp"
 #include "runtime/card/card.hpp"
+#include "runtime/plan/image_abi.hpp"
 
 namespace millrace::runtime::card {
 
@@ -20,6 +21,8 @@ struct LinkCounters {
   bool cable_present = false;
   bool peer_in_service = false;
   std::uint64_t packets = 0, bytes = 0, stalls = 0;
+  std::uint32_t repeats = 0, damaged = 0, dropped = 0;  // modulo 2^32
+  plan::abi::LinkState state = plan::abi::LinkState::kDown;
 };
 
 /// Disables the link of row `index`, writes the row, and reads it back. Returns kEnvironment if the values read back

@@ -1,10 +1,13 @@
 #include "runtime/emulator/backend.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -15,6 +18,8 @@ namespace millrace::runtime::emulator {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr char kSetFaultsSymbol[] = "xclMillraceSetFaults";  // in shim/hal.cpp
 
 /// Returns the topology text of the first selection. A process can select its backend only once.
 std::optional<std::string>& selected() {
@@ -39,6 +44,11 @@ Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity) 
                                                    "', which the cluster does not have");
     topology.cables.push_back(
         {{index[cable.a.card], cable.a.connector}, {index[cable.b.card], cable.b.connector}});
+    auto& made = topology.cables.back();
+    made.udp = cable.protocol == plan::CableProtocol::kUdp;
+    made.address_a = cable.a.address;
+    made.address_b = cable.b.address;
+    made.faults = cable.faults;
   }
   if (const char* options = std::getenv("MILLRACE_EMULATION_OPTIONS"))
     MILLRACE_TRY(parse_options(options, topology.options));
@@ -118,6 +128,38 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
   setenv("MILLRACE_EMULATION", text.c_str(), 1);
   selected() = text;
   return {};
+}
+
+Status set_faults(const plan::Cluster& cluster, const std::string& cable, const plan::CableFaults& faults) {
+  const auto found = std::find_if(cluster.cables.begin(), cluster.cables.end(),
+                                  [&](const plan::Cable& one) { return one.name == cable; });
+  if (found == cluster.cables.end())
+    return Error(ErrorCode::kNotFound, "cluster '" + cluster.name + "' has no cable '" + cable + "'");
+  if (!cluster.emulated)
+    return Error(ErrorCode::kUnsupported,
+                 "cluster '" + cluster.name + "' has real cards, whose cables cannot be impaired");
+  if (found->protocol != plan::CableProtocol::kUdp)
+    return Error(ErrorCode::kUnsupported,
+                 "cable '" + cable + "' does not use UDP; only UDP cables can be impaired");
+  for (const double value : {faults.loss, faults.duplicate, faults.reorder, faults.bit_errors})
+    if (!(value >= 0 && value <= 1))
+      return Error(ErrorCode::kInvalidInput, "cable '" + cable + "': a probability must be 0 to 1");
+  if (!(faults.latency_ns >= 0) || !(faults.gigabits_per_second >= 0))
+    return Error(ErrorCode::kInvalidInput, "cable '" + cable + "': latency and rate must not be below 0");
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  MILLRACE_ASSIGN(const auto folder, program_folder());
+  MILLRACE_ASSIGN(const auto shim, find_shim(folder));
+  // libxrt_coreutil loads the shim when the first card is opened.
+  void* const library = dlopen((shim / "lib" / "libxrt_core.so.2").c_str(), RTLD_NOW | RTLD_NOLOAD);
+  const Error unavailable(ErrorCode::kUnavailable, "no emulated card is open; load a model first");
+  if (library == nullptr) return unavailable;
+  const auto set =
+      reinterpret_cast<int (*)(unsigned, const plan::CableFaults*)>(dlsym(library, kSetFaultsSymbol));
+  const int status =
+      set == nullptr ? -1 : set(static_cast<unsigned>(found - cluster.cables.begin()), &faults);
+  dlclose(library);
+  return status == 0 ? Status() : Status(unavailable);
 }
 
 }  // namespace millrace::runtime::emulator

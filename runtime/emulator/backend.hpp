@@ -4,6 +4,8 @@
 // before any XRT call of the process, while it has one thread. No other code above XRT knows about emulation.
 #pragma once
 
+#include <string>
+
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
 
@@ -21,5 +23,11 @@ enum class Fidelity {
 /// fidelity of a real cluster, for a cluster of several hosts (plan::cluster_of_host() returns the part of one), or for another cluster in a second call, because XRT cannot change its backend within a
 /// process. Returns kEnvironment if a file or variable is missing.
 Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional);
+
+/// Changes what happens to datagrams on a UDP cable of the selected emulated cluster, in both directions, from now on.
+/// Takes up to 50 ms to have an effect. Any thread may call it. Returns kNotFound if the cluster has no such
+/// cable, kUnsupported if the cards are real or the cable is not a UDP cable, kInvalidInput for a probability outside 0
+/// to 1 or a negative time or rate, and kUnavailable before the first card was opened.
+Status set_faults(const plan::Cluster& cluster, const std::string& cable, const plan::CableFaults& faults);
 
 }  // namespace millrace::runtime::emulator

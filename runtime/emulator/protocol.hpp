@@ -149,13 +149,32 @@ struct CableEnd {
   std::uint32_t card, connector;
 };
 
-/// Memory that all cards share. Constant after the first card has started, except doorbells and rings.
+/// The socket at one end of a UDP cable. The host writes `host` and `given_port`; the card writes `port`.
+struct UdpAddress {
+  Word host;        // IPv4 address in the machine's byte order
+  Word given_port;  // 0: any
+  Word port;        // port of the open socket; 0: none yet
+};
+
+/// Faults of a UDP cable in one direction. The host writes all words, and makes `version` odd meanwhile.
+struct CableFaults {
+  Word version;
+  Word outage;                                    // 1: nothing arrives
+  LongWord loss, duplicate, reorder, bit_errors;  // probabilities, the bits of a double
+  LongWord gigabits_per_second;                   // the bits of a double; 0: unlimited
+  LongWord latency_nanoseconds;
+};
+
+/// Memory that all cards share. Constant after the first card has started, except doorbells, rings, addresses and faults.
 struct Fabric {
   std::uint32_t magic;
   std::uint32_t cards, cables;
   std::uint32_t spin_nanoseconds;  // how long a card polls for work before it sleeps
   std::uint32_t rtl;               // 1: cards simulate their SystemVerilog
   CableEnd cable[kMaxCables][2];
+  std::uint32_t uses_udp[kMaxCables];  // 1: datagrams on the host's network instead of rings
+  UdpAddress udp[kMaxCables][2];
+  CableFaults faults[kMaxCables][2];  // [cable][end that sends]
   Doorbell doorbell[kMaxCards];
   Ring rings[kMaxCables][2][plan::abi::kMaxTags];  // [cable][end that sends][tag]
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
 
 #include "runtime/base/text.hpp"
@@ -33,7 +34,15 @@ bool parse_number(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+/// Returns a number as text that parse_number() reads back without loss.
+std::string as_text(double value) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  return {text, end};
+}
+
 constexpr std::size_t kMaxName = 64;
+const std::string kAnyAddress = "127.0.0.1:0";
 
 Result<Topology::Card> parse_card(const std::vector<std::string_view>& words) {
   Topology::Card card;
@@ -61,6 +70,43 @@ Result<Topology::End> parse_end(std::string_view text, const Topology& topology)
   return end;
 }
 
+/// Returns the cable with which a record begins: its number, counted from 0 in the order of the cable records.
+Result<Topology::Cable*> cable_of(const std::vector<std::string_view>& words, Topology& topology) {
+  std::size_t index = 0;
+  if (words.size() < 2 || !parse_number(words[1], index) || index >= topology.cables.size())
+    return wrong("record '" + std::string(words[0]) + "' names no cable");
+  return &topology.cables[index];
+}
+
+Status parse_udp(const std::vector<std::string_view>& words, Topology& topology) {
+  MILLRACE_ASSIGN(Topology::Cable* const cable, cable_of(words, topology));
+  if (words.size() != 4) return wrong("a udp record must be 'udp CABLE ADDRESS ADDRESS'");
+  cable->udp = true;
+  cable->address_a = words[2];
+  cable->address_b = words[3];
+  return {};
+}
+
+Status parse_faults(const std::vector<std::string_view>& words, Topology& topology) {
+  MILLRACE_ASSIGN(Topology::Cable* const cable, cable_of(words, topology));
+  auto& f = cable->faults;
+  std::uint32_t outage = 0;
+  double* const values[] = {&f.loss,       &f.duplicate,  &f.reorder,
+                            &f.bit_errors, &f.latency_ns, &f.gigabits_per_second};
+  constexpr std::size_t kProbabilities = 4;
+  bool valid = words.size() == 9 && parse_number(words[8], outage) && outage <= 1;
+  for (std::size_t i = 0; valid && i < std::size(values); ++i)
+    valid =
+        parse_number(words[2 + i], *values[i]) && *values[i] >= 0 && (i >= kProbabilities || *values[i] <= 1);
+  if (!valid)
+    return wrong(
+        "a faults record must be 'faults CABLE LOSS DUPLICATE REORDER BIT_ERRORS LATENCY_NS GBITPS OUTAGE', "
+        "the first "
+        "four of them probabilities");
+  f.outage = outage == 1;
+  return {};
+}
+
 }  // namespace
 
 std::string to_text(const Topology& topology) {
@@ -71,6 +117,19 @@ std::string to_text(const Topology& topology) {
     return std::to_string(e.card) + "." + std::to_string(e.connector);
   };
   for (const auto& cable : topology.cables) text += ";cable " + end(cable.a) + " " + end(cable.b);
+  const auto or_any = [](const std::string& address) { return address.empty() ? kAnyAddress : address; };
+  for (std::size_t i = 0; i < topology.cables.size(); ++i) {
+    const auto& cable = topology.cables[i];
+    if (cable.udp)
+      text += ";udp " + std::to_string(i) + " " + or_any(cable.address_a) + " " + or_any(cable.address_b);
+    if (cable.faults.is_none()) continue;
+    const auto& f = cable.faults;
+    text += ";faults " + std::to_string(i);
+    for (const double value :
+         {f.loss, f.duplicate, f.reorder, f.bit_errors, f.latency_ns, f.gigabits_per_second})
+      text += " " + as_text(value);
+    text += f.outage ? " 1" : " 0";
+  }
   const auto& o = topology.options;
   text += ";options program_time=" + std::to_string(o.program_time.count()) +
           " call_timeout=" + std::to_string(o.call_timeout.count()) +
@@ -127,10 +186,14 @@ Result<Topology> parse_topology(std::string_view text) {
       topology.cables.push_back({a, b});
       if (topology.cables.size() > kMaxCables)
         return wrong("more than " + std::to_string(kMaxCables) + " cables");
+    } else if (!words.empty() && words[0] == "udp") {
+      MILLRACE_TRY(parse_udp(words, topology));
+    } else if (!words.empty() && words[0] == "faults") {
+      MILLRACE_TRY(parse_faults(words, topology));
     } else if (!words.empty() && words[0] == "options") {
       MILLRACE_TRY(parse_options(records[i].substr(words[0].size()), topology.options));
     } else {
-      return wrong("record '" + std::string(records[i]) + "' is not a card, cable or options");
+      return wrong("record '" + std::string(records[i]) + "' is not a card, cable, udp, faults or options");
     }
   }
   if (topology.cards.empty()) return wrong("no card");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
 
 namespace millrace::runtime::emulator {
 
@@ -24,6 +25,10 @@ struct Topology {
   };
   struct Cable {
     End a, b;
+    bool udp = false;
+    std::string address_a{},
+        address_b{};             // for UDP: "10.1.2.3:5000"; empty: any port of the loopback interface
+    plan::CableFaults faults{};  // for UDP
     bool operator==(const Cable&) const = default;
   };
   struct Options {

@@ -14,12 +14,13 @@ using Time = Clock::time_point;
 
 /// The timers of a channel. README.md explains how they work together.
 struct Timing {
-  std::chrono::microseconds least_repeat{2'000};  // shortest time after which a packet is sent again
+  std::chrono::microseconds least_repeat{4'000};  // shortest time after which a packet is sent again
   std::chrono::microseconds most_repeat{20'000};  // longest such time
-  std::chrono::microseconds state_delay{500};  // longest time for which a receiver keeps its state to itself
-  std::chrono::milliseconds keepalive{250};    // time between the greetings of an idle channel
-  std::chrono::milliseconds silence{80};       // after this time without an answer, the link is lost
-  std::chrono::milliseconds degraded{1'000};   // a link is degraded for this time after a repair
+  std::chrono::microseconds state_delay{
+      1'000};                                 // longest time for which a receiver keeps its state to itself
+  std::chrono::milliseconds keepalive{250};   // time between the greetings of an idle channel
+  std::chrono::milliseconds silence{80};      // after this time without an answer, the link is lost
+  std::chrono::milliseconds degraded{1'000};  // a link is degraded for this time after a repair
   bool operator==(const Timing&) const = default;
 };
 

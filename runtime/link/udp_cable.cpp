@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -29,30 +28,6 @@ Address from_sockaddr(const sockaddr_in& address) {
 }
 
 }  // namespace
-
-Result<Address> parse_address(std::string_view text) {
-  const Error wrong(
-      ErrorCode::kInvalidInput,
-      "address '" + std::string(text) + "' is not an IPv4 address and a port, such as 10.1.2.3:5000");
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return wrong;
-  Address address;
-  const auto port = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  in_addr host{};
-  if (error != std::errc() || end != port.data() + port.size() ||
-      inet_pton(AF_INET, std::string(text.substr(0, colon)).c_str(), &host) != 1)
-    return wrong;
-  address.host = ntohl(host.s_addr);
-  return address;
-}
-
-std::string to_string(const Address& address) {
-  const in_addr host{htonl(address.host)};
-  char text[INET_ADDRSTRLEN] = {};
-  inet_ntop(AF_INET, &host, text, sizeof text);
-  return std::string(text) + ":" + std::to_string(address.port);
-}
 
 Result<std::unique_ptr<UdpCable>> UdpCable::open(const Address& local, std::uint16_t local_endpoint,
                                                  std::uint16_t peer_endpoint, std::uint64_t seed) {
@@ -81,7 +56,15 @@ UdpCable::UdpCable(int socket, const Address& address, std::uint16_t local_endpo
       address_(address),
       end_(local_endpoint, peer_endpoint),
       impairer_(seed),
-      buffers_(kBatch * kBufferBytes) {}
+      buffers_(kBatch * kBufferBytes) {
+  for (std::size_t i = 0; i < kBatch; ++i) {
+    arrival_pieces_[i] = {buffers_.data() + i * kBufferBytes, kBufferBytes};
+    arrivals_[i].msg_hdr.msg_name = &sources_[i];
+    arrivals_[i].msg_hdr.msg_namelen = sizeof sources_[i];
+    arrivals_[i].msg_hdr.msg_iov = &arrival_pieces_[i];
+    arrivals_[i].msg_hdr.msg_iovlen = 1;
+  }
+}
 
 UdpCable::~UdpCable() {
   ::close(socket_);
@@ -89,25 +72,19 @@ UdpCable::~UdpCable() {
 
 // The hot path begins here.
 std::size_t UdpCable::receive(Time now) {
-  std::size_t received = 0;
   for (;;) {
-    for (std::size_t i = 0; i < kBatch; ++i) {
-      pieces_[i] = {buffers_.data() + i * kBufferBytes, kBufferBytes};
-      messages_[i] = {};
-      messages_[i].msg_hdr.msg_name = &sources_[i];
-      messages_[i].msg_hdr.msg_namelen = sizeof sources_[i];
-      messages_[i].msg_hdr.msg_iov = &pieces_[i];
-      messages_[i].msg_hdr.msg_iovlen = 1;
-    }
-    const int count = recvmmsg(socket_, messages_.data(), kBatch, 0, nullptr);
+    const int count = recvmmsg(socket_, arrivals_.data(), expected_, 0, nullptr);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return received;
+    if (count <= 0) return 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      const std::span<const std::byte> bytes(buffers_.data() + i * kBufferBytes, messages_[i].msg_len);
+      const std::span<const std::byte> bytes(buffers_.data() + i * kBufferBytes, arrivals_[i].msg_len);
+      arrivals_[i].msg_hdr.msg_namelen = sizeof sources_[i];
       end_.receive(bytes, peer_ && from_sockaddr(sources_[i]) == *peer_, now);
     }
-    received += static_cast<std::size_t>(count);
-    if (static_cast<std::size_t>(count) < kBatch) return received;
+    // The kernel takes longer if it looks for further datagrams in vain. So ask for about as many as come together.
+    const auto got = static_cast<unsigned>(count);
+    expected_ = got < expected_ ? got : std::min(2 * expected_, kBatch);
+    return got;
   }
 }
 
@@ -124,19 +101,19 @@ void UdpCable::send(Time now) {
   std::size_t count = 0;
   const auto flush = [&] {
     for (std::size_t sent = 0; sent < count;) {
-      const int done = sendmmsg(socket_, messages_.data() + sent, static_cast<unsigned>(count - sent), 0);
+      const int done = sendmmsg(socket_, departures_.data() + sent, static_cast<unsigned>(count - sent), 0);
       if (done < 0 && errno == EINTR) continue;
       sent += done > 0 ? static_cast<std::size_t>(done) : 1;  // a datagram that is not accepted is lost
     }
     count = 0;
   };
   for (auto bytes = end_.next_datagram(now); !bytes.empty(); bytes = end_.next_datagram(now)) {
-    pieces_[count] = {const_cast<std::byte*>(bytes.data()), bytes.size()};
-    messages_[count] = {};
-    messages_[count].msg_hdr.msg_name = &to;
-    messages_[count].msg_hdr.msg_namelen = sizeof to;
-    messages_[count].msg_hdr.msg_iov = &pieces_[count];
-    messages_[count].msg_hdr.msg_iovlen = 1;
+    departure_pieces_[count] = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+    departures_[count] = {};
+    departures_[count].msg_hdr.msg_name = &to;
+    departures_[count].msg_hdr.msg_namelen = sizeof to;
+    departures_[count].msg_hdr.msg_iov = &departure_pieces_[count];
+    departures_[count].msg_hdr.msg_iovlen = 1;
     if (++count == kBatch) flush();
   }
   flush();

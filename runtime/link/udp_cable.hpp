@@ -10,26 +10,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/link/address.hpp"
 #include "runtime/link/cable_end.hpp"
 #include "runtime/link/impairment.hpp"
 
 namespace millrace::runtime::link {
-
-/// An IPv4 address and a UDP port, both in the machine's byte order.
-struct Address {
-  std::uint32_t host = 0;
-  std::uint16_t port = 0;
-  bool operator==(const Address&) const = default;
-};
-
-/// Parses "10.1.2.3:5000".
-Result<Address> parse_address(std::string_view text);
-std::string to_string(const Address& address);
 
 /// One thread at a time may use a UdpCable.
 class UdpCable {
@@ -53,7 +41,7 @@ class UdpCable {
   Impairer& impairer() { return impairer_; }
 
   int descriptor() const { return socket_; }
-  /// Reads all datagrams that wait in the socket, and returns how many these were. Does not block.
+  /// Reads some of the datagrams that wait in the socket, and returns how many these were; 0: none waits. Does not block.
   std::size_t receive(Time now);
   /// Sends all datagrams that are due. Does not block: what the socket does not accept is lost, as in a network.
   void send(Time now);
@@ -64,7 +52,7 @@ class UdpCable {
   UdpCable(int socket, const Address& address, std::uint16_t local_endpoint, std::uint16_t peer_endpoint,
            std::uint64_t seed);
 
-  static constexpr std::size_t kBatch = 16;
+  static constexpr unsigned kBatch = 16;
   static constexpr std::size_t kBufferBytes = 65'536;  // longer than any UDP datagram
 
   const int socket_;
@@ -73,9 +61,10 @@ class UdpCable {
   CableEnd end_;
   Impairer impairer_;
   std::vector<std::byte> buffers_;
-  std::array<mmsghdr, kBatch> messages_{};
-  std::array<iovec, kBatch> pieces_{};
+  std::array<mmsghdr, kBatch> arrivals_{}, departures_{};
+  std::array<iovec, kBatch> arrival_pieces_{}, departure_pieces_{};
   std::array<sockaddr_in, kBatch> sources_{};
+  unsigned expected_ = 1;  // datagrams that receive() asks for
 };
 
 }  // namespace millrace::runtime::link

@@ -187,6 +187,7 @@ class Engine final : public Pipeline {
   std::chrono::milliseconds longer_backoff() const;
   bool bring_back();
   bool resume();
+  bool await_links();
   void log_losses();
   bool is_new(const std::string& text);
   /// Returns the log line `text` with the model's name, because a server has several models.

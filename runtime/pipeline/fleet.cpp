@@ -9,6 +9,26 @@ namespace millrace::runtime::pipeline {
 namespace abi = plan::abi;
 using card::read_counter;
 
+namespace {
+
+const char* to_text(abi::LinkState state) {
+  switch (state) {
+    case abi::LinkState::kDown:
+      return "down";
+    case abi::LinkState::kTraining:
+      return "training";
+    case abi::LinkState::kUp:
+      return "up";
+    case abi::LinkState::kDegraded:
+      return "degraded";
+    case abi::LinkState::kLost:
+      return "lost";
+  }
+  return "";
+}
+
+}  // namespace
+
 CardSource xrt_cards() {
   return {[](const plan::ClusterCard& card, std::uint32_t index) {
             return card::open({index, card.bdf});
@@ -161,6 +181,18 @@ Status Fleet::enable_links(std::uint32_t position) {
   return {};
 }
 
+std::optional<std::uint32_t> Fleet::training_link() {
+  for (std::uint32_t link = 0; link < binding_.channels.size(); ++link) {
+    const BoundChannel& bound = binding_.channels[link];
+    if (deployment_.plan.channels[bound.channel].transport != plan::Transport::kUdp) continue;
+    const auto status = cards_[bound.producer].card->read(
+        abi::kLinkTable + bound.producer_row * abi::kLinkRowBytes + abi::kLinkStatus);
+    constexpr std::uint32_t kUp = 3;  // the cable is present and the peer is in service
+    if (!status.ok() || (*status & kUp) != kUp) return link;
+  }
+  return std::nullopt;
+}
+
 CardStatus Fleet::describe_card(std::uint32_t position) const {
   CardStatus status;
   status.endpoint = endpoint(position).name;
@@ -212,7 +244,16 @@ LinkStatus Fleet::link_status(std::uint32_t link) {
     status.packets = counters->packets;
     status.bytes = counters->bytes;
     status.stalls = counters->stalls;
+    status.repeats = counters->repeats;
+    status.damaged = counters->damaged;
+    status.dropped = counters->dropped;
+    status.state = to_text(counters->state);
     status.up = counters->cable_present && counters->peer_in_service;
+  }
+  if (const auto counters = card::read_link(*cards_[bound.consumer].card, bound.consumer_row);
+      counters.ok()) {
+    status.damaged += counters->damaged;
+    status.dropped += counters->dropped;
   }
   return status;
 }

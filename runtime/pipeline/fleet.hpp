@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,6 +58,9 @@ class Fleet {
   /// Disables the card's links and writes their rows of the link table. enable_links() enables the links.
   Status write_links(std::uint32_t position);
   Status enable_links(std::uint32_t position);
+  /// Returns a link over UDP, as an index for link_status(), whose two ends have not met since enable_links(), or
+  /// nothing. The two ends of another link meet at once.
+  std::optional<std::uint32_t> training_link();
 
   // Access to units by their index in the schedule. Not allowed while their card is released.
   card::Ingress& ingress(std::uint32_t index) { return *ingresses_[index]; }

@@ -99,6 +99,10 @@ struct LinkStatus {
   bool up = false;
   std::uint64_t errors = 0;  // how often a card reported a dead link or invalid data
   std::uint32_t replica = 0;
+  std::uint64_t repeats = 0;  // packets sent again
+  std::uint64_t damaged = 0;  // packets that either card dropped because of a wrong CRC, on the whole cable
+  std::uint64_t dropped = 0;  // packets that either card dropped for another reason, on the whole cable
+  std::string state{};  // "down", "training", "up", "degraded" or "lost"; empty if the cards do not answer
 };
 
 struct PipelineStatus {

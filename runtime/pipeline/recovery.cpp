@@ -14,6 +14,9 @@ namespace {
 // How long a working card may take to end its runs after the epoch was raised, which discards all frames on the card.
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
+// How long recovery waits for links before it raises the epoch and tries again. Waiting longer would delay the loading
+// of a card that is lost meanwhile.
+constexpr std::chrono::milliseconds kLinkBound{1000};
 constexpr std::chrono::milliseconds kStatusBound{250};  // longest time that status() waits for the cards
 constexpr std::chrono::seconds kRepeatAfter{30};        // pause before the same loss is logged again
 constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
@@ -311,6 +314,7 @@ bool Engine::resume() {
   };
   if (!at_each_card([&](std::uint32_t position) { return fleet_.write_links(position); })) return false;
   if (!at_each_card([&](std::uint32_t position) { return fleet_.enable_links(position); })) return false;
+  if (!await_links()) return false;
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
     for (std::uint64_t ahead = 0; ahead < options_.slots; ++ahead) {
       if (!arm(position, next_sequence_ + ahead, epoch_.load())) return false;
@@ -327,6 +331,27 @@ bool Engine::resume() {
   if (!ending()) phase_.store(Phase::kRunning);
   card_wake_.notify_all();
   return true;
+}
+
+// Waits until the two ends of each link have met. Frames that were let in earlier would wait for the link.
+bool Engine::await_links() {
+  const Clock::time_point until = Clock::now() + kLinkBound;
+  for (;;) {
+    const auto link = fleet_.training_link();
+    if (!link) return true;
+    if (ending()) return false;
+    if (Clock::now() > until) {
+      const LinkStatus status = fleet_.describe_link(*link);
+      const std::lock_guard lock(mutex_);
+      const std::string text = "the link of channel '" + status.channel + "' from card '" +
+                               status.producer_card + "' to card '" + status.consumer_card +
+                               "' does not come up; check the cable or network between these cards";
+      unlogged_losses_.push_back(text);
+      lost_reason_ = text;
+      return false;
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
 }
 
 std::chrono::milliseconds Engine::retry_after() {

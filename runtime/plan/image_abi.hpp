@@ -137,6 +137,21 @@ inline constexpr std::uint32_t kLinkBytesLow = 0x20;  // r: payload bytes since 
 inline constexpr std::uint32_t kLinkBytesHigh = 0x24;
 inline constexpr std::uint32_t kLinkStallsLow = 0x28;  // r: how often the sender had no credit
 inline constexpr std::uint32_t kLinkStallsHigh = 0x2c;
+// The next four are 0 on cards that do not have them. Such cards count no repairs.
+inline constexpr std::uint32_t kLinkRepeats = 0x30;  // r: packets sent again
+inline constexpr std::uint32_t kLinkDamaged =
+    0x34;  // r: packets dropped because of a wrong CRC, on the whole cable
+inline constexpr std::uint32_t kLinkDropped =
+    0x38;                                          // r: packets dropped for other reasons, on the whole cable
+inline constexpr std::uint32_t kLinkState = 0x3c;  // r: LinkState
+
+enum class LinkState : std::uint32_t {
+  kDown = 0,      // out of service
+  kTraining = 1,  // in service, but the other end has not answered yet
+  kUp = 2,        // the other end answers
+  kDegraded = 3,  // the other end answers, but packets had to be repaired recently
+  kLost = 4,      // the other end answered before, and does not answer now
+};
 
 inline constexpr std::uint32_t kMaxTags = 16;  // most channels in each direction of a cable
 

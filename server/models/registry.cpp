@@ -122,6 +122,13 @@ void sample_link(const Labelled& of_link, const runtime::pipeline::LinkStatus& l
   of_link.counter("millrace_link_bytes_total", "Payload bytes that the link carried.", link.bytes);
   of_link.counter("millrace_link_packets_total", "Packets that the link carried.", link.packets);
   of_link.counter("millrace_link_stalls_total", "Times a sender waited for a credit.", link.stalls);
+  of_link.counter("millrace_link_repeats_total", "Packets that the sender sent again.", link.repeats);
+  of_link.counter("millrace_link_damaged_total",
+                  "Packets dropped because of a wrong CRC, on the whole cable.", link.damaged);
+  of_link.counter("millrace_link_dropped_total", "Packets dropped for other reasons, on the whole cable.",
+                  link.dropped);
+  of_link.gauge("millrace_link_degraded", "1 if packets had to be repaired within the last second.",
+                link.state == "degraded");
   of_link.counter("millrace_link_errors_total", "Times a card reported a fault of the link.", link.errors);
 }
 

@@ -86,6 +86,7 @@ class Card {
 
   MemoryView memory_view_;
   Completions completions_;
+  UdpLinks udp_links_;
   CardServices services_;
   std::unique_ptr<LoadedImage> image_;
   abi::FaultReport fault_;  // kNone if there is nothing to report
@@ -102,8 +103,13 @@ Card::Card(SharedMemory control_memory, SharedMemory memory, SharedMemory fabric
       spin_nanoseconds_(fabric_memory_.as<Fabric>().spin_nanoseconds),
       memory_view_(memory_.data(), memory_.bytes()),
       completions_(control(), control_memory_.data() + kPacketsOffset),
-      services_{memory_view_, completions_, fabric_memory_.data(), control().card,
-                fabric_memory_.as<Fabric>().rtl != 0} {}
+      udp_links_(fabric_memory_.as<Fabric>(), control().card),
+      services_{memory_view_,
+                completions_,
+                fabric_memory_.data(),
+                control().card,
+                fabric_memory_.as<Fabric>().rtl != 0,
+                udp_links_} {}
 
 void Card::run() {
   for (;;) {
@@ -300,6 +306,8 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
   if (!is_register(unit, offset)) return -EINVAL;
   if (offset == abi::kRegEpoch) {
     services_.epoch = value;
+    for (auto& link : image_->links)
+      if (link != nullptr) link->set_epoch(value);
     for (auto& partition : image_->partitions) partition.drop_frames(false);
     return 0;
   }
@@ -312,7 +320,8 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
   if (link == nullptr) return -EINVAL;
   const auto row = (offset - abi::kLinkTable) / abi::kLinkRowBytes;
   const auto in_row = (offset - abi::kLinkTable) % abi::kLinkRowBytes;
-  if (in_row == abi::kLinkEnable && fault_.code == abi::FaultCode::kProtocol && fault_.link_index == row)
+  const bool of_link = fault_.code == abi::FaultCode::kProtocol || fault_.code == abi::FaultCode::kLinkDown;
+  if (in_row == abi::kLinkEnable && of_link && fault_.link_index == row)
     fault_ = {};  // drop a fault from before the row was disabled
   const int status = link->write(in_row, value);
   const bool taken = std::any_of(image_->links.begin(), image_->links.end(), [&](const auto& other) {
@@ -325,8 +334,10 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
 
 void Card::collect_faults() {
   for (std::uint32_t row = 0; row < image_->links.size(); ++row)
-    if (auto& link = image_->links[row]; link != nullptr && link->has_fault())
-      report(abi::FaultCode::kProtocol, row, link->take_fault());
+    if (auto& link = image_->links[row]; link != nullptr && link->has_fault()) {
+      const LinkPort::Fault fault = link->take_fault();
+      report(fault.code, row, fault.text);
+    }
   for (auto& partition : image_->partitions)
     if (const std::string fault = partition.take_fault(); !fault.empty()) {
       std::fprintf(stderr, "millrace-card: the simulation lost a frame: %s\n", fault.c_str());

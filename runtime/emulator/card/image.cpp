@@ -70,7 +70,8 @@ Result<Partition::Channel> connect(const plan::ImagePort& port, const kernels::T
   }
   if (image.links.size() <= port.link_index) image.links.resize(port.link_index + 1);
   auto& row = image.links[port.link_index];
-  row = std::make_unique<LinkPort>(services.fabric, services.card, port.kind == plan::PortKind::kLinkSend);
+  row = std::make_unique<LinkPort>(services.fabric, services.card, port.kind == plan::PortKind::kLinkSend,
+                                   services.udp_links);
   return Partition::Channel{nullptr, row.get()};
 }
 

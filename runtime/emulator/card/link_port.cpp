@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -13,6 +14,10 @@ namespace abi = plan::abi;
 namespace {
 
 constexpr std::uint32_t kNoCable = ~0u;
+
+// The register has the states of runtime/link.
+static_assert(static_cast<int>(abi::LinkState::kUp) == static_cast<int>(link::LinkState::kUp) &&
+              static_cast<int>(abi::LinkState::kLost) == static_cast<int>(link::LinkState::kLost));
 
 struct CableEndpoint {
   std::uint32_t cable = kNoCable, end = 0;  // `end` is this card's end of the cable
@@ -28,8 +33,12 @@ CableEndpoint find_cable(const Fabric& fabric, std::uint32_t card, std::uint32_t
 
 }  // namespace
 
-LinkPort::LinkPort(std::byte* fabric, std::uint32_t card, bool sends)
-    : fabric_(*reinterpret_cast<Fabric*>(fabric)), bytes_(fabric), card_(card), sends_(sends) {}
+LinkPort::LinkPort(std::byte* fabric, std::uint32_t card, bool sends, UdpLinks& udp_links)
+    : fabric_(*reinterpret_cast<Fabric*>(fabric)),
+      bytes_(fabric),
+      card_(card),
+      sends_(sends),
+      udp_links_(udp_links) {}
 
 int LinkPort::write(std::uint32_t offset, std::uint32_t value) {
   if (offset == abi::kLinkEnable) {
@@ -52,9 +61,7 @@ std::uint32_t LinkPort::read(std::uint32_t offset) const {
   const std::uint32_t settings[] = {enabled_, connector_, tag_, packet_bytes_, credits_};
   static_assert(abi::kLinkEnable == 0 && abi::kLinkCredits == 4 * (std::size(settings) - 1));
   if (offset <= abi::kLinkCredits) return settings[offset / 4];
-  if (offset == abi::kLinkStatus)
-    return (find_cable(fabric_, card_, connector_).cable != kNoCable ? 1u : 0u) |
-           (peer_in_service() ? 2u : 0u);
+  if (offset == abi::kLinkStatus || offset >= abi::kLinkRepeats) return read_status(offset);
   const std::uint64_t counters[] = {packets_, payload_, stalls_};
   static_assert(abi::kLinkStallsHigh == abi::kLinkPacketsLow + 8 * std::size(counters) - 4);
   if (offset < abi::kLinkPacketsLow || offset > abi::kLinkStallsHigh) return 0;
@@ -63,16 +70,68 @@ std::uint32_t LinkPort::read(std::uint32_t offset) const {
   return static_cast<std::uint32_t>(high ? counter >> 32 : counter);
 }
 
+/// Returns the registers that tell how well the link works.
+std::uint32_t LinkPort::read_status(std::uint32_t offset) const {
+  if (offset == abi::kLinkStatus)
+    return (find_cable(fabric_, card_, connector_).cable != kNoCable ? 1u : 0u) |
+           (peer_in_service() ? 2u : 0u);
+  if (udp_ == nullptr) {
+    if (offset != abi::kLinkState || enabled_ == 0) return 0;
+    return static_cast<std::uint32_t>(peer_in_service() ? abi::LinkState::kUp : abi::LinkState::kTraining);
+  }
+  const UdpChannel::Report report = udp_->report();
+  switch (offset) {
+    case abi::kLinkRepeats:
+      return static_cast<std::uint32_t>(report.repeats);
+    case abi::kLinkDamaged:
+      return static_cast<std::uint32_t>(report.damaged);
+    case abi::kLinkDropped:
+      return static_cast<std::uint32_t>(report.dropped);
+    case abi::kLinkState:
+      return static_cast<std::uint32_t>(report.state);
+    default:
+      return 0;
+  }
+}
+
 int LinkPort::enable() {
-  if (tag_ >= abi::kMaxTags || packet_bytes_ == 0 || credits_ == 0 || packet_bytes_ > kRingBytes ||
-      credits_ > kRingBytes || slot_bytes(packet_bytes_) * credits_ > kRingBytes)
-    return -EINVAL;
   const auto place = find_cable(fabric_, card_, connector_);
+  const bool udp = place.cable != kNoCable && fabric_.uses_udp[place.cable] != 0;
+  if (tag_ >= abi::kMaxTags || packet_bytes_ == 0 || credits_ == 0) return -EINVAL;
+  const bool fits = udp ? packet_bytes_ <= link::kMostPayloadBytes && credits_ <= link::kMostCredits
+                        : packet_bytes_ <= kRingBytes && credits_ <= kRingBytes &&
+                              slot_bytes(packet_bytes_) * credits_ <= kRingBytes;
+  if (!fits) return -EINVAL;
   if (place.cable == kNoCable) return -ENODEV;
-  const auto sending_end = sends_ ? place.end : 1 - place.end;
-  ring_ = &fabric_.rings[place.cable][sending_end][tag_];
-  slots_ = ring_data(bytes_, place.cable, sending_end, tag_);
-  peer_ = &fabric_.doorbell[fabric_.cable[place.cable][1 - place.end].card];
+  return udp ? enable_udp(place.cable, place.end) : enable_ring(place.cable, place.end);
+}
+
+int LinkPort::enable_udp(std::uint32_t cable, std::uint32_t end) {
+  Ring& channel = fabric_.rings[cable][sends_ ? end : 1 - end][tag_];
+  Word& in_service = sends_ ? channel.sender.in_service : channel.receiver.in_service;
+  if (in_service.load(std::memory_order_relaxed) != 0) return -EBUSY;  // another row has this tag
+  const auto found = udp_links_.find(cable, end);
+  if (!found.ok()) {
+    std::fprintf(stderr, "millrace-card: %s\n", found.error().message().c_str());
+    return -EADDRNOTAVAIL;
+  }
+  ring_ = &channel;
+  peer_ = &fabric_.doorbell[fabric_.cable[cable][1 - end].card];
+  enabled_ = 1;
+  starved_ = holds_packet_ = was_lost_ = false;
+  in_service.store(1, std::memory_order_release);
+  // The counter is in shared memory, so that a restarted card goes on counting.
+  if (sends_) generation_ = channel.sender.generation.fetch_add(1) + 1;
+  udp_ = std::make_unique<UdpChannel>(
+      **found, UdpChannel::Settings{sends_, tag_, packet_bytes_, credits_, generation_, epoch_});
+  return 0;
+}
+
+int LinkPort::enable_ring(std::uint32_t cable, std::uint32_t end) {
+  const auto sending_end = sends_ ? end : 1 - end;
+  ring_ = &fabric_.rings[cable][sending_end][tag_];
+  slots_ = ring_data(bytes_, cable, sending_end, tag_);
+  peer_ = &fabric_.doorbell[fabric_.cable[cable][1 - end].card];
   enabled_ = 1;
   starved_ = false;
   if (sends_) {
@@ -96,6 +155,7 @@ int LinkPort::enable() {
 
 void LinkPort::disable() {
   if (enabled_ == 0) return;
+  udp_.reset();
   (sends_ ? ring_->sender.in_service : ring_->receiver.in_service).store(0, std::memory_order_release);
   ring(*peer_);
   enabled_ = 0;
@@ -108,6 +168,10 @@ bool LinkPort::collides(const LinkPort& other) const {
 }
 
 bool LinkPort::peer_in_service() const {
+  if (udp_ != nullptr) {
+    const link::LinkState state = udp_->report().state;
+    return state == link::LinkState::kUp || state == link::LinkState::kDegraded;
+  }
   if (enabled_ == 0 || peer_->alive.load(std::memory_order_acquire) == 0) return false;
   return (sends_ ? ring_->receiver.in_service : ring_->sender.in_service).load(std::memory_order_acquire) !=
          0;
@@ -116,6 +180,7 @@ bool LinkPort::peer_in_service() const {
 // The hot path begins here.
 bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent) {
   if (enabled_ == 0) return false;
+  if (udp_ != nullptr) return send_udp(key, frame, sent);
   auto& s = ring_->sender;
   const auto& r = ring_->receiver;
   const auto credit = [&]() -> std::uint64_t {
@@ -161,6 +226,16 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
   return true;
 }
 
+bool LinkPort::send_udp(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent) {
+  const std::uint64_t before = sent;
+  packets_ += udp_->send(key.epoch, key.sequence, frame, sent);
+  payload_ += sent - before;
+  const bool starved = sent < frame.size();
+  if (starved && !starved_) ++stalls_;
+  starved_ = starved;
+  return sent != before;
+}
+
 /// Acknowledges a sender that has restarted. Returns whether a sender is ready to send to this port.
 bool LinkPort::acknowledge() {
   const auto& s = ring_->sender;
@@ -184,6 +259,12 @@ bool LinkPort::acknowledge() {
 }
 
 bool LinkPort::peek(Packet& packet) {
+  if (udp_ != nullptr) {
+    if (!holds_packet_ && !udp_->take(arrived_)) return false;
+    holds_packet_ = true;
+    packet = {arrived_, udp_->payload()};
+    return true;
+  }
   if (enabled_ == 0 || !acknowledge()) return false;
   const auto waiting = ring_->sender.head.load(std::memory_order_acquire) - position_;
   if (waiting == 0 || waiting > credits_) return false;  // more than credits_: the sender is restarting
@@ -200,6 +281,11 @@ bool LinkPort::peek(Packet& packet) {
 
 void LinkPort::take() {
   ++packets_;
+  if (udp_ != nullptr) {
+    payload_ += arrived_.length;
+    holds_packet_ = false;
+    return;
+  }
   PacketHeader header;
   std::memcpy(&header, slots_ + position_ % credits_ * slot_bytes(packet_bytes_), sizeof header);
   payload_ += header.length;
@@ -208,18 +294,39 @@ void LinkPort::take() {
 
 void LinkPort::notify_sender() {
   if (enabled_ == 0) return;
+  if (udp_ != nullptr) return udp_->give_credit();
   auto& starved = ring_->sender.starved;
   if (starved.load(std::memory_order_seq_cst) != 0 && starved.exchange(0) != 0) ring(*peer_);
 }
 // The hot path ends here.
 
+void LinkPort::set_epoch(std::uint32_t epoch) {
+  epoch_ = epoch;
+  holds_packet_ = false;
+  if (udp_ != nullptr) udp_->set_epoch(epoch);
+}
+
+bool LinkPort::has_fault() {
+  if (udp_ != nullptr) {
+    const UdpChannel::Report report = udp_->report();
+    const bool lost = report.state == link::LinkState::kLost;
+    if (report.violation != link::Violation::kNone) {
+      fail(link::to_string(report.violation));
+    } else if (sends_ && lost && !was_lost_) {
+      fault_ = {abi::FaultCode::kLinkDown, "the card at the other end of the cable does not answer"};
+    }
+    was_lost_ = lost;
+  }
+  return fault_.code != abi::FaultCode::kNone;
+}
+
 void LinkPort::fail(std::string what) {
-  fault_ = std::move(what);
+  fault_ = {abi::FaultCode::kProtocol, std::move(what)};
   disable();
 }
 
-std::string LinkPort::take_fault() {
-  return std::exchange(fault_, std::string());
+LinkPort::Fault LinkPort::take_fault() {
+  return std::exchange(fault_, Fault{});
 }
 
 }  // namespace millrace::runtime::emulator

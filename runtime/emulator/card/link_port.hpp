@@ -1,11 +1,14 @@
-// A row of the link table: one end of a channel, whose packets pass through a ring in the cable's shared memory.
+// A row of the link table: one end of a channel. Its packets pass through a ring in the cable's shared memory or, on a UDP
+// cable, through the host's network.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
+#include "runtime/emulator/card/udp_links.hpp"
 #include "runtime/emulator/protocol.hpp"
 
 namespace millrace::runtime::emulator {
@@ -18,12 +21,16 @@ struct FrameKey {
 
 class LinkPort {
  public:
-  LinkPort(std::byte* fabric, std::uint32_t card, bool sends);
+  /// `udp_links` are the card's UDP cables, which must outlive the port.
+  LinkPort(std::byte* fabric, std::uint32_t card, bool sends, UdpLinks& udp_links);
 
   /// Accesses the row's registers. image_abi.hpp defines their offsets from the row's start. Returns 0 or a
   /// negative errno.
   int write(std::uint32_t offset, std::uint32_t value);
   std::uint32_t read(std::uint32_t offset) const;
+
+  /// Drops the packets of other epochs on a UDP cable. On a ring, packets carry their epoch to the receiver.
+  void set_epoch(std::uint32_t epoch);
 
   /// Disables this row of the link table. The card at the other end notices that.
   void disable();
@@ -47,12 +54,21 @@ class LinkPort {
 
   /// Records that the card at the other end violated the protocol, and disables this port.
   void fail(std::string what);
-  bool has_fault() const { return !fault_.empty(); }
-  /// Returns the fault and clears it. Returns an empty text if there is none. A fault also disables the port.
-  std::string take_fault();
+  /// Whether there is a fault to report. Also looks for faults of a UDP cable.
+  bool has_fault();
+  struct Fault {
+    plan::abi::FaultCode code = plan::abi::FaultCode::kNone;
+    std::string text;
+  };
+  /// Returns the fault and clears it. A violation of the protocol also disables the port.
+  Fault take_fault();
 
  private:
   int enable();
+  int enable_ring(std::uint32_t cable, std::uint32_t end);
+  int enable_udp(std::uint32_t cable, std::uint32_t end);
+  bool send_udp(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent);
+  std::uint32_t read_status(std::uint32_t offset) const;
   bool peer_in_service() const;
   bool acknowledge();
 
@@ -60,6 +76,7 @@ class LinkPort {
   std::byte* const bytes_;
   const std::uint32_t card_;
   const bool sends_;
+  UdpLinks& udp_links_;
 
   std::uint32_t enabled_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;  // host wrote them
   std::uint64_t packets_ = 0, payload_ = 0, stalls_ = 0;
@@ -71,7 +88,15 @@ class LinkPort {
   std::uint32_t generation_ = 0;
   std::uint64_t position_ = 0;  // this card's head or tail in the ring
   bool starved_ = false;
-  std::string fault_;
+
+  // For UDP cables.
+  std::uint32_t epoch_ = 0;
+  std::unique_ptr<UdpChannel> udp_;  // set while the row is enabled
+  PacketHeader arrived_{};           // the packet that peek() returned
+  bool holds_packet_ = false;        // whether arrived_ still has to be taken
+  bool was_lost_ = false;
+
+  Fault fault_;
 };
 
 }  // namespace millrace::runtime::emulator

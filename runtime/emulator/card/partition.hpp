@@ -41,6 +41,7 @@ struct CardServices {
   std::byte* const fabric;
   const std::uint32_t card;  // the card's index
   const bool rtl;            // whether partitions are simulated
+  UdpLinks& udp_links;
   std::uint32_t epoch = 0;
   std::uint64_t frames = 0;
   std::uint64_t busy_nanoseconds = 0;

@@ -14,8 +14,10 @@
 #include <exception>
 #include <stdexcept>
 
+#include "runtime/emulator/faults.hpp"
 #include "runtime/emulator/shim/handle.hpp"
 #include "runtime/emulator/shim/xrt_core.hpp"
+#include "runtime/link/address.hpp"
 
 namespace {
 
@@ -31,6 +33,20 @@ struct Machine {
   std::vector<std::unique_ptr<EmulatedCard>> cards;  // empty if MILLRACE_EMULATION describes none or is wrong
   std::string problem;                               // why MILLRACE_EMULATION is wrong
 };
+
+/// Writes the addresses and faults of a UDP cable to the fabric.
+Status set_up_udp(const Topology::Cable& cable, std::uint32_t index, Fabric& fabric) {
+  fabric.uses_udp[index] = cable.udp ? 1 : 0;
+  if (!cable.udp) return {};
+  const std::string* const addresses[] = {&cable.address_a, &cable.address_b};
+  for (std::size_t end = 0; end < 2; ++end) {
+    MILLRACE_ASSIGN(const auto address, runtime::link::parse_address(*addresses[end]));
+    fabric.udp[index][end].host.store(address.host);
+    fabric.udp[index][end].given_port.store(address.port);
+    write_faults(cable.faults, fabric.faults[index][end]);
+  }
+  return {};
+}
 
 Machine::Machine() {
   const char* text = std::getenv("MILLRACE_EMULATION");
@@ -56,6 +72,7 @@ Status Machine::build(const Topology& topology) {
   for (std::size_t i = 0; i < topology.cables.size(); ++i) {
     fabric.cable[i][0] = {topology.cables[i].a.card, topology.cables[i].a.connector};
     fabric.cable[i][1] = {topology.cables[i].b.card, topology.cables[i].b.connector};
+    MILLRACE_TRY(set_up_udp(topology.cables[i], static_cast<std::uint32_t>(i), fabric));
   }
   for (std::uint32_t i = 0; i < topology.cards.size(); ++i) {
     MILLRACE_ASSIGN(auto control, SharedMemory::create("millrace-control", kControlBytes));
@@ -162,6 +179,15 @@ int xclRegRead(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t*
 
 int xclRegWrite(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t value) {
   return open_device(handle).card.call(Request::kWriteRegister, unit, offset, value);
+}
+
+/// Not a function of XRT: backend.cpp calls it to change the faults of a UDP cable, in both directions.
+int xclMillraceSetFaults(unsigned cable, const runtime::plan::CableFaults* faults) {
+  if (!machine().problem.empty() || machine().cards.empty()) return -ENODEV;
+  auto& fabric = machine().fabric_memory.as<Fabric>();
+  if (cable >= fabric.cables || fabric.uses_udp[cable] == 0) return -EINVAL;
+  for (auto& direction : fabric.faults[cable]) write_faults(*faults, direction);
+  return 0;
 }
 
 // All other functions to which Debian's device class refers are aliases of those below, which do nothing or fail.

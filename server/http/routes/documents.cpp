@@ -182,6 +182,10 @@ json::array links_of(const pipeline::PipelineStatus& status) {
                         {"packets", link.packets},
                         {"bytes", link.bytes},
                         {"stalls", link.stalls},
+                        {"state", link.state},
+                        {"repeats", link.repeats},
+                        {"damaged", link.damaged},
+                        {"dropped", link.dropped},
                         {"errors", link.errors}};
   });
 }

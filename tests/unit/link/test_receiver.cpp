@@ -122,8 +122,8 @@ TEST(LinkReceiver, CollectsArrivalsBeforeItReportsThem) {
   b.bring_up();
   b.data(0);
   EXPECT_FALSE(b.sent());
-  EXPECT_EQ(b.receiver.next_time(), b.now + 500us);
-  b.now += 500us;
+  EXPECT_EQ(b.receiver.next_time(), b.now + 1ms);
+  b.now += 1ms;
   EXPECT_EQ(b.sent()->next, 1u);
   b.data(1);
   EXPECT_FALSE(b.sent());

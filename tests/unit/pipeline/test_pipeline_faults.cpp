@@ -75,6 +75,21 @@ TEST_F(PipelineFaults, ParametersAreLoadedBeforeTheFirstFrameAndAfterARecovery) 
   EXPECT_EQ(status.cards[2].parameters, 1U);
 }
 
+// The registers of fake cards read 0, so their links over UDP never come up.
+TEST_F(PipelineFaults, AUdpLinkThatDoesNotComeUpIsNamed) {
+  Plan plan = chain_of_three();
+  for (plan::Channel& channel : plan.deployment.channels)
+    if (channel.transport == plan::Transport::kAurora) channel.transport = plan::Transport::kUdp;
+  plan::Cluster cluster = chain_cluster(3);
+  for (plan::Cable& cable : cluster.cables) cable.protocol = plan::CableProtocol::kUdp;
+  world_ = std::make_unique<FakeWorld>(std::move(plan), std::move(cluster));
+  const auto opened = open_on(*world_, quick());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code(), ErrorCode::kEnvironment);
+  for (const char* const part : {"fpga0", "fpga1", "does not come up", "check the cable"})
+    EXPECT_NE(opened.error().message().find(part), std::string::npos) << opened.error().message();
+}
+
 TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsReloaded) {
   for (std::uint32_t victim = 0; victim < 3; ++victim) {
     open(chain_of_three());
