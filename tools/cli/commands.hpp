@@ -148,10 +148,21 @@ struct PackCommand {
 };
 Status run(const PackCommand& command, std::ostream& out);
 
+/// The credentials of a client command, and the certificates that the client trusts.
+struct ServerAccess {
+  std::filesystem::path ca_file;     // PEM file for https; if empty, the system's certificates
+  bool insecure = false;             // for https, accept any certificate
+  std::filesystem::path token_file;  // if empty, $MILLRACE_TOKEN if it is set
+};
+
 struct DevicesCommand {
   Common common;
   std::filesystem::path cluster;
   bool check = false;
+  // "CABLE:KEY=VALUE,…": faults that a running server gives to a UDP cable of its emulated cards; no key: no faults.
+  std::string impair;
+  std::string url = "http://127.0.0.1:8000";  // of that server
+  ServerAccess access;
 };
 Status run(const DevicesCommand& command, std::ostream& out);
 
@@ -179,13 +190,6 @@ struct LaunchCommand {
   std::uint32_t replicas = 1;  // kubernetes, cluster of one host: how many servers
 };
 Status run(const LaunchCommand& command, std::ostream& out);
-
-/// The credentials of a client command, and the certificates that the client trusts.
-struct ServerAccess {
-  std::filesystem::path ca_file;     // PEM file for https; if empty, the system's certificates
-  bool insecure = false;             // for https, accept any certificate
-  std::filesystem::path token_file;  // if empty, $MILLRACE_TOKEN if it is set
-};
 
 struct InferCommand {
   Common common;

@@ -1,4 +1,5 @@
 // `millrace devices`: lists the cards of the cluster file and those that XRT finds. --check opens each card.
+// --impair changes the cables of a running server instead (impair.cpp).
 //
 // JSON: schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image, state, problem),
 // cables[] (name, ends). States: ready, missing (XRT does not find the card), failed.
@@ -11,6 +12,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "tools/cli/commands.hpp"
+#include "tools/cli/impair.hpp"
 
 namespace millrace::cli {
 
@@ -131,7 +133,8 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
   }
   for (const plan::Cable& cable : cluster.cables) {
     out << "cable " << cable.name << ": " << cable.a.card << "/" << cable.a.connector << " - " << cable.b.card
-        << "/" << cable.b.connector << ", " << cable.gigabits_per_second << " Gbit/s each way\n";
+        << "/" << cable.b.connector << ", " << cable.gigabits_per_second << " Gbit/s each way"
+        << (cable.protocol == plan::CableProtocol::kUdp ? " over UDP\n" : "\n");
   }
   if (checked && !cluster.cables.empty()) {
     out << "cables are listed as in the cluster file; "
@@ -142,6 +145,7 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
 }  // namespace
 
 Status run(const DevicesCommand& command, std::ostream& out) {
+  if (!command.impair.empty()) return impair(command, out);
   plan::Cluster cluster;
   cluster.name = "this machine";
   if (!command.cluster.empty()) {

@@ -343,10 +343,30 @@ void add_launch(Builder& builder, LaunchCommand& c) {
       ->check(whole(1, 1024));
 }
 
+void add_access(CLI::App& sub, ServerAccess& c) {
+  sub.add_option("--ca-file", c.ca_file, "https: PEM file of certificates to trust (default: the system's)");
+  sub.add_flag("--insecure", c.insecure, "https: accept any certificate");
+  sub.add_option("--token-file", c.token_file,
+                 "File that holds the bearer token (default: MILLRACE_TOKEN if it is set)");
+}
+
 void add_devices(Builder& builder, DevicesCommand& c) {
   CLI::App* sub = builder.add("devices", "List the cards that XRT finds", c);
   sub->add_option("--cluster", c.cluster, cluster_help("needed for emulated cards"));
-  sub->add_flag("--check", c.check, "Open every card and compare it with the cluster file");
+  auto* const check =
+      sub->add_flag("--check", c.check, "Open every card and compare it with the cluster file");
+  auto* const impair =
+      sub->add_option(
+             "--impair", c.impair,
+             "Give faults to a UDP cable between the emulated cards of a running server: CABLE:KEY=VALUE,... "
+             "with the keys loss, duplicate, reorder, bit_errors, latency_ns, gigabits_per_second and "
+             "outage; "
+             "CABLE alone ends the faults")
+          ->excludes(check);
+  sub->add_option("--url", c.url, "With --impair: http://HOST:PORT, https://HOST:PORT or unix:PATH")
+      ->capture_default_str()
+      ->needs(impair);
+  add_access(*sub, c.access);
 }
 
 /// Adds the command-line flag of one server setting. Stores the value as text, which server/config parses later.
@@ -389,13 +409,6 @@ void add_serve(Builder& builder, ServeCommand& c) {
 /// Copies the options that every command has and that are also settings of the server.
 void take_common_settings(const CLI::App& sub, ServeCommand& c) {
   if (sub.count("--log-level") > 0) c.flags["log.level"] = {c.common.log_level};
-}
-
-void add_access(CLI::App& sub, ServerAccess& c) {
-  sub.add_option("--ca-file", c.ca_file, "https: PEM file of certificates to trust (default: the system's)");
-  sub.add_flag("--insecure", c.insecure, "https: accept any certificate");
-  sub.add_option("--token-file", c.token_file,
-                 "File that holds the bearer token (default: MILLRACE_TOKEN if it is set)");
 }
 
 void add_infer(Builder& builder, InferCommand& c) {

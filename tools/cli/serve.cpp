@@ -316,6 +316,15 @@ void log_served(const server::models::Snapshot& served, const server::http::Serv
             "serving " + counted(served.all().size(), "model") + models + "; listening " + listening);
 }
 
+/// Returns the function that changes the faults of cables. `cluster` must outlive the function.
+std::function<Status(const std::string&, const runtime::plan::CableFaults&)> cable_impairer(
+    const Cluster& cluster) {
+  if (!cluster.emulated) return {};
+  return [&cluster](const std::string& cable, const runtime::plan::CableFaults& faults) {
+    return runtime::emulator::set_faults(cluster, cable, faults);
+  };
+}
+
 /// Registers the settings and files that a reload applies. The log level, which every reload applies, is not
 /// among them.
 void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
@@ -405,9 +414,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
                                   pipeline_source(settings, cluster, ranks->cards(), *metrics),
                                   swap_options_from(settings));
   server::models::Repository repository(registry, *metrics, swapper, std::move(repository_options));
-  server::http::Api api(
-      registry, *metrics,
-      {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins, &repository});
+  server::http::Api api(registry, *metrics,
+                        {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins,
+                         &repository, cable_impairer(cluster)});
 
   // Bind the listeners before the cards are programmed, so that a port in use is reported at once.
   server::udp::RegistryDirectory directory(registry, [&](std::string_view model, std::string_view version) {

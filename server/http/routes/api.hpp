@@ -17,6 +17,8 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
 #include "server/auth/tokens.hpp"
 #include "server/http/infer/inference.hpp"
 #include "server/http/message.hpp"
@@ -103,6 +105,8 @@ struct ApiOptions {
   const auth::Guard* guard = nullptr;                 // null: nobody needs a token
   std::vector<std::string> cors_origins = {};         // origins whose pages may read answers; "*": all
   models::Repository* repository = nullptr;           // null: no repository; must outlive the Api
+  /// Changes the faults of a cable between emulated cards. Empty: the cards are real. Any thread may call it.
+  std::function<Status(const std::string& cable, const runtime::plan::CableFaults&)> impair = {};
 };
 
 class Api {

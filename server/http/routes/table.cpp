@@ -7,6 +7,7 @@
 
 #include "server/console/console.hpp"
 #include "server/http/json_text.hpp"
+#include "server/http/routes/cable_routes.hpp"
 #include "server/http/routes/documents.hpp"
 #include "server/http/routes/repository_routes.hpp"
 
@@ -125,9 +126,10 @@ Response health(std::string body, const std::optional<Api::NotReady>& why) {
 }
 
 Outcome metadata_of_server(const Call& call) {
-  const auto& [version, timeout, guard, origins, repository] = call.api.options();
-  return json_response(
-      server_metadata(version, repository != nullptr && repository->mode() != models::RepositoryMode::kNone));
+  const ApiOptions& options = call.api.options();
+  const bool loads =
+      options.repository != nullptr && options.repository->mode() != models::RepositoryMode::kNone;
+  return json_response(server_metadata(options.server_version, loads));
 }
 
 Outcome server_live(const Call&) {
@@ -259,6 +261,7 @@ std::span<const Route> routes() {
       {kGet, "/v2/millrace/deployment", Scope::kRead, snapshot_document<deployments>},
       {kGet, "/v2/millrace/trace", Scope::kRead, snapshot_document<trace>},
       {kGet, "/v2/millrace/errors", Scope::kRead, errors},
+      {kPost, "/v2/millrace/cables", Scope::kAdmin, impair_cable},
       {kGet, "/v2/millrace/models/{model}[/versions/{version}]", Scope::kRead,
        model_document<model_description>},
       {kGet, "/metrics", Scope::kRead, metrics_page},

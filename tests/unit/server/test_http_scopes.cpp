@@ -53,6 +53,7 @@ const std::vector<Expected> kExpected = {
     {"/v2/millrace/deployment", Scope::kRead, false, {"/v2/millrace/deployment"}},
     {"/v2/millrace/trace", Scope::kRead, false, {"/v2/millrace/trace"}},
     {"/v2/millrace/errors", Scope::kRead, false, {"/v2/millrace/errors"}},
+    {"/v2/millrace/cables", Scope::kAdmin, true, {"/v2/millrace/cables"}},
     {"/v2/millrace/models/{model}[/versions/{version}]",
      Scope::kRead,
      false,

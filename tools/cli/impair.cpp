@@ -1,0 +1,78 @@
+// `millrace devices --impair`: gives faults to a UDP cable between the emulated cards of a running server.
+#include "tools/cli/impair.hpp"
+
+#include <boost/json.hpp>
+
+#include <charconv>
+#include <chrono>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tools/cli/access.hpp"
+#include "tools/clients/http_client.hpp"
+
+namespace millrace::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::chrono::milliseconds kTimeout{10'000};
+
+Error bad(const std::string& why) {
+  return Error(ErrorCode::kInvalidInput, "--impair: " + why);
+}
+
+/// Returns the body of the request: the cable, and the faults as numbers. The server checks the keys.
+Result<json::object> body_of(std::string_view text) {
+  const auto colon = text.find(':');
+  json::object body{{"cable", text.substr(0, colon)}};
+  std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  while (!rest.empty()) {
+    const auto comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    const auto equals = word.find('=');
+    const std::string_view key = word.substr(0, equals);
+    const std::string_view value =
+        equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
+    if (key == "outage" && (value.empty() || value == "true" || value == "false")) {
+      body["outage"] = value != "false";
+      continue;
+    }
+    double number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size())
+      return bad("'" + std::string(word) + "' is not KEY=NUMBER, such as loss=0.01");
+    body[key] = number;
+  }
+  return body;
+}
+
+}  // namespace
+
+Status impair(const DevicesCommand& command, std::ostream& out) {
+  MILLRACE_ASSIGN(const json::object body, body_of(command.impair));
+  MILLRACE_ASSIGN(const auto url, clients::parse_url(command.url));
+  MILLRACE_ASSIGN(const clients::Access access, access_of(command.access));
+  MILLRACE_ASSIGN(const auto client, clients::HttpClient::connect(url, kTimeout, access));
+  const std::string text = json::serialize(body);
+  MILLRACE_ASSIGN(const auto answer, client->post("/v2/millrace/cables", std::as_bytes(std::span(text))));
+  if (answer.status == 200) {
+    if (!command.common.quiet) out << "cable '" << std::string(body.at("cable").as_string()) << "' changed\n";
+    return {};
+  }
+  json::error_code code;
+  const json::value parsed = json::parse(answer.body, code);
+  const json::object* const object = code ? nullptr : parsed.if_object();
+  const json::value* const why = object == nullptr ? nullptr : object->if_contains("error");
+  const std::string message = why != nullptr && why->is_string() ? std::string(why->as_string())
+                                                                 : "status " + std::to_string(answer.status);
+  return Error(answer.status == 501   ? ErrorCode::kUnsupported
+               : answer.status == 503 ? ErrorCode::kUnavailable
+                                      : ErrorCode::kInvalidInput,
+               message);
+}
+
+}  // namespace millrace::cli
