@@ -145,7 +145,9 @@ Result<Graph> sink_dequantise(Graph graph) {
                      dequantise.sources));
   }
   graph.nodes = std::move(out);
-  return graph;
+  // A dequantiser that moved below its only reader is dead. Later passes count the readers of its integers, because ONNX
+  // Runtime fuses a layer with its quantiser only if there is one.
+  return remove_dead(std::move(graph));
 }
 
 Result<Graph> raise_quantise(Graph graph) {

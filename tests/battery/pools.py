@@ -46,6 +46,17 @@ def qlinear(type, x, y, **attributes):
     return build, dict(domains=["com.microsoft"])
 
 
+def flattened(type, **attributes):
+    """An average whose quantised result is only moved. The odd zero point shows how ties are rounded."""
+
+    def build(net):
+        x = net.frame((1, 4, 8, 8), power_of_two=True)
+        q = net.quantise(net.node(type, [x], **attributes), zero=-3, power_of_two=True)
+        net.end(net.quantise_as(net.node("Flatten", [q], axis=1), q))
+
+    return build
+
+
 def excited(net):
     """Squeeze and excite: the pooled picture, through a table, multiplies the picture."""
     x = net.frame(PICTURE)
@@ -111,6 +122,8 @@ def recipes_average():
     yield "qlinearaveragepool", *qlinear("AveragePool", ASYMMETRIC, dict(dtype="uint8"), **two)
     yield "qlinearaveragepool_padded", *qlinear("AveragePool", {}, {}, count_include_pad=1, **padded)
     yield "qlinearglobalaveragepool", *qlinear("GlobalAveragePool", ASYMMETRIC, dict(dtype="uint8"))
+    yield "averagepool_flattened", flattened("AveragePool", **two), {}
+    yield "globalaveragepool_flattened", flattened("GlobalAveragePool"), {}
     yield "squeeze_and_excite", excited, {}
 
 
