@@ -122,7 +122,9 @@ constexpr Operator choice(const char* type, const char* limits) {
           .limits = limits};
 }
 
-constexpr char kExtreme[] = "of float data; the result is INT64; the first of equal elements counts";
+constexpr char kExtreme[] =
+    "of float data, or of integers of at most 16 bits; the result is INT64; the first of equal elements "
+    "counts";
 
 constexpr Operator kChoices[] = {
     {.type = "Equal",
@@ -159,6 +161,21 @@ std::string separate_top(const Node& node, const OnnxOperator& op, graph::Names&
     out.push_back(std::move(part));
   }
   return {};
+}
+
+void convert_data_of_extreme(graph::Graph& graph, const Node& node, graph::Names& names,
+                             std::vector<Node>& out) {
+  constexpr int kExactBits = 24;      // float32 represents all integers of this width
+  constexpr std::int64_t kFloat = 1;  // TensorProto.FLOAT
+  out.push_back(node);
+  if (!has_input(node, 0)) return;
+  const Value data = graph.value(node.inputs[0]);
+  if (!data.type.is_integer() || data.type.bits > kExactBits) return;
+  const ValueId floats = graph.add_value(data.name + ".float", Type::float32(), data.shape);
+  const OnnxOperator cast{kOnnx, "Cast", std::get<OnnxOperator>(node.operation).opset, {{"to", kFloat}}};
+  out.front().inputs[0] = floats;
+  out.insert(out.begin(), graph::make_node(names.unique(node.name + "_float"), cast, {node.inputs[0]}, floats,
+                                           node.sources));
 }
 
 std::span<const Operator> choices() {

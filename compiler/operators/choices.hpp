@@ -12,4 +12,8 @@ std::span<const Operator> choices();
 std::string separate_top(const Node& node, const OnnxOperator& op, graph::Names& names,
                          std::vector<Node>& out);
 
+/// Appends an ArgMax or ArgMin to `out`. If it reads integers that float32 represents, a Cast to float32 comes before it.
+void convert_data_of_extreme(graph::Graph& graph, const Node& node, graph::Names& names,
+                             std::vector<Node>& out);
+
 }  // namespace millrace::compiler::operators

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "compiler/operators/choices.hpp"
+#include "compiler/operators/einsum.hpp"
 #include "compiler/operators/pad.hpp"
 #include "compiler/operators/rules.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 const std::map<std::pair<std::string_view, std::string_view>, const Operator*>& table() {
   static const auto kTable = [] {
     std::map<std::pair<std::string_view, std::string_view>, const Operator*> rows;
-    for (const auto family : {activations, arithmetic, choices, moves, pads, pools, products, qonnx,
+    for (const auto family : {activations, arithmetic, choices, einsums, moves, pads, pools, products, qonnx,
                               qoperators, quantisers, selections, transposed, host})
       for (const Operator& row : family()) rows.emplace(std::pair(row.domain, row.type), &row);
     return rows;
@@ -78,7 +79,7 @@ const std::vector<AttributeNames>& known_attributes() {
        {"alpha", "beta", "bias", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma", "lambd", "max",
         "min", "momentum", "out_bias", "out_scale", "ratio", "value"}},
       {"a string",
-       {"approximate", "auto_pad", "coordinate_transformation_mode", "data_layout",
+       {"approximate", "auto_pad", "coordinate_transformation_mode", "data_layout", "equation",
         "keep_aspect_ratio_policy", "mode", "nearest_mode", "out_dtype", "rounding_mode"}},
       {"a list of integers",
        {"axes", "dilations", "ends", "kernel_shape", "output_padding", "output_shape", "pads", "perm",

@@ -123,8 +123,9 @@ std::optional<graph::Type> type_of(std::int64_t onnx_number);
 std::string expand(graph::Graph& graph, const graph::Node& node, graph::Names& names,
                    std::vector<graph::Node>& out);
 
-/// Appends the node to `out`. If it is a Split, appends one Slice for each output instead; the shape of its input must be
-/// known. Returns what is wrong with the node, or an empty text.
+/// Appends the node to `out`. Some nodes are replaced: a Split by one Slice for each output, a TopK by one node for each
+/// output, an Einsum by Transposes and a MatMul. An ArgMax or ArgMin of integers gets a Cast before it. The shapes of the
+/// node's inputs must be known. Returns what is wrong with the node, or an empty text.
 std::string separate_outputs(graph::Graph& graph, const graph::Node& node, graph::Names& names,
                              std::vector<graph::Node>& out);
 

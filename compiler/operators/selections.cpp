@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "compiler/operators/choices.hpp"
+#include "compiler/operators/einsum.hpp"
 #include "kernels/program/rearrange.hpp"
 
 namespace millrace::compiler::operators {
@@ -457,6 +458,11 @@ std::string separate_outputs(graph::Graph& graph, const Node& node, graph::Names
   const auto* op = graph::onnx_of(node);
   const bool is_ours = op != nullptr && op->domain == kOnnx;
   if (is_ours && op->type == "TopK") return separate_top(node, *op, names, out);
+  if (is_ours && op->type == "Einsum") return replace_einsum(graph, node, *op, names, out);
+  if (is_ours && (op->type == "ArgMax" || op->type == "ArgMin")) {
+    convert_data_of_extreme(graph, node, names, out);
+    return {};
+  }
   if (!is_ours || op->type != "Split") {
     out.push_back(node);
     return {};

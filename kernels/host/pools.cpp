@@ -1,5 +1,6 @@
 // Sliding windows: their attributes, and pools over any number of spatial axes.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/host/rules.hpp"
@@ -163,6 +164,28 @@ void average_pool(const Call& c) {
   });
 }
 
+/// Returns p of an LpPool: its results are (sum of |x|^p)^(1/p). Padding adds nothing.
+float norm_of(const FloatOperator& op) {
+  return static_cast<float>(op.integer("p", 2));
+}
+
+template <Shape (*shape_of)(const FloatOperator&, std::string&)>
+Shape norm_shape(const FloatOperator& op, std::string& why) {
+  if (op.integer("p", 2) < 1) why = "p must be at least 1";
+  return why.empty() ? shape_of(op, why) : Shape{};
+}
+
+void norm_pool(const Call& c) {
+  std::string why;
+  const Window w = pool_window(c.op, why);
+  const float p = norm_of(c.op);
+  for_each_window(c, w, [&](const float* plane, const Shape& at, std::size_t i) {
+    float sum = 0;
+    for_each_tap(w, c.shape(0), plane, at, [&](float x) { sum += std::pow(std::abs(x), p); });
+    c.result[i] = std::pow(sum, 1.0F / p);
+  });
+}
+
 /// Pools each whole plane: combines its elements with add(), and writes finish(result of add(), number of elements).
 template <class Add, class Finish>
 void global_pool(const Call& c, float start, Add add, Finish finish) {
@@ -188,6 +211,14 @@ constexpr Rule kRules[] = {
        global_pool(
            c, -std::numeric_limits<float>::infinity(), [](float most, float x) { return std::max(most, x); },
            [](float most, float) { return most; });
+     }},
+    {"LpPool", norm_shape<pool_shape>, norm_pool},
+    {"GlobalLpPool", norm_shape<global_shape>,
+     [](const Call& c) {
+       const float p = norm_of(c.op);
+       global_pool(
+           c, 0.0F, [p](float sum, float x) { return sum + std::pow(std::abs(x), p); },
+           [p](float sum, float) { return std::pow(sum, 1.0F / p); });
      }},
 };
 

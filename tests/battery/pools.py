@@ -90,6 +90,13 @@ def recipes_max():
     yield "globalmaxpool3d", pool("GlobalMaxPool", VOLUME), {}
 
 
+def recipes_norm():
+    yield "lppool", pool("LpPool", kernel_shape=[2, 3], strides=[2, 2]), {}
+    yield "lppool_padded", pool("LpPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], p=1), {}
+    yield "lppool1d", pool("LpPool", ROW, kernel_shape=[4], strides=[2], p=3), {}
+    yield "globallppool", pool("GlobalLpPool"), {}
+
+
 def recipes_average():
     three, two = dict(kernel_shape=[3, 3]), dict(kernel_shape=[2, 2], strides=[2, 2])
     padded = dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -155,4 +162,5 @@ def recipes_reductions():
 def recipes():
     yield from recipes_max()
     yield from recipes_average()
+    yield from recipes_norm()
     yield from recipes_reductions()

@@ -110,6 +110,36 @@ def integer(x, w, form="float"):
     return build
 
 
+def einsum(equation, shape, weights, **w):
+    """An Einsum of data and constant weights."""
+
+    def build(net):
+        net.done(net.node("Einsum", [net.frame(shape), net.weights(weights, **w)], equation=equation))
+
+    return build
+
+
+def einsum_of_data(equation, left, right):
+    """An Einsum of two tensors of data, as in attention."""
+
+    def build(net):
+        net.done(net.node("Einsum", [net.frame(left), net.frame(right)], equation=equation))
+
+    return build
+
+
+def recipes_einsum():
+    yield "einsum_columns", einsum("bij,jk->bik", (1, 5, 24), (24, 9)), {}
+    yield "einsum_rows", einsum("bqd,od->bqo", (1, 5, 24), (9, 24), axis=0), {}
+    yield "einsum_channels", einsum("bchw,oc->bohw", (1, 12, 4, 5), (7, 12)), {}
+    yield "einsum_spaces", einsum("b i j, j k -> b k i", (1, 5, 24), (24, 9)), {}
+    yield "einsum_scores", einsum_of_data("bhqd,bhkd->bhqk", (1, 2, 5, 8), (1, 2, 6, 8)), {}
+    yield "einsum_heads", einsum_of_data("bqhd,bkhd->bhqk", (1, 5, 2, 8), (1, 6, 2, 8)), {}
+    yield "einsum_values", einsum_of_data("bhqk,bkhd->bqhd", (1, 2, 5, 6), (1, 6, 2, 8)), {}
+    yield "einsum_outer", einsum_of_data("bi,bj->bij", (1, 5), (1, 6)), {}
+    yield "einsum_two_sums", einsum("bij,ijk->bk", (1, 5, 6), (5, 6, 9)), {}
+
+
 def recipes_gemm():
     yield "gemm", gemm(), {}
     yield "gemm_trans_b", gemm(transB=1), {}
@@ -176,3 +206,4 @@ def recipes_matmul():
 def recipes():
     yield from recipes_gemm()
     yield from recipes_matmul()
+    yield from recipes_einsum()

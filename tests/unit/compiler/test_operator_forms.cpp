@@ -48,6 +48,49 @@ TEST(Operators, QGemmMultipliesProductAndBiasByAlpha) {
   }
 }
 
+OnnxModel with_einsum(const std::string& equation, const std::vector<std::int64_t>& weights) {
+  OnnxModel m;
+  m.input("x", {1, 3, 4});
+  m.pair("x", 0.5F, 0, "xq");
+  m.weights("w", {2, 4}, weights, {0.25F});
+  m.node("Einsum", {"xq", "w"}, "sums");
+  m.attribute("equation", equation);
+  m.pair("sums", 8.0F, 0, "y");
+  m.output("y");
+  return m;
+}
+
+TEST(Operators, EinsumOfOneProductIsExact) {
+  const std::vector<std::int64_t> weights = random_integers(8, -128, 127, 5);
+  const auto c = compile(with_einsum("bij, kj -> bki", weights));
+  ASSERT_TRUE(c.ok()) << c.error().message();
+  std::vector<float> input;
+  for (const auto i : random_integers(12, -127, 127, 6)) input.push_back(static_cast<float>(i) / 2);
+  const std::vector<float> got = run(c->program, input);
+  ASSERT_EQ(got.size(), 6U);
+  for (std::size_t k = 0; k < 2; ++k)
+    for (std::size_t i = 0; i < 3; ++i) {
+      double sum = 0;
+      for (std::size_t j = 0; j < 4; ++j)
+        sum += static_cast<double>(input[i * 4 + j]) * 0.25 * static_cast<double>(weights[k * 4 + j]);
+      const double steps = std::min(std::max(std::nearbyint(sum / 8), -128.0), 127.0);
+      EXPECT_EQ(static_cast<double>(got[k * 3 + i]), 8 * steps) << k << ", " << i;
+    }
+}
+
+TEST(Operators, EinsumOfOtherFormsIsRefused) {
+  const auto refused = [](const char* equation, const std::vector<std::string>& says) {
+    expect_refused(with_einsum(equation, std::vector<std::int64_t>(8, 1)), says);
+  };
+  const std::string other = "not one matrix product";
+  refused("bij,kj->bk", {"'sums'", other});  // sums over two letters
+  refused("bij,kj->bijk", {other});          // sums over none
+  refused("bij,kj", {other});                // states no result
+  refused("bii,ki->bk", {other});            // takes a diagonal
+  refused("...j,kj->...k", {other});
+  refused("ij,kj->ik", {"ranks differ from its equation"});
+}
+
 TEST(Operators, QLinearConvAndMatMulWithPerChannelScalesAreExact) {
   OnnxModel m;
   m.input("x", {1, 3, 8, 7});

@@ -156,6 +156,20 @@ TEST(FloatOperators, ResizesToTheNearestElementAndCubically) {
   for (std::size_t i = 3; i < 9; ++i) EXPECT_NEAR(y[i], static_cast<float>(i) * 0.5F - 0.25F, 1e-6F) << i;
 }
 
+TEST(FloatOperators, PoolsByNorms) {
+  const std::vector<float> x = {3, -4, 0, 12, 5, -2};
+  EXPECT_EQ(run(make("GlobalLpPool", {tensor({1, 2, 3})}), x), (std::vector<float>{5, std::sqrt(173.0F)}));
+  const auto sums = make("LpPool", {tensor({1, 1, 6})},
+                         {{"kernel_shape", {2}, {}, ""},
+                          {"pads", {1, 1}, {}, ""},
+                          {"strides", {3}, {}, ""},
+                          {"p", {1}, {}, ""}});
+  EXPECT_EQ(run(sums, x), (std::vector<float>{3, 12, 2}));
+  auto endless = make("GlobalLpPool", {tensor({1, 2, 3})});
+  endless.attributes = {{"p", {0}, {}, ""}};
+  EXPECT_NE(check(endless).find("p must be at least 1"), std::string::npos);
+}
+
 TEST(FloatOperators, ChoosesTheFirstOfEqualExtremes) {
   const std::vector<float> x = {1, 5, 5, 2, 0, 0};
   EXPECT_EQ(run(make("ArgMax", {tensor({1, 6})}, {{"axis", {1}, {}, ""}}), x), (std::vector<float>{1}));
