@@ -1,0 +1,148 @@
+// Bench of the modules for UDP links. Sends the datagrams of tests/vectors/link_datagrams, with random pauses on both sides.
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/tb/bench.hpp"
+
+namespace millrace::kernels::tb {
+namespace {
+
+constexpr unsigned kBytes = 64;  // bytes of a beat
+
+struct Vector {
+  std::string name;
+  bool good = false;
+  std::vector<std::uint8_t> bytes;
+};
+
+/// Reads the file that MILLRACE_LINK_VECTORS names. Its last word in each line has the bytes, its second word the verdict.
+std::vector<Vector> read_vectors() {
+  const char* const path = std::getenv("MILLRACE_LINK_VECTORS");
+  std::ifstream file(path == nullptr ? "" : path);
+  if (!file) throw std::runtime_error("MILLRACE_LINK_VECTORS names no file of test vectors");
+  std::vector<Vector> vectors;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    Vector v;
+    std::string verdict, hex;
+    words >> v.name >> verdict;
+    while (words >> hex) {
+    }
+    v.good = verdict == "none";
+    for (std::size_t i = 0; hex != "-" && i < hex.size(); i += 2)
+      v.bytes.push_back(static_cast<std::uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
+    if (!v.bytes.empty()) vectors.push_back(std::move(v));  // AXI-Stream has no packet without bytes
+  }
+  return vectors;
+}
+
+class UdpInRow {
+ public:
+  UdpInRow(const Parameters& parameters, std::map<std::string, Port>& ports, std::uint64_t seed)
+      : clk(ports.at("clk")), parameters_(parameters), ports_(ports), rng_(seed), vectors_(read_vectors()) {}
+
+  Port clk;
+  int failures = 0;
+
+  void drive(int cycle) {
+    set("rst", cycle < 3);
+    if (cycle < 3) return set("s_valid", false);
+    if (cycle % 1000 == 0) pause_ = rng_.between(0, 2);
+    if (!offers_ && rng_.chance(pause_ == 0 ? 1.0 : 0.6)) offer();
+    set("s_valid", offers_);
+    set("m_ready", rng_.chance(pause_ == 1 ? 0.3 : 1.0));
+  }
+
+  void sample() {
+    const bool leaves = get("m_valid") && get("m_ready");
+    if (leaves) take();
+    if (get("s_valid") && get("s_ready")) offers_ = false;
+  }
+
+  void print() const {
+    std::printf("  %-8s %s: %d datagrams, %zu of %zu vectors\n", parameters_.row().c_str(),
+                failures == 0 ? "ok" : "FAILED", datagrams_, seen_.size(), vectors_.size());
+  }
+  bool worked() const { return seen_.size() == vectors_.size(); }
+
+ private:
+  struct Expected {
+    Beat data;
+    bool last = false, good = false;
+    std::size_t vector = 0;
+  };
+
+  bool get(const char* port) const { return ports_.at(port).get() != 0; }
+  void set(const char* port, bool on) const { ports_.at(port).set(on); }
+
+  /// Offers the next beat of the current datagram, or the first one of another datagram.
+  void offer() {
+    if (at_ == 0)
+      current_ = static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(vectors_.size()) - 1));
+    const Vector& v = vectors_[current_];
+    Expected beat;
+    beat.data = Beat(8 * kBytes);
+    std::uint64_t keep = 0;
+    for (unsigned i = 0; i < kBytes && at_ + i < v.bytes.size(); ++i) {
+      beat.data.set(8 * i, 8, v.bytes[at_ + i]);
+      keep |= std::uint64_t{1} << i;
+    }
+    at_ += kBytes;
+    beat.last = at_ >= v.bytes.size();
+    beat.good = v.good;
+    beat.vector = current_;
+    if (beat.last) at_ = 0;
+    ports_.at("s_data").write(0, beat.data);
+    ports_.at("s_keep").set(keep);
+    set("s_last", beat.last);
+    offers_ = true;
+    expected_.push_back(std::move(beat));
+  }
+
+  void take() {
+    if (expected_.empty()) return expect(false, "a beat came from nowhere", "");
+    const Expected beat = std::move(expected_.front());
+    expected_.pop_front();
+    const std::string& name = vectors_[beat.vector].name;
+    expect(ports_.at("m_data").read() == beat.data, "data", name);
+    expect(get("m_last") == beat.last, "last", name);
+    if (!beat.last) return;
+    expect(get("m_good") == beat.good, "verdict", name);
+    ++datagrams_;
+    seen_.insert(beat.vector);
+  }
+
+  void expect(bool holds, const char* what, const std::string& vector) {
+    if (!holds && ++failures <= 5)
+      std::printf("  %s: %s of %s is wrong\n", parameters_.row().c_str(), what, vector.c_str());
+  }
+
+  const Parameters& parameters_;
+  std::map<std::string, Port>& ports_;
+  Rng rng_;
+  const std::vector<Vector> vectors_;
+  std::deque<Expected> expected_;
+  std::size_t current_ = 0, at_ = 0;
+  std::int64_t pause_ = 0;
+  bool offers_ = false;
+  int datagrams_ = 0;
+  std::set<std::size_t> seen_;
+};
+
+}  // namespace
+
+void add_udp_bench(Benches& benches) {
+  benches["mr_udp_in"] = [](std::uint64_t seed, int rounds) {
+    return run_rows<UdpInRow>(seed, 20'000 * rounds);
+  };
+}
+
+}  // namespace millrace::kernels::tb
