@@ -61,7 +61,8 @@ std::string for_host(const NodeCoverage& node, bool assumed) {
   static const std::set<std::string_view> kLayers = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
   if (node.missing.empty()) return {};  // a conversion at the model's ends
   if (const char* change = known_change(node.type)) return change;
-  if (node.type == "MatMul" && node.weights == 0) return "none: only the host multiplies two activations";
+  if (node.type == "MatMul" && node.weights == 0)
+    return "no change helps: only the host multiplies two activations";
   if (kLayers.contains(node.type) && !assumed)
     return std::string(
                "put a QuantizeLinear and a DequantizeLinear before the layer's input and weights, or run: ") +
@@ -69,7 +70,7 @@ std::string for_host(const NodeCoverage& node, bool assumed) {
   const operators::Operator* row = operators::find({node.domain, node.type, 0, {}});
   const bool has_hardware =
       row != nullptr && (row->lower_elementwise != nullptr || row->lower_qdq != nullptr);
-  if (!has_hardware) return "none: only the host computes this operator";
+  if (!has_hardware) return "no change helps: only the host computes this operator";
   if (contains(node.missing, "; put ") || contains(node.missing, "quantiser")) return {};  // says it itself
   return "put a QuantizeLinear and a DequantizeLinear before and behind the node";
 }

@@ -257,7 +257,7 @@ class Diagnosis {
   std::string stopped() const {
     const auto [at, card] = fill(board_);
     if (at == board_.chain.size())
-      return "the layers fit on consecutive cards, but the cables allow no such cut";
+      return "the layers fit on consecutive cards, but the cables do not allow these cuts of the model";
     const std::string full = joined_ == problem_.cards.size() ? "the cards are"
                              : joined_ == 1                   ? "a card alone is"
                                             : plural(joined_, "card") + ", as many as cables join, are";

@@ -220,7 +220,8 @@ class Explainer {
     double seconds = relaxed(reached);
     const Needs needed = needs(seconds);
     if (needed.words.empty()) {
-      out_.lifts.push_back(gain(seconds) + " would fit with this cut, but no such plan was found");
+      out_.lifts.push_back(gain(seconds) +
+                           " would fit with this cut of the model, but the search found no such plan");
       return;
     }
     if (needed.enough) seconds = shortest(needed, next.seconds, seconds);

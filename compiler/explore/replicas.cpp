@@ -233,7 +233,7 @@ class Replicator {
                  "--replicas " + std::to_string(copies) + ": cluster '" + problem_.cluster +
                      "' does not have " + std::to_string(copies) + " groups of " +
                      (problem_.partitions ? plural(*problem_.partitions, "card") : std::string("cards")) +
-                     " with the same devices and cables that can each hold the model; "
+                     "; every group needs the same devices and cables, and must hold the whole model; "
                      "request fewer replicas");
   }
 

@@ -142,7 +142,8 @@ Result<Solution> solution_of(const Problem& problem, const Choice& choice) {
     if (problem.operations[i].host)
       assignment.implementation[i] = 0;
     else if (choice.implementation[i] >= problem.operations[i].implementations.size())
-      return wrong("'" + problem.operations[i].name + "' has no implementation with the chosen number");
+      return wrong("'" + problem.operations[i].name +
+                   "': the number of the chosen implementation is too high");
   }
   MILLRACE_TRY(arrange(board, choice, assignment));
   std::uint32_t tensor = 0;

@@ -388,7 +388,7 @@ std::string check_rate_gap(const Claim& claim) {
   const bool is_of_cards =
       problem.targets.objective == Objective::kCards && solution.gap <= cards - 1 + kTolerance;
   if (ceiling > rate(shortest, problem.cards.size()) * (1 + kTolerance) && !is_of_cards)
-    return "optimality gap is wrong: no implementations reach the rate that the gap allows for";
+    return "optimality gap is wrong: no implementations are fast enough for the rate that the gap allows";
   const Implementations other =
       built_for(claim, static_cast<double>(solution.replicas()) / (ceiling * (1 + 2 * kTolerance)));
   const Recomputed figures(claim, other);

@@ -124,7 +124,7 @@ std::string raise_softmax(const Graph& graph, const Node& node, OnnxOperator& op
   if (!axis) return "its axis is outside its input";
   if (std::any_of(shape.begin() + static_cast<std::ptrdiff_t>(*axis) + 1, shape.end(),
                   [](std::int64_t extent) { return extent != 1; }))
-    return "it joins several axes, which operator set 13 cannot express";
+    return "the operator works on several axes at once, which operator set 13 cannot express";
   op.attributes["axis"] = static_cast<std::int64_t>(*axis);
   return {};
 }

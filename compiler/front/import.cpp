@@ -55,8 +55,8 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
       bytes.size() > 1 && bytes[0] == std::byte{8} && bytes[1] > std::byte{0} && bytes[1] < std::byte{32};
   if (!parsed && plausible)
     return invalid(
-        "is truncated or damaged, or its subgraphs are nested too deeply: the ONNX model cannot be read "
-        "to its end; copy or export it again");
+        "cannot be read to its end: it is truncated or damaged, or its subgraphs are nested too deeply; "
+        "copy or export the ONNX model again");
   if (!parsed || !model.has_graph() || model.ir_version() < 1) return invalid("is not an ONNX model");
   if (model.ir_version() > kNewestIr)
     return unsupported("has the IR version " + std::to_string(model.ir_version()) +
@@ -112,7 +112,7 @@ class Importer {
                          std::to_string(kOldestOpset) + " or newer");
     if (it->second > kNewestOpset)
       return unsupported("operator set " + std::to_string(it->second) +
-                         " is newer than any that Millrace knows; export with " +
+                         " is newer than every operator set that Millrace knows; export with " +
                          std::to_string(kNewestOpset) + " or older");
     if (proto_.node_size() > kMostNodes)
       return unsupported("has " + std::to_string(proto_.node_size()) + " nodes; Millrace takes at most " +

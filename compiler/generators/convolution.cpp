@@ -161,8 +161,8 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
       return refuse(std::to_string(folding.window_lanes) + " window lanes do not divide " +
                     std::to_string(in_.c) + " channels; choose a divisor");
     if (matrices(folding) > 1 && folding.window_lanes != in_.c)
-      return refuse("a grouped convolution needs window lanes for all " + std::to_string(in_.c) +
-                    " channels; choose this number of window lanes");
+      return refuse("a grouped convolution needs as many window lanes as input channels; choose " +
+                    std::to_string(in_.c));
     if (folding.pixels != 1)
       return refuse("a folded window processes one pixel at a time; choose a parallel window");
     return {};
@@ -189,12 +189,13 @@ Status ConvolutionBlock::check(const Folding& folding) const {
     return refuse("PE " + std::to_string(folding.pe) + " does not divide " + std::to_string(rows(folding)) +
                   " output channels" + of_a_group + "; choose a divisor");
   if (depthwise_ ? folding.simd != 1 : columns(folding) % folding.simd != 0)
-    return refuse("SIMD " + std::to_string(folding.simd) + " does not divide " +
-                  (depthwise_ ? "1 (a depthwise convolution is folded by PE only)"
-                              : std::to_string(columns(folding)) + " inputs of an output; choose a divisor"));
+    return refuse("SIMD " + std::to_string(folding.simd) +
+                  (depthwise_ ? ": a depthwise convolution is folded by PE only; choose SIMD 1"
+                              : " does not divide " + std::to_string(columns(folding)) +
+                                    " inputs of an output; choose a divisor"));
   if (depthwise_ && in_.c / folding.pe > kMostPartialResults)
     return refuse("PE " + std::to_string(folding.pe) + " leaves " + std::to_string(in_.c / folding.pe) +
-                  " partial sums, but a memory in LUTs holds " + std::to_string(kMostPartialResults) +
+                  " partial sums, but a memory in LUTs holds at most " + std::to_string(kMostPartialResults) +
                   "; choose a larger PE");
   if (depthwise_ && folding.window == WindowStyle::kFolded && folding.window_lanes != folding.pe)
     return refuse("a depthwise convolution needs as many window lanes as PE; set both to " +
@@ -204,7 +205,7 @@ Status ConvolutionBlock::check(const Folding& folding) const {
     return refuse(
         has_most_negative_
             ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
-                  ", which a DSP slice with two products does not support; "
+                  ", which a DSP slice that computes two products does not support; "
                   "choose one product per slice, or train with a symmetric range"
             : "two products in a DSP slice need integer inputs and signed weights of at most 8 bits; "
               "choose one product per slice");
@@ -231,13 +232,14 @@ MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t in
   const auto& layer = std::get<Convolution>(block.operation);
   const auto& in = program.tensors[block.inputs[0]].type;
   if (in.bits > kMostOperandBits || layer.weight_type.bits > kMostWeightBits)
-    return Error(ErrorCode::kUnsupported,
-                 block_label(block) + "inputs of " + std::to_string(in.bits) + " bits and weights of " +
-                     std::to_string(layer.weight_type.bits) + " bits; hardware multiplies at most 8 by 9");
+    return Error(ErrorCode::kUnsupported, block_label(block) + "inputs of " + std::to_string(in.bits) +
+                                              " bits and weights of " +
+                                              std::to_string(layer.weight_type.bits) +
+                                              " bits; hardware multiplies at most 8 bits by 9 bits");
   const auto& out = program.tensors[block.outputs[0]].type;
   if (layer.requantise && out.bits > kMostOperandBits)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +
-                                              " bits; hardware requantises to at most 8");
+                                              " bits; hardware requantises to at most 8 bits");
   return std::unique_ptr<Generator>(std::make_unique<ConvolutionBlock>(program, index));
 }
 

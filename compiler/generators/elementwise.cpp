@@ -30,7 +30,8 @@ class ElementwiseBlock : public LanesBlock {
     if (fits) return {};
     return refuse(std::to_string(folding.simd) + " lanes of " + std::to_string(folding.pixels) +
                   " pixels do not divide rows of " + std::to_string(image_.w) + " pixels with " +
-                  std::to_string(image_.c) + " channels; choose divisors (several pixels with all channels)");
+                  std::to_string(image_.c) +
+                  " channels; choose divisors, and combine several pixels only with all channels");
   }
   double lead() const override { return 1.0 / static_cast<double>(image_.elements()); }
   StreamIndex take(NetlistBuilder& netlist, std::size_t i, std::uint32_t lanes) const {
@@ -215,7 +216,7 @@ class ConcatBlock : public ElementwiseBlock {
     if (folding.pe == 1 && folding.pixels == 1 && shared_ % folding.simd == 0) return {};
     return refuse("SIMD " + std::to_string(folding.simd) + " (PE " + std::to_string(folding.pe) + ", " +
                   std::to_string(folding.pixels) +
-                  " pixels) does not divide every input's channels; "
+                  " pixels) does not divide the channels of every input; "
                   "choose a divisor of " +
                   std::to_string(shared_) + ", PE 1 and 1 pixel");
   }

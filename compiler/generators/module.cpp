@@ -102,7 +102,7 @@ std::int64_t Values::operator[](std::string_view name) const {
     // Compare the length and the first character first, which is faster, because few names are equal in both.
     if (here.size() == name.size() && here.front() == name.front() && here == name) return values_[i];
   }
-  assert(false && "a parameter that the module does not have");
+  assert(false && "the module does not have this parameter");
   return 0;
 }
 

@@ -237,7 +237,7 @@ Status read_answer(const std::string& text, const std::set<std::string_view>& me
 
 Error Plugin::wrong(const std::string& what) const {
   return Error(ErrorCode::kInvalidInput, "generator plugin '" + program_.string() + "': " + what +
-                                             "; correct it, or leave --generator-plugin out");
+                                             "; correct the plugin, or leave --generator-plugin out");
 }
 
 Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& program,

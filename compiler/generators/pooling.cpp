@@ -74,14 +74,15 @@ Status PoolingBlock::check(const Folding& folding) const {
   const bool fits = pixels == 1 || (apart_ && folding.simd == in_.c && window_.kernel_w % pixels == 0 &&
                                     in_.w % pixels == 0);
   if (!fits)
-    return refuse(std::to_string(pixels) + " pixels per cycle do not divide the kernel's width of " +
-                  std::to_string(window_.kernel_w) + " and a row of " + std::to_string(in_.w) +
-                  " with all channels in parallel; choose fewer pixels");
+    return refuse(std::to_string(pixels) +
+                  " pixels per cycle need all channels in parallel, and must divide the kernel's width of " +
+                  std::to_string(window_.kernel_w) + " and the row of " + std::to_string(in_.w) +
+                  " pixels; choose fewer pixels per cycle");
   const std::uint32_t partial = in_.c / folding.simd * (apart_ ? out_.w : 1);
   if (partial > kMostPartialResults)
     return refuse("SIMD " + std::to_string(folding.simd) + " leaves " + std::to_string(partial) +
-                  " partial results, but a memory in LUTs holds " + std::to_string(kMostPartialResults) +
-                  "; choose a larger SIMD");
+                  " partial results, but a memory in LUTs holds at most " +
+                  std::to_string(kMostPartialResults) + "; choose a larger SIMD");
   if ((folding.window != WindowStyle::kNone) == windowless() || folding.window == WindowStyle::kParallel)
     return refuse(
         windowless() ? "this pooling needs no sliding window; choose 'window: none'"
@@ -168,7 +169,7 @@ MadeGenerator make_pooling(const kernels::Program& program, std::uint32_t index)
                  block_label(block) + "hardware cannot sum bipolar elements; this block runs on the host");
   if (sum && out.bits > 8)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +
-                                              " bits; hardware requantises to at most 8");
+                                              " bits; hardware requantises to at most 8 bits");
   return std::unique_ptr<Generator>(std::make_unique<PoolingBlock>(program, index));
 }
 

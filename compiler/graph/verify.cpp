@@ -40,7 +40,7 @@ std::string check(const Elementwise& e, const Value& in, const Value& out) {
   const auto channels = static_cast<std::int64_t>(e.chain.channels());
   const auto axis = axis_in(e.axis, in.shape.size());
   if (channels > 1 && (!axis || in.shape[*axis] != channels))
-    return "has constants that do not run along its axis";
+    return "has constants whose number differs from the extent of its axis";
   return check(e.chain, in.type, out.type);
 }
 
@@ -184,7 +184,7 @@ Status verify(const Graph& graph, Level level) {
     if (v >= known.size() || !known[v]) return bug("an output has no producer");
   if (graph.inputs.size() != graph.input_signatures.size() ||
       graph.outputs.size() != graph.output_signatures.size())
-    return bug("signatures do not match inputs and outputs");
+    return bug("the number of signatures differs from the number of inputs or outputs");
   return {};
 }
 

@@ -335,32 +335,36 @@ Outcome lower_softmax(Site& site) {
   return site.give(graph::Softmax{}, {site.node.inputs[0]});
 }
 
-constexpr char kFunctionLimits[] = "of integers of at most 8 bits: a table, or a part of the sum before it";
+constexpr char kFunctionLimits[] =
+    "in hardware, the function becomes a lookup table for inputs of at most 8 bits, "
+    "or a part of the requantisation of a sum";
 
 std::vector<Operator> make_rows() {
-  std::vector<Operator> rows = {{.type = "Relu",
-                                 .infer = same,
-                                 .fold = fold_relu,
-                                 .lower_elementwise = lower_relu,
-                                 .computes = true,
-                                 .fusion = Fusion::kAlways},
-                                {.type = "Clip",
-                                 .infer = infer_clip,
-                                 .lower_elementwise = lower_clip,
-                                 .computes = true,
-                                 .fusion = Fusion::kAlways,
-                                 .limits = "the bounds are constants"},
-                                {.type = "PRelu",
-                                 .infer = infer_prelu,
-                                 .lower_elementwise = lower_prelu,
-                                 .computes = true,
-                                 .fusion = Fusion::kWithConstant,
-                                 .limits = "the slopes are constants, one or one for each index of an axis"},
-                                {.type = "Softmax",
-                                 .infer = same_floats,
-                                 .lower_elementwise = lower_softmax,
-                                 .hosted = true,
-                                 .limits = "along the channels; other axes run as an operator in float32"}};
+  std::vector<Operator> rows = {
+      {.type = "Relu",
+       .infer = same,
+       .fold = fold_relu,
+       .lower_elementwise = lower_relu,
+       .computes = true,
+       .fusion = Fusion::kAlways},
+      {.type = "Clip",
+       .infer = infer_clip,
+       .lower_elementwise = lower_clip,
+       .computes = true,
+       .fusion = Fusion::kAlways,
+       .limits = "the bounds are constants"},
+      {.type = "PRelu",
+       .infer = infer_prelu,
+       .lower_elementwise = lower_prelu,
+       .computes = true,
+       .fusion = Fusion::kWithConstant,
+       .limits = "the slopes are constants: one for the whole tensor, or one for each index of an axis"},
+      {.type = "Softmax",
+       .infer = same_floats,
+       .lower_elementwise = lower_softmax,
+       .hosted = true,
+       .limits = "any axis; the host computes Softmax along the channels as an operation of its own, "
+                 "and Softmax along other axes as a float32 operator"}};
   for (const Activation& a : kActivations)
     rows.push_back({.type = a.function.onnx,
                     .domain = a.domain,

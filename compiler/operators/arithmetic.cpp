@@ -206,7 +206,7 @@ std::optional<BesideConstants> beside_constants(Site& site, std::size_t side, co
   const Shape& shape = site.in(1 - side).shape;
   auto along = along_axis(site.graph.value(known.q), shape);
   if (!along || shape != site.result().shape) {
-    why = "its constant operand does not run along one axis";
+    why = "its constant operand must vary along at most one axis of the data";
     return std::nullopt;
   }
   auto quantiser = fused_quantiser(site, {});
@@ -398,28 +398,28 @@ constexpr Operator with_constant(const char* type, Lowering lower_qdq, const cha
 }
 
 constexpr Operator kArithmetic[] = {
-    with_constant(
-        "Add", lower_add,
-        "a constant along at most one axis, or of any shape if the result has at most 8,192 elements; or two "
-        "quantised tensors that broadcast"),
+    with_constant("Add", lower_add,
+                  "two quantised tensors that broadcast, or a tensor and a constant; "
+                  "if the constant varies along several axes, the result has at most 8,192 elements"),
     with_constant("Sub", lower_combine<Combine::Kind::kSubtract>, "as Add"),
     with_constant("Mul", lower_multiply, "as Add"),
     with_constant("Div", lower_combine<Combine::Kind::kDivide>,
-                  "by constants as Add, one constant by data, or two quantised tensors"),
+                  "division of a tensor by a constant (with the limits of Add), of one number by a tensor, "
+                  "or of two quantised tensors"),
     {.type = "Min",
      .infer = infer_extreme,
      .lower_elementwise = lower_extreme,
      .lower_qdq = lower_combine<Combine::Kind::kMinimum>,
      .computes = true,
      .fusion = Fusion::kWithConstant,
-     .limits = "two quantised tensors, or constants as Add"},
+     .limits = "two quantised tensors, or a tensor and a constant (with the limits of Add)"},
     {.type = "Max",
      .infer = infer_extreme,
      .lower_elementwise = lower_extreme,
      .lower_qdq = lower_combine<Combine::Kind::kMaximum>,
      .computes = true,
      .fusion = Fusion::kWithConstant,
-     .limits = "two quantised tensors, or constants as Add"},
+     .limits = "two quantised tensors, or a tensor and a constant (with the limits of Add)"},
     {.type = "Pow",
      .infer = infer_power,
      .lower_elementwise = lower_power,
@@ -429,9 +429,8 @@ constexpr Operator kArithmetic[] = {
      .infer = infer_cast,
      .fold = fold_cast,
      .lower_elementwise = lower_cast,
-     .limits = "from integers to float32, between integers that keep every value, from INT64 indices to "
-               "INT32, and to "
-               "the same type"},
+     .limits = "from integers to float32; from integers to an integer type that holds all their values; "
+               "from INT64 indices to INT32; from a type to itself"},
     {.type = "BatchNormalization",
      .infer = infer_batch_normalisation,
      .lower_elementwise = lower_batch_normalisation,

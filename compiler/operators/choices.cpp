@@ -123,8 +123,8 @@ constexpr Operator choice(const char* type, const char* limits) {
 }
 
 constexpr char kExtreme[] =
-    "of float data, or of integers of at most 16 bits; the result is INT64; the first of equal elements "
-    "counts";
+    "the data are float32, or integers of at most 16 bits; the result is INT64; "
+    "of several equal elements, the first one is selected";
 
 constexpr Operator kChoices[] = {
     {.type = "Equal",
@@ -134,14 +134,14 @@ constexpr Operator kChoices[] = {
     choice("ArgMax", kExtreme),
     choice("ArgMin", kExtreme),
     choice("TopK",
-           "of float data; K is known at compile time; values, INT64 indices or both; of equal "
-           "elements, the first comes first"),
+           "the data are float32; K is known at compile time; the outputs are values, INT64 indices or both; "
+           "of several equal elements, the first one comes first"),
     {.type = "Where",
      .infer = infer_where,
      .fold = fold_where,
      .lower_elementwise = lower_where,
-     .limits = "the condition is a constant; in hardware also one of the choices, and the result has at most "
-               "8,192 elements"}};
+     .limits = "the condition is a constant; in hardware, one of the two choices is also a constant, "
+               "and the result has at most 8,192 elements"}};
 
 }  // namespace
 

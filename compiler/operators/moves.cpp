@@ -158,7 +158,7 @@ std::string infer_concat(Inference& c) {
     if (other.size() != c.shape.size() || c.in(i).type != c.type) return "joins different types or ranks";
     const std::int64_t extent = other[*axis];
     other[*axis] = c.shape[*axis];
-    if (other != c.shape) return "joins shapes that differ outside its axis";
+    if (other != c.shape) return "joins inputs whose shapes differ along another axis than the joined one";
     c.shape[*axis] += extent;
   }
   return {};
@@ -308,15 +308,15 @@ constexpr Operator kMoves[] = {
      .infer = infer_transpose,
      .fold = fold_transpose,
      .lower_elementwise = lower_transpose,
-     .limits = "any permutation that nested loops can visit (hardware: few loops, see mr_reorder)"},
+     .limits = "any permutation that nested loops can produce (in hardware, the few loops of mr_reorder)"},
     {.type = "Concat",
      .infer = infer_concat,
      .fold = fold_concat,
      .lower_elementwise = lower_concat,
      .lower_qdq = lower_concat_with_constants,
      .computes = true,
-     .limits = "any axis but the batch; quantised data, and constants of up to 8,192 elements; floats are "
-               "joined on the host"},
+     .limits = "any axis but the batch; quantised data, and constants of up to 8,192 elements; "
+               "the host joins float data"},
     {.type = "ConstantOfShape",
      .infer = infer_constant_of_shape,
      .fold = fold_constant_of_shape,

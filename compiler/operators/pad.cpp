@@ -173,9 +173,9 @@ constexpr Operator kPads[] = {
     {.type = "Pad",
      .infer = infer_pad,
      .lower_qdq = lower_pad,
-     .limits =
-         "any axis but the batch; pads are known at compile time, and may be negative; a constant value "
-         "that the integers represent; modes edge, reflect and wrap run on the host"}};
+     .limits = "any axis but the batch; the pads are known at compile time, and may be negative; "
+               "the padding value is a constant that the integer type of the data can represent; "
+               "modes edge, reflect and wrap run on the host"}};
 
 }  // namespace
 

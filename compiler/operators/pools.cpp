@@ -193,8 +193,8 @@ Outcome lower_uneven_average(Site& site, const Dequantised& x, const ResolvedWin
   const std::int64_t channels = plane[1], count = channels * window.out_h * window.out_w;
   if (count > kMostRequantised)
     return "its padding is not counted, so its " + std::to_string(count) +
-           " results have divisors of their own; at most " + std::to_string(kMostRequantised) +
-           " are supported; set count_include_pad to 1, or pads and ceil_mode to 0";
+           " results are divided by different numbers; at most " + std::to_string(kMostRequantised) +
+           " such results are supported; set count_include_pad to 1, or set pads and ceil_mode to 0";
   std::vector<float> each;
   for (const float d : divisors) each.insert(each.end(), static_cast<std::size_t>(channels), d);
   Chain chain{{Step::dequantise(x.scale, 0), Step::divide(std::move(each))}};
@@ -288,7 +288,7 @@ std::string infer_reduce(Inference& c) {
   const auto given = integers_of(c, 1, "axes");
   if (c.has(1) && !given) return "has axes that are not known at compile time";
   const auto axes = reduced_axes(c.op, c.shape.size(), given.value_or(Shape()));
-  if (!axes) return "has axes that are missing, outside its input, or listed twice";
+  if (!axes) return "has no axes, an axis outside its input, or an axis that is listed twice";
   Shape shape;
   for (std::size_t i = 0; i < c.shape.size(); ++i) {
     const bool reduced = std::find(axes->begin(), axes->end(), i) != axes->end();
@@ -386,8 +386,8 @@ constexpr Operator kPools[] = {
      .infer = infer_pool,
      .lower_qdq = [](Site& site) { return lower_average(site, false); },
      .computes = true,
-     .limits = "one or two spatial axes; padding counted or not, ceil_mode; "
-               "if padding is not counted, at most 8,192 results"},
+     .limits = "one or two spatial axes; with or without counted padding; ceil_mode; "
+               "if padding is not counted, the result has at most 8,192 elements"},
     {.type = "GlobalAveragePool",
      .infer = infer_global_pool,
      .lower_qdq = [](Site& site) { return lower_average(site, true); },

@@ -104,7 +104,9 @@ std::string infer_gemm(Inference& c) {
   if (std::string why = infer_float(c, multiply_gemm); !why.empty()) return why;
   if (!c.has(2)) return {};
   if (c.in(2).type != c.type) return "takes floats";
-  return broadcast(c.shape_of(2), c.shape) == c.shape ? "" : "has a C that does not broadcast to its result";
+  return broadcast(c.shape_of(2), c.shape) == c.shape
+             ? ""
+             : "has an operand C that does not broadcast to its result";
 }
 
 /// A sum of products of the data `x` and the constant `weights`, and the steps that follow the sum.
@@ -251,7 +253,7 @@ Outcome emit_solid_convolution(Site& site, const Product& p) {
   if (merged && !axis) return emit_merged_convolution(site, p, *merged);
   if (!axis)
     return "its window moves along three axes, which is not supported; "
-           "two axes are supported if the window is as long as the third axis of its input of " +
+           "the window must be as long as one of the three axes of the input, whose shape is " +
            to_string(x_shape);
   OnnxOperator op = site.op;
   for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) erase_axis(op, name, *axis);
@@ -315,9 +317,9 @@ Outcome emit_matrix_products(Site& site, const Product& p) {
   if (x_shape.size() < 2 || elements({x_shape.begin(), x_shape.end() - 2}) != batch || rows < 1 ||
       p.sum.weight_zero.size() != 1 || p.chain.channels() != 1)
     return "its weights of " + to_string(w.shape) +
-           " are several matrices, "
-           "so they need one scale, and its data of " +
-           to_string(x_shape) + " must be as many matrices";
+           " are several matrices, so they need a common scale and as many matrices of data; "
+           "the shape of the data is " +
+           to_string(x_shape);
   graph::Accumulate a = with_weights(site, p, batch * n);
   a.groups = batch;
   Constant turned;
@@ -486,10 +488,10 @@ constexpr Operator kProducts[] = {
      .infer = infer_conv,
      .lower_qdq = lower_conv,
      .computes = true,
-     .limits = "one or two spatial axes, or three if the window is as long as one of them, "
-               "or has one element along two neighbours; "
+     .limits = "one or two spatial axes; three spatial axes if the window is as long as one axis, "
+               "or has length 1 along two neighbouring axes; "
                "groups, strides, dilations, any padding and auto_pad; "
-               "constant weights of 1 to 16 bits (hardware: at most 9, with data of at most 8); "
+               "constant weights of 1 to 16 bits (hardware: at most 9 bits, with data of at most 8 bits); "
                "scales per tensor or per output channel; the bias is a constant"},
     {.type = "ConvInteger",
      .infer = [](Inference& c) { return infer_integer(c, convolve, first_extent); },
@@ -500,17 +502,18 @@ constexpr Operator kProducts[] = {
      .lower_qdq = lower_gemm,
      .computes = true,
      .limits =
-         "alpha other than 0, any beta, both transpositions; the second operand and the bias are constants"},
+         "any alpha except 0, any beta, both transpositions; the second operand and the bias are constants"},
     {.type = "MatMul",
      .infer = [](Inference& c) { return infer_float(c, multiply_matrices); },
      .lower_qdq = lower_matmul,
      .computes = true,
-     .limits = "data times one constant matrix, or as many matrices as the data has; "
-               "a product of two activations runs on the host"},
+     .limits =
+         "one operand is a constant matrix, or one constant matrix for each matrix of the other operand; "
+         "a product of two activations runs on the host"},
     {.type = "MatMulInteger",
      .infer = [](Inference& c) { return infer_integer(c, multiply_matrices, last_extent); },
      .lower_elementwise = lower_matmul_integer,
-     .limits = "as MatMul, but not of two activations; zero points are constants"}};
+     .limits = "as MatMul, but one operand must be constant; the zero points are constants"}};
 
 }  // namespace
 

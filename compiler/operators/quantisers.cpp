@@ -106,22 +106,25 @@ Outcome lower_dequantise(Site& site) {
 }
 
 constexpr Operator quantise(const char* domain) {
-  return {.type = "QuantizeLinear",
-          .domain = domain,
-          .infer = infer_quantise,
-          .fold = fold_quantise,
-          .lower_elementwise = lower_quantise,
-          .limits =
-              "to 2 to 32 bits (hardware: at most 8); "
-              "constant scales, one or along one axis, finite and above 0; no blocks"};
+  return {
+      .type = "QuantizeLinear",
+      .domain = domain,
+      .infer = infer_quantise,
+      .fold = fold_quantise,
+      .lower_elementwise = lower_quantise,
+      .limits =
+          "to 2 to 32 bits (hardware: at most 8); "
+          "constant finite scales above 0: one scale, or one for each index of an axis; no blockwise scales"};
 }
 
 constexpr Operator dequantise(const char* domain) {
-  return {.type = "DequantizeLinear",
-          .domain = domain,
-          .infer = infer_dequantise,
-          .lower_elementwise = lower_dequantise,
-          .limits = "constant scales, one or along one axis, finite and above 0; no blocks"};
+  return {
+      .type = "DequantizeLinear",
+      .domain = domain,
+      .infer = infer_dequantise,
+      .lower_elementwise = lower_dequantise,
+      .limits =
+          "constant finite scales above 0: one scale, or one for each index of an axis; no blockwise scales"};
 }
 
 constexpr Operator kQuantisers[] = {quantise(kOnnx), quantise(kMicrosoft), dequantise(kOnnx),

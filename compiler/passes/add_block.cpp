@@ -128,7 +128,7 @@ Result<kernels::Add> make_add(const Combine& c, ElementType a, ElementType b, Ty
     return unsupported("its result is not quantised: put a QuantizeLinear behind the node");
   if (a.bits > 8 || b.bits > 8)
     return unsupported("its operands are " + to_string(a) + " and " + to_string(b) +
-                       "; at most 8 bits are supported: quantise them");
+                       "; at most 8 bits are supported: quantise the operands");
   if (output.lowest() < std::numeric_limits<std::int16_t>::min() ||
       output.highest() > std::numeric_limits<std::int16_t>::max())
     return unsupported("its result is " + to_string(output));

@@ -120,7 +120,7 @@ Result<Graph> remove_dead(Graph graph) {
     if (is_output && end_to_end)
       return Error(ErrorCode::kUnsupported, "the graph's output '" + graph.value(from).name + "' repeats '" +
                                                 graph.value(to).name +
-                                                "', which is already an input or output: "
+                                                "', which is already another input or output of the graph: "
                                                 "remove one of the two");
     graph::replace_value(graph, from, to);
   }

@@ -152,12 +152,12 @@ Status check_host(const Task& task, const Lowered& lowered) {
                                                  block_names(lowered.program));
   const auto& target = options.targets.frames_per_second;
   if (const double host = explore::host_seconds(lowered.problem); target && host * *target > 1)
-    return Error(ErrorCode::kDoesNotFit, "the host's work between cards takes " +
-                                             std::to_string(std::lround(host * 1e9)) +
-                                             " ns of one core per frame, "
-                                             "which allows at most " +
-                                             std::to_string(std::lround(1 / host)) +
-                                             " frames/s; lower --target-fps, or see host_times");
+    return Error(ErrorCode::kDoesNotFit,
+                 "the host's work between cards takes " + std::to_string(std::lround(host * 1e9)) +
+                     " ns of one core per frame, "
+                     "which allows at most " +
+                     std::to_string(std::lround(1 / host)) +
+                     " frames/s; lower --target-fps; host_times in plan --json shows the time of each block");
   if (!options.no_host) return {};
   std::vector<std::string> names = blocks_of(lowered.candidates.without);
   for (std::size_t i = 0; i < lowered.program.blocks.size(); ++i) {

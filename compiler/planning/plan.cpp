@@ -63,7 +63,7 @@ std::string Plan::unpredicted() const {
   const auto& all = lowered->problem.operations;
   const auto on_cards = std::count_if(all.begin(), all.end(), [](const auto& one) { return !one.host; });
   if (static_cast<std::size_t>(on_cards) == names.size()) return why;
-  why += "; the other layers can use hardware if the host computes " +
+  why += "; cards can compute the other layers if the host computes " +
          std::string(names.size() == 1 ? "this layer:" : "these layers:");
   for (const auto& block : names) why += " --host " + block;
   return why;

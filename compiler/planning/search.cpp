@@ -109,7 +109,8 @@ Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
     auto found = explore::solve_replicated(smaller, true);
     if (found.ok()) found = explore::solve_replicated(tightened, true);
     if (!found.ok())
-      reason = ". With FIFOs, width converters and the time that blocks wait: " + found.error().message();
+      reason = ". The search that counts FIFOs, width converters and waiting times found: " +
+               found.error().message();
   }
   if (nearest.empty())
     return Error(

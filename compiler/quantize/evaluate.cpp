@@ -71,7 +71,7 @@ std::string read_node(const Graph& graph, const Node& node, Computation& out) {
   auto made = operators::float_operator(graph, node);
   if (!made && !node.inputs.empty() && node.inputs[0] != kNoValue &&
       !graph.value(node.inputs[0]).type.is_float())
-    return "computes with integers, so the model is quantised already here: "
+    return "computes with integers, so this part of the model is quantised already: "
            "compile this model without quantising it, or give the float model";
   if (!made)
     return "the host cannot compute this node in float32; "

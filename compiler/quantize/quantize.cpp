@@ -335,12 +335,11 @@ Result<Quantised> quantise(Graph graph, std::span<const Frame> calibration, cons
   MILLRACE_ASSIGN(result.layers, choose_bits(graph, products, calibration, options));
   if (std::all_of(result.layers.begin(), result.layers.end(),
                   [](const Layer& layer) { return layer.bits == kFloatBits; }))
-    return Error(
-        ErrorCode::kUnsupported,
-        result.layers.empty()
-            ? "the model has no convolution or fully connected layer with constant float weights; there "
-              "is nothing to quantise"
-            : "--keep-float names all layers; there is nothing left to quantise");
+    return Error(ErrorCode::kUnsupported,
+                 result.layers.empty()
+                     ? "there is nothing to quantise: "
+                       "the model has no convolution or fully connected layer with constant float weights"
+                     : "--keep-float names all layers; there is nothing left to quantise");
   Placement placement;
   placement.statistics = &statistics;
   placement.options = &options;

@@ -96,13 +96,14 @@ json::object energy(const Plan& plan) {
         json::object{{"what", what}, {"count", count}, {"picojoules_each", each}, {"from", from}});
     microjoules += count * each * 1e-6;
   };
-  add("multiply and add, with its weight read on the chip", work, kPicojoulesPerMultiply,
+  add("multiply-accumulates, each with a weight read on the chip", work, kPicojoulesPerMultiply,
       "Horowitz, ISSCC 2014, 45 nm: multiply 0.2 pJ, add 0.1 pJ, a byte of SRAM 1.25 pJ; "
       "times 14, because an FPGA needs 14 times the dynamic power of an ASIC "
       "(Kuon and Rose, IEEE TCAD 2007)");
   add("weights read from the card's memory", read, kPicojoulesPerMemoryByte,
       "Horowitz, ISSCC 2014: 2.6 nJ for 8 bytes of DRAM");
-  add("bytes over cables", sent, kPicojoulesPerCableByte, "assumed 20 pJ per bit for both ends; no source");
+  add("bytes over cables", sent, kPicojoulesPerCableByte,
+      "assumed 20 pJ per bit for both ends of a cable; no source");
   const double seconds = plan.interval_seconds * static_cast<double>(plan.solution.card.size());
   return {{"assumed", true},
           {"microjoules_per_frame", microjoules},

@@ -35,9 +35,10 @@ std::string how_good(const Plan& plan) {
   const auto& s = plan.solution;
   if (plan.followed) return "as the plan file has it";
   if (s.exact) return "nothing better exists" + considered(plan);
-  const std::string best = plan.placed.played ? "the best possible plan" + considered(plan)
-                                              : "the best possible sums over blocks" + considered(plan) +
-                                                    ", which ignore the time that blocks wait for each other";
+  const std::string best = plan.placed.played
+                               ? "the best possible plan" + considered(plan)
+                               : "the best possible sums over blocks" + considered(plan) +
+                                     " (sums over blocks ignore the time that blocks wait for each other)";
   if (!std::isfinite(s.gap)) return "it is not known how far from " + best;
   return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
 }

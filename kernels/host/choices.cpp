@@ -79,7 +79,7 @@ Shape top_shape(const FloatOperator& op, std::string& why) {
   Shape shape = op.operands[0].shape;
   std::int64_t& extent = shape[static_cast<std::size_t>(axis)];
   if (!k || k->size() != 1 || k->front() < 1 || k->front() > extent) {
-    why = "needs a constant K of at most the elements along its axis";
+    why = "needs a constant K that is at most the number of elements along its axis";
     return {};
   }
   extent = k->front();

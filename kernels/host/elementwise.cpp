@@ -123,7 +123,7 @@ Shape multi_threshold_shape(const FloatOperator& op, std::string& why) {
   const std::int64_t axis = axis_in(op.integer("axis", 1), shape.size());
   const std::int64_t channels = op.operands[1].shape[0];
   if (channels != 1 && (axis < 0 || shape[static_cast<std::size_t>(axis)] != channels))
-    why = "needs thresholds for each channel, or for all";
+    why = "needs one list of thresholds for all channels, or one list for each channel";
   return shape;
 }
 

@@ -65,9 +65,9 @@ std::string check_operands(const FloatOperator& op) {
     const auto size = static_cast<std::size_t>(count);
     if (operand.kind == FloatOperand::Kind::kTensor && size == 0) return which + " has no elements";
     if (operand.kind == FloatOperand::Kind::kFloats && operand.floats.size() != size)
-      return which + " does not hold the elements of its shape";
+      return which + " has more or fewer elements than its shape";
     if (operand.kind == FloatOperand::Kind::kIntegers && operand.integers.size() != size)
-      return which + " does not hold the elements of its shape";
+      return which + " has more or fewer elements than its shape";
   }
   return {};
 }
@@ -102,7 +102,7 @@ std::string check(const FloatOperator& op) {
   std::string why;
   const auto shape = result_shape(op, why);
   if (shape && *shape != op.shape)
-    return op.type + ": its shape differs from the shape that its operands give";
+    return op.type + ": its stored shape differs from the shape that follows from its operands";
   return why;
 }
 

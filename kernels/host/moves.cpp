@@ -167,7 +167,7 @@ std::pair<Shape, Shape> pads_of(const FloatOperator& op, std::string& why) {
     const std::int64_t axis = axis_in(axes[i], rank);
     const std::int64_t before = (*given)[i], behind = (*given)[i + axes.size()];
     if (axis < 0 || std::min(before, behind) < 0 || std::max(before, behind) > 65535) {
-      why = "has an axis or pads that are not possible";
+      why = "has an axis outside its input, or pads out of range";
       return pads;
     }
     pads.first[static_cast<std::size_t>(axis)] = before;

@@ -68,7 +68,7 @@ Sizes sizes_of(const FloatOperator& op, std::string& why) {
     const float limit = 65536.0F;
     if (axis < 0 || (by_size ? (*wanted)[i] < 1 || (*wanted)[i] > kMostElements
                              : !(scales[i] > 0 && scales[i] < limit))) {
-      why = "has an axis, a scale or a size that is not possible";
+      why = "has an axis outside its input, or a scale or size out of range";
       return sizes;
     }
     const auto at = static_cast<std::size_t>(axis);

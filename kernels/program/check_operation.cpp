@@ -165,7 +165,7 @@ void check_multiply_shift(const Requantise& r, ElementType range, std::uint32_t 
 
 void check_thresholds(const Requantise& r, const Tensor& out, std::uint32_t channels) {
   require(r.multiplier.empty() && r.offset.empty() && r.shift.empty(),
-          "requantise.multiplier, offset or shift is given, but requantise.form is thresholds");
+          "requantise has a multiplier, offset or shift, but requantise.form is thresholds");
   const auto steps = static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
   const std::uint64_t count = r.thresholds.size();
   if (steps == 0) {
@@ -397,7 +397,8 @@ void check_float_operator(const Program& program, const Block& block, const Floa
       elements *= static_cast<std::uint64_t>(extent);
       require(elements <= 0x7fffffff, "operands: a shape holds too many elements");
     }
-    require(elements == in.elements(), "operands: '", in.name, "' does not have the elements of its shape");
+    require(elements == in.elements(), "operands: '", in.name,
+            "' has more or fewer elements than the operand's shape");
   }
   require(next >= 1 && next == block.inputs.size(), "inputs: ", block.inputs.size(), " given, ", next,
           " needed");
@@ -406,7 +407,7 @@ void check_float_operator(const Program& program, const Block& block, const Floa
   std::uint64_t elements = 1;
   for (const std::int64_t extent : op.shape) elements *= static_cast<std::uint64_t>(extent);
   require(elements == out.elements(), "output '", out.name,
-          "' does not have the elements of the operator's shape");
+          "' has more or fewer elements than the operator's shape");
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ Result<NpyArray> read_npy(const std::filesystem::path& path) {
 
 Result<NpyArray> parse_npy(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic, 6) != 0)
-    return bad(path, "the file does not begin with NumPy's magic; write it with numpy.save");
+    return bad(path, "the file does not begin with NumPy's magic bytes; write it with numpy.save");
   const auto major = std::to_integer<unsigned>(bytes[6]);
   if (major < 1 || major > 3)
     return bad(path, "format version " + std::to_string(major) + " is not 1, 2 or 3");

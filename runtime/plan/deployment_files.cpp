@@ -180,8 +180,7 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
   const fs::path target = resolved(directory);
   std::error_code code;
   if (is_or_holds(target, resolved(".")))
-    return refused(
-        "the current directory is this directory or inside of it, and would be replaced as a whole");
+    return refused("would be replaced as a whole, but is or contains the current directory");
   for (const auto& input : inputs)
     for (const auto& place : {resolved(input), resolved(input.parent_path()) / input.filename()})
       if (is_or_holds(target, place))

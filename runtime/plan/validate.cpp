@@ -331,7 +331,7 @@ Status check_communication(const Deployment& d) {
       if (found == missing.end())
         return bad_deployment(where, id + " is not " + done + " here, or is " + done + " twice");
       if (step.bytes != found->second->frame_bytes)
-        return bad_deployment(where, id + ": bytes differ from the channel's frame_bytes");
+        return bad_deployment(where, id + ": the bytes of the step differ from the channel's frame_bytes");
       missing.erase(found);
     }
   }

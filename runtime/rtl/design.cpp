@@ -223,7 +223,7 @@ Result<Design> parse_design(std::string_view text) {
       design.weight_ports.push_back(expected);
     }
     if (design.weight_ports.empty() || design.load_words == 0)
-      return bad("streamed: needs at least one port, and constants that are loaded");
+      return bad("streamed: a design that streams weights needs at least one port and loaded constants");
   }
   MILLRACE_ASSIGN(const Object predicted, document.object("predicted"));
   constexpr std::uint64_t kMaxCycles = std::uint64_t{1} << 48U;
@@ -272,7 +272,7 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
   if (digest_of(source.files) != source.design.digest)
     return Error(ErrorCode::kCorrupt,
                  where +
-                     ": the SystemVerilog was altered, added to or is incomplete: "
+                     ": SystemVerilog files were altered or added, or are missing: "
                      "the digest in design.json belongs to other files; compile the model again");
   return source;
 }

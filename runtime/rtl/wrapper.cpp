@@ -103,8 +103,11 @@ std::string wrapper_module(const Design& design) {
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::string busy = busy_name(i), unit = "dataflow." + units[i];
     ports += ",\n  output logic [63:0] " + busy;
-    probes += "  always_ff @(posedge clk)\n    if (rst) " + busy + " <= '0;\n    else if (" + unit +
-              ".en && " + unit + ".valid[1]) " + busy + " <= " + busy + " + 64'd1;\n";
+    probes +=
+        "  always_ff @(posedge clk)\n"
+        "    if (rst) " +
+        busy + " <= '0;\n    else if (" + unit + ".en && " + unit + ".valid[1]) " + busy + " <= " + busy +
+        " + 64'd1;\n";
   }
   return "// Made to simulate " + design.dataflow +
          ": the wrapper has outputs for the fill levels of FIFOs and for the busy cycles of multipliers.\n"

@@ -99,7 +99,7 @@ Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, c
                        cache.root().string());
     if (outcome.signal != 0)
       return Error(ErrorCode::kInternal,
-                   "compiling: the compiler ended by signal " + std::to_string(outcome.signal));
+                   "compiling: the compiler was ended by signal " + std::to_string(outcome.signal));
     return Error(code_of(outcome.exit_code), "compiling: " + error_message_of(outcome.output));
   };
   const auto kept = cache.get("deployments", key, make, {}, stop);

@@ -246,7 +246,7 @@ TEST_F(Vitis, ReadmeNamesImagesThatVitisCannotBuild) {
     return files.at("vitis/README.md");
   };
   use_top(3);
-  EXPECT_NE(note().find("`image0`: it has link ports on 3 connectors"), std::string::npos);
+  EXPECT_NE(note().find("`image0`: the image has link ports on 3 connectors"), std::string::npos);
   use_top(2);
   device_.clock_mhz = 100;
   EXPECT_NE(note().find("slower than the 156.25 MHz"), std::string::npos);

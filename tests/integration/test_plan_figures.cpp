@@ -236,8 +236,9 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
     return millrace(more);
   };
   const std::string says =
-      "block 'wide' (convolution): inputs of 8 bits and weights of 10 bits; hardware multiplies at most 8 by "
-      "9; the other layers can use hardware if the host computes this layer: --host wide";
+      "block 'wide' (convolution): inputs of 8 bits and weights of 10 bits; hardware multiplies at most 8 "
+      "bits by "
+      "9 bits; cards can compute the other layers if the host computes this layer: --host wide";
   const Outcome text = with("plan", {});
   EXPECT_NE(unwrapped(text.out).find("nothing is predicted: " + says), std::string::npos)
       << text.out << text.err;

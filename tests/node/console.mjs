@@ -159,7 +159,7 @@ async function asksForATokenWhereOneHelps(page) {
     const {wantsToken} = await import(new URL('api.js', document.querySelector('script[type=module]').src));
     return refusals.map(([status, message]) => wantsToken({status, message}));
   }, [[401, "this route needs a token with the scope 'admin': Authorization: Bearer TOKEN"], [403, "the token of 'a' lacks the scope 'admin'"],
-      [403, 'this route is answered on the admin listener only'], [403, 'admin routes need tokens where other machines reach this listener (http.tokens)'],
+      [403, 'this route is answered on the admin listener only'], [403, 'admin routes need tokens (http.tokens), because other machines can reach this listener'],
       [404, 'no model has this token']]);
   assert.deepEqual(wants, [true, true, false, false, false]);
 }

@@ -204,7 +204,7 @@ std::string print_catalog(const Catalog& catalog) {
   std::string text =
       "# Coefficients of compiler/generators/module.hpp, fitted to Yosys's resource counts of kernels/rtl.\n"
       "# Written by tools/calibrate from kernels/catalog.csv; see kernels/README.md. Not to be edited.\n"
-      "# held_out: relative error on a tenth of the measurements that the fit left out, for each tenth.\n"
+      "# held_out: relative errors of measurements that a fit left out (ten fits, each without a tenth).\n"
       "# cycles: relative error of compiler/generators/timing.hpp on kernels/cycles.csv (not fitted).\n"
       "schema: 1\ntool: \"" +
       catalog.tool + "\"\nmodules:\n";

@@ -148,9 +148,9 @@ Status print_rows(const std::set<std::string>& wanted) {
     if (!wanted.empty() && !wanted.contains(m.module)) continue;
     MILLRACE_ASSIGN(const auto predicted, compiler::generators::cost(fitted.catalog, m.module, m.parameters));
     const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
-    std::printf("%s: predicted %llu of %llu LUTs and %llu of %llu FFs: %s\n", m.module.c_str(),
-                number(predicted.lut), number(m.cost.lut), number(predicted.ff), number(m.cost.ff),
-                print_parameters(m.parameters).c_str());
+    std::printf("%s: %llu LUTs predicted, %llu measured; %llu FFs predicted, %llu measured: %s\n",
+                m.module.c_str(), number(predicted.lut), number(m.cost.lut), number(predicted.ff),
+                number(m.cost.ff), print_parameters(m.parameters).c_str());
   }
   return {};
 }

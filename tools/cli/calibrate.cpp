@@ -223,8 +223,9 @@ Result<Calibrated> calibrate(const std::filesystem::path& model, const Calibrati
   if (what.activations.empty() && !split.scoring.empty()) {
     left_out = remove_calibrating(split);
     if (split.scoring.empty())
-      return invalid("every sample that would measure the accuracy calibrates, too; give others with " +
-                     std::string(what.test_data.empty() ? "--data" : "--test-data"));
+      return invalid(
+          "every sample that would measure the accuracy also calibrates; give other samples with " +
+          std::string(what.test_data.empty() ? "--data" : "--test-data"));
   }
   Calibrated result;
   quantize::Summary& summary = result.summary;
@@ -241,8 +242,8 @@ Result<Calibrated> calibrate(const std::filesystem::path& model, const Calibrati
         (split.calibration.size() == 1 ? " sample calibrates" : " samples calibrate") +
         "; take 100 or more samples that resemble the model's later inputs");
   if (left_out > 0)
-    summary.quantised.notes.push_back(
-        "samples that calibrate do not measure the accuracy: " + std::to_string(left_out) + " left out");
+    summary.quantised.notes.push_back("samples used for calibration do not measure the accuracy: " +
+                                      std::to_string(left_out) + " left out");
   if (!split.scoring.empty()) {
     MILLRACE_ASSIGN(summary.score, quantize::score(summary.quantised.floats, summary.quantised.graph,
                                                    split.scoring, split.labels));

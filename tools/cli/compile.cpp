@@ -70,9 +70,12 @@ Status run_variants(const CompileCommand& command, const compiler::CompileOption
   out << "variant     cards        frames/s   latency us  fullest  built for\n";
   for (const auto& v : report.variants) {
     char line[160];
-    std::snprintf(line, sizeof line, "%-10s %6.0f %15.0f %12.1f %6.0f %%  %s%s\n", v.directory.c_str(),
-                  v.figures.cards, 1 / v.figures.interval_seconds, v.figures.latency_seconds * 1e6,
-                  v.figures.fullest * 100, compiler::explore::objective_name(v.options.targets.objective),
+    std::snprintf(line, sizeof line,
+                  "%-10s %6.0f %15.0f "
+                  "%12.1f %6.0f %%  %s%s\n",
+                  v.directory.c_str(), v.figures.cards, 1 / v.figures.interval_seconds,
+                  v.figures.latency_seconds * 1e6, v.figures.fullest * 100,
+                  compiler::explore::objective_name(v.options.targets.objective),
                   v.own ? " (as without --variants)" : "");
     out << line;
   }

@@ -96,21 +96,22 @@ struct Commands {
 
 /// Adds the options of a quantisation.
 void add_calibration(CLI::App* sub, CalibrationWhat& c) {
-  CLI::Option* const data = sub->add_option("--data", c.data,
-                                            "Calibration samples of a float model: "
-                                            ".npy in the model's input type and layout, frames first; "
-                                            ".npz with an array for each input; "
-                                            "a folder of pictures (with a millrace.yaml beside the model); "
-                                            "or a file for each input, NAME=FILE");
+  CLI::Option* const data =
+      sub->add_option("--data", c.data,
+                      "Calibration samples of a float model: "
+                      ".npy in the model's input type and layout, whose first axis counts frames; "
+                      ".npz with an array for each input; "
+                      "a folder of pictures (with a millrace.yaml beside the model); "
+                      "or a file for each input, NAME=FILE");
   data->allow_extra_args(false);
   sub->add_option("--test-data", c.test_data,
-                  "Samples that only measure the accuracy (default: the rest of --data after calibration)")
+                  "Samples that only measure the accuracy (default: those of --data that do not calibrate)")
       ->allow_extra_args(false)
       ->needs(data);
   sub->add_option("--labels", c.labels,
                   ".npy with the index of each sample's class, for the samples of --test-data. "
                   "Without --test-data, the labels are for --data: "
-                  "its first half calibrates, and its second half measures the accuracy")
+                  "the first half of --data calibrates, and the second half measures the accuracy")
       ->needs(data);
   sub->add_option("--calibrate", c.calibrate,
                   "Number of samples of --data that calibrate; the other samples measure the accuracy")
@@ -122,7 +123,7 @@ void add_calibration(CLI::App* sub, CalibrationWhat& c) {
       ->check(CLI::IsMember({8, 4}));
   sub->add_option("--method", c.method,
                   "How an activation's range is chosen: "
-                  "minmax (all values that occurred), percentile (without the outliers) or "
+                  "minmax (all values that occurred), percentile (without the outliers), "
                   "entropy (the least loss of information)")
       ->needs(data)
       ->capture_default_str()
@@ -181,12 +182,11 @@ void add_what(CLI::App* sub, PlanWhat& c) {
                   "cards (use as few as possible; the default), throughput or latency")
       ->check(CLI::IsMember({"cards", "throughput", "latency"}));
   sub->add_option("--weights", c.weights,
-                  "Where weights are kept: baked (in the images), "
-                  "loaded (written to the cards, so that new weights need no new images), "
-                  "streamed (read from the cards' memory for every frame), "
-                  "auto (baked or streamed, whichever is better for the layer) or "
-                  "baked-first (the default: baked, or auto if the model does not fit otherwise or "
-                  "meets the target only with layers split)")
+                  "Where weights are kept. baked: in the images; "
+                  "loaded: written to the cards, so that new weights need no new images; "
+                  "streamed: read from the cards' memory for every frame; "
+                  "auto: baked or streamed, whichever is better for the layer; "
+                  "baked-first (default): baked, but auto if baked weights do not fit or need split layers")
       ->check(CLI::IsMember({"baked-first", "auto", "baked", "loaded", "streamed"}));
   sub->add_option("--partitions", c.partitions, "Exact number of cards per replica (default: chosen)")
       ->check(whole(1, 1024));
@@ -198,9 +198,10 @@ void add_what(CLI::App* sub, PlanWhat& c) {
       "--max-utilisation", c.max_utilisation,
       "Largest share that layers may use of the resources that the shell leaves free: 0.8 (default), "
       "or a share for one kind: dsp=0.9; may be repeated");
-  sub->add_option("--split", c.splits,
-                  "BLOCK=N: split this layer into N parts, each with some of the output channels; "
-                  "may be repeated (other layers are split only if they do not fit or limit the rate)");
+  sub->add_option(
+      "--split", c.splits,
+      "BLOCK=N: split this layer into N parts, each with some of the output channels; may be repeated. "
+      "Other layers are split only if they do not fit or limit the rate");
   sub->add_option(
       "--plan", c.plan,
       "Follow this plan file (written by 'plan --save-plan', perhaps edited) instead of searching");
@@ -245,9 +246,10 @@ void add_plan(Builder& builder, PlanCommand& c) {
   sub->add_option("--html,--report", c.html, "Write the report as one self-contained page");
   sub->add_flag("--alternatives", c.alternatives,
                 "Also plan for other numbers of cards (--html always does)");
-  sub->add_flag("--comm", c.communication,
-                "Also print the communication plan: the messages of a frame, with packets, credits and "
-                "buffers, the load of each cable, and why the plan cannot deadlock");
+  sub->add_flag(
+      "--comm", c.communication,
+      "Also print the communication plan: the messages of a frame (with packets, credits, buffers), "
+      "the load of each cable, and why the plan cannot deadlock");
 }
 
 void add_compile(Builder& builder, CompileCommand& c) {
@@ -272,8 +274,9 @@ void add_verify(Builder& builder, VerifyCommand& c) {
       builder.add("verify", "Run frames through the cards and compare every byte with the reference", c);
   sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
   sub->add_option("--cluster", c.cluster, cluster_help("default: emulated cards that fit"));
-  sub->add_option("--fidelity", c.fidelity,
-                  "functional, or rtl: simulate the generated SystemVerilog under one clock")
+  sub->add_option(
+         "--fidelity", c.fidelity,
+         "How cards are emulated: functional, or rtl (simulates the generated SystemVerilog under one clock)")
       ->capture_default_str();
   sub->add_option("--stall", c.stall, "With --fidelity rtl: probability that a port stalls in a cycle")
       ->check(number(0, 0.99, "0 to 0.99"));
@@ -317,7 +320,8 @@ void add_pack(Builder& builder, PackCommand& c) {
   sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
   sub->add_option("--image", c.image, "Image to replace: image0, ...")->required();
   sub->add_option("--xclbin", c.xclbin, "xclbin that v++ --link wrote for this image")->required();
-  sub->add_option("--output,-o", c.output, "Write another deployment (default: replace this one)");
+  sub->add_option("--output,-o", c.output,
+                  "Directory for the result (default: change the given deployment in place)");
 }
 
 void add_launch(Builder& builder, LaunchCommand& c) {
@@ -397,7 +401,7 @@ void add_serve(Builder& builder, ServeCommand& c) {
   CLI::App* sub = builder.add("serve", "Load deployments onto cards and answer inference requests", c);
   sub->add_option("--config", c.config,
                   "server.yaml with any of the settings below; "
-                  "flags and the environment take precedence (MILLRACE_CONFIG)");
+                  "flags and the environment take precedence; MILLRACE_CONFIG may also name the file");
   sub->add_flag("--check-config", c.check_config,
                 "Check the settings, print them with their origins, and exit");
   for (const auto& setting : server::config::settings())
@@ -430,8 +434,7 @@ void add_infer(Builder& builder, InferCommand& c) {
 }
 
 void add_reload(Builder& builder, ReloadCommand& c) {
-  CLI::App* sub =
-      builder.add("reload", "Make a running server replace the version that it serves of a model", c);
+  CLI::App* sub = builder.add("reload", "Make a running server replace the served version of a model", c);
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
   add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name")->required();
@@ -473,7 +476,8 @@ void add_bench(Builder& builder, BenchCommand& c) {
   sub->add_option(
       "--udp-keys", c.udp_keys,
       "With a udp: URL: sign requests with a key from this file of '<id> <hexadecimal secret>' lines");
-  sub->add_option("--udp-key-id", c.udp_key_id, "Key to sign with (default: the only one of the file)")
+  sub->add_option("--udp-key-id", c.udp_key_id,
+                  "Id of the key to sign with (default: the only key of the file)")
       ->check(whole(1, 255));
   sub->add_option("--model", c.model, "Model name")->required();
   sub->add_option("--rate", c.rate,
@@ -501,7 +505,7 @@ void add_bench(Builder& builder, BenchCommand& c) {
                   "Write the percentile distribution in HdrHistogram's format; "
                   "a sweep writes FILE.<connections> for each run");
   sub->add_option("--compare", c.compare,
-                  "The --json output of an earlier run: print both runs and their ratios");
+                  "Output of an earlier run with --json: print both runs and their ratios");
   sub->add_option_function<std::uint32_t>(
          "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
          "Longest wait for one answer (default: 10000)")

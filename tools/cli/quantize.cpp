@@ -17,8 +17,7 @@ Status check_place(const char* option, const std::filesystem::path& path,
   if (std::filesystem::equivalent(path, model, ignored))
     return Error(ErrorCode::kInvalidInput,
                  std::string(option) + " " + path.string() +
-                     ": is the model itself, which would be overwritten; name another "
-                     "file");
+                     ": is the model itself, which would be overwritten; name another file");
   const Status status = check_file_place(path);
   return status.ok() ? status : Status(status.error().within(option));
 }

@@ -92,8 +92,9 @@ Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, 
     if (signal != Signal::kStop) continue;
     asked.stop = true;
     end = Clock::now() + drain;
-    log::info("serve", "stopping: cards that are being programmed get " + std::to_string(drain.count()) +
-                           " ms more; "
+    log::info("serve", "stopping: cards that are being programmed may take another " +
+                           std::to_string(drain.count()) +
+                           " ms; "
                            "a second signal stops at once");
   }
   MILLRACE_TRY(up.get());

@@ -110,7 +110,7 @@ Result<Deployments> load_deployments(const Settings& settings) {
   if (out.empty() && settings.repository_root.empty())
     return Error(ErrorCode::kInvalidInput,
                  "no models to serve: give --deployment DIR or --repository DIR "
-                 "(or deployments or repository in --config)");
+                 "(or name deployments or a repository in the file of --config)");
   return out;
 }
 

@@ -135,7 +135,9 @@ void print_row(std::ostream& out, std::size_t width, const std::string& name, co
                const Cost& measured, const Cost* predicted) {
   char line[256];
   const auto n = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::snprintf(line, sizeof line, "  %-*s  %-16s %7llu %7llu %7llu %5llu %6llu %6llu %5llu  %9s %9s\n",
+  std::snprintf(line, sizeof line,
+                "  %-*s  %-16s %7llu %7llu %7llu "
+                "%5llu %6llu %6llu %5llu  %9s %9s\n",
                 static_cast<int>(width), name.c_str(), module.c_str(), n(measured.lut), n(measured.lutram),
                 n(measured.ff), n(measured.dsp), n(measured.ramb18), n(measured.ramb36), n(measured.uram),
                 predicted ? against(measured.lut, predicted->lut).c_str() : "",
@@ -178,7 +180,9 @@ void print_table(const PartitionCost& partition, std::ostream& out) {
     width = std::max(width, std::min<std::size_t>(i.name.size(), 60));
   out << partition.partition << (partition.device.empty() ? "" : " on " + partition.device) << '\n';
   char head[256];
-  std::snprintf(head, sizeof head, "  %-*s  %-16s %7s %7s %7s %5s %6s %6s %5s  %9s %9s\n",
+  std::snprintf(head, sizeof head,
+                "  %-*s  %-16s %7s %7s %7s "
+                "%5s %6s %6s %5s  %9s %9s\n",
                 static_cast<int>(width), "instance", "module", "LUT", "LUTRAM", "FF", "DSP", "RAMB18",
                 "RAMB36", "URAM", "pred. LUT", "pred. FF");
   out << head;

@@ -82,7 +82,7 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
                        ": random frames are kept in memory, "
                        "and for model '" +
                        model.name + "' at most " + std::to_string(std::max<std::uint64_t>(most, 1)) +
-                       " are allowed; run verify again with another --seed for more");
+                       " random frames are allowed; run verify again with another --seed for more");
     }
     for (std::uint32_t i = 0; i < count; ++i) {
       FrameData frame;

@@ -149,7 +149,7 @@ Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& pa
       bytes = inflated(*packed, entry.size);
     if (!bytes) return bad_archive(path, shown + " is damaged, or compressed by a method other than deflate");
     if (crc32_z(0, reinterpret_cast<const Bytef*>(bytes->data()), bytes->size()) != entry.checksum)
-      return bad_archive(path, shown + " is damaged: its bytes do not have its checksum");
+      return bad_archive(path, shown + " is damaged: its checksum does not match its bytes");
     MILLRACE_ASSIGN(NpyArray array, parse_npy(*bytes, path.string() + ":" + printable(entry.name)));
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
     if (!arrays.emplace(name, std::move(array)).second) return bad_archive(path, shown + " stands twice");

@@ -87,8 +87,8 @@ Result<Samples> read_picture(const std::filesystem::path& file, const InputDescr
   if (!wanted || (wanted->channels != 1 && wanted->channels != 3 && wanted->channels != 4))
     return bad_samples(file,
                        "input '" + input.name + "' " + shape_text(input.shape) +
-                           " is not described as a picture; write 'layout: NCHW' or 'layout: NHWC' into a "
-                           "millrace.yaml beside the model, or give .npy or raw bytes");
+                           " is not described as a picture; give .npy or raw bytes, "
+                           "or write 'layout: NCHW' or 'layout: NHWC' into millrace.yaml beside the model");
   MILLRACE_ASSIGN(const auto bytes, read_file(file, kFileLimit));
   auto decoded = decode_picture(bytes, wanted->channels);
   if (!decoded) return decoded.error().within(file.string());

@@ -264,13 +264,14 @@ std::string obstacle(const VitisImage& image) {
   if (image.top->connectors == 0) return {};
   const CablePins* pins = cable_pins(image.device->platform);
   if (pins == nullptr)
-    return "it has link ports, but Millrace does not know the names of the transceivers of platform " +
+    return "the image has link ports, but Millrace does not know the names of the transceivers of platform " +
            image.device->platform;
   if (image.top->connectors > pins->cages.size())
-    return "it has link ports on " + std::to_string(image.top->connectors) + " connectors, but of platform " +
-           image.device->platform + " " + std::to_string(pins->cages.size()) + " connectors are known";
+    return "the image has link ports on " + std::to_string(image.top->connectors) +
+           " connectors, but of platform " + image.device->platform + " " +
+           std::to_string(pins->cages.size()) + " connectors are known";
   if (image.device->clock_mhz < kAuroraMhz)
-    return "it has link ports, but its clock is slower than the 156.25 MHz at which a cable delivers words";
+    return "the image has link ports, but a clock slower than the 156.25 MHz at which a cable delivers words";
   return {};
 }
 

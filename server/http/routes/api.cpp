@@ -103,11 +103,11 @@ std::optional<Response> Api::refused(const Request& request, const FoundRoute& f
     return std::nullopt;
   }
   if (!request.access.trusted)
-    return error_response(403,
-                          "admin routes need tokens where other machines reach this listener (http.tokens)");
+    return error_response(
+        403, "admin routes need tokens (http.tokens), because other machines can reach this listener");
   if (const auto origin = request.header("Origin"); from_another_host(request, origin) && !allows(origin))
     return error_response(403, "a page of " + std::string(origin.substr(0, 200)) +
-                                   " may not use admin routes here (http.cors_origins)");
+                                   " may not use admin routes; http.cors_origins lists the allowed origins");
   workspace.admin = "without a token";
   return std::nullopt;
 }

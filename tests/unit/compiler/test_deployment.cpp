@@ -408,7 +408,7 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedAndTheErrorSaysWhy) {
   expect(refusal([](auto& p) { p.communication.pop_back(); }), "no port");
   expect(refusal([](auto& p) { p.communication[0].steps.clear(); }), "no port receives it");
   expect(refusal([](auto& p) { p.communication[0].steps[0].action = Action::kSend; }), "not sent here");
-  expect(refusal([](auto& p) { p.communication[0].steps[0].bytes -= 1; }), "bytes differ");
+  expect(refusal([](auto& p) { p.communication[0].steps[0].bytes -= 1; }), "the bytes of the step differ");
   expect(refusal([](auto& p) { p.communication[0].steps[0].channel = 99; }),
          "channel 99 is not received here");
   expect(refusal([](auto& p) { p.communication[0].steps.push_back(p.communication[0].steps[0]); }),

@@ -597,7 +597,8 @@ TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheErrorInAnInvalidPlan) {
   expect(refused([](auto& c) { c.card = {0, 7}; }), "not there");
   expect(refused([](auto& c) { c.place = {0, 0}; }), "a card holds nothing");
   expect(refused([](auto& c) { c.region[1] = 1; }), "to a region of 'fpga0'");
-  expect(refused([](auto& c) { c.implementation[0] = 50; }), "has no implementation with the chosen number");
+  expect(refused([](auto& c) { c.implementation[0] = 50; }),
+         "the number of the chosen implementation is too high");
   expect(refused([](auto& c) { c.implementation[0] = 5; }), "32 DSP are needed, 8 are left");
   expect(refused([](auto& c) { c.implementation.clear(); }), "does not name every block");
   problem.targets.frames_per_second = 1e8;
@@ -769,7 +770,7 @@ TEST(ExploreVerify, RefusesAnImpossibleOptimalityGap) {
   expect(claim(problem, 5, std::nan("")), "gap is wrong");
   expect(claim(problem, 5, 0.1, true), "it must be 0 if the solution is exact");
   EXPECT_EQ(claim(problem, 5, 1), "") << "one cycle is the least that a layer can take";
-  expect(claim(problem, 5, 1.1), "no implementations reach the rate that the gap allows for");
+  expect(claim(problem, 5, 1.1), "no implementations are fast enough for the rate that the gap allows");
 }
 
 }  // namespace

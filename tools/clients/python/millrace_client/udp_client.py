@@ -67,8 +67,8 @@ class UdpClient(Client):
             if error.code != "deadline":
                 raise
             # If the server has never answered, it probably cannot be reached, so do not report a missed deadline.
-            who = f"one with a key other than key {key_id}" if key_id else "one that requires a key"
-            raise MillraceError("unavailable", f"{error} (not a Millrace server, or {who})") from None
+            why = f"its keys do not match key {key_id}" if key_id else "it requires a key"
+            raise MillraceError("unavailable", f"{error} (not a Millrace server, or {why})") from None
 
     def close(self) -> None:
         super().close()
