@@ -212,14 +212,6 @@ const Node* sort_nodes(Graph& graph) {
   return nullptr;
 }
 
-void replace_value(Graph& graph, ValueId from, ValueId to) {
-  for (Node& n : graph.nodes)
-    for (ValueId& v : n.inputs)
-      if (v == from) v = to;
-  for (ValueId& v : graph.outputs)
-    if (v == from) v = to;
-}
-
 const OnnxOperator* onnx_of(const Node& node) {
   return std::get_if<OnnxOperator>(&node.operation);
 }

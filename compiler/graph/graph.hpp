@@ -282,9 +282,6 @@ struct Uses {
 /// and the result is a node that depends on its own output.
 const Node* sort_nodes(Graph& graph);
 
-/// Makes all readers of `from`, including graph outputs, read `to` instead.
-void replace_value(Graph& graph, ValueId from, ValueId to);
-
 /// Returns the node's ONNX operator, or null if the node is another operation.
 const OnnxOperator* onnx_of(const Node& node);
 bool is_onnx(const Node& node, const char* type);

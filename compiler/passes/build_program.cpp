@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_set>
 #include <utility>
 
 #include "compiler/passes/blocks.hpp"
@@ -27,8 +28,15 @@ struct Stored {
   TensorIndex tensor = kNoTensor;
   /// map[i] is the index of the element at position i, row-major in the ONNX shape. Null for the dataflow's order.
   std::shared_ptr<const IndexMap> map;
-  bool is_input = false;           // a model input, or computed element by element from a model input
-  std::vector<std::string> moves;  // the ONNX nodes that moved the elements since the tensor was written
+  bool is_input = false;      // a model input, or computed element by element from a model input
+  std::size_t last_move = 0;  // number of the last Move of the elements since the tensor was written; 0: none
+};
+
+/// A Move that got no block. Each Move refers to the one before it, because lists of all Moves would need memory that
+/// grows with the square of their number.
+struct Moved {
+  std::size_t before = 0;  // number of the Move before this one; 0: none
+  std::vector<std::string> sources;
 };
 
 Error unsupported(std::string why) {
@@ -386,8 +394,21 @@ class ProgramBuilder {
       stored.tensor = t;
     }
     stored.is_input = true;
-    stored.moves.clear();
+    stored.last_move = 0;
     return stored;
+  }
+
+  /// Returns the ONNX nodes that moved the elements of `v` since its tensor was written, then those of `n`.
+  std::vector<std::string> sources_since_written(ValueId v, const Node& n) const {
+    std::vector<const std::vector<std::string>*> lists = {&n.sources};
+    for (std::size_t move = stored_[v].last_move; move != 0; move = moved_[move - 1].before)
+      lists.push_back(&moved_[move - 1].sources);
+    std::vector<std::string> sources;
+    std::unordered_set<std::string> known;
+    for (auto list = lists.rbegin(); list != lists.rend(); ++list)
+      for (const std::string& source : **list)
+        if (known.insert(source).second) sources.push_back(source);
+    return sources;
   }
 
   /// Adds the block that computes the node's output.
@@ -465,8 +486,7 @@ class ProgramBuilder {
     if (!c.requantise)
       c.accumulator.bits = std::max(c.accumulator.bits, static_cast<std::uint8_t>(sum_bits_[n.outputs[0]]));
     const auto type = c.requantise ? element_type(parts.type) : c.accumulator;
-    return add_split(n, whole ? join_sources(stored_[v].moves, n.sources) : n.sources, std::move(c), x, type,
-                     parts.rest);
+    return add_split(n, whole ? sources_since_written(v, n) : n.sources, std::move(c), x, type, parts.rest);
   }
 
   /// Calls `make` with the whole chain (of element-wise functions). As long as `make` refuses the chain, calls it with
@@ -671,7 +691,8 @@ class ProgramBuilder {
     IndexMap map = order_of(from);
     for (std::uint32_t& i : map) i = becomes[i];
     stored_[to] = stored_[from];
-    stored_[to].moves = join_sources(stored_[from].moves, n.sources);
+    moved_.push_back({stored_[from].last_move, n.sources});
+    stored_[to].last_move = moved_.size();
     const bool is_dataflow = map == dataflow_map(shape_of(to));
     stored_[to].map = is_dataflow ? nullptr : std::make_shared<const IndexMap>(std::move(map));
     return {};
@@ -699,7 +720,7 @@ class ProgramBuilder {
     if (!found)
       return unsupported(
           "selects elements in an order that nested loops cannot visit; simplify or split the node");
-    const auto sources = join_sources(stored_[from].moves, n.sources);
+    const auto sources = sources_since_written(from, n);
     inherit_meaning(add_result(n, sources, std::move(*found), {x}, stored_type(x)), x);
     return {};
   }
@@ -775,6 +796,7 @@ class ProgramBuilder {
   kernels::Program program_;
   graph::Names tensor_names_, block_names_;
   std::vector<Stored> stored_;  // [ValueId]: where the value is stored
+  std::vector<Moved> moved_;    // entry i has the number i + 1
   std::vector<int> sum_bits_;   // [ValueId]: the result of fewest_sum_bits()
 };
 

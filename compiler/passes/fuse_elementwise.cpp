@@ -15,22 +15,27 @@ using graph::Elementwise;
 using graph::pick;
 using graph::SumPool;
 
-/// Whether `v` is shared: it is a model output, or has several readers, or its only reader is an element-wise node
-/// whose float result is shared.
-bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
-  if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
-  const Node& reader = graph.nodes[uses.readers[v][0]];
-  return std::holds_alternative<Elementwise>(reader.operation) &&
-         graph.value(reader.outputs[0]).type.is_float() && is_shared(uses, graph, reader.outputs[0]);
+/// Returns for each value whether it is shared: it is a model output, or has several readers, or its only reader is an
+/// element-wise node whose float result is shared.
+std::vector<bool> shared_values(const Graph& graph, const graph::Uses& uses) {
+  std::vector<bool> shared(graph.values.size(), true);
+  for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n)
+    for (const ValueId v : n->outputs) {
+      if (v == kNoValue || uses.is_output[v] || uses.readers[v].size() != 1) continue;
+      const Node& reader = graph.nodes[uses.readers[v][0]];
+      shared[v] = std::holds_alternative<Elementwise>(reader.operation) &&
+                  graph.value(reader.outputs[0]).type.is_float() && shared[reader.outputs[0]];
+    }
+  return shared;
 }
 
-bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
+bool may_merge(const Graph& graph, const std::vector<bool>& shared, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
   // The quantiser of a model input runs on the host, so it stays a separate node.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
   // A float result is not stored: each reader may compute a shared float result again. An integer result keeps its own
   // node if it is shared, or if the second node converts it to a float on the host.
-  const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
+  const bool stays = shared[between] || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);
   const auto& b = std::get<Elementwise>(second.operation);
@@ -39,14 +44,15 @@ bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, c
 
 /// Merges the producer of `n`'s input into `n`. If only `n` reads the producer's result, moves the producer's steps and
 /// sources and sets `absorbed` of the producer. Copies would need memory that grows with the square of a chain's length.
-bool merge_with_producer(Graph& graph, const graph::Uses& uses, Node& n, std::vector<bool>& absorbed) {
+bool merge_with_producer(Graph& graph, const graph::Uses& uses, const std::vector<bool>& shared, Node& n,
+                         std::vector<bool>& absorbed) {
   auto* e = std::get_if<Elementwise>(&n.operation);
   const ValueId between = n.inputs[0];
   const std::int64_t index = e == nullptr ? -1 : uses.producer[between];
   if (index < 0) return false;
   Node& before = graph.nodes[static_cast<std::size_t>(index)];
   auto* first = std::get_if<Elementwise>(&before.operation);
-  if (first == nullptr || absorbed[static_cast<std::size_t>(index)] || !may_merge(graph, uses, before, n))
+  if (first == nullptr || absorbed[static_cast<std::size_t>(index)] || !may_merge(graph, shared, before, n))
     return false;
   e->axis = first->chain.channels() > 1 ? first->axis : e->axis;
   n.inputs[0] = before.inputs[0];
@@ -178,20 +184,23 @@ void fuse(Graph& graph, Node& n, Node& reader) {
 /// quantiser with equal parameters disappear; with different parameters they become one change of scale.
 Result<Graph> merge_elementwise(Graph graph) {
   const graph::Uses uses(graph);
+  const std::vector<bool> shared = shared_values(graph, uses);
   std::vector<bool> absorbed(graph.nodes.size());
   // Visit the nodes in order, so that a node's producer has already been merged with the producers before it.
   for (Node& n : graph.nodes) {
-    while (merge_with_producer(graph, uses, n, absorbed)) {
+    while (merge_with_producer(graph, uses, shared, n, absorbed)) {
     }
   }
+  Replacements replacements(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& n = graph.nodes[i];
     auto* e = std::get_if<Elementwise>(&n.operation);
     if (e == nullptr || absorbed[i]) continue;
     e->chain = e->chain.contracted();
-    const bool to_input = uses.is_output[n.outputs[0]] && uses.producer[n.inputs[0]] < 0;
-    if (!to_input && is_identity(graph, n)) graph::replace_value(graph, n.outputs[0], n.inputs[0]);
+    const bool to_input = uses.is_output[n.outputs[0]] && uses.producer[replacements.of(n.inputs[0])] < 0;
+    if (!to_input && is_identity(graph, n)) replacements.replace(graph, n.outputs[0], n.inputs[0]);
   }
+  replacements.apply(graph);
   return remove_dead(std::move(graph));
 }
 

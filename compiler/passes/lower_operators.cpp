@@ -61,15 +61,18 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
 }
 
 /// Lowers nodes that pad or join dequantised integers, and moves the dequantisers below them. Repeats this, because each
-/// node may read the result of another one.
+/// node may read the result of another one. Each round takes time in proportion to the whole graph, so after kMostRounds
+/// the remaining nodes of longer sequences are left to the host.
 Result<Graph> lower_moves_of_integers(Graph graph) {
+  constexpr int kMostRounds = 64;
   const auto count = [](const Graph& g) {
     return std::count_if(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
       const OnnxOperator* op = n.refused ? nullptr : onnx_of(n);
       return op != nullptr && operators::moves_integers(*op);
     });
   };
-  for (auto left = count(graph); left > 0;) {
+  int rounds = 0;
+  for (auto left = count(graph); left > 0 && rounds < kMostRounds; ++rounds) {
     graph = lower_operators(std::move(graph), &operators::Operator::lower_qdq, true);
     const auto now = count(graph);
     if (now == left) break;

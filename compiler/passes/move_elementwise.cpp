@@ -1,10 +1,12 @@
 // Moves element-wise nodes past nodes that only move, join or compare elements. Dequantisers move down to the sums that
 // read their integers; quantisers move up to the sums whose results they quantise.
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -101,13 +103,24 @@ struct Rising {
   std::size_t slot = 0;
 };
 
+/// Nodes that move up together, in the order in which a frame passes them.
+using Risings = std::deque<Rising>;
+
+/// Returns the name of a value that a node gives after it moved. A value keeps this name however often its node moves, so
+/// names do not grow with the number of moves.
+std::string raised(const std::string& name) {
+  static const std::string kRaised = ".raised";
+  const std::size_t at = name.find(kRaised);
+  return at == std::string::npos ? name + kRaised : name.substr(0, at + kRaised.size());
+}
+
 /// Copies the nodes `chain` so that the copies read `from`. `suffix` is appended to their names.
-std::vector<Rising> copy_chain(Graph& graph, const std::vector<Rising>& chain, ValueId from,
-                               const std::string& suffix, std::size_t slot) {
-  std::vector<Rising> copies;
+Risings copy_chain(Graph& graph, const Risings& chain, ValueId from, const std::string& suffix,
+                   std::size_t slot) {
+  Risings copies;
   for (const auto& [n, old_slot] : chain) {
     const Value result = graph.value(n.outputs[0]);
-    const ValueId v = graph.add_value(result.name + ".raised", result.type, graph.value(from).shape);
+    const ValueId v = graph.add_value(raised(result.name), result.type, graph.value(from).shape);
     copy_meaning(graph, n.outputs[0], v);
     copies.push_back({make_node(n.name + suffix, n.operation, {from}, v, n.sources), slot});
     from = v;
@@ -121,6 +134,8 @@ Result<Graph> sink_dequantise(Graph graph) {
   // Visit the nodes in order, so that a dequantiser that moved below one node can also move below the next. A value
   // with several readers is dequantised once per reader; a later pass fuses these dequantisers with their readers.
   std::unordered_map<ValueId, Node> producers;
+  std::unordered_map<ValueId, std::string>
+      moved;  // result of a moved dequantiser -> the dequantiser's first name
   std::vector<Node> out;
   const auto append = [&](Node n) {
     for (const ValueId v : n.outputs) producers[v] = n;
@@ -140,9 +155,12 @@ Result<Graph> sink_dequantise(Graph graph) {
     const ValueId integers =
         graph.add_value(result.name + ".integers", graph.value(dequantise.inputs[0]).type, result.shape);
     copy_meaning(graph, dequantise.inputs[0], integers);
+    const auto before = moved.find(n.inputs[0]);
+    const std::string name = before == moved.end() ? dequantise.name : before->second;
+    moved[n.outputs[0]] = name;
     append(make_node(n.name, n.operation, {dequantise.inputs[0]}, integers, n.sources));
-    append(make_node(n.name + "." + dequantise.name, dequantise.operation, {integers}, n.outputs[0],
-                     dequantise.sources));
+    append(
+        make_node(n.name + "." + name, dequantise.operation, {integers}, n.outputs[0], dequantise.sources));
   }
   graph.nodes = std::move(out);
   // A dequantiser that moved below its only reader is dead. Later passes count the readers of its integers, because ONNX
@@ -154,10 +172,10 @@ Result<Graph> raise_quantise(Graph graph) {
   const graph::Uses uses(graph);
   // Visit the nodes from the last to the first. An element-wise node that is the only reader of its float input waits
   // until the node that produces this input is visited. The map's key is the input.
-  std::map<ValueId, std::vector<Rising>> waiting;
+  std::map<ValueId, Risings> waiting;
   std::vector<std::vector<Node>> slots;  // the nodes of the result, from the last to the first
   const auto settle = [&slots](Rising& r) { slots[r.slot].push_back(std::move(r.node)); };
-  const auto wait = [&](std::vector<Rising> chain) {
+  const auto wait = [&](Risings chain) {
     const ValueId from = chain.front().node.inputs[0];
     if (graph.value(from).type.is_float() && uses.readers[from].size() == 1 && !uses.is_output[from])
       waiting[from] = std::move(chain);
@@ -169,9 +187,9 @@ Result<Graph> raise_quantise(Graph graph) {
     graph.nodes.pop_back();
     const std::size_t slot = slots.size();
     slots.emplace_back();
-    std::vector<Rising> chain = std::exchange(waiting[n.outputs[0]], {});
+    Risings chain = std::exchange(waiting[n.outputs[0]], {});
     if (std::holds_alternative<Elementwise>(n.operation)) {
-      chain.insert(chain.begin(), {std::move(n), slot});
+      chain.push_front({std::move(n), slot});
       wait(std::move(chain));
       continue;
     }
@@ -186,7 +204,7 @@ Result<Graph> raise_quantise(Graph graph) {
     for (std::size_t k = chain.empty() ? 0 : n.inputs.size(); k-- > 0;) {
       const std::string suffix = n.inputs.size() == 1 ? "" : ".part" + std::to_string(k);
       slots.emplace_back();
-      std::vector<Rising> copies = copy_chain(graph, chain, n.inputs[k], suffix, slots.size() - 1);
+      Risings copies = copy_chain(graph, chain, n.inputs[k], suffix, slots.size() - 1);
       n.inputs[k] = copies.back().node.outputs[0];
       wait(std::move(copies));
     }

@@ -1,6 +1,8 @@
 // Names that the passes share, and the declarations of the passes. Private to compiler/passes.
 #pragma once
 
+#include <vector>
+
 #include "compiler/graph/graph.hpp"
 #include "compiler/operators/operators.hpp"
 #include "compiler/passes/passes.hpp"
@@ -21,6 +23,23 @@ using graph::to_string;
 using graph::Type;
 using graph::Value;
 using graph::ValueId;
+
+/// Collects replacements of values by other values. Changing the whole graph for each replacement would take time that
+/// grows with the square of the number of nodes.
+class Replacements {
+ public:
+  explicit Replacements(const Graph& graph);
+
+  /// From now on, `from` stands for `to`. Changes the graph's outputs at once, but not the inputs of nodes.
+  void replace(Graph& graph, ValueId from, ValueId to);
+  /// Returns the value that `v` stands for.
+  ValueId of(ValueId v);
+  /// Changes the inputs of all nodes.
+  void apply(Graph& graph);
+
+ private:
+  std::vector<ValueId> by_;  // [value]: the value that replaces it, or the value itself
+};
 
 Result<Graph> fold_constants(Graph graph);
 Result<Graph> remove_dead(Graph graph);

@@ -1,5 +1,6 @@
 // Removes nodes whose results are constant, that nothing reads, or that do not change their input.
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -83,6 +84,29 @@ void remove_unread(Graph& graph) {
 
 }  // namespace
 
+Replacements::Replacements(const Graph& graph) : by_(graph.values.size()) {
+  std::iota(by_.begin(), by_.end(), ValueId{0});
+}
+
+void Replacements::replace(Graph& graph, ValueId from, ValueId to) {
+  by_[from] = of(to);
+  std::replace(graph.outputs.begin(), graph.outputs.end(), from, by_[from]);
+}
+
+ValueId Replacements::of(ValueId v) {
+  while (by_[v] != v) {
+    by_[v] = by_[by_[v]];  // so that the next search is shorter
+    v = by_[v];
+  }
+  return v;
+}
+
+void Replacements::apply(Graph& graph) {
+  for (Node& n : graph.nodes)
+    for (ValueId& v : n.inputs)
+      if (v != kNoValue) v = of(v);
+}
+
 /// Replaces operators whose inputs are all constants by their results. Does not fold DequantizeLinear, so that weights
 /// stay integers. If a node moves the elements of dequantised weights, the integers are moved instead.
 Result<Graph> fold_constants(Graph graph) {
@@ -110,10 +134,10 @@ Result<Graph> fold_constants(Graph graph) {
 }
 
 Result<Graph> remove_dead(Graph graph) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& n = graph.nodes[i];
+  Replacements replacements(graph);
+  for (const Node& n : graph.nodes) {
     if (!changes_nothing(graph, n)) continue;
-    const ValueId from = n.outputs[0], to = n.inputs[0];
+    const ValueId from = n.outputs[0], to = replacements.of(n.inputs[0]);
     const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(), from) != graph.outputs.end();
     const bool end_to_end = std::find(graph.inputs.begin(), graph.inputs.end(), to) != graph.inputs.end() ||
                             std::find(graph.outputs.begin(), graph.outputs.end(), to) != graph.outputs.end();
@@ -122,8 +146,9 @@ Result<Graph> remove_dead(Graph graph) {
                                                 graph.value(to).name +
                                                 "', which is already another input or output of the graph: "
                                                 "remove one of the two");
-    graph::replace_value(graph, from, to);
+    replacements.replace(graph, from, to);
   }
+  replacements.apply(graph);
   remove_unread(graph);
   return graph;
 }

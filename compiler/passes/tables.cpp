@@ -145,10 +145,11 @@ Result<Graph> tabulate(Graph graph) {
 }
 
 Result<Graph> join_branches(Graph graph) {
+  // The loop changes what nodes read, but not which node produces a value. Only the producers are used.
+  const graph::Uses uses(graph);
   for (Node& n : graph.nodes) {
     const auto* c = std::get_if<Combine>(&n.operation);
     if (c == nullptr || !graph.value(n.outputs[0]).type.is_integer()) continue;
-    const graph::Uses uses(graph);
     const std::vector<Origin> right = origins(graph, uses, n.inputs[1]);
     for (const Origin& a : origins(graph, uses, n.inputs[0])) {
       const auto b = std::find_if(right.begin(), right.end(),

@@ -180,5 +180,26 @@ TEST(ImportBounds, MemoryForAChainOfNodesGrowsLinearly) {
   EXPECT_LT(peak_memory() - before, std::size_t{400} << 20U);
 }
 
+TEST(ImportBounds, MemoryForAChainOfMovesGrowsLinearly) {
+  OnnxModel m;
+  m.input("x", {1, 2, 2, 2});
+  std::string last = m.pair("x", 0.5F, 0, "in");
+  for (int i = 0; i < 4000; ++i) {
+    last = m.node("Transpose", {last}, "a_transposition_of_the_last_two_axes_" + std::to_string(i));
+    m.attribute("perm", std::vector<std::int64_t>{0, 1, 3, 2});
+  }
+  m.output(m.pair(last, 0.5F, 0, "out"));
+  auto graph = import_model(m);
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  const std::size_t before = peak_memory();
+  auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
+  ASSERT_TRUE(lowered.ok()) << lowered.error().message();
+  for (const auto& node : lowered->nodes) ASSERT_LT(node.name.size(), 200U);
+  const auto program = compiler::passes::build_program(std::move(*lowered));
+  ASSERT_TRUE(program.ok()) << program.error().message();
+  // If each move had the names of all moves before it, the names would take more than 500 MiB.
+  EXPECT_LT(peak_memory() - before, std::size_t{200} << 20U);
+}
+
 }  // namespace
 }  // namespace millrace::tests
