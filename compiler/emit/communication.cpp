@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <cstdio>
 #include <tuple>
 
 #include "kernels/program/packing.hpp"
@@ -245,6 +245,52 @@ std::uint64_t packets_of(const Channel& channel) {
   return std::max<std::uint64_t>(packets(channel.frame_bytes, packet), 1);
 }
 
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+/// Checks that the cables from one card to another, over UDP or not, can carry channels with these bytes for each frame.
+Status check_cables(const Cluster& cluster, const std::string& from, const std::string& to, bool udp,
+                    const std::vector<std::uint64_t>& loads, double frames_per_second) {
+  std::vector<const Cable*> cables;
+  for (const auto& cable : cluster.cables)
+    if (joins(cable, from, to) && (cable.protocol == CableProtocol::kUdp) == udp) cables.push_back(&cable);
+  const std::string between = "between cards '" + from + "' and '" + to + "'";
+  if (cables.empty())
+    return Error(ErrorCode::kDoesNotFit,
+                 "cluster '" + cluster.name + "' has no cable " + between +
+                     ", but the plan needs one; add a cable or cut the model elsewhere (--partitions)");
+  const std::size_t most = cables.size() * abi::kMaxTags;
+  if (loads.size() > most)
+    return Error(ErrorCode::kDoesNotFit, std::to_string(loads.size()) + " channels " + between + ", but " +
+                                             std::to_string(cables.size()) + " cable(s) carry " +
+                                             std::to_string(most) +
+                                             " channels in each direction; "
+                                             "cut the model elsewhere (--partitions) or add a cable");
+  const Cable& slowest = **std::min_element(cables.begin(), cables.end(), [](const Cable* a, const Cable* b) {
+    return a->gigabits_per_second < b->gigabits_per_second;
+  });
+  // Each channel uses the cable that has the least load so far.
+  std::vector<std::uint64_t> carried(cables.size(), 0);
+  for (const auto load : loads) *std::min_element(carried.begin(), carried.end()) += load;
+  const double gigabits_a_frame =
+      8e-9 * static_cast<double>(*std::max_element(carried.begin(), carried.end()));
+  const double needed = frames_per_second * gigabits_a_frame;
+  // If a cable limits the frame rate, its load equals its capacity except for rounding errors.
+  if (needed <= slowest.gigabits_per_second * (1 + 1e-6)) return {};
+  return Error(
+      ErrorCode::kDoesNotFit,
+      "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(frames_per_second))) +
+          " frames/s, cable '" + slowest.name + "' " + between + " would have to carry " + number(needed) +
+          " Gbit/s, but it carries " + number(slowest.gigabits_per_second) + "; lower the rate to at most " +
+          std::to_string(static_cast<std::uint64_t>(slowest.gigabits_per_second / gigabits_a_frame)) +
+          " frames/s, cut the model elsewhere (--partitions), add a cable, or use cables of at "
+          "least " +
+          number(needed) + " Gbit/s");
+}
+
 }  // namespace
 
 std::uint64_t bytes_on_wire(const Channel& channel) {
@@ -277,37 +323,7 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
   }
   for (const auto& [key, loads] : loads_between) {
     const auto& [from, to, udp] = key;
-    std::uint64_t cables = 0;
-    double slowest = std::numeric_limits<double>::infinity();
-    for (const auto& cable : cluster.cables) {
-      if (!joins(cable, from, to) || (cable.protocol == CableProtocol::kUdp) != udp) continue;
-      ++cables;
-      slowest = std::min(slowest, cable.gigabits_per_second);
-    }
-    const std::string between = "between cards '" + from + "' and '" + to + "'";
-    if (cables == 0)
-      return Error(ErrorCode::kDoesNotFit,
-                   "cluster '" + cluster.name + "' has no cable " + between + ", but the plan needs one");
-    if (loads.size() > cables * abi::kMaxTags)
-      return Error(ErrorCode::kDoesNotFit, std::to_string(loads.size()) + " channels " + between + ", but " +
-                                               std::to_string(cables) + " cable(s) carry " +
-                                               std::to_string(cables * abi::kMaxTags) +
-                                               " channels in each direction; "
-                                               "cut the model elsewhere (--partitions) or add a cable");
-    // Each channel uses the cable that has the least load so far.
-    std::vector<std::uint64_t> carried(cables, 0);
-    for (const auto load : loads) *std::min_element(carried.begin(), carried.end()) += load;
-    const double needed = frames_per_second.value_or(0) * 8e-9 *
-                          static_cast<double>(*std::max_element(carried.begin(), carried.end()));
-    // If a cable limits the frame rate, its load equals its capacity except for rounding errors.
-    if (needed > slowest * (1 + 1e-6))
-      return Error(ErrorCode::kDoesNotFit,
-                   "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) +
-                       " frames/s " + between + " " + std::to_string(needed) +
-                       " Gbit/s must pass over one cable, "
-                       "which carries " +
-                       std::to_string(slowest) +
-                       "; lower the rate, cut the model elsewhere (--partitions) or add a cable");
+    MILLRACE_TRY(check_cables(cluster, from, to, udp, loads, frames_per_second.value_or(0)));
   }
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())
     return Error(ErrorCode::kDoesNotFit,

@@ -203,8 +203,10 @@ TEST(Communication, RefusesMoreBytesPerSecondThanTheCableCarries) {
   EXPECT_TRUE(check_communication(made->plan, cluster, made->binding, 1000).ok());
   const auto status = check_communication(made->plan, cluster, made->binding, 2000);
   ASSERT_FALSE(status.ok());
-  expect(status.error().message(), "2000 frames/s");
-  expect(status.error().message(), "lower the rate");
+  expect(status.error().message(), "2000 frames/s, cable '0-1'");
+  expect(status.error().message(), "would have to carry 0.001664 Gbit/s, but it carries 0.001");
+  expect(status.error().message(), "lower the rate to at most 1201 frames/s");
+  expect(status.error().message(), "use cables of at least 0.001664 Gbit/s");
   const auto built = build(tests::chain_program(2), 2, cluster, 2000);
   ASSERT_FALSE(built.ok()) << "what is built is checked at its own rate";
   EXPECT_EQ(built.error().message(), status.error().message());
