@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/planning/names.hpp"
+#include "kernels/program/packing.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -119,6 +120,49 @@ Result<std::vector<generators::Passage>> passages(const std::vector<Program>& pr
     stage.card = part.place;
   }
   return generators::play_first_frame(stages, links(solution, cluster));
+}
+
+double cable_tail(const runtime::plan::Cable& cable, std::uint64_t frame_bytes) {
+  constexpr std::uint64_t kPacket = runtime::plan::kPacketBytes;
+  const bool whole = cable.protocol == runtime::plan::CableProtocol::kMpi;  // a message has a whole tensor
+  const std::uint64_t last = frame_bytes == 0 ? 0 : (frame_bytes - 1) % kPacket + 1;
+  const std::uint64_t wire =
+      whole ? runtime::plan::frame_bytes_on_wire(frame_bytes) : runtime::plan::packet_bytes_on_wire(last);
+  return static_cast<double>(wire) / (cable.aurora_gigabits_per_second() * 1e9 / 8) + cable.latency_ns * 1e-9;
+}
+
+std::vector<double> tails(const std::vector<Program>& programs, const Solution& solution,
+                          const runtime::plan::Cluster& cluster, const std::vector<double>& last_outputs,
+                          const std::vector<double>& host_seconds) {
+  struct Made {
+    std::size_t part = 0;
+    std::uint64_t bytes = 0;  // of the packed form
+  };
+  std::map<std::string, Made> made;
+  std::vector<double> out(programs.size(), 0), last(programs.size(), 0);
+  const auto card = [&](std::size_t p) { return cluster.cards[solution.card[solution.parts[p].place]].name; };
+  const auto arrival = [&](const Made& tensor, std::size_t reader) {
+    if (solution.parts[tensor.part].host || solution.parts[reader].host) return last[tensor.part];
+    for (const auto& cable : cluster.cables)
+      if ((cable.a.card == card(tensor.part) && cable.b.card == card(reader)) ||
+          (cable.b.card == card(tensor.part) && cable.a.card == card(reader)))
+        return last[tensor.part] + cable_tail(cable, tensor.bytes);
+    return last[tensor.part];
+  };
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    double all_arrived = 0;
+    for (const auto& name : names(programs[p], programs[p].inputs))
+      if (const auto tensor = made.find(name); tensor != made.end())
+        all_arrived = std::max(all_arrived, arrival(tensor->second, p));
+    last[p] = solution.parts[p].host ? all_arrived + (host_seconds.empty() ? 0 : host_seconds[p])
+                                     : std::max(last_outputs[p], all_arrived);
+    out[p] = last[p] - all_arrived;
+    for (const auto t : programs[p].outputs) {
+      const auto& tensor = programs[p].tensors[t];
+      made[tensor.name] = {p, kernels::packed_bytes(tensor.type, tensor.elements())};
+    }
+  }
+  return out;
 }
 
 void insert_relays(Program& program, Solution& solution) {

@@ -35,6 +35,18 @@ Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Pro
                                                   const Designs& designs,
                                                   const std::vector<double>& host_seconds = {});
 
+/// Returns for each part the time from the arrival of a frame's last input word until the frame's last output word leaves,
+/// in seconds, if the frame is alone in the pipeline. Hardware computes while the input arrives, so this time may be
+/// shorter than the part's interval. `last_outputs` are the times at which the last output words leave, by part; those
+/// of host parts are ignored. `host_seconds` is as in passages().
+std::vector<double> tails(const std::vector<kernels::Program>& programs, const explore::Solution& solution,
+                          const runtime::plan::Cluster& cluster, const std::vector<double>& last_outputs,
+                          const std::vector<double>& host_seconds = {});
+
+/// Returns the time from the departure of a tensor's last beat until the tensor's last packet has arrived at the other
+/// end of the cable, in seconds. Over MPI, a tensor is sent as a whole.
+double cable_tail(const runtime::plan::Cable& cable, std::uint64_t frame_bytes);
+
 /// Adds relays: blocks that forward a tensor. A card that sends a tensor which it received from another card gets a
 /// block "relay_<tensor>_<place>", and blocks on later cards read the relay's output. Renumbers the solution's parts,
 /// implementations and regions. Clears the solution's hops (transfers of a tensor over one cable), because each tensor

@@ -163,26 +163,44 @@ Judgement judge(const Predicted& plan, double interval_seconds, double latency_s
   return {exact ? 0 : gap, exact};
 }
 
-Result<double> played_latency(const Predicted& plan) {
+std::vector<double> host_times(const Predicted& plan) {
+  std::vector<double> host(plan.placed.programs.size(), 0);
+  for (std::size_t p = 0; p < host.size(); ++p) {
+    if (!plan.placed.solution.parts[p].host) continue;
+    for (const auto& block : plan.placed.programs[p].blocks)
+      host[p] += plan.problem().operations[find_block(plan.program(), block.name)].host_seconds;
+  }
+  return host;
+}
+
+Result<std::vector<double>> last_outputs(const Predicted& plan) {
   const auto& parts = plan.placed.solution.parts;
   const auto& programs = plan.placed.programs;
+  std::vector<double> last(programs.size(), 0);
+  if (!plan.placed.played || !plan.lowered->candidates.without.empty()) {
+    for (const auto& work : plan.analysis.works)
+      for (std::size_t p = 0; p < programs.size(); ++p)
+        if (!parts[p].host &&
+            find_block(programs[p], plan.program().blocks[work.operation].name) < programs[p].blocks.size())
+          last[p] = std::max(last[p], work.last);
+    return last;
+  }
   if (plan.placed.designs.size() == 1) {
     const auto& [name, design] = *plan.placed.designs.begin();
     for (std::size_t p = 0; p < programs.size(); ++p)
       if (programs[p].name == name)
-        return static_cast<double>(design.latency_cycles) / clock_of(plan, parts[p]);
-  }
-  std::vector<double> host(programs.size(), 0);
-  for (std::size_t p = 0; p < programs.size(); ++p) {
-    if (!parts[p].host) continue;
-    for (const auto& block : programs[p].blocks)
-      host[p] += plan.problem().operations[find_block(plan.program(), block.name)].host_seconds;
+        last[p] = static_cast<double>(design.latency_cycles) / clock_of(plan, parts[p]);
+    return last;
   }
   MILLRACE_ASSIGN(const auto passages, compiler::passages(programs, plan.placed.solution, plan.cluster(),
-                                                          plan.placed.designs, host));
-  double end = 0;
-  for (const auto& passage : passages) end = std::max(end, passage.last_output);
-  return end;
+                                                          plan.placed.designs, host_times(plan)));
+  for (std::size_t p = 0; p < programs.size(); ++p) last[p] = passages[p].last_output;
+  return last;
+}
+
+Result<double> played_latency(const Predicted& plan) {
+  MILLRACE_ASSIGN(const auto last, last_outputs(plan));
+  return *std::max_element(last.begin(), last.end());
 }
 
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {

@@ -101,6 +101,15 @@ Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 /// The latency includes the host's time between cards.
 Result<double> played_latency(const Predicted& plan);
 
+/// Returns for each part of the placed solution when its last output word leaves, in seconds after a frame's first word
+/// enters the first card. If the designs were not simulated, these times are sums over blocks. Times of host parts
+/// are 0. Errors are those of passages().
+Result<std::vector<double>> last_outputs(const Predicted& plan);
+
+/// Returns the time that the host works on each part of the placed solution, in seconds; 0 for parts on cards, and for
+/// the host's work before the first card and after the last card.
+std::vector<double> host_times(const Predicted& plan);
+
 /// Returns where the weights of a block on a card are stored. If weights should be streamed but the block has no
 /// hardware for streaming, the weights are loaded.
 kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block);

@@ -71,7 +71,8 @@ Result<Communication> communication(const Plan& planned) {
       load.from = message.from_card;
       load.to = message.to_card;
       ++load.messages;
-      load.wire_bytes += packets ? emit::bytes_on_wire(channel) : channel.frame_bytes;
+      message.wire_bytes = packets ? emit::bytes_on_wire(channel) : channel.frame_bytes;
+      load.wire_bytes += message.wire_bytes;
     }
     out.messages.push_back(std::move(message));
   }

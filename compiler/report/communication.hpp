@@ -21,6 +21,7 @@ struct Message {
   std::uint64_t packets = 0;       // 0 through the memory of hosts
   std::uint32_t packet_bytes = 0;  // payload of every packet but the last, which may have less
   std::uint32_t credits = 0;       // packets that the sender may send before the receiver has read them
+  std::uint64_t wire_bytes = 0;    // with headers, padding and CRCs; 0 through the memory of one host
   bool between_cards() const { return packets > 0; }  // over a cable
   /// Whether the hosts of two cards pass the tensor on over MPI.
   bool over_mpi() const { return packets == 0 && !from_card.empty() && !to_card.empty(); }

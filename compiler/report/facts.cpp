@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "compiler/report/communication.hpp"
+#include "compiler/report/load.hpp"
 #include "compiler/report/parts.hpp"
 #include "compiler/report/report.hpp"
 #include "kernels/program/packing.hpp"
@@ -263,9 +264,10 @@ json::object facts(const Plan& plan, const PlanOptions& options, const Alternati
 }
 
 std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives,
-                 const Communication* communication) {
+                 const Communication* communication, const LoadReport* load) {
   json::object out = facts(plan, options, alternatives);
   if (communication != nullptr) out["communication"] = facts(*communication);
+  if (load != nullptr) out["load"] = facts(*load);
   return json::serialize(out);
 }
 

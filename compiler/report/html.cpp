@@ -185,10 +185,14 @@ void add_messages(const Plan& plan, json::object& page) {
   json::object shown = facts(*made);
   for (auto& message : shown["messages"].as_array()) {
     auto& row = message.as_object();
-    row["by_host"] = !row.at("between_cards").as_bool();
+    row["by_host"] = !row.at("between_cards").as_bool() && !row.at("over_mpi").as_bool();
   }
   page["messages"] = std::move(shown["messages"]);
+  page["any_loads"] = !made->loads.empty();
+  page["loads"] = std::move(shown["loads"]);
   page["no_deadlock"] = made->check.ok();
+  page["communication_fault"] = std::move(shown["fault"]);
+  page["message_chart"] = message_chart(*made);
 }
 
 }  // namespace
@@ -211,7 +215,6 @@ std::string html(const Plan& plan, const Alternatives& alternatives, const HtmlO
   page["notes"] = std::move(notes);
   page["drawings"] = pipeline_drawings(plan);
   if (plan.unpredicted().empty()) {
-    page["any_cables"] = !plan.analysis.cables.empty();
     add_messages(plan, page);
     page["any_lifts"] = !plan.analysis.lifts.empty();
     draw_rooflines(plan, page);

@@ -58,6 +58,12 @@ HostBytes host_bytes(const Plan& plan, const HostBlock& block);
 /// pipeline is drawn three times, for windows of different widths.
 boost::json::array pipeline_drawings(const Plan& plan);
 
+struct Communication;  // communication.hpp
+
+/// Returns the coordinates of a chart of the messages between the host and cards, or null if there are no messages or too
+/// many cards for a chart.
+boost::json::value message_chart(const Communication& communication);
+
 struct ChartPoint {
   double cards = 0, value = 0;
 };

@@ -11,6 +11,7 @@
 namespace millrace::compiler::report {
 
 struct Communication;  // communication.hpp
+struct LoadReport;     // load.hpp
 
 /// Returns the plan as text in lines of at most 80 columns, with ANSI colours if `colour` is set.
 std::string terminal(const Plan& plan, bool colour, const Alternatives& alternatives = {});
@@ -29,9 +30,9 @@ std::string extrapolated(const Plan& plan);
 /// Returns the unmeasured terms of the cost model that this plan uses, as json() prints them under "extrapolated".
 boost::json::array extrapolated_json(const Plan& plan);
 
-/// Returns the plan as one JSON object, without a line end. The object has the member "communication" if the
-/// communication plan is given.
+/// Returns the plan as one JSON object, without a line end. The object has the members "communication" and "load" if
+/// these are given.
 std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives = {},
-                 const Communication* communication = nullptr);
+                 const Communication* communication = nullptr, const LoadReport* load = nullptr);
 
 }  // namespace millrace::compiler::report

@@ -25,7 +25,8 @@ TEST_F(PlanCommand, JsonHasTheKeysThatScriptsRelyOn) {
 }
 
 TEST_F(PlanCommand, TerminalOutputKeepsTo80ColumnsWithoutColours) {
-  for (const auto& more : {std::vector<std::string>{}, {"--partitions", "3", "--comm"}}) {
+  for (const auto& more :
+       {std::vector<std::string>{}, {"--partitions", "3", "--comm", "--load", "50%,200%"}}) {
     const Outcome outcome = plan(more);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     std::istringstream lines(outcome.out);
@@ -59,6 +60,27 @@ TEST_F(PlanCommand, CommunicationListsEveryMessageWithTheLoadOfTheCables) {
   EXPECT_NEAR(loads[0].at("gigabits_per_second").to_number<double>(), rate(root) * 160 * 8e-9, 1e-9);
   const Outcome text = plan({"--partitions", "3", "--comm"});
   EXPECT_NE(text.out.find("no deadlock: "), std::string::npos) << text.out;
+}
+
+TEST_F(PlanCommand, LoadPrintsTheSustainedRateAndLatenciesWithWaiting) {
+  EXPECT_FALSE(planned({"--partitions", "3"}).as_object().contains("load"));
+  const auto root = planned({"--partitions", "3", "--load", "1%,90%", "--load", "1e9"});
+  const auto& load = root.at("load");
+  const auto number = [](const json::value& value) { return value.to_number<double>(); };
+  EXPECT_NEAR(number(load.at("sustained_frames_per_second")), rate(root), 0.01 * rate(root));
+  EXPECT_EQ(load.at("bottleneck"), "part0 on fpga0");
+  const auto& runs = load.at("runs").as_array();
+  ASSERT_EQ(runs.size(), 3U);
+  const double alone = number(root.at("predicted").at("latency_us"));
+  EXPECT_NEAR(number(runs[0].at("latency_us").at("p50")), alone, 0.001 * alone);
+  EXPECT_GT(number(runs[1].at("latency_us").at("p99")), 1.5 * alone);
+  EXPECT_TRUE(runs[1].at("keeps_up").as_bool());
+  EXPECT_FALSE(runs[2].at("keeps_up").as_bool());
+  EXPECT_TRUE(runs[2].at("latency_us").at("p50").is_null());
+  const Outcome text = plan({"--partitions", "3", "--load", "60%"});
+  EXPECT_NE(text.out.find("limited by part0 on fpga0"), std::string::npos) << text.out;
+  for (const char* wrong : {"0", "-5", "60 %", "x", "1e13", "nan"})
+    expect_error(plan({"--load", wrong}), 2, {"--load " + std::string(wrong), "such as 20000 or 60%"});
 }
 
 TEST_F(PlanCommand, RefusesADuplicateMaxUtilisationAndAnImpossibleFrameRate) {

@@ -76,11 +76,13 @@ Status run(const CoverageCommand& command, std::ostream& out);
 struct PlanCommand {
   Common common;
   PlanWhat what;
-  std::string assume;          // an element type for models without quantisation, such as "int8"
-  std::filesystem::path save;  // where to write the plan file
-  std::filesystem::path html;  // where to write the report, which always includes the alternatives
-  bool alternatives = false;   // also plan for other numbers of cards
-  bool communication = false;  // also print what the cards send to each other
+  std::string assume;             // an element type for models without quantisation, such as "int8"
+  std::filesystem::path save;     // where to write the plan file
+  std::filesystem::path html;     // where to write the report, which always includes the alternatives
+  bool alternatives = false;      // also plan for other numbers of cards
+  bool communication = false;     // also print what the cards send to each other
+  std::vector<std::string> load;  // rates to simulate, such as "20000" or "60%"
+  std::uint32_t slots = 8;        // with `load`: the most frames in each pipeline
 };
 Status run(const PlanCommand& command, std::ostream& out);
 

@@ -250,6 +250,16 @@ void add_plan(Builder& builder, PlanCommand& c) {
       "--comm", c.communication,
       "Also print the communication plan: the messages of a frame (with packets, credits, buffers), "
       "the load of each cable, and why the plan cannot deadlock");
+  CLI::Option* const load = sub->add_option(
+      "--load", c.load,
+      "Also simulate the plan under load: print the rate that it sustains, and the latency with waiting if "
+      "frames arrive at random times at this mean rate: frames a second, or a share of the sustained rate "
+      "(30%,60%,90%)");
+  load->delimiter(',')->allow_extra_args(false);
+  sub->add_option("--slots", c.slots, "With --load: the most frames in each pipeline, as in 'serve --slots'")
+      ->needs(load)
+      ->capture_default_str()
+      ->check(whole(1, 1024));
 }
 
 void add_compile(Builder& builder, CompileCommand& c) {
@@ -395,6 +405,7 @@ void add_setting(CLI::App& sub, const server::config::Setting& setting, ServeCom
       flag, [&c, key](const std::string& value) { c.flags[key] = {value}; }, help);
   const std::string usual = config::value_text(setting, {});
   if (!usual.empty() && setting.help.find("(default") == std::string_view::npos) option->default_str(usual);
+  if (key == "pace") option->expected(0, 1)->default_str("1")->type_name("[FACTOR]");
 }
 
 void add_serve(Builder& builder, ServeCommand& c) {

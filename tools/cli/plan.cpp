@@ -4,12 +4,14 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 
 #include "compiler/planning/alternatives.hpp"
 #include "compiler/planning/plan_file.hpp"
 #include "compiler/report/communication.hpp"
+#include "compiler/report/load.hpp"
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
 #include "tools/cli/calibrate.hpp"
@@ -51,6 +53,39 @@ Status check_places(const PlanCommand& command) {
   return {};
 }
 
+/// Parses the rates of --load: "20000" or "60%".
+Result<std::vector<compiler::report::Rate>> read_rates(const std::vector<std::string>& texts) {
+  constexpr double kMostFrames = 1e12, kMostShare = 10;
+  std::vector<compiler::report::Rate> rates;
+  for (const auto& text : texts) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const std::string unit = end;
+    const compiler::report::Rate rate{unit == "%" ? value / 100 : value, unit == "%"};
+    if (end == text.c_str() || (!unit.empty() && unit != "%") || !(rate.value > 0) ||
+        rate.value > (rate.share ? kMostShare : kMostFrames))
+      return Error(ErrorCode::kInvalidInput,
+                   "--load " + text +
+                       ": give a rate above 0, in frames a second or as a share of the sustained rate, such "
+                       "as 20000 or 60%");
+    rates.push_back(rate);
+  }
+  return rates;
+}
+
+/// Simulates the plan under the loads of the command. Returns nothing if the command asks for none.
+Result<std::optional<compiler::report::LoadReport>> simulated_load(const PlanCommand& command,
+                                                                   const compiler::Plan& plan) {
+  if (command.load.empty()) return std::optional<compiler::report::LoadReport>();
+  if (!plan.unpredicted().empty())
+    return Error(ErrorCode::kUnsupported, "--load: nothing was predicted: " + plan.unpredicted());
+  compiler::report::LoadOptions options;
+  options.slots = command.slots;
+  MILLRACE_ASSIGN(options.rates, read_rates(command.load));
+  MILLRACE_ASSIGN(auto report, compiler::report::under_load(plan, options));
+  return std::optional(std::move(report));
+}
+
 }  // namespace
 
 Status run(const PlanCommand& command, std::ostream& out) {
@@ -58,6 +93,7 @@ Status run(const PlanCommand& command, std::ostream& out) {
   MILLRACE_TRY(fill(command.what, options));
   options.assume = command.assume;
   MILLRACE_TRY(check_places(command));
+  MILLRACE_TRY(read_rates(command.load));  // before the search, which can take long
   MILLRACE_TRY(quantise_first(command.what, command.common.quiet || command.common.json, options, out));
   MILLRACE_ASSIGN(const auto plan, compiler::make_plan(options));
   const bool predicted = plan.unpredicted().empty();
@@ -76,13 +112,16 @@ Status run(const PlanCommand& command, std::ostream& out) {
   if (command.communication) {
     MILLRACE_ASSIGN(communication, compiler::report::communication(plan));
   }
+  MILLRACE_ASSIGN(const auto load, simulated_load(command, plan));
   const bool colour = &out == &std::cout && ::isatty(STDOUT_FILENO) == 1;
   if (command.common.json) {
-    out << compiler::report::json(plan, options, alternatives, communication ? &*communication : nullptr)
+    out << compiler::report::json(plan, options, alternatives, communication ? &*communication : nullptr,
+                                  load ? &*load : nullptr)
         << '\n';
   } else {
     out << compiler::report::terminal(plan, colour, alternatives);
     if (communication) out << compiler::report::terminal(*communication, colour);
+    if (load) out << compiler::report::terminal(*load, colour);
   }
   return communication ? communication->check : Status();
 }

@@ -105,6 +105,21 @@ TEST(Report, PageWithoutTimesIsTheSameForTheSamePlan) {
   EXPECT_NE(report::html(a), report::html(b));
 }
 
+TEST(Report, PageDrawsTheMessagesAndTheLoadOfTheCables) {
+  const std::string page = report::html(planned());
+  // LeNet-5 is cut between its fully connected layers, of 120 and 84 results. A packet on the cable has 40 bytes more.
+  EXPECT_EQ(count(page,
+                  "<title>part0.out0 to part1.in0: 120 bytes a frame in 1 packet, 2 credits, "
+                  "240 bytes of buffer, "),
+            1U);
+  EXPECT_EQ(count(page, "<title>part1.out0 to part2.in0: 84 bytes a frame in 1 packet, "), 1U);
+  EXPECT_EQ(count(page, "<title>part2.out0 to output.in0: 10 bytes a frame</title>"), 1U)
+      << "through the host's memory";
+  EXPECT_EQ(count(page, "data-label=\"Cable\" class=\"text\">fpga0-fpga1</td>"), 1U);
+  EXPECT_EQ(count(page, "<td data-label=\"Bytes a frame\">160</td>"), 1U);
+  EXPECT_EQ(count(report::html(planned(1)), "id=\"cables\""), 0U);
+}
+
 TEST(Report, PageShowsHostileNamesAsText) {
   const std::string evil =
       "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07";

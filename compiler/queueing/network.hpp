@@ -1,0 +1,25 @@
+// The queueing network of a plan: a station for each partition, each direction of each cable that is used, and the core
+// of the host that works between cards.
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/planning/plan.hpp"
+#include "compiler/queueing/simulate.hpp"
+#include "runtime/base/result.hpp"
+
+namespace millrace::compiler::queueing {
+
+/// Returns the network of a plan with a prediction. `slots` is the most frames in each pipeline, as in the server's
+/// settings. A frame that is alone in the network takes as long as the plan predicts. The network leaves out what
+/// the plan's figures leave out: transfers between host and cards, and the host's work before the first card and after
+/// the last card.
+///
+/// A cable has the credits of the communication plan, in whole frames: at least 1. A credit returns over the cable. A
+/// partition may begin a further frame while the next cable is busy, as far as its pipeline and one frame of buffer
+/// allow.
+///
+/// kUnsupported names a channel between cards without a cable.
+Result<Network> network_of(const Plan& plan, std::uint32_t slots);
+
+}  // namespace millrace::compiler::queueing
