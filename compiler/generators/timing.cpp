@@ -161,7 +161,7 @@ class Player {
   const TimingOptions& options_;
   std::vector<Wire> wires_;
   std::vector<std::uint64_t> high_water_;  // one entry for each unit
-  /// The functions `step` of all units, and the functions `offer` of the units that have this function.
+  /// Called in each clock: first `offer` of the units that have this function, then `step` of every unit.
   std::vector<std::function<void()>> steps_, offers_;
   std::vector<Source> sources_;
   std::vector<Sink> sinks_;

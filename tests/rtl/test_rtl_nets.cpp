@@ -255,9 +255,9 @@ std::string two_places(double value) {
   return text;
 }
 
-/// Computes the multiply-accumulates per DSP slice and cycle for the layers that are convolutions in the model. (Matrix
-/// products, gemm_…, are convolutions of one pixel only in hardware.) The figures come from three sources:
-/// multiplications from the model, DSP slices from Yosys, and busy cycles from the simulation.
+/// Computes the multiply-accumulates per DSP slice and cycle for the layers that are convolutions in the model. Layers
+/// named gemm_… are left out: they are matrix products in the model, although the hardware computes them as convolutions.
+/// The multiplications come from the model, the DSP slices from Yosys, and the busy cycles from the simulation.
 TEST_F(RtlNets, ConvolutionsOfTheNetPttdnnKeepTheirDspSlicesBusy) {
   const auto row = std::find_if(rows().begin(), rows().end(), third_of_slices);
   ASSERT_NE(row, rows().end());

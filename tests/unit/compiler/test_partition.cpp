@@ -53,7 +53,7 @@ std::string refusal(const Problem& problem, ErrorCode code) {
   return tests::refusal_of(cut_by_work(problem), code);
 }
 
-TEST(Partition, BalancesTheLargestCost) {
+TEST(Partition, MinimisesTheCostOfTheMostExpensivePart) {
   const Problem problem = chain({9, 1, 1, 1, 6}, 2);
   const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok());
