@@ -75,7 +75,7 @@ void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer
     channel.transport = Transport::kHost;
     channel.frame_bytes = port.storage_bytes();
   } else {
-    // Without a cable, check_communication() reports the error.
+    // If there is no cable, check_communication() reports the error.
     const Cable* const cable = cable_of(d, channel, cluster, binding);
     if (cable != nullptr && cable->protocol == CableProtocol::kMpi) {
       channel.transport = Transport::kMpi;
@@ -111,8 +111,8 @@ Status add_channels(Deployment& d, const Cluster& cluster, const Binding& bindin
   return {};
 }
 
-/// Returns how many packets of a UDP channel are on their way if the cable is never idle during a round trip. A receiver
-/// acknowledges packets after a quarter of the credits, so twice this number is needed.
+/// Returns the credits with which a UDP channel keeps its cable busy during a round trip: twice the number of packets
+/// that are then on their way, because a receiver acknowledges packets only after a quarter of the credits.
 std::uint64_t round_trip_credits(const Channel& channel, const Cable& cable) {
   const double bits = 2 * cable.latency_ns * cable.gigabits_per_second;
   const double packet_bits = 8.0 * static_cast<double>(channel.packet_bytes + kDatagramOverheadBytes);

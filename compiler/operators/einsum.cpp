@@ -25,7 +25,7 @@ bool has(std::string_view letters, char c) {
   return letters.find(c) != std::string_view::npos;
 }
 
-/// Reads "bij,bjk->bik". Returns nothing for other forms.
+/// Reads "bij,bjk->bik". Returns nothing if the text has another form.
 std::optional<Equation> read_equation(std::string text) {
   std::erase(text, ' ');
   const std::size_t comma = text.find(','), arrow = text.find("->");
@@ -41,8 +41,8 @@ std::optional<Equation> read_equation(std::string text) {
   return e;
 }
 
-/// The letters of a matrix product: those that count matrices, those of the left operand alone, those of the right operand
-/// alone, and the one that is summed.
+/// The letters of a matrix product: those that number the matrices of a stack, those of the left operand alone, those
+/// of the right operand alone, and the one that is summed.
 struct Product {
   std::string matrices, left, right, summed;
 };
@@ -59,8 +59,8 @@ std::optional<Product> product_of(const Equation& e) {
     if (!has(e.a, c) || !has(e.b, c)) return std::nullopt;
     p.summed += c;
   }
-  // Without letters that count matrices, the left operand may have any number of rows: MatMul treats it as matrices that
-  // share one right operand.
+  // Without letters that number the matrices of a stack, the left operand may have any number of rows: MatMul treats it
+  // as matrices that share one right operand.
   const bool left_fits = p.matrices.empty() ? !p.left.empty() : p.left.size() == 1;
   if (p.summed.size() != 1 || p.right.size() != 1 || !left_fits) return std::nullopt;
   return p;

@@ -92,7 +92,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
 Result<gen::Cost> shell_of(const gen::Catalog& catalog, const std::vector<kernels::Program>& programs,
                            const explore::Solution& solution, std::size_t part, const gen::Design& design,
                            const runtime::plan::Device& device, const runtime::plan::Cluster& cluster) {
-  // Whether tensors of this part reach another part through a host.
+  // Whether tensors of this part reach the other part through the memory of a host.
   const auto through_host = [&](std::size_t other) {
     if (solution.parts[other].host) return true;
     const auto name = [&](std::size_t p) {

@@ -72,7 +72,7 @@ Result<LinkCounters> read_link(Card& card, std::uint32_t index) {
   MILLRACE_ASSIGN(counters.dropped, card.read(base + abi::kLinkDropped));
   MILLRACE_ASSIGN(const std::uint32_t state, card.read(base + abi::kLinkState));
   counters.state = static_cast<abi::LinkState>(state);
-  // A card without the register reads 0, so its state follows from its status.
+  // A card without the register for the link's state reads 0. In this case, other values tell whether the link is up.
   if (state == 0 && counters.cable_present && counters.peer_in_service) counters.state = abi::LinkState::kUp;
   return counters;
 }

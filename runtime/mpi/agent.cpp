@@ -39,7 +39,7 @@ class IngressPort final : public Pollable {
 
   bool poll() override {
     const bool arrived = receiver_.poll();
-    // The slot's earlier run usually ended long ago. If it did not, the frame waits here.
+    // Usually the earlier run of the frame's slot (buffer) ended long ago. If it has not ended, the frame waits here.
     while (!waiting_.empty()) {
       const Waiting next = waiting_.front();
       if (next.header.slot >= slots_) {
@@ -91,7 +91,7 @@ class EgressPort {
   }
   ~EgressPort() { session_.unwatch(orders_); }
 
-  /// Returns the order that comes next, or nothing.
+  /// Returns the next order to receive a frame, or nothing if there is none.
   std::optional<FrameHeader> next() {
     const std::lock_guard lock(mutex_);
     if (ordered_.empty()) return std::nullopt;
@@ -122,7 +122,7 @@ class EgressPort {
  private:
   void order(const FrameHeader& header) {
     if (header.slot >= slots_) return;
-    // If the run cannot be started, wait() reports the failure, because the card is lost.
+    // A run that cannot be started fails at once, because the card is lost.
     const bool started = unit_->start(header.slot, header.epoch, header.sequence).ok();
     if (!started) return send(header, RunState::kFailed);
     const std::lock_guard lock(mutex_);
@@ -258,7 +258,8 @@ class Agent::OpenCard {
     card_->unload();
   }
 
-  /// Waits for results and for the supervisor, as the engine's thread of a local card does.
+  /// Waits for results and for the supervisor (the unit that reports faults), as the pipeline's thread of a local card
+  /// does.
   void watch(const std::stop_token& stop) {
     bool reported = false;
     const auto check_supervisor = [&] {

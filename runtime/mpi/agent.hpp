@@ -41,7 +41,7 @@ class Worker {
 
 class Agent {
  public:
-  /// Opens a card by its name, which the host has.
+  /// Opens a card of this rank's host by its name.
   using CardSource = std::function<Result<std::unique_ptr<card::Card>>(const std::string& name)>;
   /// Returns the uuid of the image that a card holds.
   using ImageSource = std::function<std::string(const std::string& name)>;
@@ -50,7 +50,7 @@ class Agent {
   Agent(Session& session, CardSource cards, ImageSource images);
   ~Agent();  // releases all cards
 
-  /// Handles a request of rank 0. Called on the session's progress thread.
+  /// Handles a request that rank 0 sent to this rank. Called on the session's progress thread.
   void request(Bytes request, Session::Reply reply);
 
  private:

@@ -166,7 +166,8 @@ class RemoteCard final : public card::Card {
   plan::abi::FaultReport report_;
 };
 
-/// The streams of a port. They stay until the agent has closed its ends, after the engine has destroyed the port.
+/// The streams of a port. They stay until the agent on the card's host has closed its ends, even after the engine has
+/// destroyed the port.
 class RemoteCard::Unit {
  public:
   virtual ~Unit() = default;
@@ -188,7 +189,8 @@ class RemoteCard::RemoteIngress final : public Unit {
     return {};
   }
 
-  // The agent holds a frame back while the slot's run is not over. So the slot is free when its bytes are sent.
+  // The agent keeps a frame until the earlier run of the frame's slot (buffer) has ended. So the slot is free as soon
+  // as its bytes were sent.
   RunState state(std::uint32_t slot) {
     if (card_.is_lost()) return RunState::kFailed;
     return sender_.busy(slot) ? RunState::kRunning : RunState::kDone;
@@ -283,7 +285,7 @@ class RemoteCard::RemoteEgress final : public Unit {
   Receiver results_;  // last, because its handler uses the members above
 };
 
-/// The ports that the engine owns. They only refer to the card's units.
+/// The ports that the engine owns. They only refer to the card's units, which hold the streams.
 class RemoteCard::IngressHandle final : public card::Ingress {
  public:
   explicit IngressHandle(std::shared_ptr<RemoteIngress> unit) : unit_(std::move(unit)) {}
@@ -327,7 +329,7 @@ Result<std::unique_ptr<card::Ingress>> RemoteCard::make_ingress(const std::strin
 Result<std::unique_ptr<card::Egress>> RemoteCard::make_egress(const std::string& unit, std::uint64_t bytes,
                                                               std::uint32_t slots) {
   const int orders = session_.new_tag(), results = session_.new_tag();
-  // Post the receives before the agent can send.
+  // Make the receiving stream before the agent can send.
   auto remote = std::make_shared<RemoteEgress>(*this, orders, results, bytes, slots);
   const auto made = session_.call(rank_,
                                   request(Operation::kMakeEgress, name_)

@@ -21,7 +21,8 @@ using std::chrono::milliseconds;
 constexpr microseconds kLongSpin{100};
 constexpr microseconds kShortSpin{5};
 constexpr int kCoresForSpinning = 4;  // of each rank on the machine
-// How long the pauses are then. After kBusy without a message, the session is idle.
+// How long the progress thread pauses between two polls when it no longer polls without a pause. After kBusy without a
+// message, the session is idle.
 constexpr milliseconds kBusy{1'000};
 constexpr microseconds kShortPause{20};
 constexpr microseconds kLongPause{900};
@@ -272,7 +273,7 @@ void Session::run() {
       const std::lock_guard lock(polled_mutex_);
       for (Pollable* const pollable : polled_) busy = pollable->poll() || busy;
     }
-    // Frames pass streams, so streams are polled more often than other messages.
+    // Frames travel in streams, so streams are polled more often than other messages.
     const bool streams_only = turn % kStreamTurns != 0 && Clock::now() - active_.load() < spin_;
     if (!streams_only) {
       busy = receive() || busy;

@@ -47,8 +47,8 @@ class Pollable {
 class Session {
  public:
   /// Starts MPI and exchanges identities with the other ranks. Returns check_ranks()'s error, kEnvironment if MPI does
-  /// not start or has no support for threads, and kUnavailable if the ranks do not answer in time. Without an error,
-  /// start() must be called.
+  /// not start or has no support for threads, and kUnavailable if the ranks do not answer in time. If there is no
+  /// error, start() must be called next.
   static Result<std::unique_ptr<Session>> join(const Identity& own, const plan::Cluster& cluster,
                                                const SessionOptions& options = {});
   /// Calls stop(). Ends MPI if the job ended (end_job(), wait_for_end()) and no rank was lost. Otherwise the process
@@ -99,12 +99,13 @@ class Session {
   bool is_lost(int rank) const { return peers_[static_cast<std::size_t>(rank)]->lost.load(); }
   /// Returns the first lost rank, or -1.
   int lost_rank() const;
-  /// Waits until every rank was heard of after this call, at most for `bound`. Ranks that were not heard of are lost.
-  /// Called when a launcher stops this process, because the launcher may do that after another rank was killed.
+  /// Waits until every rank has sent something since this call, at most for `bound`. Ranks that have sent nothing count
+  /// as lost. Called when a launcher stops this process, because the launcher may do that after another rank was
+  /// killed.
   void probe(std::chrono::milliseconds bound);
 
-  /// Rank 0: tells the other ranks to leave. Other ranks: waits for that, until rank 0 is lost or `stop` returns true,
-  /// and returns kUnavailable if rank 0 was lost.
+  /// Rank 0: tells the other ranks to end. Other ranks: waits for this message, until rank 0 is lost or `stop` returns
+  /// true, and returns kUnavailable if rank 0 was lost.
   Status end_job();
   Status wait_for_end(const std::function<bool()>& stop);
 

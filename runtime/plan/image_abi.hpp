@@ -137,7 +137,7 @@ inline constexpr std::uint32_t kLinkBytesLow = 0x20;  // r: payload bytes since 
 inline constexpr std::uint32_t kLinkBytesHigh = 0x24;
 inline constexpr std::uint32_t kLinkStallsLow = 0x28;  // r: how often the sender had no credit
 inline constexpr std::uint32_t kLinkStallsHigh = 0x2c;
-// The next four are 0 on cards that do not have them. Such cards count no repairs.
+// The next four registers read 0 on cards that do not have them, because such cards repair no losses.
 inline constexpr std::uint32_t kLinkRepeats = 0x30;  // r: packets sent again
 inline constexpr std::uint32_t kLinkDamaged =
     0x34;  // r: packets dropped because of a wrong CRC, on the whole cable

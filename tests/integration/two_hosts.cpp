@@ -29,7 +29,7 @@ bool TwoHosts::is_possible() {
 }
 
 TwoHosts::TwoHosts() {
-  // Names of devices have at most 15 characters.
+  // Names of network devices have at most 15 characters.
   const std::string stem = "mr" + std::to_string(::getpid());
   names_ = {stem + "a", stem + "b"};
   std::string make = "set -e\nip netns add " + names_[0] + "\nip netns add " + names_[1] + "\nip link add " +

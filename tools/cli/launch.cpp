@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace plan = runtime::plan;
 
-/// Checks that the hosts' cards suffice in number, so that a mistake shows before a job waits in a queue.
+/// Checks that the hosts have enough cards, so that a mistake shows before a job waits in a queue.
 Status check_room(const plan::Cluster& cluster, const plan::Deployment& deployment) {
   std::size_t needed = 0;
   for (const auto& endpoint : deployment.endpoints) needed += endpoint.host ? 0U : 1U;

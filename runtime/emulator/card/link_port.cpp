@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kNoCable = ~0u;
 
-// The register has the states of runtime/link.
+// The register for a link's state has the same numbers as link::LinkState in runtime/link.
 static_assert(static_cast<int>(abi::LinkState::kUp) == static_cast<int>(link::LinkState::kUp) &&
               static_cast<int>(abi::LinkState::kLost) == static_cast<int>(link::LinkState::kLost));
 
@@ -120,7 +120,7 @@ int LinkPort::enable_udp(std::uint32_t cable, std::uint32_t end) {
   enabled_ = 1;
   starved_ = holds_packet_ = was_lost_ = false;
   in_service.store(1, std::memory_order_release);
-  // The counter is in shared memory, so that a restarted card goes on counting.
+  // The counter (generations of the sender) is in shared memory, so that a restarted card goes on counting.
   if (sends_) generation_ = channel.sender.generation.fetch_add(1) + 1;
   udp_ = std::make_unique<UdpChannel>(
       **found, UdpChannel::Settings{sends_, tag_, packet_bytes_, credits_, generation_, epoch_});

@@ -15,7 +15,8 @@ namespace millrace::runtime::emulator {
 
 namespace {
 
-// How often an idle thread reads the fabric, where the host changes faults and a restarted neighbour its port.
+// How often an idle thread reads the memory that host and cards share (the "fabric"): the host changes faults there,
+// and a restarted neighbour its port.
 constexpr std::chrono::milliseconds kFabricPeriod{50};
 
 }  // namespace
@@ -86,7 +87,8 @@ void UdpEnd::send(link::Time now) {
 }
 // The hot path ends here.
 
-/// Reads what other processes write to the fabric: the neighbour's address and the faults of this direction.
+/// Reads from the shared memory (the "fabric") what other processes write there: the neighbour's address and the faults
+/// of this direction.
 void UdpEnd::read_fabric() {
   const UdpAddress& peer = fabric_.udp[cable_index_][1 - end_];
   const link::Address address{peer.host.load(std::memory_order_relaxed),

@@ -23,15 +23,16 @@ namespace millrace::runtime::emulator {
 /// One end of a UDP cable: a socket and its thread. Any thread may call any function.
 class UdpEnd {
  public:
-  /// Opens the socket of end `end` of a cable and publishes its port in the fabric. The thread rings `doorbell` when
-  /// something has arrived. `fabric` must outlive the object.
+  /// Opens the socket of end `end` of a cable and publishes its port in the memory that all cards share (`fabric`). The
+  /// thread rings `doorbell` when something has arrived. `fabric` must outlive the object.
   static Result<std::unique_ptr<UdpEnd>> open(Fabric& fabric, std::uint32_t cable, std::uint32_t end,
                                               Doorbell& doorbell);
   ~UdpEnd();
   UdpEnd(const UdpEnd&) = delete;
   UdpEnd& operator=(const UdpEnd&) = delete;
 
-  /// Calls `action(link::CableEnd&, link::Time)` while no other thread uses the cable. Then sends what is due.
+  /// Calls `action(link::CableEnd&, link::Time)` while no other thread uses the cable. Then sends the datagrams that
+  /// are due.
   template <class Action>
   auto with(Action action) {
     const std::lock_guard lock(mutex_);

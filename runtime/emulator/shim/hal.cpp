@@ -34,7 +34,7 @@ struct Machine {
   std::string problem;                               // why MILLRACE_EMULATION is wrong
 };
 
-/// Writes the addresses and faults of a UDP cable to the fabric.
+/// Writes the addresses and faults of a UDP cable to the memory that all cards share (the "fabric").
 Status set_up_udp(const Topology::Cable& cable, std::uint32_t index, Fabric& fabric) {
   fabric.uses_udp[index] = cable.udp ? 1 : 0;
   if (!cable.udp) return {};

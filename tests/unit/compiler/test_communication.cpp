@@ -127,7 +127,7 @@ TEST(Communication, AChannelHasTheProtocolOfTheFirstCableBetweenItsCards) {
   EXPECT_EQ(channel(made->plan, "part0.out0>part2.in1").transport, Transport::kAurora);
   EXPECT_EQ(channel(made->plan, "part1.out0>part2.in0").transport, Transport::kAurora);
   EXPECT_TRUE(check_communication(made->plan, cluster, made->binding).ok());
-  // The plan needs the cable that it was made for.
+  // The plan is invalid on a cluster that lacks the UDP cable for which it was made.
   EXPECT_FALSE(check_communication(made->plan, meshed(3), made->binding).ok());
 }
 
