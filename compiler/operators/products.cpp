@@ -488,7 +488,7 @@ constexpr Operator kProducts[] = {
      .infer = infer_conv,
      .lower_qdq = lower_conv,
      .computes = true,
-     .limits = "one or two spatial axes; three spatial axes if the window is as long as one axis, "
+     .limits = "one or two spatial axes; three spatial axes if the window covers a whole axis, "
                "or has length 1 along two neighbouring axes; "
                "groups, strides, dilations, any padding and auto_pad; "
                "constant weights of 1 to 16 bits (hardware: at most 9 bits, with data of at most 8 bits); "

@@ -149,7 +149,7 @@ void simplify_gemm(Graph& graph, std::size_t at) {
 }
 
 /// Follows the value `from` through operators whose result scales with their input (Relu, pools, Flatten), and returns
-/// the product at the end of this path. Returns nothing if another node reads a value on the path.
+/// the Conv or Gemm node that reads the last value. Returns nothing if a value on the way has a second reader.
 std::optional<Product> reader_of(const Graph& graph, const graph::Uses& uses, ValueId from,
                                  std::size_t channels) {
   static const std::set<std::string> kScale = {

@@ -115,7 +115,7 @@ inline constexpr Setting kSettings[] = {
     {"deployments", "--deployment", List{&Settings::deployments, true},
      "Deployment directory; may be repeated"},
     {"cluster", "--cluster", Path{&Settings::cluster, true},
-     "Cluster file (default: emulated cards that fit the deployments)"},
+     "Cluster file (default: the emulated cards that the deployments need)"},
     {"host_name", "--host-name", Text{&Settings::host_name},
      "Name of this process's host in a cluster of several hosts (default: the machine's name)", kAtStart,
      "cluster"},

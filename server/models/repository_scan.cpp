@@ -214,7 +214,7 @@ void Repository::log_held_back(const std::string& model, const ModelDirectory& d
                           std::to_string(directory.pin.version) + "'");
 }
 
-/// Returns false if the model has a pin that cannot be obeyed, and logs the reason once.
+/// Returns false if the model is pinned to a version that the server cannot serve, and logs the reason once.
 bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& directory) {
   std::string& logged = polled_[model].trouble;
   std::string trouble;

@@ -183,7 +183,7 @@ Status run(const ServeCommand& command, std::ostream& out);
 struct LaunchCommand {
   Common common;
   std::filesystem::path deployment;
-  std::filesystem::path cluster;  // if empty, one process with emulated cards that fit
+  std::filesystem::path cluster;  // if empty, one process with the emulated cards that the deployment needs
   std::string format;             // "mpirun", "slurm" or "kubernetes"
   std::string http = "0.0.0.0:8000";
   std::string time;            // slurm: the job's time limit; if empty, the partition's own

@@ -1,4 +1,4 @@
-// `millrace devices --impair`: gives faults to a UDP cable between the emulated cards of a running server.
+// `millrace devices --impair`: injects faults into a UDP cable between the emulated cards of a running server.
 #include "tools/cli/impair.hpp"
 
 #include <boost/json.hpp>

@@ -283,7 +283,8 @@ void add_verify(Builder& builder, VerifyCommand& c) {
   CLI::App* sub =
       builder.add("verify", "Run frames through the cards and compare every byte with the reference", c);
   sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
-  sub->add_option("--cluster", c.cluster, cluster_help("default: emulated cards that fit"));
+  sub->add_option("--cluster", c.cluster,
+                  cluster_help("default: the emulated cards that the deployment needs"));
   sub->add_option(
          "--fidelity", c.fidelity,
          "How cards are emulated: functional, or rtl (simulates the generated SystemVerilog under one clock)")
@@ -343,7 +344,8 @@ void add_launch(Builder& builder, LaunchCommand& c) {
                   "mpirun (a command line), slurm (a batch script) or kubernetes (manifests)")
       ->required()
       ->check(CLI::IsMember({"mpirun", "slurm", "kubernetes"}));
-  sub->add_option("--cluster", c.cluster, cluster_help("default: one process with emulated cards that fit"));
+  sub->add_option("--cluster", c.cluster,
+                  cluster_help("default: one process, with the emulated cards that the deployment needs"));
   sub->add_option("--http", c.http, "HOST:PORT on which rank 0 answers clients")->capture_default_str();
   sub->add_option("--time", c.time,
                   "slurm: time limit of the job, such as 24:00:00 (default: the partition's)");
@@ -388,7 +390,8 @@ void add_setting(CLI::App& sub, const server::config::Setting& setting, ServeCom
   namespace config = server::config;
   const std::string flag(setting.flag), key(setting.key);
   const std::string help =
-      (key == "cluster" ? cluster_help("default: emulated cards that fit") : std::string(setting.help)) +
+      (key == "cluster" ? cluster_help("default: the emulated cards that the deployment needs")
+                        : std::string(setting.help)) +
       " (" + config::environment_name(setting.key) + ", " + key + ")";
   if (std::holds_alternative<config::Switch>(setting.kind)) {
     sub.add_flag_function(

@@ -208,7 +208,7 @@ Module mr_weight_reader() {
   Module m{.name = "mr_weight_reader"};
   m.cost = [](const Values& v, Features& f) {
     const LineLayout layout(v);
-    // Bits of a memory word that no line uses are not stored.
+    // The module's buffer keeps only those bits of a memory word that carry weights.
     const std::int64_t used = layout.shared       ? layout.bus / layout.pitch * v["WIDTH"]
                               : layout.words == 1 ? v["WIDTH"]
                                                   : 8 * layout.bus;
