@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 namespace {
 
 // How long a card's thread waits in XRT before it looks for other work. A result of the card ends the wait early.
-constexpr milliseconds kForResult{20};
+constexpr milliseconds kForResult{50};
 constexpr milliseconds kForFault{2};
 constexpr std::uint32_t kMostSlots = 1024;
 
@@ -132,7 +132,7 @@ class EgressPort {
   void send(FrameHeader header, RunState state) {
     header.state = static_cast<std::uint32_t>(state);
     static_cast<void>(results_.send(header));  // if it fails, rank 0 is lost, and the session ends
-    session_.nudge();
+    session_.nudge(0);
   }
 
   Session& session_;

@@ -185,7 +185,7 @@ class RemoteCard::RemoteIngress final : public Unit {
     if (card_.is_lost())
       return Error(ErrorCode::kUnavailable, card_.session_.describe(card_.rank_) + " is lost");
     MILLRACE_TRY(sender_.send({epoch, slot, sequence, 0, 0}));
-    card_.session_.nudge();
+    card_.session_.nudge(card_.rank_);
     return {};
   }
 
@@ -230,7 +230,7 @@ class RemoteCard::RemoteEgress final : public Unit {
       if (Clock::now() > end) return Error(ErrorCode::kUnavailable, "MPI does not send an order");
     }
     MILLRACE_TRY(orders_.send({epoch, slot, sequence, 0, 0}));
-    card_.session_.nudge();
+    card_.session_.nudge(card_.rank_);
     return {};
   }
 

@@ -23,10 +23,12 @@ constexpr microseconds kShortSpin{5};
 constexpr int kCoresForSpinning = 4;  // of each rank on the machine
 // How long the progress thread pauses between two polls when it no longer polls without a pause. After kBusy without a
 // message, the session is idle.
-constexpr milliseconds kBusy{1'000};
+constexpr milliseconds kBusy{500};
 constexpr microseconds kShortPause{20};
-constexpr microseconds kLongPause{900};
-constexpr milliseconds kPollEnd{20};
+constexpr microseconds kLongPause{1'200};
+constexpr milliseconds kPollEnd{100};
+constexpr milliseconds kMayBeIdle{400};   // a rank without a message for so long may be idle, or will be soon
+constexpr std::uint32_t kIdleTurns = 16;  // an idle session polls streams once in so many turns
 constexpr std::uint32_t kStreamTurns = 8;  // polls of the streams for each look for other messages
 
 // MPI guarantees that tags up to 32,767 exist.
@@ -219,15 +221,18 @@ void Session::finish_sends() {
   });
 }
 
-void Session::nudge() {
+void Session::nudge(int rank) {
   const auto now = Clock::now();
-  const bool was_idle = now - active_.exchange(now) > kBusy;
+  const bool was_idle = now - active_.exchange(now) > kMayBeIdle;
+  auto& woken = peers_[static_cast<std::size_t>(rank)]->woken;
+  const bool was_asleep = now - woken.exchange(now) > kMayBeIdle;
   if (asleep_.load()) {
     const std::lock_guard lock(sleep_mutex_);
     woken_.notify_all();
   }
-  if (!was_idle || rank_ != 0) return;
-  for (int rank = 1; rank < size(); ++rank) post(rank, Kind::kWake, 0, {});
+  if (rank_ != 0) return;
+  for (int other = 1; other < size(); ++other)
+    if (was_idle || (was_asleep && other == rank)) post(other, Kind::kWake, 0, {});
 }
 
 Result<Bytes> Session::call(int rank, Bytes request, milliseconds bound) {
@@ -236,7 +241,7 @@ Result<Bytes> Session::call(int rank, Bytes request, milliseconds bound) {
   Call& mine = calls_[id];
   lock.unlock();
   post(rank, Kind::kRequest, id, request);
-  nudge();
+  nudge(rank);
   lock.lock();
   const bool answered =
       answered_.wait_for(lock, bound, [&] { return mine.done || is_lost(rank) || stopping_.load(); });
@@ -252,7 +257,7 @@ Result<Bytes> Session::call(int rank, Bytes request, milliseconds bound) {
 
 void Session::report(Bytes event) {
   post(0, Kind::kEvent, 0, event);
-  nudge();
+  nudge(0);
 }
 
 void Session::watch(Pollable& pollable) {
@@ -268,13 +273,11 @@ void Session::unwatch(Pollable& pollable) {
 void Session::run() {
   ::prctl(PR_SET_TIMERSLACK, 1'000UL);  // ns, so that short pauses are not rounded up to 50 us and more
   for (std::uint32_t turn = 0; !stopping_.load(); ++turn) {
-    bool busy = false;
-    {
-      const std::lock_guard lock(polled_mutex_);
-      for (Pollable* const pollable : polled_) busy = pollable->poll() || busy;
-    }
-    // Frames travel in streams, so streams are polled more often than other messages.
-    const bool streams_only = turn % kStreamTurns != 0 && Clock::now() - active_.load() < spin_;
+    const auto silent = Clock::now() - active_.load();
+    // A message wakes an idle session before a frame comes, so polling its streams would be wasted.
+    bool busy = (silent < kBusy || turn % kIdleTurns == 0) && poll_streams();
+    // Frames travel in streams, so streams are polled more often than other messages while frames pass.
+    const bool streams_only = turn % kStreamTurns != 0 && silent < spin_;
     if (!streams_only) {
       busy = receive() || busy;
       finish_sends();
@@ -285,6 +288,13 @@ void Session::run() {
     else if (!streams_only)
       rest();
   }
+}
+
+bool Session::poll_streams() {
+  bool busy = false;
+  const std::lock_guard lock(polled_mutex_);
+  for (Pollable* const pollable : polled_) busy = pollable->poll() || busy;
+  return busy;
 }
 
 void Session::rest() {
@@ -341,7 +351,7 @@ void Session::deliver(int from, Bytes message) {
               else
                 out.put_text(answer.error().message());
               post(from, Kind::kReply, id, out.take());
-              nudge();
+              nudge(from);
             });
       return;
     case Kind::kReply: {

@@ -1,7 +1,7 @@
 // This process's part in an MPI job: messages to and from other ranks, and the news that a rank is lost.
 //
 // A session has two threads. The progress thread receives all messages and calls the handlers. It polls quickly while
-// frames pass, and 1,100 times a second after a second without frames. The heartbeat thread tells the other ranks that
+// frames pass, and 800 times a second after half a second without messages. The heartbeat thread tells the other ranks that
 // this one lives: rank 0 exchanges heartbeats with every other rank. A process has at most one session, because MPI
 // can be started only once.
 #pragma once
@@ -92,9 +92,9 @@ class Session {
   /// Returns when the progress thread does not poll `pollable` any more. Nothing happens if it is not watched.
   void unwatch(Pollable& pollable);
 
-  /// Tells the progress thread that an answer will come soon. After a second without frames, rank 0 also wakes the
-  /// other ranks, all at once. Called after each message of a stream.
-  void nudge();
+  /// Tells the progress thread that an answer will come soon. Called after each message of a stream to `rank`. If
+  /// that rank may be idle, rank 0 wakes it; if all may be idle, rank 0 wakes all at once. Any thread may call it.
+  void nudge(int rank);
 
   bool is_lost(int rank) const { return peers_[static_cast<std::size_t>(rank)]->lost.load(); }
   /// Returns the first lost rank, or -1.
@@ -112,6 +112,8 @@ class Session {
  private:
   struct Peer {
     std::atomic<Clock::time_point> heard{};
+    std::atomic<Clock::time_point>
+        woken{};  // when something other than a heartbeat was last sent to the rank
     std::atomic<bool> lost{false};
   };
   struct Call {
@@ -130,6 +132,7 @@ class Session {
   void deliver(int from, Bytes message);
   void finish_sends();
   void rest();
+  bool poll_streams();
   void check_peers();
   void lose(int rank, const std::string& why);
   bool exchanges_heartbeats_with(int rank) const { return rank != rank_ && (rank_ == 0 || rank == 0); }

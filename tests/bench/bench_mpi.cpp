@@ -55,7 +55,7 @@ class Exchange {
                     receiver_.release(buffer);
                     if (first_ && left_.fetch_sub(1) == 1) return done_.store(true);
                     static_cast<void>(sender_.send({}));
-                    session_.nudge();
+                    session_.nudge(other());
                   }) {}
 
   double bare() {

@@ -17,7 +17,7 @@ import {median, options} from './programs.mjs';
 const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const given = options({millrace: path.join(root, 'build/release/bin/millrace'), rounds: 10, partitions: 3},
   'node tests/bench/ranks.mjs [--millrace FILE] [--rounds N] [--partitions 1|3]');
-const kPixels = 784, kRequests = 200, kSettleMs = 1000, kIdleMs = 5000, kTicksASecond = 100, kRanks = 3;
+const kPixels = 784, kRequests = 200, kSettleMs = 1000, kIdleMs = 5000, kRanks = 3;
 const cluster = path.join(root, 'configs/clusters/three-hosts-ku060.yaml');
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
 
@@ -62,7 +62,9 @@ const ranks = readdirSync('/proc').filter(name => /^\d+$/.test(name)).filter(pid
     return Number(field(pid, 1)) === job.pid && readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'millrace';
   } catch { return false; }
 });
-const ticks = pid => Number(field(pid, 11)) + Number(field(pid, 12));
+/** The processor time of a process's threads in ns. The counters in /proc/PID/stat would be too coarse. */
+const used = pid => readdirSync(`/proc/${pid}/task`).reduce((sum, thread) =>
+  sum + Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]), 0);
 
 const shares = [], late = [], usual = [];
 for (let round = 0; round < given.rounds; ++round) {
@@ -70,9 +72,9 @@ for (let round = 0; round < given.rounds; ++round) {
   for (let i = 0; i < kRequests; ++i) times.push(await ask());
   usual.push(median(times));
   await pause(kSettleMs);
-  const before = ranks.map(ticks);
+  const before = ranks.map(used), begin = process.hrtime.bigint();
   await pause(kIdleMs);
-  ranks.forEach((pid, i) => shares.push(100 * (ticks(pid) - before[i]) / kTicksASecond / (kIdleMs / 1000)));
+  ranks.forEach((pid, i) => shares.push(100 * (used(pid) - before[i]) / Number(process.hrtime.bigint() - begin)));
   late.push(await ask() - usual.at(-1));
 }
 agent.destroy();
