@@ -45,7 +45,7 @@ Result<Designs> design(const Plan& plan) {
     }
     auto made = generators::assemble(
         catalog, placed.programs[p], placed.foldings[p],
-        {true, plan.lowered->candidates.plugin.get(), regions_of(placed.solution, placed.solution.parts[p])});
+        {true, plan.lowered->candidates.plugins.get(), regions_of(placed.solution, placed.solution.parts[p])});
     if (made.ok()) {
       made->shell = planned->second.shell;
       designs.emplace(name, std::move(*made));

@@ -9,7 +9,7 @@
 #include "compiler/explore/problem.hpp"
 #include "compiler/front/import.hpp"
 #include "compiler/generators/generator.hpp"
-#include "compiler/generators/plugin.hpp"
+#include "compiler/generators/plugins.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/planning/candidates.hpp"
 #include "runtime/base/file.hpp"
@@ -162,7 +162,7 @@ class Survey {
 
   /// Records for each ONNX node which blocks of the program compute it, and where they run.
   Status read_blocks(const kernels::Program& program, const std::vector<graph::Diagnostic>& notes) {
-    MILLRACE_TRY(open_plugin(program));
+    MILLRACE_TRY(open_plugins(program));
     const explore::Problem problem = explore::make_problem(program, cluster_, {});
     std::vector<BlockCoverage> blocks;
     for (std::uint32_t i = 0; i < program.blocks.size(); ++i) {
@@ -204,10 +204,10 @@ class Survey {
       if (other != node.name && node.fused_with.size() < kMostFused) node.fused_with.push_back(other);
   }
 
-  Status open_plugin(const kernels::Program& program) {
-    if (options_.generator_plugin.empty()) return {};
-    MILLRACE_ASSIGN(plugin_, gen::Plugin::open(options_.generator_plugin));
-    return plugin_->prepare(program);
+  Status open_plugins(const kernels::Program& program) {
+    if (options_.plugins.empty()) return {};
+    MILLRACE_ASSIGN(plugins_, gen::Plugins::open(options_.plugins));
+    return plugins_->prepare(program);
   }
 
   /// Asks the generators which hardware they have for a block.
@@ -223,7 +223,7 @@ class Survey {
       if (!converts) made.reason = "no hardware computes it";
       return made;
     }
-    const auto generator = gen::Generator::make(program, i, plugin_.get());
+    const auto generator = gen::Generator::make(program, i, plugins_.get());
     if (!generator.ok()) {
       if (generator.error().code() != ErrorCode::kUnsupported) return generator.error();
       made.place = Place::kEmulated;
@@ -263,7 +263,7 @@ class Survey {
 
   const Options& options_;
   runtime::plan::Cluster cluster_;
-  std::shared_ptr<gen::Plugin> plugin_;
+  std::shared_ptr<gen::Plugins> plugins_;
   Coverage result_;
   std::map<std::string, std::size_t> index_;  // of `result_.nodes` by name
   std::set<std::string> outputs_;             // of the model, as refusals name them

@@ -60,8 +60,8 @@ struct Coverage {
 
 struct Options {
   std::filesystem::path model;
-  std::filesystem::path cluster;           // optional; weights are streamed only if some card has memory
-  std::filesystem::path generator_plugin;  // optional
+  std::filesystem::path cluster;               // optional; weights are streamed only if some card has memory
+  std::vector<std::filesystem::path> plugins;  // optional
 };
 
 /// Reads a model and says who can compute each node. Returns an error only if the file as a whole cannot be read: it is no

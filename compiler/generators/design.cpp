@@ -102,7 +102,7 @@ class Assembler {
   Status build_blocks() {
     for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
       const auto& block = program_.blocks[b];
-      MILLRACE_ASSIGN(auto generator, Generator::make(program_, b, options_.plugin));
+      MILLRACE_ASSIGN(auto generator, Generator::make(program_, b, options_.plugins));
       const std::string name = unique(identifier(block.name));
       MILLRACE_ASSIGN(Netlist piece, generator->build(foldings_[b], options_.memories, name));
       generators_.push_back(std::move(generator));

@@ -65,7 +65,7 @@ struct Design {
 
 struct AssembleOptions {
   bool memories = true;  // false: compute only costs and cycles, and leave memory files empty
-  const Plugin* plugin = nullptr;
+  const Plugins* plugins = nullptr;
   /// The device region of each block. If empty, all blocks are in the first region. Ports are always in the first
   /// region. A stream to another region passes a register slice (mr_skid) in each region on its path, both ends
   /// included.

@@ -6,7 +6,7 @@
 #include "compiler/generators/blocks.hpp"
 #include "compiler/generators/module.hpp"
 #include "compiler/generators/netlist_builder.hpp"
-#include "compiler/generators/plugin.hpp"
+#include "compiler/generators/plugins.hpp"
 #include "compiler/generators/unrolled.hpp"
 #include "kernels/program/parameters.hpp"
 
@@ -155,12 +155,12 @@ Status Generator::check_table(const Folding& folding, std::uint64_t lines, const
 }
 
 Result<Candidate> Generator::offered(const Folding& folding) const {
-  if (plugin_ == nullptr)
+  if (plugins_ == nullptr)
     return refuse("its folding is a plugin's candidate, '" + folding.variant +
-                  "'; name that plugin with --generator-plugin");
+                  "'; name that plugin with --plugins");
   for (const auto& offer : offers_)
     if (offer.folding.variant == folding.variant) return offer;
-  return refuse("generator plugin '" + plugin_->name() + "' offers no candidate '" + folding.variant + "'");
+  return refuse("no plugin (" + plugins_->names() + ") offers the candidate '" + folding.variant + "'");
 }
 
 Result<Netlist> Generator::build(const Folding& folding, bool memories, const std::string& name) const {
@@ -168,7 +168,7 @@ Result<Netlist> Generator::build(const Folding& folding, bool memories, const st
                          memories);
   if (folding.implementation == Implementation::kPlugin) {
     MILLRACE_ASSIGN(const Candidate offer, offered(folding));
-    return plugin_->construct(program_, block_, offer, netlist);
+    return plugins_->construct(program_, block_, offer, netlist);
   }
   if (folding.weights != block_.placement)
     return refuse(std::string("its weights are ") + kernels::to_string(block_.placement) + ", not " +
@@ -261,7 +261,7 @@ class ForeignBlock : public Generator {
  private:
   std::vector<Folding> proposals(std::uint64_t) const override { return {}; }
   Status check(const Folding&) const override {
-    return refuse("only generator plugin '" + plugin_->name() + "' builds it; choose that");
+    return refuse("only a plugin (" + plugins_->names() + ") builds it; choose a plugin's candidate");
   }
   Netlist construct(const Folding&, NetlistBuilder&) const override { return {}; }
   double lead() const override { return 0; }
@@ -285,15 +285,15 @@ Result<std::unique_ptr<Generator>> make_own(const Program& program, std::uint32_
 }  // namespace
 
 Result<std::unique_ptr<Generator>> Generator::make(const Program& program, std::uint32_t block,
-                                                   const Plugin* plugin) {
+                                                   const Plugins* plugins) {
   auto own = make_own(program, block);
   std::vector<Candidate> offers;
-  if (plugin != nullptr) offers = plugin->offered(program, program.blocks[block]);
+  if (plugins != nullptr) offers = plugins->offered(program, program.blocks[block]);
   if (offers.empty()) return own;
   if (!own.ok() && own.error().code() == ErrorCode::kUnsupported)
     own = std::unique_ptr<Generator>(std::make_unique<ForeignBlock>(program, block));
   if (!own.ok()) return own;
-  (*own)->plugin_ = plugin;
+  (*own)->plugins_ = plugins;
   (*own)->offers_ = std::move(offers);
   return own;
 }

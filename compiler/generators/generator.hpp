@@ -84,17 +84,17 @@ struct Candidate {
 };
 
 class NetlistBuilder;
-class Plugin;
+class Plugins;
 
 /// Generates hardware for one block of one program. Constant after construction, so any thread may call it. Each kind
-/// of block has a subclass that describes our own hardware; a plugin can add candidates to it.
+/// of block has a subclass that describes our own hardware; plugins can add candidates to it.
 class Generator {
  public:
-  /// Makes the generator of a block. `program` must be valid. Both `program` and `plugin`, whose candidates are added
+  /// Makes the generator of a block. `program` must be valid. Both `program` and `plugins`, whose candidates are added
   /// to our own, must outlive the generator. kUnsupported if there is no hardware for the block: the message names the
   /// block and the reason, and the block then runs on the host.
   static Result<std::unique_ptr<Generator>> make(const kernels::Program& program, std::uint32_t block,
-                                                 const Plugin* plugin = nullptr);
+                                                 const Plugins* plugins = nullptr);
   virtual ~Generator() = default;
 
   /// Returns the block's units and streams. Their names begin with `name` or, if `name` is empty, with identifier(block
@@ -119,7 +119,7 @@ class Generator {
   Generator(const kernels::Program& program, std::uint32_t block);
 
   /// Returns the foldings (degrees of parallelism) of our own hardware. foldings() adds the weights' placement and the
-  /// plugin's candidates.
+  /// plugins' candidates.
   virtual std::vector<Folding> proposals(std::uint64_t interval_cycles) const = 0;
   /// Returns kInvalidInput, made by refuse(), if the folding (the block's parallelism) is impossible.
   virtual Status check(const Folding& folding) const = 0;
@@ -142,7 +142,7 @@ class Generator {
 
   const kernels::Program& program_;
   const kernels::Block& block_;
-  const Plugin* plugin_ = nullptr;  // null if the plugin has no candidate for this block
+  const Plugins* plugins_ = nullptr;  // null if no plugin has a candidate for this block
 
  private:
   /// Returns the plugin's candidate that a folding names.

@@ -236,8 +236,8 @@ Status read_answer(const std::string& text, const std::set<std::string_view>& me
 }  // namespace
 
 Error Plugin::wrong(const std::string& what) const {
-  return Error(ErrorCode::kInvalidInput, "generator plugin '" + program_.string() + "': " + what +
-                                             "; correct the plugin, or leave --generator-plugin out");
+  return Error(ErrorCode::kInvalidInput, "plugin '" + program_.string() + "': " + what +
+                                             "; correct the plugin, or leave it out of --plugins");
 }
 
 Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& program,
@@ -245,8 +245,8 @@ Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& progra
   std::error_code code;
   const auto path = std::filesystem::absolute(program, code);
   if (code || !std::filesystem::is_regular_file(path, code) || ::access(path.c_str(), X_OK) != 0)
-    return Error(ErrorCode::kInvalidInput, "--generator-plugin " + program.string() +
-                                               ": not an executable file; give the path of a program");
+    return Error(ErrorCode::kInvalidInput,
+                 "--plugins " + program.string() + ": not an executable file; give the path of a program");
   return std::shared_ptr<Plugin>(new Plugin(path, time_limit));
 }
 
@@ -321,7 +321,7 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
     const std::lock_guard lock(mutex_);
     if (!builds_)
       return Error(ErrorCode::kUnsupported,
-                   block_label(block) + "generator plugin '" + name() +
+                   block_label(block) + "plugin '" + name() +
                        "' can only be used for plans: it declares that it builds no hardware");
   }
   json::object described_block = described(program, block);

@@ -137,7 +137,7 @@ void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& can
 /// Sets the block's candidates. If no generator has any, returns the reason; otherwise an empty text.
 Result<std::string> add_hardware(const Task& task, Lowered& lowered, std::uint32_t i) {
   const auto& block = lowered.program.blocks[i];
-  const auto generator = gen::Generator::make(lowered.program, i, task.plugin.get());
+  const auto generator = gen::Generator::make(lowered.program, i, task.plugins.get());
   if (!generator.ok() && generator.error().code() == ErrorCode::kUnsupported)
     return generator.error().message();
   if (!generator.ok()) return generator.error();

@@ -8,7 +8,7 @@
 
 #include "compiler/explore/problem.hpp"
 #include "compiler/generators/generator.hpp"
-#include "compiler/generators/plugin.hpp"
+#include "compiler/generators/plugins.hpp"
 #include "compiler/planning/host_ports.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
@@ -27,8 +27,8 @@ std::vector<std::string> blocks_of(const std::vector<NoHardware>& without);
 struct Candidates {
   std::vector<std::vector<generators::Candidate>> of_block;  // Implementation::candidate indexes of_block[b]
   std::vector<NoHardware> without;
-  HostPorts ports;                                   // the cost of host ports; implementations include it
-  std::shared_ptr<const generators::Plugin> plugin;  // null if there is none
+  HostPorts ports;                                     // the cost of host ports; implementations include it
+  std::shared_ptr<const generators::Plugins> plugins;  // null if there is none
 };
 
 /// Returns a program with only this block, with its weights at `placement`. Errors are those of place_parameters().

@@ -122,9 +122,9 @@ Result<LoweredPtr> lower(const Task& task, Changes changes) {
     MILLRACE_ASSIGN(out.problem.cards, cards_of(task, out.program, true));
   }
   out.host = time_host(options, task.catalog, out.program, out.problem);
-  if (task.plugin)
-    MILLRACE_TRY(task.steps.run("ask_plugin", [&] { return task.plugin->prepare(out.program); }));
-  out.candidates.plugin = task.plugin;
+  if (task.plugins)
+    MILLRACE_TRY(task.steps.run("ask_plugins", [&] { return task.plugins->prepare(out.program); }));
+  out.candidates.plugins = task.plugins;
   MILLRACE_ASSIGN(out.candidates.ports, HostPorts::make(task.catalog, out.program, out.problem, out.cluster));
   MILLRACE_TRY(task.steps.run("candidates", [&] { return add_candidates(task, out); }));
   out.weights_given = given_weights(options, out);

@@ -13,7 +13,7 @@
 #include "compiler/front/read_model.hpp"
 #include "compiler/front/steps.hpp"
 #include "compiler/generators/catalog.hpp"
-#include "compiler/generators/plugin.hpp"
+#include "compiler/generators/plugins.hpp"
 #include "compiler/planning/candidates.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
@@ -50,8 +50,8 @@ struct PlanOptions : ModelOptions {
   bool no_host = false;                  // refuse a plan in which the host does more than convert
   std::vector<std::string> host_blocks;  // names of blocks to run on the host
   std::optional<double> host_seconds;  // the time of each host block between cards; default: the catalogue's
-  std::filesystem::path generator_plugin;                            // a program that offers more candidates
-  std::chrono::milliseconds plugin_time = std::chrono::seconds(30);  // time limit of each call of the plugin
+  std::vector<std::filesystem::path> plugins;                        // programs that offer more candidates
+  std::chrono::milliseconds plugin_time = std::chrono::seconds(30);  // time limit of each call of a plugin
   Play play = Play::kWhereQuick;
   std::vector<Split> splits;  // from the user; more are made if a layer does not fit or limits the rate
 };
@@ -66,8 +66,8 @@ struct Task {
   Model model;  // blocks not split; weights stored as the options say, by default in the FPGA images
   runtime::plan::Cluster cluster;
   generators::Catalog catalog;
-  std::shared_ptr<generators::Plugin> plugin;  // null if there is none
-  bool explains = true;                        // explain why a search finds nothing, which takes longer
+  std::shared_ptr<generators::Plugins> plugins;  // null if there is none
+  bool explains = true;                          // explain why a search finds nothing, which takes longer
 };
 
 /// How a variant of the model, which planning tries as an alternative, differs from the model in the file.
@@ -103,7 +103,7 @@ struct Lowered {
 using LoweredPtr = std::shared_ptr<const Lowered>;
 
 /// States the model with `changes` as a problem for explore. kInvalidInput: a split is impossible. Other errors come
-/// from the generators and the plugin.
+/// from the generators and the plugins.
 Result<LoweredPtr> lower(const Task& task, Changes changes);
 
 /// Sets the candidates of a lowered program and the implementations of its problem. Operation i of the problem is

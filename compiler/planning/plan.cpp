@@ -23,8 +23,8 @@ Result<Task> read_task(const PlanOptions& options, Steps& steps) {
                   steps.run("read_cluster", [&] { return runtime::plan::load_cluster(options.cluster); }));
   MILLRACE_ASSIGN(task.model, read_model(options, steps));
   MILLRACE_TRY(place_parameters(task.model.program, options.weights.value_or(kernels::Placement::kBaked)));
-  if (!options.generator_plugin.empty()) {
-    MILLRACE_ASSIGN(task.plugin, gen::Plugin::open(options.generator_plugin, options.plugin_time));
+  if (!options.plugins.empty()) {
+    MILLRACE_ASSIGN(task.plugins, gen::Plugins::open(options.plugins, options.plugin_time));
   }
   MILLRACE_ASSIGN(task.catalog, steps.run("read_catalog", [] { return gen::load_catalog(); }));
   return task;

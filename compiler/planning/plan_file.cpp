@@ -244,7 +244,7 @@ class Reader {
   Result<gen::Candidate> ask(std::uint32_t block, const gen::Folding& folding) const {
     if (task_.options.weights || folding.weights == lowered_.program.blocks[block].placement) {
       MILLRACE_ASSIGN(const auto generator,
-                      gen::Generator::make(lowered_.program, block, task_.plugin.get()));
+                      gen::Generator::make(lowered_.program, block, task_.plugins.get()));
       return generator->candidate(task_.catalog, folding);
     }
     MILLRACE_ASSIGN(const auto placed, placed_alone(lowered_.program, block, folding.weights));

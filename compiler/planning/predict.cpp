@@ -140,7 +140,7 @@ Result<Placed> place(const Task& task, const Attempt& attempt) {
     MILLRACE_ASSIGN(out.foldings[p], foldings_of(attempt, out.program, part));
     if (out.foldings[p].empty()) continue;
     auto design = gen::assemble(task.catalog, out.programs[p], out.foldings[p],
-                                {false, task.plugin.get(), regions_of(out.solution, part), out.played});
+                                {false, task.plugins.get(), regions_of(out.solution, part), out.played});
     if (!design.ok()) return design.error().within("prediction of " + out.programs[p].name);
     MILLRACE_ASSIGN(design->shell, shell_of(task.catalog, out.programs, out.solution, p, *design,
                                             device_at(attempt, part.place), lowered.cluster));

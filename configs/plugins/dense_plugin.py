@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""An example of a generator plugin: builds fully connected layers with one expression per sum, at one frame per cycle.
+"""An example of a plugin: builds fully connected layers with one expression per sum, at one frame per cycle.
 
-  millrace plan MODEL --cluster C --generator-plugin configs/plugins/dense_plugin.py
+  millrace plan MODEL --cluster C --plugins configs/plugins/dense_plugin.py
 
 Millrace starts the plugin once for candidates and once for every module that is built. The plugin reads one question from standard input and
 writes one answer to standard output, as compiler/generators/README.md specifies. It supports layers of up to 4,096 weights whose sums are

@@ -92,17 +92,32 @@ TEST_F(GeneratorChoice, APlanFileCanSelectAnUnrolledLayer) {
 
 TEST_F(GeneratorChoice, APlanFileCanSelectAPluginsModule) {
   const std::string plan =
-      plan_with("gemm_36", "generator: plugin, variant: expression", {"--generator-plugin", kPlugin});
-  const auto read = planned({"--plan", plan, "--generator-plugin", kPlugin});
+      plan_with("gemm_36", "generator: plugin, variant: expression", {"--plugins", kPlugin});
+  const auto read = planned({"--plan", plan, "--plugins", kPlugin});
   EXPECT_EQ(implementation(read, "gemm_36"), "plugin's expression");
-  const fs::path out = built({"--plan", plan, "--generator-plugin", kPlugin});
+  const fs::path out = built({"--plan", plan, "--plugins", kPlugin});
   EXPECT_TRUE(fs::exists(out / "rtl/part0/gemm_36_plugin.sv"));
   const Outcome without = millrace("plan", {"--plan", plan});
   EXPECT_EQ(without.exit_code, 2) << without.err;
   EXPECT_NE(without.err.find("name that plugin"), std::string::npos) << without.err;
-  const Outcome absent = millrace("plan", {"--generator-plugin", "/nonexistent"});
+  const Outcome absent = millrace("plan", {"--plugins", "/nonexistent"});
   EXPECT_EQ(absent.exit_code, 2);
-  EXPECT_NE(absent.err.find("--generator-plugin /nonexistent"), std::string::npos) << absent.err;
+  EXPECT_NE(absent.err.find("there is no file '/nonexistent'"), std::string::npos) << absent.err;
+}
+
+TEST_F(GeneratorChoice, RefusesEmptyMissingAndDoubledPluginsByName) {
+  const auto refused = [&](const std::string& option, const std::string& value) {
+    const Outcome outcome = millrace("plan", {option, value});
+    EXPECT_EQ(outcome.exit_code, 2) << value;
+    return outcome.err;
+  };
+  EXPECT_NE(refused("--plugins", kPlugin + ",").find("an entry is empty"), std::string::npos);
+  EXPECT_NE(refused("--plugins", "").find("the value is empty"), std::string::npos);
+  EXPECT_NE(refused("--plugins", kPlugin + ",/none").find("no file '/none'"), std::string::npos);
+  EXPECT_NE(refused("--plugins", kPlugin + "," + kPlugin).find("named twice"), std::string::npos);
+  // --generator-plugin is the old name of --plugins.
+  EXPECT_NE(refused("--generator-plugin", "/none").find("no file '/none'"), std::string::npos);
+  EXPECT_EQ(millrace("plan", {"--generator-plugin", kPlugin}).exit_code, 0);
 }
 
 TEST_F(GeneratorChoice, KillingTheCommandKillsThePluginAndItsChildren) {
@@ -111,7 +126,7 @@ TEST_F(GeneratorChoice, KillingTheCommandKillsThePluginAndItsChildren) {
                         << mark.string() << ".new " << mark.string() << "\nsleep 1000\n";
   fs::permissions(script, fs::perms::owner_all);
   BackgroundProgram command({millrace_binary(), "plan", kModel.string(), "--cluster",
-                             (kSource / "configs/clusters/one-ku060.yaml").string(), "--generator-plugin",
+                             (kSource / "configs/clusters/one-ku060.yaml").string(), "--plugins",
                              script.string()});
   ASSERT_TRUE(wait_until([&] { return fs::exists(mark) || !command.running(); }));
   pid_t plugin = 0, its_child = 0;

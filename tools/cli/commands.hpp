@@ -56,8 +56,8 @@ struct PlanWhat {
   std::vector<std::string> splits;           // such as "conv_5=2"
   bool no_host = false;
   std::vector<std::string> host_blocks;
-  std::string host_time;                   // such as "30us"
-  std::filesystem::path generator_plugin;  // a program that proposes implementations of blocks
+  std::string host_time;             // such as "30us"
+  std::vector<std::string> plugins;  // plugins that propose implementations of blocks: "a.py,b.py"
   std::vector<std::string> dump_after;
   CalibrationWhat calibration;  // if given(), the model is quantised first
   std::string weights;  // a value that parse.cpp names; if empty, that in millrace.yaml, else baked-first
@@ -67,9 +67,9 @@ struct PlanWhat {
 struct CoverageCommand {
   Common common;
   std::filesystem::path model;
-  std::filesystem::path cluster;           // optional
-  std::filesystem::path generator_plugin;  // optional
-  bool all = false;                        // a line for each node
+  std::filesystem::path cluster;     // optional
+  std::vector<std::string> plugins;  // optional: "a.py,b.py"
+  bool all = false;                  // a line for each node
 };
 Status run(const CoverageCommand& command, std::ostream& out);
 

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "tools/cli/commands.hpp"
+#include "tools/cli/plan_options.hpp"
 
 namespace millrace::cli {
 
@@ -12,7 +13,7 @@ Status run(const CoverageCommand& command, std::ostream& out) {
   compiler::coverage::Options options;
   options.model = command.model;
   options.cluster = command.cluster;
-  options.generator_plugin = command.generator_plugin;
+  MILLRACE_ASSIGN(options.plugins, plugin_files(command.plugins));
   MILLRACE_ASSIGN(const auto coverage, compiler::coverage::cover(options));
   if (command.common.json)
     out << compiler::coverage::json(coverage) << '\n';

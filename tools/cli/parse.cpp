@@ -166,6 +166,15 @@ void add_quantize(Builder& builder, QuantizeCommand& c) {
   sub->add_option("--report", c.report, "Write the result as a page, too");
 }
 
+void add_plugins(CLI::App* sub, std::vector<std::string>& plugins) {
+  sub->add_option("--plugins,--generator-plugin", plugins,
+                  "A,B: programs that propose implementations of blocks, in JSON (" +
+                      runtime::plan::document("compiler/generators/README.md") +
+                      "); they are asked in this order and run with your rights (--generator-plugin is the "
+                      "option's old name)")
+      ->allow_extra_args(false);
+}
+
 void add_what(CLI::App* sub, PlanWhat& c) {
   sub->add_option(
          "MODEL", c.model,
@@ -212,10 +221,7 @@ void add_what(CLI::App* sub, PlanWhat& c) {
   sub->add_option("--host-time", c.host_time,
                   "Time to assume for each block that runs on the host between cards, such as 30us "
                   "(default: the cost catalogue's time)");
-  sub->add_option("--generator-plugin", c.generator_plugin,
-                  "A program that proposes implementations of blocks, in JSON (" +
-                      runtime::plan::document("compiler/generators/README.md") +
-                      "); it runs with your rights");
+  add_plugins(sub, c.plugins);
   add_calibration(sub, c.calibration);
   add_declared_format(sub, c.calibration);
   sub->add_option("--dump-after", c.dump_after,
@@ -227,8 +233,7 @@ void add_coverage(Builder& builder, CoverageCommand& c) {
       "coverage", "Show where each node of a model runs, and what to change if a node is not supported", c);
   sub->add_option("MODEL", c.model, "ONNX model, quantised or not")->required();
   sub->add_option("--cluster", c.cluster, cluster_help("default: cards with memory for streamed weights"));
-  sub->add_option("--generator-plugin", c.generator_plugin,
-                  "A program that proposes implementations of blocks; it runs with your rights");
+  add_plugins(sub, c.plugins);
   sub->add_flag("--all", c.all,
                 "Print a line for each node, instead of one line for nodes with the same answer");
 }

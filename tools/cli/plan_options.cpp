@@ -1,5 +1,6 @@
 #include "tools/cli/plan_options.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -75,6 +76,32 @@ Result<PlanWhat> with_defaults(PlanWhat what, compiler::PlanOptions& options) {
 
 }  // namespace
 
+Result<std::vector<std::filesystem::path>> plugin_files(const std::vector<std::string>& values) {
+  std::vector<std::filesystem::path> files;
+  const auto add = [&files](const std::string& value, const std::string& name) -> Status {
+    const auto refused = [&](const std::string& why) {
+      return Error(ErrorCode::kInvalidInput, "--plugins " + value + ": " + why);
+    };
+    if (name.empty())
+      return refused("an entry is empty; give the files of plugins, separated by single commas");
+    std::error_code code;
+    const auto file = std::filesystem::weakly_canonical(name, code);
+    if (code || !std::filesystem::is_regular_file(file, code))
+      return refused("there is no file '" + name + "'; give the path of a plugin");
+    if (std::find(files.begin(), files.end(), file) != files.end())
+      return refused("'" + name + "' is named twice; name each plugin once");
+    files.push_back(file);
+    return {};
+  };
+  for (const std::string& value : values)
+    for (std::size_t begin = 0; begin <= value.size();) {
+      const std::size_t end = std::min(value.find(',', begin), value.size());
+      MILLRACE_TRY(add(value, value.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  return files;
+}
+
 Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
   MILLRACE_ASSIGN(const PlanWhat what, with_defaults(given, options));
   options.model = what.model;
@@ -84,7 +111,7 @@ Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
   options.replicas = what.replicas;
   options.dump_after = what.dump_after;
   options.plan = what.plan;
-  options.generator_plugin = what.generator_plugin;
+  MILLRACE_ASSIGN(options.plugins, plugin_files(what.plugins));
   options.no_host = what.no_host;
   options.host_blocks = what.host_blocks;
   if (what.no_host && !what.host_blocks.empty())

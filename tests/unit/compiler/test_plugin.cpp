@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "compiler/generators/design.hpp"
-#include "compiler/generators/plugin.hpp"
+#include "compiler/generators/plugins.hpp"
 #include "compiler/generators/timing.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/support/wait.hpp"
@@ -54,16 +54,16 @@ std::string answer(const std::string& candidates, const std::string& builds = "t
 class GeneratorPlugin : public testing::Test {
  protected:
   /// Returns a plugin that is the shell script `body`.
-  std::shared_ptr<Plugin> plugin(const std::string& body, int milliseconds = 20000) {
+  std::shared_ptr<Plugins> plugin(const std::string& body, int milliseconds = 20000) {
     const fs::path path = directory_.path() / "plugin";
     std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
     ::chmod(path.c_str(), 0755);
-    auto opened = Plugin::open(path, std::chrono::milliseconds(milliseconds));
+    auto opened = Plugins::open({path}, std::chrono::milliseconds(milliseconds));
     EXPECT_TRUE(opened.ok());
     return opened.ok() ? *opened : nullptr;
   }
   /// Returns a plugin that reads the request and always writes `text` as its answer.
-  std::shared_ptr<Plugin> saying(const std::string& text) {
+  std::shared_ptr<Plugins> saying(const std::string& text) {
     std::ofstream(directory_.path() / "said") << text;
     return plugin("cat > " + (directory_.path() / "asked").string() + "; cat " +
                   (directory_.path() / "said").string());
@@ -73,7 +73,7 @@ class GeneratorPlugin : public testing::Test {
     ASSERT_FALSE(status.ok()) << text;
     EXPECT_EQ(status.error().code(), ErrorCode::kInvalidInput);
     EXPECT_NE(status.error().message().find(why), std::string::npos) << status.error().message();
-    EXPECT_NE(status.error().message().find("generator plugin"), std::string::npos);
+    EXPECT_NE(status.error().message().find("plugin '"), std::string::npos);
   }
 
   TemporaryDirectory directory_{"plugin"};
@@ -236,7 +236,10 @@ TEST_F(GeneratorPlugin, MissingAndUnexpectedFilesAreRefused) {
                                 "/asked; then cat " + folder + "/module; else cat " + folder + "/said; fi");
     const Program program = one_layer();
     ASSERT_TRUE(writing->prepare(program).ok());
-    const auto built = writing->build(program, program.blocks[0], "own", "fc_plugin");
+    Folding folding;
+    folding.implementation = Implementation::kPlugin;
+    folding.variant = "own";
+    const auto built = assemble(*load_catalog(), program, {folding}, {true, writing.get()});
     ASSERT_FALSE(built.ok()) << files;
     EXPECT_NE(built.error().message().find(why), std::string::npos) << built.error().message();
   };
@@ -246,6 +249,45 @@ TEST_F(GeneratorPlugin, MissingAndUnexpectedFilesAreRefused) {
   expect(R"({"mr_mvu.sv":"module mr_mvu"})", "begins with 'fc_plugin'");
   expect(R"({"fc_plugin.sv":"nothing"})", "does not contain a module");
   expect(R"({"fc_plugin.sv":7})", "not a text");
+}
+
+TEST_F(GeneratorPlugin, SeveralPluginsOfferInTheOrderOfTheOption) {
+  const auto file = [&](const std::string& name, const std::string& answered) {
+    const fs::path path = directory_.path() / name;
+    std::ofstream(path) << "#!/bin/sh\ncat > /dev/null; echo '" << answered << "'\n";
+    ::chmod(path.c_str(), 0755);
+    return path;
+  };
+  std::string second = kOffer;
+  second.replace(second.find("\"own\""), 5, "\"other\"");
+  const fs::path a = file("a", answer(kOffer)), b = file("b", answer(second + "," + kOffer));
+  const auto both = Plugins::open({a, b});
+  ASSERT_TRUE(both.ok()) << both.error().message();
+  const Program program = one_layer();
+  ASSERT_TRUE((*both)->prepare(program).ok());
+  std::vector<std::string> names;
+  for (const auto& candidate : (*both)->offered(program, program.blocks[0]))
+    names.push_back(candidate.folding.variant);
+  EXPECT_EQ(names, (std::vector<std::string>{"own", "other", "b.own"}));
+  EXPECT_EQ((*both)->names(), "'a', 'b'");
+
+  const auto twice = Plugins::open({a, a});
+  ASSERT_FALSE(twice.ok());
+  EXPECT_EQ(twice.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_NE(twice.error().message().find("name each plugin once"), std::string::npos);
+
+  // The module is that of the plugin whose candidate was chosen.
+  for (const char* plugin : {"a", "b"})
+    file(plugin,
+         std::string(R"({"schema":1,"files":{"fc_plugin.sv":"module fc_plugin (); // )") + plugin + "\"}}");
+  for (const auto& [variant, text] : {std::pair("own", "// a"), std::pair("b.own", "// b")}) {
+    Folding folding;
+    folding.implementation = Implementation::kPlugin;
+    folding.variant = variant;
+    const auto design = assemble(*load_catalog(), program, {folding}, {true, both->get()});
+    ASSERT_TRUE(design.ok()) << design.error().message();
+    EXPECT_NE(design->netlist.sources[0].text.find(text), std::string::npos) << variant;
+  }
 }
 
 TEST_F(GeneratorPlugin, AFileThatCannotBeExecutedIsRefused) {

@@ -1,0 +1,50 @@
+// The plugins of one command, in the order of the option --plugins. Their candidates for a block are offered together.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/generators/plugin.hpp"
+
+namespace millrace::compiler::generators {
+
+/// Several plugins that are asked one after the other. If two plugins give the same name to a candidate for one block,
+/// the candidate of the later plugin is called "<file name of the plugin>.<name>". Any thread may call this class.
+class Plugins {
+ public:
+  /// Opens each plugin. `programs` must not be empty. `time_limit` applies to each call of a plugin. kInvalidInput, with
+  /// the entry's name: an entry is no executable file, or two entries have the same file name.
+  static Result<std::shared_ptr<Plugins>> open(
+      const std::vector<std::filesystem::path>& programs,
+      std::chrono::milliseconds time_limit = std::chrono::seconds(30));
+
+  /// Plugin::prepare() for each plugin. Stops at the first error.
+  Status prepare(const kernels::Program& program);
+
+  /// Returns the candidates of all plugins for a block, in the order of the plugins.
+  std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
+
+  /// Plugin::construct() of the plugin that offers `candidate`, which must be one of offered().
+  Result<Netlist> construct(const kernels::Program& program, const kernels::Block& block,
+                            const Candidate& candidate, NetlistBuilder& netlist) const;
+
+  /// Returns the file names of the plugins for messages: "'a', 'b'".
+  std::string names() const;
+
+ private:
+  /// A candidate and the plugin that offers it under the name `id`.
+  struct Offer {
+    const Plugin* plugin;
+    std::string id;
+    Candidate candidate;
+  };
+  explicit Plugins(std::vector<std::shared_ptr<Plugin>> plugins) : plugins_(std::move(plugins)) {}
+  std::vector<Offer> offers(const kernels::Program& program, const kernels::Block& block) const;
+
+  std::vector<std::shared_ptr<Plugin>> plugins_;  // constant after open()
+};
+
+}  // namespace millrace::compiler::generators
