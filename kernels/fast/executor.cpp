@@ -153,6 +153,10 @@ struct Executor::Impl {
     for (std::size_t i = 0; i < program.blocks.size(); ++i) {
       if (done[i]) continue;
       const Block& block = program.blocks[i];
+      if (const auto* op = std::get_if<PluginOperator>(&block.operation)) {
+        plan_plugin(program, block, *op);
+        continue;
+      }
       const Method method = method_of(planning, block);
       TensorIndex result = block.outputs[0];
       const MaxPool* pool = nullptr;
@@ -190,6 +194,23 @@ struct Executor::Impl {
           plan_windowed(planning, block, pool, wanted_form(planning, block), staged[i], tensor, target));
       results.push_back(made);
     }
+  }
+
+  // Plans a block that the plugin's code computes. It may have several outputs.
+  void plan_plugin(const Program& program, const Block& block, const PluginOperator& op) {
+    std::vector<std::byte*> made;
+    for (const TensorIndex output : block.outputs) {
+      made.push_back(arena.make<std::byte>(program.tensors[output].storage_bytes()));
+      values[output] = made.back();
+      results.push_back({output, {}, nullptr});
+    }
+    std::vector<const std::byte*> read(block.inputs.size());
+    steps.push_back([name = op.plugin, sources = block.inputs, model = op.model, made = std::move(made),
+                     read = std::move(read)](const std::byte* const* known) mutable {
+      if (model == nullptr) throw PluginFailure("plugin '" + name + "' is not loaded");
+      for (std::size_t i = 0; i < sources.size(); ++i) read[i] = known[sources[i]];
+      model->run(read, made);
+    });
   }
 
   // Returns the memory layout (Form) in which a block of Method kDense or kDepthwise reads its input.
@@ -240,7 +261,7 @@ Executor::~Executor() = default;
 Executor::Executor(Executor&&) noexcept = default;
 Executor& Executor::operator=(Executor&&) noexcept = default;
 
-void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept {
+void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) {
   Impl& impl = *impl_;
   for (std::size_t i = 0; i < impl.inputs.size(); ++i) impl.values[impl.inputs[i]] = inputs[i];
   for (const auto& step : impl.steps) step(impl.values.data());

@@ -25,17 +25,18 @@ bool is_available(SimdLevel level);
 
 class Executor {
  public:
-  /// Prepares `program`, which must pass validate() and is not needed afterwards. Allocates everything that run()
-  /// needs.
+  /// Prepares `program`, which must pass validate() and is not needed afterwards. The models of its plugin operators must
+  /// be loaded. Allocates everything that run() needs.
   explicit Executor(const Program& program, SimdLevel level = best_level());
   ~Executor();
   Executor(Executor&&) noexcept;
   Executor& operator=(Executor&&) noexcept;
 
   /// Computes one frame. The pointers are in the order of the program's inputs and outputs. Each points to
-  /// storage_bytes() of memory with any alignment; inputs and outputs must not overlap. Allocates nothing and never
-  /// fails. Only one thread at a time may use an executor.
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept;
+  /// storage_bytes() of memory with any alignment; inputs and outputs must not overlap. Allocates nothing. Fails only if a
+  /// plugin's model throws a PluginFailure, which run() passes on: the outputs then hold anything, and the next frame is not
+  /// affected. Only one thread at a time may use an executor.
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs);
 
   /// Computes one frame like run() without an observer, and calls `observe` with every tensor that is computed. A
   /// tensor between two fused blocks is never computed.

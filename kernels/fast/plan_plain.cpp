@@ -442,6 +442,11 @@ Step plan(const Planning&, Plain p, const FloatOperator& op) {
   };
 }
 
+// Executor plans these blocks itself, because they may have several outputs.
+Step plan(const Planning&, const Plain&, const PluginOperator&) {
+  return {};
+}
+
 }  // namespace
 
 Step plan_plain(const Planning& planning, const Block& block, std::byte* destination) {

@@ -410,9 +410,37 @@ void check_float_operator(const Program& program, const Block& block, const Floa
           "' has more or fewer elements than the operator's shape");
 }
 
+bool is_word(const std::string& text) {
+  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
+void check_plugin_operator(const Program& program, const Block& block, const PluginOperator& op) {
+  constexpr std::size_t kMostPorts = 16, kMostSettings = std::size_t{16} << 20U;
+  require(is_word(op.plugin), "plugin: not a name of 1 to 64 letters, digits, _ - .");
+  require(is_word(op.runner), "runner: not a name of 1 to 64 letters, digits, _ - .");
+  require(op.library.size() == 64 && op.library.find_first_not_of("0123456789abcdef") == std::string::npos,
+          "library: not a SHA-256 in 64 lower-case hexadecimal digits");
+  require(op.settings.size() <= kMostSettings, "settings: has more than ", kMostSettings, " bytes");
+  const auto check_ports = [&](const char* field, const std::vector<TensorIndex>& ports) {
+    require(!ports.empty() && ports.size() <= kMostPorts, field, ": ", ports.size(), " given, 1 to ",
+            kMostPorts, " needed");
+    for (const TensorIndex i : ports) {
+      const Tensor& tensor = program.tensors[i];
+      require(tensor.type.is_integer(), field, ": '", tensor.name, "' is not a tensor of integers");
+    }
+  };
+  check_ports("inputs", block.inputs);
+  check_ports("outputs", block.outputs);
+}
+
 }  // namespace
 
 void check_operation(const Program& program, const Block& block) {
+  if (const auto* op = std::get_if<PluginOperator>(&block.operation))
+    return check_plugin_operator(program, block, *op);
   require(block.outputs.size() == 1, "outputs: ", block.outputs.size(), " given, 1 needed");
   const Tensor& out = program.tensors[block.outputs[0]];
   if (std::holds_alternative<Concat>(block.operation)) return check_concat(program, block, out);
@@ -427,7 +455,7 @@ void check_operation(const Program& program, const Block& block) {
       [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (!std::is_same_v<Op, Add> && !std::is_same_v<Op, Concat> &&
-                      !std::is_same_v<Op, FloatOperator>)
+                      !std::is_same_v<Op, FloatOperator> && !std::is_same_v<Op, PluginOperator>)
           check(op, in, out);
       },
       block.operation);

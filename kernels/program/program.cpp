@@ -85,9 +85,9 @@ std::uint64_t Tensor::elements() const {
 }
 
 const char* operation_name(const Operation& operation) {
-  static constexpr const char* kNames[] = {"convolution", "max_pool", "sum_pool",       "rescale",
-                                           "lookup",      "add",      "concat",         "quantise",
-                                           "dequantise",  "softmax",  "float_operator", "rearrange"};
+  static constexpr const char* kNames[] = {
+      "convolution", "max_pool", "sum_pool",       "rescale",   "lookup",         "add", "concat", "quantise",
+      "dequantise",  "softmax",  "float_operator", "rearrange", "plugin_operator"};
   static_assert(std::size(kNames) == std::variant_size_v<Operation>);
   return kNames[operation.index()];
 }

@@ -17,7 +17,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
@@ -199,8 +202,38 @@ struct Rearrange {
   bool operator==(const Rearrange&) const = default;
 };
 
+/// A plugin reports a failure. The text names the plugin and the block.
+class PluginFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Computes what a PluginOperator means, with the code of its plugin. Any thread may call it.
+class PluginModel {
+ public:
+  virtual ~PluginModel() = default;
+  /// Computes one frame. The pointers are in the order of the block's inputs and outputs; each tensor is in its storage
+  /// form. Throws a PluginFailure.
+  virtual void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) const = 0;
+};
+
+/// An operation that a plugin defines (runtime/plugins). It reads at least one tensor of integers and gives at least one.
+struct PluginOperator {
+  std::string plugin;    // the plugin's name, for messages and reports
+  std::string library;   // SHA-256 of the plugin's shared library, in 64 lower-case hexadecimal digits
+  std::string runner;    // which function of the library computes the operation
+  std::string settings;  // a text that the plugin has written for its own use
+  /// The library's code, after the library was loaded; otherwise null. It is not a part of the stored program. An
+  /// executor needs it.
+  std::shared_ptr<const PluginModel> model;
+  bool operator==(const PluginOperator& other) const {
+    return plugin == other.plugin && library == other.library && runner == other.runner &&
+           settings == other.settings;
+  }
+};
+
 using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, Add, Concat, Quantise,
-                               Dequantise, Softmax, FloatOperator, Rearrange>;
+                               Dequantise, Softmax, FloatOperator, Rearrange, PluginOperator>;
 
 using TensorIndex = std::uint32_t;
 

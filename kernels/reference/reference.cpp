@@ -268,6 +268,22 @@ Values compute_floats(const Program& program, const Block& block, const FloatOpe
   return values;
 }
 
+/// Lets the plugin compute the block's outputs into `bytes`, the storage form of each tensor.
+void run_plugin(const Program& program, const Block& block, const PluginOperator& op,
+                std::vector<Buffer>& bytes) {
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  for (const TensorIndex index : block.inputs) inputs.push_back(bytes[index].data());
+  for (const TensorIndex index : block.outputs) {
+    bytes[index].assign(program.tensors[index].storage_bytes(), std::byte{0});
+    outputs.push_back(bytes[index].data());
+  }
+  if (op.model == nullptr)
+    throw PluginFailure("plugin '" + op.plugin + "' is not loaded, so block '" + block.name +
+                        "' cannot be computed");
+  op.model->run(inputs, outputs);
+}
+
 Values compute(const Program& program, const Block& block, const std::vector<Values>& known) {
   const TensorIndex first = block.inputs[0];
   const Tensor& in = program.tensors[first];
@@ -282,6 +298,8 @@ Values compute(const Program& program, const Block& block, const std::vector<Val
           return concat(program, block, known);
         } else if constexpr (std::is_same_v<Op, FloatOperator>) {
           return compute_floats(program, block, op, known);
+        } else if constexpr (std::is_same_v<Op, PluginOperator>) {
+          return Values{};  // run() handles it, because it may have several outputs
         } else {
           return apply(op, in, known[first], out);
         }
@@ -323,6 +341,14 @@ std::vector<Buffer> run(const Program& program, const std::vector<Buffer>& input
     learn(index);
   }
   for (const Block& block : program.blocks) {
+    if (const auto* op = std::get_if<PluginOperator>(&block.operation)) {
+      run_plugin(program, block, *op, bytes);
+      for (const TensorIndex index : block.outputs) {
+        known[index] = load(program.tensors[index], bytes[index]);
+        learn(index);
+      }
+      continue;
+    }
     const TensorIndex index = block.outputs[0];
     known[index] = compute(program, block, known);
     bytes[index] = store(program.tensors[index], known[index]);

@@ -204,6 +204,7 @@ struct LoadedDeployment {
   std::map<std::string, ImageRecord> records;            // by the image's name
   // The parameter files (parameters.hpp) of those partitions that have one, by the partition's name.
   std::map<std::string, std::vector<std::byte>> parameters;
+  std::map<std::string, std::vector<std::byte>> plugins;  // shared libraries of plugins, by their SHA-256
 };
 
 /// Loads a deployment; reads each file once. Checks the images' containers and records (descriptions of their

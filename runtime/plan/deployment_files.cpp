@@ -19,6 +19,7 @@ constexpr char kChecksumFile[] = "CHECKSUMS";
 constexpr char kImageFolder[] = "images";
 constexpr char kRtlFolder[] = "rtl";
 constexpr char kWeightsFolder[] = "weights";
+constexpr char kPluginsFolder[] = "plugins";
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr std::uint64_t kMaxPlanBytes = 256U << 20U;
 
@@ -127,6 +128,12 @@ Status add_files(Files files, const Checksums& sums, LoadedDeployment& loaded) {
     if (!program.ok()) return program.error().within(wanted.file);
     loaded.parameters[partition.name] = *bytes;  // copied, because partitions may share a file
   }
+  for (auto& [path, bytes] : files) {
+    const fs::path file(path);
+    if (file.parent_path() != kPluginsFolder || file.extension() != ".so") continue;
+    if (file.stem() != sums.at(path)) return bad(path + ": its name is not its SHA-256");
+    loaded.plugins[sums.at(path)] = std::move(bytes);
+  }
   return {};
 }
 
@@ -164,7 +171,8 @@ Result<std::string> foreign_file(const fs::path& directory, bool variants) {
     const bool made = inside == kPlanFile || inside == kChecksumFile ||
                       (inside.has_parent_path() && *inside.begin() == kRtlFolder) ||
                       (inside.parent_path() == kImageFolder && inside.extension() == ".xclbin") ||
-                      (inside.parent_path() == kWeightsFolder && inside.extension() == ".bin");
+                      (inside.parent_path() == kWeightsFolder && inside.extension() == ".bin") ||
+                      (inside.parent_path() == kPluginsFolder && inside.extension() == ".so");
     if (!made && !listed->second.contains(inside.generic_string())) return path.generic_string();
   }
   if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
@@ -237,7 +245,7 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   const auto& json = files->at(kPlanFile);
   auto plan = parse_deployment({reinterpret_cast<const char*>(json.data()), json.size()});
   if (!plan.ok()) return within(plan.error());
-  LoadedDeployment loaded{directory, std::move(plan).value(), {}, {}, {}};
+  LoadedDeployment loaded{directory, std::move(plan).value(), {}, {}, {}, {}};
   if (const auto status = validate(loaded.plan); !status.ok()) return within(status.error());
   if (const auto status = add_files(std::move(*files), *sums, loaded); !status.ok())
     return within(status.error());

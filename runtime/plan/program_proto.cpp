@@ -90,6 +90,10 @@ static void fields(Fields& io, k::Rearrange& rearrange) {
   io(rearrange.offset, rearrange.extents, rearrange.strides);
 }
 
+static void fields(Fields& io, k::PluginOperator& op) {
+  io(op.plugin, op.library, op.runner, op.settings);
+}
+
 namespace {
 
 /// How a Rearrange that reorders all elements is stored: the input's elements are read as the shape `dims` and
