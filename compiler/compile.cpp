@@ -43,9 +43,9 @@ Result<Designs> design(const Plan& plan) {
       log::warning("compile", name + " gets no hardware: " + no_hardware(plan, placed.programs[p]));
       continue;
     }
-    auto made = generators::assemble(
-        catalog, placed.programs[p], placed.foldings[p],
-        {true, plan.lowered->candidates.plugins.get(), regions_of(placed.solution, placed.solution.parts[p])});
+    auto made = generators::assemble(catalog, placed.programs[p], placed.foldings[p],
+                                     {true, plan.lowered->candidates.plugins.get(),
+                                      regions_of(placed.solution, placed.solution.parts[p])});
     if (made.ok()) {
       made->shell = planned->second.shell;
       designs.emplace(name, std::move(*made));
@@ -94,6 +94,11 @@ Result<Built> build(Plan plan, const CompileOptions& options) {
     return emit::build_deployment(plan.placed.program, plan.placed.solution, plan.cluster(), plan.model.info,
                                   designs, rate);
   }));
+  if (plan.lowered->candidates.plugins != nullptr) {
+    MILLRACE_ASSIGN(auto libraries, plan.lowered->candidates.plugins->libraries_of(plan.placed.program));
+    for (auto& [sha256, bytes] : libraries)
+      built.artifacts.files["plugins/" + sha256 + ".so"] = std::move(bytes);
+  }
   if (options.report)
     steps.run("report", [&] {
       const std::string page = options.report(plan);

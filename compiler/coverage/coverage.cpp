@@ -12,6 +12,7 @@
 #include "compiler/generators/plugins.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/planning/candidates.hpp"
+#include "compiler/planning/claims.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/plan/cluster.hpp"
 
@@ -63,8 +64,11 @@ class Survey {
     if (!options_.cluster.empty()) {
       MILLRACE_ASSIGN(cluster_, runtime::plan::load_cluster(options_.cluster));
     }
-    auto partly =
-        import_partly(std::move(bytes), options_.model.stem().string(), options_.model.parent_path());
+    if (!options_.plugins.empty()) {
+      MILLRACE_ASSIGN(plugins_, gen::Plugins::open(options_.plugins));
+    }
+    auto partly = import_partly(std::move(bytes), options_.model.stem().string(),
+                                options_.model.parent_path(), claimer_of(plugins_));
     if (!partly.ok()) return partly.error().within(options_.model.string());
     begin(*partly);
     Graph graph = std::move(partly->graph);
@@ -162,7 +166,7 @@ class Survey {
 
   /// Records for each ONNX node which blocks of the program compute it, and where they run.
   Status read_blocks(const kernels::Program& program, const std::vector<graph::Diagnostic>& notes) {
-    MILLRACE_TRY(open_plugins(program));
+    if (plugins_ != nullptr) MILLRACE_TRY(plugins_->prepare(program));
     const explore::Problem problem = explore::make_problem(program, cluster_, {});
     std::vector<BlockCoverage> blocks;
     for (std::uint32_t i = 0; i < program.blocks.size(); ++i) {
@@ -202,12 +206,6 @@ class Survey {
     }
     for (const std::string& other : program.blocks[of_node.front()].nodes)
       if (other != node.name && node.fused_with.size() < kMostFused) node.fused_with.push_back(other);
-  }
-
-  Status open_plugins(const kernels::Program& program) {
-    if (options_.plugins.empty()) return {};
-    MILLRACE_ASSIGN(plugins_, gen::Plugins::open(options_.plugins));
-    return plugins_->prepare(program);
   }
 
   /// Asks the generators which hardware they have for a block.

@@ -71,11 +71,12 @@ class Importer {
   /// Prepares the import of `model`. To save memory, run() empties the model's initialisers. If `partly` is given, run()
   /// takes out refused nodes and fills all members of `partly` but the graph.
   Importer(onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised,
-           PartlyImported* partly = nullptr)
+           const Claimer& claimer, PartlyImported* partly = nullptr)
       : model_(model),
         proto_(*model.mutable_graph()),
         directory_(std::move(directory)),
         float_model_(unquantised),
+        claimer_(claimer),
         partly_(partly) {}
 
   Result<Graph> run(const std::string& name) {
@@ -91,6 +92,7 @@ class Importer {
       return invalid("the graph has a cycle: " + operation_name(node->operation) + " '" + node->name +
                      "' depends on its own output; export the model again");
     MILLRACE_TRY(infer_shapes());
+    if (claimer_) MILLRACE_TRY(claim_nodes());
     MILLRACE_TRY(read_outputs());
     graph::add_outputs(graph_, loose_);
     MILLRACE_TRY(graph::verify(graph_, graph::Level::kImported));
@@ -384,7 +386,13 @@ class Importer {
       const auto& op = std::get<OnnxOperator>(n.operation);
       quantised = quantised || operators::is_quantiser(op);
       if (n.refused) continue;
-      if (const std::string why = operators::why_unsupported(op); !why.empty()) refuse(graph_, n, why);
+      if (const std::string why = operators::why_unsupported(op); !why.empty()) {
+        if (!claimer_)
+          refuse(graph_, n, why);
+        else
+          foreign_[n.name] = why;
+        continue;
+      }
       if (n.refused || !wrong.empty()) continue;
       const std::string why = operators::check_attributes(op);
       if (!why.empty() && partly_ != nullptr)
@@ -426,6 +434,30 @@ class Importer {
     for (const Node& n : graph_.nodes)
       if (n.refused && partly_ != nullptr) nodes.push_back(n);
     graph_.nodes = std::move(nodes);
+    take_out_refused();
+    return graph_.refusals.empty() ? Status() : Status(refusal_error(graph_));
+  }
+
+  /// Gives the outputs of a node with an unknown operator the shapes that the file declares. Returns what is missing.
+  std::string declare_foreign(const Node& n) {
+    for (const ValueId v : n.outputs)
+      if (v != kNoValue && !take_declared_shape(v))
+        return foreign_.at(n.name) +
+               ". A plugin can compute it if the file declares the type and the shape of its output '" +
+               graph_.value(v).name + "' (value_info)";
+    return {};
+  }
+
+  /// Lets plugins take nodes. Then refuses the nodes with unknown operators that no plugin has taken.
+  Status claim_nodes() {
+    for (const auto& output : proto_.output())
+      if (const auto it = ids_.find(output.name()); it != ids_.end()) graph_.outputs.push_back(it->second);
+    MILLRACE_ASSIGN(const std::vector<Claim> claims, claimer_(graph_));
+    MILLRACE_TRY(apply_claims(graph_, claims));
+    graph_.outputs.clear();  // read_outputs() reads them
+    for (Node& n : graph_.nodes)
+      if (const auto it = foreign_.find(n.name); it != foreign_.end() && graph::onnx_of(n) != nullptr)
+        refuse(graph_, n, it->second + ", and no plugin computes it");
     take_out_refused();
     return graph_.refusals.empty() ? Status() : Status(refusal_error(graph_));
   }
@@ -503,6 +535,16 @@ class Importer {
         partly_->unknown.push_back(n.sources.front());
         continue;
       }
+      if (!skip && foreign_.contains(n.name)) {
+        nodes.push_back(n);
+        if (const std::string why = declare_foreign(n); !why.empty()) {
+          refuse(graph_, nodes.back(), why);
+          for (const ValueId v : n.outputs)
+            if (v != kNoValue) shapeless[v] = true;
+          if (partly_ != nullptr) take_out(nodes.back(), false);
+        }
+        continue;
+      }
       std::vector<Node> parts;
       std::string wrong = skip ? "" : operators::separate_outputs(graph_, n, names_, parts);
       if (partly_ != nullptr && wrong.empty() && parts.size() == 1) wrong = wrong_output(parts[0], uses);
@@ -546,10 +588,12 @@ class Importer {
   Status drop_known_nodes() {
     std::vector<Node> kept;
     for (Node& n : graph_.nodes)
-      if (graph_.value(n.outputs[0]).constant == nullptr) kept.push_back(std::move(n));
+      if (n.outputs[0] == kNoValue || graph_.value(n.outputs[0]).constant == nullptr)
+        kept.push_back(std::move(n));
     graph_.nodes = std::move(kept);
     const graph::Uses uses(graph_);
     for (Node& n : graph_.nodes) {
+      if (foreign_.contains(n.name)) continue;
       if (const std::string why = wrong_output(n, uses); !why.empty())
         return unsupported(operation_name(n.operation) + " '" + n.name + "': " + why);
       n.outputs.resize(1);
@@ -615,12 +659,15 @@ class Importer {
   onnx::GraphProto& proto_;
   std::filesystem::path directory_;
   FloatModel float_model_;
+  const Claimer& claimer_;
+  std::map<std::string, std::string>
+      foreign_;  // why Millrace does not support a node, by its name; for plugins
   Graph graph_;
   graph::Names names_;  // of the nodes
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
-  // The next four are for import_partly().
   std::unordered_map<std::string, const onnx::TypeProto_Tensor*> declared_;  // types that the file declares
+  // The next three are for import_partly().
   PartlyImported* partly_;     // null unless import_partly() runs
   std::set<ValueId> unknown_;  // results of nodes that were taken out, whose shapes the file does not declare
   std::set<ValueId> loose_;    // operands of nodes that were taken out
@@ -629,20 +676,21 @@ class Importer {
 }  // namespace
 
 Result<Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
-                          const std::filesystem::path& directory, FloatModel unquantised) {
+                          const std::filesystem::path& directory, FloatModel unquantised,
+                          const Claimer& claimer) {
   onnx::ModelProto model;
   MILLRACE_TRY(parse(bytes, model));
   bytes = {};  // frees memory for the weights, because `model` has a copy
-  return Importer(model, directory, unquantised).run(name);
+  return Importer(model, directory, unquantised, claimer).run(name);
 }
 
 Result<PartlyImported> import_partly(std::vector<std::byte> bytes, const std::string& name,
-                                     const std::filesystem::path& directory) {
+                                     const std::filesystem::path& directory, const Claimer& claimer) {
   onnx::ModelProto model;
   MILLRACE_TRY(parse(bytes, model));
   bytes = {};
   PartlyImported partly;
-  MILLRACE_ASSIGN(partly.graph, Importer(model, directory, FloatModel::kTaken, &partly).run(name));
+  MILLRACE_ASSIGN(partly.graph, Importer(model, directory, FloatModel::kTaken, claimer, &partly).run(name));
   // An ONNX operator may have been replaced by several nodes. If one of these nodes is taken out, take out all of them.
   std::set<std::string> gone(partly.unknown.begin(), partly.unknown.end());
   for (const graph::Refusal& refusal : partly.refused)

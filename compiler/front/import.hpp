@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/front/claims.hpp"
 #include "compiler/graph/graph.hpp"
 #include "runtime/base/result.hpp"
 
@@ -19,10 +20,11 @@ enum class FloatModel { kRefused, kRequired, kTaken };
 /// Reads and checks the bytes of a model file, and infers all shapes. The returned graph is at Level::kImported. If the
 /// first axis of an input is symbolic or unknown, it is the batch and counts as 1. External weights are read from
 /// `directory`. Errors name the node or value: kNotFound (weights), kInvalidInput (not ONNX, truncated, inconsistent,
-/// weights missing), kUnsupported (dynamic shapes, unsupported operators, no quantisers).
+/// weights missing), kUnsupported (dynamic shapes, unsupported operators, no quantisers). If `claimer` is set, plugins may
+/// take nodes of the graph, also nodes with operators that Millrace does not know, if the file declares their shapes.
 Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                                  const std::filesystem::path& directory = {},
-                                 FloatModel unquantised = FloatModel::kRefused);
+                                 FloatModel unquantised = FloatModel::kRefused, const Claimer& claimer = {});
 
 /// A node of a model file. `name` is the node's name in the file or, if it has none, the name of its first output. A
 /// number makes equal names unique.
@@ -46,6 +48,7 @@ struct PartlyImported {
 /// Like import_onnx(), but takes out nodes that import_onnx() refuses. Takes float models. Returns an error only if the file
 /// as a whole cannot be read.
 Result<PartlyImported> import_partly(std::vector<std::byte> bytes, const std::string& name,
-                                     const std::filesystem::path& directory = {});
+                                     const std::filesystem::path& directory = {},
+                                     const Claimer& claimer = {});
 
 }  // namespace millrace::compiler

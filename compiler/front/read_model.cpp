@@ -47,7 +47,7 @@ Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model)
                      "append -pow2 for scales that are powers of two");
   model.source_digest = sha256_hex(bytes);
   auto imported = import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
-                              types ? FloatModel::kRequired : FloatModel::kRefused);
+                              types ? FloatModel::kRequired : FloatModel::kRefused, options.claimer);
   if (!imported.ok()) return imported.error().within(options.model.string());
   graph::Graph graph = std::move(*imported);
   const auto describe = [](const std::vector<graph::Signature>& from,

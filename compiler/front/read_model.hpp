@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/front/claims.hpp"
 #include "compiler/front/steps.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
@@ -21,6 +22,7 @@ struct ModelOptions {
   /// The bytes of a QDQ model that compiler/quantize made from the model in the file. If set, they are compiled in
   /// place of the file's bytes.
   std::shared_ptr<const std::vector<std::byte>> quantised;
+  Claimer claimer;  // lets plugins take nodes of the graph; may be empty
   std::vector<std::string>
       dump_after;  // the steps after which the graph is printed on stderr; "all": every step
 };

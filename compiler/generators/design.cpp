@@ -58,8 +58,10 @@ class Assembler {
         design_.netlist.units.push_back(std::move(unit));
         design_.regions.push_back(region(static_cast<std::int32_t>(b)));
       }
-      connect(program_.blocks[b].outputs.front(), bases_[b], outputs_[b],
-              region(static_cast<std::int32_t>(b)));
+      const auto& outputs = program_.blocks[b].outputs;
+      for (std::size_t i = 0; i < outputs.size(); ++i)
+        connect(outputs[i], bases_[b] + (outputs.size() > 1 ? "_m" + std::to_string(i) : ""), outputs_[b][i],
+                region(static_cast<std::int32_t>(b)));
     }
     const auto first = [](std::uint32_t one) { return one == 0; };
     if (std::all_of(design_.regions.begin(), design_.regions.end(), first)) design_.regions.clear();
@@ -112,7 +114,8 @@ class Assembler {
         for (auto& s : unit.outputs) s += offset;
       }
       for (auto& s : piece.inputs) s += offset;
-      outputs_.push_back(piece.outputs.front() + offset);
+      for (auto& s : piece.outputs) s += offset;
+      outputs_.push_back(piece.outputs);
       append(piece.streams, design_.netlist.streams);
       append(piece.files, design_.netlist.files);
       append(piece.readers, design_.netlist.readers);
@@ -234,7 +237,7 @@ class Assembler {
   std::set<std::string> names_;
   std::vector<Netlist> pieces_;
   std::vector<std::string> bases_;
-  std::vector<StreamIndex> outputs_;
+  std::vector<std::vector<StreamIndex>> outputs_;  // [block][output]
 };
 
 void set_depth(Design& design, FifoDesign& fifo, std::uint64_t depth) {

@@ -203,7 +203,7 @@ Result<Candidate> Generator::candidate(const Catalog& catalog, const Folding& fo
     made.interval_cycles = std::max(made.interval_cycles, netlist.streams[s].beats);
   }
   const Stream& out = netlist.streams[netlist.outputs.front()];
-  made.output_lanes = out.lanes;
+  made.output_lanes = {out.lanes};
   made.lead = lead();
   for (const auto& reader : netlist.readers) made.memory_bytes += reader.bytes_per_frame;
   // Windows are computed while their input arrives. After the last input beat, only the later passes over the last
@@ -275,6 +275,9 @@ Result<std::unique_ptr<Generator>> make_own(const Program& program, std::uint32_
     return Error(ErrorCode::kUnsupported, block_label(b) + "computes in float32: it runs on the host");
   MILLRACE_TRY(check_tensors(program, b));
   const auto& operation = b.operation;
+  if (const auto* own = std::get_if<kernels::PluginOperator>(&operation))
+    return Error(ErrorCode::kUnsupported,
+                 block_label(b) + "its plugin '" + own->plugin + "' offers no hardware for it");
   if (std::holds_alternative<kernels::Convolution>(operation)) return make_convolution(program, block);
   if (std::holds_alternative<kernels::MaxPool>(operation) ||
       std::holds_alternative<kernels::SumPool>(operation))

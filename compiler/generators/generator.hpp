@@ -78,8 +78,8 @@ struct Candidate {
   /// Cycles from the last input beat to the last output beat, if the input comes no faster than the block computes.
   std::uint64_t tail_cycles = 0;
   double lead = 0;  // fraction of a frame's input that must arrive before the first output beat
-  std::vector<std::uint32_t> input_lanes;  // one entry for each input of the block
-  std::uint32_t output_lanes = 1;
+  std::vector<std::uint32_t> input_lanes;         // one entry for each input of the block
+  std::vector<std::uint32_t> output_lanes = {1};  // one entry for each output of the block
   std::uint64_t memory_bytes = 0;  // bytes read from DDR or HBM per frame; 0 unless weights are kStreamed
 };
 

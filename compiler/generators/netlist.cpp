@@ -115,6 +115,12 @@ StreamIndex NetlistBuilder::add_written(const char* model, const std::string& su
   return made;
 }
 
+StreamIndex NetlistBuilder::add_output(const std::string& suffix, Output output) {
+  const StreamIndex made = make_stream(prefix_ + "_" + suffix, output);
+  netlist_.units.back().outputs.push_back(made);
+  return made;
+}
+
 std::vector<StreamIndex> NetlistBuilder::split(const std::string& suffix, StreamIndex from,
                                                std::uint32_t parts) {
   const Stream whole = stream(from);
@@ -161,8 +167,8 @@ void NetlistBuilder::load(const std::string& what, const std::vector<std::string
   netlist_.loads.push_back(std::move(table));
 }
 
-Netlist NetlistBuilder::finish(StreamIndex output) {
-  netlist_.outputs = {output};
+Netlist NetlistBuilder::finish(std::vector<StreamIndex> outputs) {
+  netlist_.outputs = std::move(outputs);
   return std::move(netlist_);
 }
 

@@ -47,6 +47,8 @@ class NetlistBuilder {
   StreamIndex add(const char* module, const std::string& suffix, Parameters parameters,
                   const std::vector<StreamIndex>& inputs, Output output,
                   std::vector<std::pair<std::string, std::string>> files = {});
+  /// Adds one more output stream, `<prefix>_<suffix>`, to the unit that was added last.
+  StreamIndex add_output(const std::string& suffix, Output output);
   /// Like add(), for a module `source` that is written for this block. `model` is the module's name in the cost model.
   StreamIndex add_written(const char* model, const std::string& suffix, std::string source,
                           Parameters parameters, const std::vector<StreamIndex>& inputs, Output output);
@@ -67,7 +69,8 @@ class NetlistBuilder {
   /// if only costs are needed.
   void load(const std::string& what, const std::vector<std::string>& suffixes, std::uint64_t bits,
             std::uint64_t lines, std::string content);
-  Netlist finish(StreamIndex output);
+  Netlist finish(StreamIndex output) { return finish(std::vector{output}); }
+  Netlist finish(std::vector<StreamIndex> outputs);
 
  private:
   StreamIndex make_stream(std::string name, Output output);

@@ -10,9 +10,14 @@
 
 #include "compiler/generators/blocks.hpp"
 #include "compiler/generators/netlist_builder.hpp"
+#include "compiler/generators/plugin_answer.hpp"
 #include "compiler/generators/plugin_process.hpp"
 #include "kernels/program/rearrange.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
+#include "runtime/plugins/library.hpp"
+#include "runtime/plugins/models.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -20,7 +25,6 @@ namespace {
 namespace json = boost::json;
 using kernels::ElementType;
 
-constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kMostCandidates = 64;  // per block
 constexpr std::size_t kMostFiles = 1000;
 constexpr std::int64_t kMostLanes = 65536;
@@ -71,13 +75,31 @@ json::object described(const kernels::Requantise& r) {
           {"highest", r.highest}};
 }
 
+bool is_plugin_operator(const kernels::Block& block) {
+  return std::holds_alternative<kernels::PluginOperator>(block.operation);
+}
+
 /// Describes a block in JSON with the structure of its operation, but without trained constants.
 json::object described(const kernels::Program& program, const kernels::Block& block) {
-  json::object out = {{"name", block.name},
-                      {"operation", kernels::operation_name(block.operation)},
-                      {"input", described(program.tensors[block.inputs[0]])},
-                      {"output", described(program.tensors[block.outputs[0]])},
-                      {"multiply_accumulates", kernels::multiply_accumulates(program, block)}};
+  json::object out = {{"name", block.name}, {"operation", kernels::operation_name(block.operation)}};
+  const auto add_tensors = [&](const char* one, const char* several, const auto& tensors) {
+    if (tensors.size() == 1 && !is_plugin_operator(block)) {
+      out[one] = described(program.tensors[tensors[0]]);
+      return;
+    }
+    json::array all;
+    for (const auto t : tensors) all.push_back(described(program.tensors[t]));
+    out[several] = std::move(all);
+  };
+  add_tensors("input", "inputs", block.inputs);
+  add_tensors("output", "outputs", block.outputs);
+  out["multiply_accumulates"] = kernels::multiply_accumulates(program, block);
+  if (const auto* own = std::get_if<kernels::PluginOperator>(&block.operation)) {
+    out["plugin"] = own->plugin;
+    out["library"] = own->library;
+    out["runner"] = own->runner;
+    out["settings"] = own->settings;
+  }
   if (const auto* c = std::get_if<kernels::Convolution>(&block.operation)) {
     out["window"] = described(c->window);
     out["out_channels"] = c->out_channels;
@@ -111,60 +133,24 @@ void add_constants(const kernels::Block& block, json::object& out) {
     out["requantise"] = described(rescale->requantise);
   } else if (const auto* lookup = std::get_if<kernels::Lookup>(&block.operation)) {
     out["table"] = numbers(lookup->table);
+  } else if (const auto* add = std::get_if<kernels::Add>(&block.operation)) {
+    out["multiplier_a"] = add->multiplier_a;
+    out["multiplier_b"] = add->multiplier_b;
+    out["offset"] = add->offset;
+    out["shift"] = add->shift;
+    out["lowest"] = add->lowest;
+    out["highest"] = add->highest;
+    out["table"] = numbers(add->table);
   }
 }
 
-/// Whether a plugin's module can implement the block: it has one input and one output, both of integers.
+/// Whether a plugin's module can implement the block: all its tensors are integers with at most three axes.
 bool is_for_plugins(const kernels::Program& program, const kernels::Block& block) {
-  return block.inputs.size() == 1 && block.outputs.size() == 1 && !kernels::is_host_only(program, block) &&
-         program.tensors[block.inputs[0]].shape.size() <= 3 &&
-         program.tensors[block.outputs[0]].shape.size() <= 3;
+  const auto fits = [&](kernels::TensorIndex t) { return program.tensors[t].shape.size() <= 3; };
+  return !kernels::is_host_only(program, block) &&
+         std::all_of(block.inputs.begin(), block.inputs.end(), fits) &&
+         std::all_of(block.outputs.begin(), block.outputs.end(), fits);
 }
-
-/// A value in a plugin's answer, with its path for messages.
-class Field {
- public:
-  Field(const json::value& value, std::string path) : value_(value), path_(std::move(path)) {}
-
-  Error error(const std::string& what) const { return Error(ErrorCode::kInvalidInput, path_ + ": " + what); }
-
-  /// Returns an error unless the value is an object whose members are all in `known`.
-  Status object(const std::set<std::string_view>& known) const {
-    if (!value_.is_object()) return error("not an object");
-    for (const auto& [key, unused] : value_.get_object())
-      if (!known.contains(key)) return error("unknown member '" + printable(key) + "'");
-    return {};
-  }
-  const json::value& value() const { return value_; }
-  const std::string& path() const { return path_; }
-
-  Result<Field> member(const char* key) const {
-    const json::value* found = value_.get_object().if_contains(key);
-    if (found == nullptr) return error("'" + std::string(key) + "' is missing");
-    return Field(*found, path_ + "." + key);
-  }
-  Result<std::int64_t> integer(const char* key, std::int64_t least, std::int64_t most,
-                               std::optional<std::int64_t> otherwise = {}) const {
-    if (otherwise && !value_.get_object().contains(key)) return *otherwise;
-    MILLRACE_ASSIGN(const Field field, member(key));
-    if (!field.value().is_int64()) return field.error("not an integer");
-    const std::int64_t n = field.value().get_int64();
-    if (n < least || n > most)
-      return field.error(std::to_string(n) + " is outside " + std::to_string(least) + ".." +
-                         std::to_string(most));
-    return n;
-  }
-  Result<std::string> name(const char* key) const {
-    MILLRACE_ASSIGN(const Field field, member(key));
-    if (!field.value().is_string() || !is_name(std::string_view(field.value().get_string()), 64))
-      return field.error("not a name of 1 to 64 letters, digits, _ - .");
-    return std::string(field.value().get_string());
-  }
-
- private:
-  const json::value& value_;
-  std::string path_;
-};
 
 Result<Cost> read_cost(const Field& field) {
   MILLRACE_TRY(field.object({"lut", "lutram", "ff", "dsp", "ramb18", "ramb36", "uram"}));
@@ -182,25 +168,51 @@ Result<Cost> read_cost(const Field& field) {
   return cost;
 }
 
-Result<std::uint32_t> read_lanes(const Field& field, const char* key, const kernels::Tensor& tensor) {
-  MILLRACE_ASSIGN(const std::int64_t lanes, field.integer(key, 1, kMostLanes));
-  if (tensor.elements() % static_cast<std::uint64_t>(lanes) != 0)
-    return field.error("'" + std::string(key) + "' " + std::to_string(lanes) + " does not divide " +
-                       std::to_string(tensor.elements()) + " elements");
-  return static_cast<std::uint32_t>(lanes);
+/// Reads the lanes of several tensors: a list, or one number for a single tensor.
+Result<std::vector<std::uint32_t>> read_lanes(const Field& field, const char* key,
+                                              const kernels::Program& program,
+                                              const std::vector<kernels::TensorIndex>& tensors) {
+  MILLRACE_ASSIGN(const Field given, field.member(key));
+  const json::array single{given.value()};
+  const json::array& all = given.value().is_array() ? given.value().get_array() : single;
+  if (all.size() != tensors.size())
+    return given.error("has " + std::to_string(all.size()) + " numbers for " +
+                       std::to_string(tensors.size()) + " tensors; give one number for each");
+  std::vector<std::uint32_t> lanes;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::uint64_t elements = program.tensors[tensors[i]].elements();
+    if (!all[i].is_int64()) return given.error("not an integer");
+    const std::int64_t n = all[i].get_int64();
+    if (n < 1 || n > kMostLanes)
+      return given.error(std::to_string(n) + " is outside 1.." + std::to_string(kMostLanes));
+    if (elements % static_cast<std::uint64_t>(n) != 0)
+      return given.error(std::to_string(n) + " does not divide " + std::to_string(elements) + " elements");
+    lanes.push_back(static_cast<std::uint32_t>(n));
+  }
+  return lanes;
 }
 
-Result<Candidate> read_candidate(const Field& field, const kernels::Tensor& in, const kernels::Tensor& out) {
+/// Returns the largest number of beats in which a frame of one of the tensors passes.
+std::uint64_t most_beats(const kernels::Program& program, const std::vector<kernels::TensorIndex>& tensors,
+                         const std::vector<std::uint32_t>& lanes) {
+  std::uint64_t most = 1;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    most = std::max(most, program.tensors[tensors[i]].elements() / lanes[i]);
+  return most;
+}
+
+Result<Candidate> read_candidate(const Field& field, const kernels::Program& program,
+                                 const kernels::Block& block) {
   MILLRACE_TRY(field.object({"id", "interval_cycles", "latency_cycles", "lead", "input_lanes", "output_lanes",
                              "memory_bytes", "resources"}));
   Candidate made;
   made.folding.implementation = Implementation::kPlugin;
   MILLRACE_ASSIGN(made.folding.variant, field.name("id"));
-  MILLRACE_ASSIGN(const std::uint32_t input_lanes, read_lanes(field, "input_lanes", in));
-  MILLRACE_ASSIGN(made.output_lanes, read_lanes(field, "output_lanes", out));
-  made.input_lanes = {input_lanes};
+  MILLRACE_ASSIGN(made.input_lanes, read_lanes(field, "input_lanes", program, block.inputs));
+  MILLRACE_ASSIGN(made.output_lanes, read_lanes(field, "output_lanes", program, block.outputs));
   const auto least =
-      static_cast<std::int64_t>(std::max(in.elements() / input_lanes, out.elements() / made.output_lanes));
+      static_cast<std::int64_t>(std::max(most_beats(program, block.inputs, made.input_lanes),
+                                         most_beats(program, block.outputs, made.output_lanes)));
   MILLRACE_ASSIGN(const std::int64_t interval, field.integer("interval_cycles", least, kMostCycles));
   MILLRACE_ASSIGN(const std::int64_t latency, field.integer("latency_cycles", 1, 1'000'000));
   MILLRACE_ASSIGN(const std::int64_t memory, field.integer("memory_bytes", 0, kMostCycles, 0));
@@ -218,93 +230,122 @@ Result<Candidate> read_candidate(const Field& field, const kernels::Tensor& in, 
   return made;
 }
 
-/// Parses a plugin's answer, checks that it has no members except `members`, and passes it to `read`.
-Status read_answer(const std::string& text, const std::set<std::string_view>& members,
-                   const std::function<Status(const Field&)>& read) {
-  json::error_code code;
-  const json::value answer = json::parse(text, code);
-  if (code)
-    return Error(ErrorCode::kInvalidInput,
-                 "its answer is not JSON (" + code.message() + "): " + printable(text.substr(0, 80)));
-  const Field root(answer, "answer");
-  MILLRACE_TRY(root.object(members));
-  MILLRACE_ASSIGN(const std::int64_t schema, root.integer("schema", 0, 1'000'000));
-  if (schema != kSchema) return root.error("'schema' is not " + std::to_string(kSchema));
-  return read(root);
-}
-
 }  // namespace
 
-Error Plugin::wrong(const std::string& what) const {
-  return Error(ErrorCode::kInvalidInput, "plugin '" + program_.string() + "': " + what +
-                                             "; correct the plugin, or leave it out of --plugins");
+/// A block about which the plugin is asked.
+struct Plugin::Asked {
+  const kernels::Block* block;
+  json::object description;
+  std::string key;  // of the block in offered_
+};
+
+Error Plugin::wrong(const std::string& task, const std::string& what) const {
+  return Error(ErrorCode::kInvalidInput, "plugin '" + program_.string() + "', asked for " + task + ": " +
+                                             what + "; correct the plugin, or leave it out of --plugins");
 }
 
 Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& program,
                                              std::chrono::milliseconds time_limit) {
   std::error_code code;
   const auto path = std::filesystem::absolute(program, code);
-  if (code || !std::filesystem::is_regular_file(path, code) || ::access(path.c_str(), X_OK) != 0)
-    return Error(ErrorCode::kInvalidInput,
-                 "--plugins " + program.string() + ": not an executable file; give the path of a program");
-  return std::shared_ptr<Plugin>(new Plugin(path, time_limit));
+  const auto refused = [&](const std::string& why) {
+    return Error(ErrorCode::kInvalidInput, "--plugins " + program.string() + ": " + why);
+  };
+  if (code || !std::filesystem::is_regular_file(path, code))
+    return refused("not a file; give the path of a program or of a shared library");
+  std::shared_ptr<Plugin> plugin(new Plugin(path, time_limit));
+  if (runtime::plugins::is_library(path)) {
+    MILLRACE_ASSIGN(const auto asker, runtime::plugins::find_asker());
+    MILLRACE_ASSIGN(const auto bytes, read_file(path, runtime::plugins::kMostLibraryBytes));
+    plugin->library_ = sha256_hex(bytes);
+    plugin->command_ = {asker.string(), path.string(), plugin->library_};
+    return plugin;
+  }
+  if (path.extension() == ".so")
+    return refused("not a shared library for 64-bit Linux (ELF); give the .so file of the plugin");
+  if (::access(path.c_str(), X_OK) != 0)
+    return refused("neither an executable file nor a shared library; give the path of a plugin");
+  plugin->command_ = {path.string()};
+  return plugin;
 }
 
-Result<std::string> Plugin::call(const std::string& request) const {
-  auto answer = ask_program(program_, request, time_limit_);
-  if (!answer.ok()) return wrong(answer.error().message());
+Result<std::string> Plugin::call(const std::string& task, const std::string& request) const {
+  auto answer = ask_program(command_, request, time_limit_);
+  if (!answer.ok()) return wrong(task, answer.error().message());
   return answer;
+}
+
+/// Whether the plugin can have candidates for the block. A library has some only for blocks that it selected itself.
+bool Plugin::is_asked_about(const kernels::Program& program, const kernels::Block& block) const {
+  if (!is_for_plugins(program, block)) return false;
+  if (library_.empty()) return true;
+  const auto* own = std::get_if<kernels::PluginOperator>(&block.operation);
+  return own != nullptr && own->library == library_;
 }
 
 Status Plugin::prepare(const kernels::Program& program) {
   const std::lock_guard lock(mutex_);
-  json::array blocks;
-  /// Maps each block's name to the block and to its key in offered_.
-  std::map<std::string, std::pair<const kernels::Block*, std::string>> asked;
+  std::vector<Asked> all;
   for (const auto& block : program.blocks) {
-    if (!is_for_plugins(program, block)) continue;
-    json::object one = described(program, block);
-    std::string key = json::serialize(one);
+    if (!is_asked_about(program, block)) continue;
+    json::object description = described(program, block);
+    std::string key = json::serialize(description);
     if (offered_.contains(key)) continue;
-    asked.emplace(block.name, std::pair(&block, std::move(key)));
-    blocks.push_back(std::move(one));
+    all.push_back({&block, std::move(description), std::move(key)});
   }
-  if (asked.empty()) return {};
+  if (all.empty()) return {};
+  if (library_.empty()) return ask_for_candidates(program, all);
+  // Ask a library about one block at a time, so that the message names the block in which the library crashes.
+  for (Asked& one : all) MILLRACE_TRY(ask_for_candidates(program, {std::move(one)}));
+  return {};
+}
+
+Status Plugin::ask_for_candidates(const kernels::Program& program, const std::vector<Asked>& blocks) {
+  json::array descriptions;
+  for (const Asked& one : blocks) descriptions.push_back(one.description);
+  const std::string task =
+      "hardware of " + (blocks.size() == 1 ? "block '" + printable(blocks.front().block->name) + "'"
+                                           : std::to_string(blocks.size()) + " blocks");
   MILLRACE_ASSIGN(
-      const std::string text,
-      call(json::serialize(json::object{{"schema", kSchema}, {"ask", "candidates"}, {"blocks", blocks}}) +
-           "\n"));
-  const Status read = read_answer(text, {"schema", "builds", "blocks"}, [&](const Field& root) -> Status {
+      const std::string answer,
+      call(task, json::serialize(json::object{
+                     {"schema", kPluginSchema}, {"ask", "candidates"}, {"blocks", std::move(descriptions)}}) +
+                     "\n"));
+  const Status read = read_candidates(program, blocks, answer);
+  if (!read.ok()) return wrong(task, read.error().message());
+  return {};
+}
+
+Status Plugin::read_candidates(const kernels::Program& program, const std::vector<Asked>& blocks,
+                               const std::string& answer) {
+  return read_answer(answer, {"schema", "builds", "blocks"}, [&](const Field& root) -> Status {
     MILLRACE_ASSIGN(const Field builds, root.member("builds"));
     if (!builds.value().is_bool()) return builds.error("not true or false");
     MILLRACE_ASSIGN(const Field all, root.member("blocks"));
     if (!all.value().is_object()) return all.error("not an object");
     std::map<std::string, std::vector<Candidate>> found;
     for (const auto& [name, list] : all.value().get_object()) {
-      const auto at = asked.find(std::string(name));
+      const std::string block_name(name);
+      const auto asked = std::find_if(blocks.begin(), blocks.end(),
+                                      [&](const Asked& one) { return one.block->name == block_name; });
       const Field field(list, "answer.blocks." + printable(name));
-      if (at == asked.end()) return field.error("the request does not contain this block");
+      if (asked == blocks.end()) return field.error("the request does not contain this block");
       if (!list.is_array() || list.get_array().size() > kMostCandidates)
         return field.error("not a list of at most " + std::to_string(kMostCandidates));
-      const kernels::Block& block = *at->second.first;
-      auto& candidates = found[at->second.second];
+      auto& candidates = found[asked->key];
       for (std::size_t i = 0; i < list.get_array().size(); ++i) {
-        MILLRACE_ASSIGN(
-            Candidate one,
-            read_candidate(Field(list.get_array()[i], field.path() + "[" + std::to_string(i) + "]"),
-                           program.tensors[block.inputs[0]], program.tensors[block.outputs[0]]));
+        const Field one(list.get_array()[i], field.path() + "[" + std::to_string(i) + "]");
+        MILLRACE_ASSIGN(Candidate candidate, read_candidate(one, program, *asked->block));
         if (std::any_of(candidates.begin(), candidates.end(),
-                        [&](const auto& c) { return c.folding == one.folding; }))
-          return field.error("two candidates are called '" + one.folding.variant + "'");
-        candidates.push_back(std::move(one));
+                        [&](const auto& c) { return c.folding == candidate.folding; }))
+          return field.error("two candidates are called '" + candidate.folding.variant + "'");
+        candidates.push_back(std::move(candidate));
       }
     }
     builds_ = builds.value().get_bool();
-    for (const auto& [name, block] : asked) offered_[block.second] = std::move(found[block.second]);
+    for (const Asked& one : blocks) offered_[one.key] = std::move(found[one.key]);
     return {};
   });
-  if (!read.ok()) return wrong(read.error().message());
-  return {};
 }
 
 std::vector<Candidate> Plugin::offered(const kernels::Program& program, const kernels::Block& block) const {
@@ -326,12 +367,14 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
   }
   json::object described_block = described(program, block);
   add_constants(block, described_block);
-  MILLRACE_ASSIGN(const std::string text, call(json::serialize(json::object{{"schema", kSchema},
-                                                                            {"ask", "build"},
-                                                                            {"candidate", candidate},
-                                                                            {"module", module},
-                                                                            {"block", described_block}}) +
-                                               "\n"));
+  const std::string task = "the module of block '" + printable(block.name) + "'";
+  MILLRACE_ASSIGN(const std::string text,
+                  call(task, json::serialize(json::object{{"schema", kPluginSchema},
+                                                          {"ask", "build"},
+                                                          {"candidate", candidate},
+                                                          {"module", module},
+                                                          {"block", described_block}}) +
+                                 "\n"));
   PluginModule made;
   const Status read = read_answer(text, {"schema", "files"}, [&](const Field& root) -> Status {
     MILLRACE_ASSIGN(const Field files, root.member("files"));
@@ -359,38 +402,49 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
       return files.error("'" + module + ".sv' is missing");
     return {};
   });
-  if (!read.ok()) return wrong(block_label(block) + read.error().message());
+  if (!read.ok()) return wrong(task, read.error().message());
   return made;
 }
 
 Result<Netlist> Plugin::construct(const kernels::Program& program, const kernels::Block& block,
                                   const Candidate& candidate, NetlistBuilder& netlist) const {
-  const auto &in = program.tensors[block.inputs[0]], &out = program.tensors[block.outputs[0]];
-  const StreamIndex from = netlist.input(candidate.input_lanes[0], in.type.bits, in.elements());
+  std::vector<StreamIndex> from;
+  std::vector<NetlistBuilder::Output> to;
+  for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+    const kernels::Tensor& in = program.tensors[block.inputs[i]];
+    from.push_back(netlist.input(candidate.input_lanes[i], in.type.bits, in.elements()));
+  }
+  for (std::size_t i = 0; i < block.outputs.size(); ++i) {
+    const kernels::Tensor& out = program.tensors[block.outputs[i]];
+    const std::uint32_t lanes = candidate.output_lanes[i];
+    to.push_back({lanes, out.type.bits, out.elements() / lanes});
+  }
   const std::string module = netlist.prefix() + "_plugin";
   const Cost& c = candidate.cost;
   const auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
-  const std::uint64_t beats = netlist.stream(from).beats;
+  const std::uint64_t beats = netlist.stream(from.front()).beats;
   const auto lead = static_cast<std::int64_t>(std::ceil(candidate.lead * static_cast<double>(beats)));
-  const StreamIndex made = netlist.add_written(
-      kPluginModule, "plugin", module,
-      {{"INTERVAL", number(candidate.interval_cycles)},
-       {"LATENCY", number(candidate.depth_cycles)},
-       {"LEAD", std::clamp<std::int64_t>(lead, 1, number(beats))},
-       {"LUT", number(c.lut)},
-       {"LUTRAM", number(c.lutram)},
-       {"FF", number(c.ff)},
-       {"DSP", number(c.dsp)},
-       {"RAMB18", number(c.ramb18)},
-       {"RAMB36", number(c.ramb36)},
-       {"URAM", number(c.uram)}},
-      {from}, {candidate.output_lanes, out.type.bits, out.elements() / candidate.output_lanes});
+  std::vector<StreamIndex> made = {
+      netlist.add_written(kPluginModule, "plugin", module,
+                          {{"INTERVAL", number(candidate.interval_cycles)},
+                           {"LATENCY", number(candidate.depth_cycles)},
+                           {"LEAD", std::clamp<std::int64_t>(lead, 1, number(beats))},
+                           {"LUT", number(c.lut)},
+                           {"LUTRAM", number(c.lutram)},
+                           {"FF", number(c.ff)},
+                           {"DSP", number(c.dsp)},
+                           {"RAMB18", number(c.ramb18)},
+                           {"RAMB36", number(c.ramb36)},
+                           {"URAM", number(c.uram)}},
+                          from, to.front())};
+  for (std::size_t i = 1; i < to.size(); ++i)
+    made.push_back(netlist.add_output("plugin_m" + std::to_string(i), to[i]));
   if (netlist.memories()) {
     MILLRACE_ASSIGN(PluginModule written, build(program, block, candidate.folding.variant, module));
     for (auto& source : written.sources) netlist.source(std::move(source.module), std::move(source.text));
     for (auto& file : written.files) netlist.file(std::move(file.name), std::move(file.content));
   }
-  return netlist.finish(made);
+  return netlist.finish(std::move(made));
 }
 
 }  // namespace millrace::compiler::generators

@@ -25,12 +25,20 @@ struct PluginModule {
   std::vector<MemoryFile> files;
 };
 
-/// Calls an external generator program. Each call is limited in time (`time_limit`) and in the size of the answer. If
-/// the program exceeds a limit, it is killed together with all processes that it started. Errors quote the program's
+/// Nodes of a model that a plugin computes as one block.
+struct PluginSubgraph {
+  std::string name;                // of the block
+  std::vector<std::size_t> nodes;  // indices of nodes of the graph, ascending
+  kernels::PluginOperator op;
+};
+
+/// Calls an external generator: a program, or a shared library (runtime/plugins) that the program millrace-plugin loads.
+/// Each call is limited in time (`time_limit`) and in the size of the answer. If the program exceeds a limit, it is killed
+/// together with all processes that it started. Errors name the plugin and what it was asked for, and quote the program's
 /// standard error. Any thread may call this class.
 class Plugin {
  public:
-  /// Returns kInvalidInput if `program` is not executable.
+  /// Returns kInvalidInput if `program` is neither executable nor a shared library.
   static Result<std::shared_ptr<Plugin>> open(
       const std::filesystem::path& program, std::chrono::milliseconds time_limit = std::chrono::seconds(30));
 
@@ -49,16 +57,36 @@ class Plugin {
   Result<PluginModule> build(const kernels::Program& program, const kernels::Block& block,
                              const std::string& candidate, const std::string& module) const;
 
+  /// Asks the plugin which nodes of a model it computes. `graph` describes the model in JSON (README.md), and `nodes` are
+  /// the names of its nodes in order. Only libraries are asked; a program selects nothing. kInvalidInput, with at most ten
+  /// lines: the answer names nodes that do not exist, that two subgraphs share or that are taken, or a device or name
+  /// that is not possible.
+  Result<std::vector<PluginSubgraph>> partition(const std::string& graph,
+                                                const std::vector<std::string>& nodes,
+                                                const std::vector<bool>& taken) const;
+
   std::string name() const { return program_.filename().string(); }
+  const std::filesystem::path& file() const { return program_; }
+  /// The SHA-256 of the shared library; empty if the plugin is a program.
+  const std::string& library() const { return library_; }
 
  private:
   Plugin(std::filesystem::path program, std::chrono::milliseconds time_limit)
       : program_(std::move(program)), time_limit_(time_limit) {}
-  Error wrong(const std::string& what) const;
-  Result<std::string> call(const std::string& request) const;
+  struct Asked;
 
-  // The next two members are constant after open().
+  /// Makes an error from what went wrong when the plugin was asked for `task`.
+  Error wrong(const std::string& task, const std::string& what) const;
+  Result<std::string> call(const std::string& task, const std::string& request) const;
+  bool is_asked_about(const kernels::Program& program, const kernels::Block& block) const;
+  Status ask_for_candidates(const kernels::Program& program, const std::vector<Asked>& blocks);
+  Status read_candidates(const kernels::Program& program, const std::vector<Asked>& blocks,
+                         const std::string& answer);
+
+  // The next four members are constant after open().
   std::filesystem::path program_;
+  std::vector<std::string> command_;  // what is run to ask the plugin
+  std::string library_;
   std::chrono::milliseconds time_limit_;
 
   mutable std::mutex mutex_;                               // protects the members below

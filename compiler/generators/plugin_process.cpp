@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -38,14 +37,13 @@ struct Streams {
 };
 
 /// Replaces the forked process by the program. Until exec, only functions that are safe in signal handlers are called.
-[[noreturn]] void become(const char* program, const Streams& streams) {
+[[noreturn]] void become(char* const* arguments, const Streams& streams) {
   for (const int number : {SIGPIPE, SIGXFSZ, SIGTERM}) ::signal(number, SIG_DFL);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);  // so that the next descriptors opened are 0, 1 and 2
   const bool open = ::open(streams.question.c_str(), O_RDONLY) == 0 &&
                     ::open(streams.answer.c_str(), O_WRONLY | O_APPEND) == 1 &&
                     ::open(streams.error.c_str(), O_WRONLY | O_APPEND) == 2;
-  const std::array<char*, 2> arguments{const_cast<char*>(program), nullptr};
-  if (open) ::execv(program, arguments.data());
+  if (open) ::execv(arguments[0], arguments);
   const char* const why = ::strerrordesc_np(errno);
   [[maybe_unused]] const auto written = ::write(2, why, std::strlen(why));
   ::_exit(kNotStarted);
@@ -53,7 +51,7 @@ struct Streams {
 
 /// Runs in a forked process as a guard: starts the program as a child, ends with the child's status, and kills the
 /// whole process group if Millrace's process dies.
-[[noreturn]] void guard(pid_t parent, const char* program, const Streams& streams) {
+[[noreturn]] void guard(pid_t parent, char* const* arguments, const Streams& streams) {
   ::setpgid(0, 0);
   ::signal(SIGTERM, [](int) { ::kill(0, SIGKILL); });
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -62,7 +60,7 @@ struct Streams {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (::getppid() != parent) ::_exit(kNotStarted);  // the parent ended before prctl()
   const pid_t child = ::fork();
-  if (child == 0) become(program, streams);
+  if (child == 0) become(arguments, streams);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
   int status = kNotStarted << 8;  // used if fork() failed
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -104,15 +102,17 @@ std::string end_of(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> ask_program(const fs::path& program, const std::string& question,
+Result<std::string> ask_program(const std::vector<std::string>& command, const std::string& question,
                                 std::chrono::milliseconds time_limit) {
   const TemporaryDirectory folder("millrace-plugin");
   const Streams streams(folder.path());
   MILLRACE_TRY(write_scratch_file(streams.question, question));
   for (const auto& file : {streams.answer, streams.error}) MILLRACE_TRY(write_scratch_file(file, ""));
-  const std::string path = program.string();
+  std::vector<char*> arguments;
+  for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
+  arguments.push_back(nullptr);
   const pid_t parent = ::getpid(), group = ::fork();
-  if (group == 0) guard(parent, path.c_str(), streams);
+  if (group == 0) guard(parent, arguments.data(), streams);
   if (group < 0)
     return Error(ErrorCode::kResourceExhausted, std::string("it cannot be started: ") + std::strerror(errno));
   ::setpgid(group, group);  // parent and child both call setpgid(), because either may run first

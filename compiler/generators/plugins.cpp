@@ -3,6 +3,10 @@
 #include <cassert>
 #include <set>
 
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/plugins/library.hpp"
+
 namespace millrace::compiler::generators {
 
 Result<std::shared_ptr<Plugins>> Plugins::open(const std::vector<std::filesystem::path>& programs,
@@ -18,6 +22,40 @@ Result<std::shared_ptr<Plugins>> Plugins::open(const std::vector<std::filesystem
     opened.push_back(std::move(plugin));
   }
   return std::shared_ptr<Plugins>(new Plugins(std::move(opened)));
+}
+
+Result<std::vector<PluginSubgraph>> Plugins::partition(
+    const std::function<std::string(const std::vector<bool>& taken)>& describe,
+    const std::vector<std::string>& nodes) const {
+  std::vector<PluginSubgraph> all;
+  std::vector<bool> taken(nodes.size());
+  for (const auto& plugin : plugins_) {
+    if (plugin->library().empty()) continue;
+    MILLRACE_ASSIGN(std::vector<PluginSubgraph> found, plugin->partition(describe(taken), nodes, taken));
+    for (PluginSubgraph& one : found) {
+      for (const std::size_t i : one.nodes) taken[i] = true;
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+Result<std::map<std::string, std::vector<std::byte>>> Plugins::libraries_of(
+    const kernels::Program& program) const {
+  std::map<std::string, std::vector<std::byte>> found;
+  for (const kernels::Block& block : program.blocks) {
+    const auto* op = std::get_if<kernels::PluginOperator>(&block.operation);
+    if (op == nullptr || found.contains(op->library)) continue;
+    for (const auto& plugin : plugins_) {
+      if (plugin->library() != op->library) continue;
+      MILLRACE_ASSIGN(found[op->library], read_file(plugin->file(), runtime::plugins::kMostLibraryBytes));
+      if (sha256_hex(found[op->library]) != op->library)
+        return Error(ErrorCode::kCorrupt, "plugin '" + plugin->file().string() +
+                                              "' was replaced while the model was compiled; compile again");
+      break;
+    }
+  }
+  return found;
 }
 
 Status Plugins::prepare(const kernels::Program& program) {

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +22,16 @@ class Plugins {
   static Result<std::shared_ptr<Plugins>> open(
       const std::vector<std::filesystem::path>& programs,
       std::chrono::milliseconds time_limit = std::chrono::seconds(30));
+
+  /// Plugin::partition() of each plugin, in order. `describe` returns the graph in JSON, with a note at the nodes that
+  /// earlier plugins have taken. `nodes` are the names of the graph's nodes.
+  Result<std::vector<PluginSubgraph>> partition(
+      const std::function<std::string(const std::vector<bool>& taken)>& describe,
+      const std::vector<std::string>& nodes) const;
+
+  /// Returns the shared library of each plugin operator in the program, by its SHA-256. kCorrupt: the file has changed
+  /// since open(). Other errors are those of read_file().
+  Result<std::map<std::string, std::vector<std::byte>>> libraries_of(const kernels::Program& program) const;
 
   /// Plugin::prepare() for each plugin. Stops at the first error.
   Status prepare(const kernels::Program& program);

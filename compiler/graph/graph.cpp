@@ -119,8 +119,8 @@ float combined(Combine::Kind kind, float x, float y) {
 
 std::string operation_name(const Operation& operation) {
   static constexpr const char* kNames[] = {
-      "ONNX operator", "accumulate", "elementwise", "max_pool", "sum_pool", "combine",
-      "move",          "select",     "concat",      "softmax",  "host"};  // in the order of Operation
+      "ONNX operator", "accumulate", "elementwise", "max_pool", "sum_pool", "combine", "move",
+      "select",        "concat",     "softmax",     "host",     "plugin"};  // in the order of Operation
   static_assert(std::size(kNames) == std::variant_size_v<Operation>);
   if (const auto* host = std::get_if<HostOperator>(&operation)) return host->op.type;
   const auto* onnx = std::get_if<OnnxOperator>(&operation);

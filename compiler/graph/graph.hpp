@@ -198,8 +198,14 @@ struct HostOperator {
   kernels::FloatOperator op;
 };
 
+/// Nodes of the ONNX file that a plugin computes as one block. All inputs and outputs are integers. The node is allowed at
+/// every level, and passes leave it as it is.
+struct PluginOperator {
+  kernels::PluginOperator op;
+};
+
 using Operation = std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Select,
-                               Concat, Softmax, HostOperator>;
+                               Concat, Softmax, HostOperator, PluginOperator>;
 
 struct Node {
   std::string name;  // unique in the graph

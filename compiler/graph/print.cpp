@@ -55,6 +55,8 @@ std::string detail(const Operation& operation) {
            " strides " + attribute_text(s->loops.strides);
   if (const auto* c = std::get_if<Concat>(&operation)) return " axis " + std::to_string(c->axis);
   if (std::holds_alternative<HostOperator>(operation)) return " on the host";
+  if (const auto* p = std::get_if<PluginOperator>(&operation))
+    return " " + p->op.plugin + " runner " + p->op.runner;
   return {};
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 /// Whether a level allows an operation.
 bool is_allowed(const Operation& operation, Level level) {
-  return level == Level::kMixed ||
+  return level == Level::kMixed || std::holds_alternative<PluginOperator>(operation) ||
          std::holds_alternative<OnnxOperator>(operation) == (level == Level::kImported);
 }
 
@@ -100,6 +100,10 @@ std::string check(const HostOperator&, const Value& in, const Value& out) {
   return in.type == Type::float32() && out.type == Type::float32() ? "" : "is not on float32";
 }
 
+std::string check(const PluginOperator&, const Value& in, const Value& out) {
+  return in.type.is_integer() && out.type.is_integer() ? "" : "is not on integers";
+}
+
 /// Checks that the node's inputs are the operator's tensors, and that the host can compute it.
 std::string check_operands(const Graph& graph, const Node& n, const kernels::FloatOperator& op) {
   std::size_t next = 0;
@@ -120,7 +124,7 @@ std::string check(const Graph& graph, const Node& n) {
   const auto* host = std::get_if<HostOperator>(&n.operation);
   const bool takes_two = std::holds_alternative<Combine>(n.operation);
   if (n.inputs.size() != (takes_two ? 2 : 1) && host == nullptr &&
-      !std::holds_alternative<Concat>(n.operation))
+      !std::holds_alternative<Concat>(n.operation) && !std::holds_alternative<PluginOperator>(n.operation))
     return "has the wrong number of inputs";
   if (host != nullptr)
     if (std::string why = check_operands(graph, n, host->op); !why.empty()) return why;

@@ -258,7 +258,9 @@ std::string infer(graph::Graph& graph, const Node& node) {
 }
 
 std::optional<graph::Constant> fold(const graph::Graph& graph, const Node& node, std::int64_t limit) {
-  const auto& op = std::get<OnnxOperator>(node.operation);
+  const OnnxOperator* const onnx = graph::onnx_of(node);
+  if (onnx == nullptr) return std::nullopt;  // a plugin computes the node
+  const OnnxOperator& op = *onnx;
   const Value& output = graph.value(node.outputs[0]);
   const Operator* row = find(op);
   if (row == nullptr || row->fold == nullptr || elements(output.shape) > limit) return std::nullopt;

@@ -55,7 +55,8 @@ std::vector<int> fewest_sum_bits(const Graph& graph) {
     if (std::holds_alternative<graph::Move>(n->operation) ||
         std::holds_alternative<graph::Select>(n->operation))
       bits[n->inputs[0]] = std::max(bits[n->inputs[0]], bits[n->outputs[0]]);
-    if (std::holds_alternative<graph::Concat>(n->operation))
+    if (std::holds_alternative<graph::Concat>(n->operation) ||
+        std::holds_alternative<graph::PluginOperator>(n->operation))
       for (const ValueId part : n->inputs) bits[part] = graph.value(part).type.bits;
   }
   return bits;
@@ -622,6 +623,40 @@ class ProgramBuilder {
     const auto type = stored_type(parts[0]);
     add_result(n, n.sources, kernels::Concat{}, std::move(parts), type);
     return {};
+  }
+
+  Status lower(const Node& n, const graph::PluginOperator& p) {
+    kernels::Block block;
+    for (const ValueId v : n.inputs) {
+      MILLRACE_ASSIGN(TensorIndex t, in_dataflow(v));
+      const auto wanted = element_type(graph_.value(v).type);
+      if (stored_type(t) != wanted) t = widened(v, t, wanted);
+      block.inputs.push_back(t);
+    }
+    for (const ValueId v : n.outputs) {
+      const Value& value = graph_.value(v);
+      stored_[v].tensor = add_tensor(value, element_type(value.type), narrow(dataflow_shape(value.shape)));
+      block.outputs.push_back(stored_[v].tensor);
+    }
+    block.name = block_names_.unique(file_name(n.name));
+    block.nodes = n.sources;
+    block.operation = p.op;
+    program_.blocks.push_back(std::move(block));
+    return {};
+  }
+
+  /// Returns a tensor of type `wanted` with the elements of `t`, which contains the value `v` in a narrower type.
+  TensorIndex widened(ValueId v, TensorIndex t, kernels::ElementType wanted) {
+    const Value& value = graph_.value(v);
+    kernels::Requantise same;
+    same.multiplier = {1};
+    same.offset = {0};
+    same.shift = {0};
+    same.lowest = static_cast<std::int32_t>(wanted.lowest());
+    same.highest = static_cast<std::int32_t>(wanted.highest());
+    const TensorIndex wide = add_tensor(value, wanted, program_.tensors[t].shape);
+    add_block(value.name + ".widened", {}, kernels::Rescale{same}, {t}, wide);
+    return wide;
   }
 
   /// Joins tensors along an axis other than the channels. All axes from that axis on, in the order of the dataflow, are seen

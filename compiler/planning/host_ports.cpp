@@ -60,11 +60,12 @@ Result<HostPorts> HostPorts::make(const gen::Catalog& catalog, const kernels::Pr
                                        [&](const auto reader) { return !on_host(reader); });
       if (!from_card[t] && cards == 1) ends.inputs.emplace_back(i, program.tensors[t].type);
     }
-    for (const auto t : block.outputs) {
+    for (std::size_t i = 0; i < block.outputs.size(); ++i) {
+      const auto t = block.outputs[i];
       const bool leaves =
           std::find(program.outputs.begin(), program.outputs.end(), t) != program.outputs.end();
       if (leaves || std::any_of(readers[t].begin(), readers[t].end(), on_host))
-        ends.outputs.push_back(program.tensors[t].type);
+        ends.outputs.emplace_back(i, program.tensors[t].type);
     }
     if (!ends.inputs.empty() || !ends.outputs.empty()) out.ends_[block.name] = std::move(ends);
   }
@@ -84,8 +85,8 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
   };
   for (const auto& [input, type] : found->second.inputs)
     MILLRACE_TRY(charge({true, false, candidate.input_lanes[input], 1, type}));
-  for (const auto& type : found->second.outputs)
-    MILLRACE_TRY(charge({false, false, candidate.output_lanes, 1, type}));
+  for (const auto& [output, type] : found->second.outputs)
+    MILLRACE_TRY(charge({false, false, candidate.output_lanes[output], 1, type}));
   return sum;
 }
 

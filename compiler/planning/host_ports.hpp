@@ -38,8 +38,8 @@ class HostPorts {
 
  private:
   struct Ends {
-    std::vector<std::pair<std::size_t, kernels::ElementType>> inputs;  // inputs that only this block reads
-    std::vector<kernels::ElementType> outputs;                         // the outputs that the host reads
+    std::vector<std::pair<std::size_t, kernels::ElementType>> inputs;   // inputs that only this block reads
+    std::vector<std::pair<std::size_t, kernels::ElementType>> outputs;  // the outputs that the host reads
   };
 
   explore::Amounts room_{};  // resources reserved for ports on the card that reserves most

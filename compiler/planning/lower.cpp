@@ -25,6 +25,23 @@ Result<kernels::Program> with_splits(kernels::Program program, const std::vector
   return program;
 }
 
+/// Refuses to run a block on the host that a plugin computes.
+Status check_plugin_blocks(const kernels::Program& program, const Changes& changes) {
+  for (const std::string& name : changes.host_blocks) {
+    const std::uint32_t found = find_block(program, name);
+    if (found >= program.blocks.size()) continue;
+    const auto* op = std::get_if<kernels::PluginOperator>(&program.blocks[found].operation);
+    if (op == nullptr) continue;
+    return Error(
+        ErrorCode::kInvalidInput,
+        "block '" + name + "' cannot run on the host, because plugin '" + op->plugin +
+            "' computes it on cards only; leave --host " + name +
+            " out. If the plugin offers no hardware for the block, its speed cannot be predicted, so "
+            "leave targets and objective out, too");
+  }
+  return {};
+}
+
 /// Returns the names of all blocks, or of the first twelve if there are more.
 std::string block_names(const kernels::Program& program) {
   constexpr std::size_t kMost = 12;
@@ -100,6 +117,7 @@ Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Pro
 
 Result<LoweredPtr> lower(const Task& task, Changes changes) {
   const PlanOptions& options = task.options;
+  MILLRACE_TRY(check_plugin_blocks(task.model.program, changes));
   Lowered out;
   out.changes = std::move(changes);
   out.cluster = task.cluster;

@@ -7,6 +7,7 @@
 #include "compiler/explore/partition.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/generators/shell.hpp"
+#include "compiler/planning/claims.hpp"
 #include "compiler/planning/search.hpp"
 #include "compiler/planning/weights.hpp"
 
@@ -21,11 +22,13 @@ Result<Task> read_task(const PlanOptions& options, Steps& steps) {
   Task task{options, steps, {}, {}, {}, {}};
   MILLRACE_ASSIGN(task.cluster,
                   steps.run("read_cluster", [&] { return runtime::plan::load_cluster(options.cluster); }));
-  MILLRACE_ASSIGN(task.model, read_model(options, steps));
-  MILLRACE_TRY(place_parameters(task.model.program, options.weights.value_or(kernels::Placement::kBaked)));
   if (!options.plugins.empty()) {
     MILLRACE_ASSIGN(task.plugins, gen::Plugins::open(options.plugins, options.plugin_time));
   }
+  ModelOptions model = options;
+  model.claimer = claimer_of(task.plugins);
+  MILLRACE_ASSIGN(task.model, read_model(model, steps));
+  MILLRACE_TRY(place_parameters(task.model.program, options.weights.value_or(kernels::Placement::kBaked)));
   MILLRACE_ASSIGN(task.catalog, steps.run("read_catalog", [] { return gen::load_catalog(); }));
   return task;
 }
@@ -146,8 +149,9 @@ std::vector<gen::Extrapolation> extrapolations(const gen::Catalog& catalog, cons
     };
     for (std::size_t i = 0; i < block.inputs.size(); ++i)
       if (!made_on_card.contains(block.inputs[i])) add_port(true, candidate.input_lanes[i], block.inputs[i]);
-    for (const auto tensor : block.outputs)
-      if (read_on_host.contains(tensor)) add_port(false, candidate.output_lanes, tensor);
+    for (std::size_t i = 0; i < block.outputs.size(); ++i)
+      if (read_on_host.contains(block.outputs[i]))
+        add_port(false, candidate.output_lanes[i], block.outputs[i]);
   }
   return std::vector(found.begin(), found.end());
 }

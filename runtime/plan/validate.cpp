@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <variant>
 
 #include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
@@ -110,6 +111,10 @@ Status check_ports(const std::vector<Port>& ports, const std::string& where, std
 
 Status check_host_program(const Partition& partition, const std::string& where) {
   const auto& program = partition.program;
+  for (const auto& block : program.blocks)
+    if (std::holds_alternative<kernels::PluginOperator>(block.operation))
+      return bad_deployment(where,
+                            "block '" + block.name + "' belongs to a plugin, which only cards support");
   if (const auto wrong = kernels::validate(program); !wrong.empty())
     return bad_deployment(where, "its program: " + wrong);
   if (program_digest(program) != partition.program_digest)

@@ -20,6 +20,7 @@ struct Settings {
   std::string cluster;    // empty: an emulated cluster that fits the first deployment
   std::string host_name;  // empty: the machine's name
   std::string fidelity = "functional";
+  bool allow_plugins = false;  // load the libraries of plugins that deployments contain
 
   std::string repository_root;  // empty: no repository
   std::string repository_mode = "none";
@@ -121,6 +122,8 @@ inline constexpr Setting kSettings[] = {
      "cluster"},
     {"fidelity", "--fidelity", Text{&Settings::fidelity, kFidelities},
      "How cards are emulated: functional, or rtl (simulates their SystemVerilog)"},
+    {"allow_plugins", "--allow-plugins", Switch{&Settings::allow_plugins},
+     "Run the code of plugins that deployments contain, on emulated cards and with the server's rights"},
     {"replicas", "--replicas", Count{&Settings::replicas, 0, 64},
      "Pipelines per model, each on its own cards (0: as the deployment was compiled)"},
     {"warmup_frames", "--warmup-frames", Count{&Settings::warmup_frames, 0, 10'000},

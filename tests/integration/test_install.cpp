@@ -120,12 +120,12 @@ std::unique_ptr<InstalledPrefix> Install::installed_;
 TEST_F(Install, PrefixContainsTheProductButNoDevelopmentTools) {
   std::set<std::string> programs;
   for (const auto& entry : fs::directory_iterator(prefix() / "bin")) programs.insert(entry.path().filename());
-  EXPECT_EQ(programs, (std::set<std::string>{"millrace", "millrace-card"}));
+  EXPECT_EQ(programs, (std::set<std::string>{"millrace", "millrace-card", "millrace-plugin"}));
   for (const char* file : {"lib/millrace/xrt/lib/libxrt_core.so.2", "include/millrace/client.hpp",
-                           "share/millrace/devices/ku060.yaml", "share/millrace/clusters/three-ku060.yaml",
-                           "share/millrace/server.yaml", "share/millrace/monitoring/alerts.yml",
-                           "share/millrace/plugins/dense_plugin.py", "share/doc/millrace/README.md",
-                           "share/doc/millrace/LICENSE"})
+                           "include/millrace/millrace_plugin.hpp", "share/millrace/devices/ku060.yaml",
+                           "share/millrace/clusters/three-ku060.yaml", "share/millrace/server.yaml",
+                           "share/millrace/monitoring/alerts.yml", "share/millrace/plugins/dense_plugin.py",
+                           "share/doc/millrace/README.md", "share/doc/millrace/LICENSE"})
     EXPECT_TRUE(fs::exists(prefix() / file)) << file;
   const Outcome settings =
       run_program(from_elsewhere({program(), "serve", "--config", prefix() / "share/millrace/server.yaml",
@@ -146,6 +146,22 @@ std::set<std::string> readmes_named_in(const std::string& text) {
     found.insert(text.substr(begin, at - begin) + std::string(kName));
   }
   return found;
+}
+
+TEST_F(Install, ExampleOfAPluginBuildsFromTheInstalledHeaders) {
+  const fs::path example = prefix() / "share/doc/millrace/runtime/plugins/example";
+  const fs::path library = elsewhere() / "compare_exchange.so";
+  const Words compiler = {MILLRACE_CXX, "-std=c++17", "-Wall",
+                          "-Wextra",    "-Werror",    "-shared",
+                          "-fPIC",      "-O2",        "-fvisibility=hidden"};
+  const Outcome built = run_program(from_elsewhere(
+      compiler + words_of(MILLRACE_SANITIZE_FLAGS) +
+      Words{"-I", prefix() / "include/millrace", example / "compare_exchange.cpp", "-o", library}));
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  const Outcome covered = run_program(
+      from_elsewhere({program(), "coverage", example / "model.onnx", "--plugins", library, "--json"}));
+  EXPECT_EQ(covered.exit_code, 0) << covered.err;
+  EXPECT_NE(covered.out.find("[\"plugin\"]"), std::string::npos) << covered.out;
 }
 
 TEST_F(Install, EveryReadmeThatAnInstalledFileRefersToIsInstalled) {

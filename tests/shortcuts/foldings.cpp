@@ -154,7 +154,7 @@ class Chooser {
         const std::uint32_t to = choice.blocks[b].input_lanes[i];
         std::uint32_t from = to;
         for (std::size_t p = 0; p < b; ++p)
-          if (program_.blocks[p].outputs.front() == tensor) from = choice.blocks[p].output_lanes;
+          if (program_.blocks[p].outputs.front() == tensor) from = choice.blocks[p].output_lanes.front();
         MILLRACE_ASSIGN(const Cost edge,
                         edge_cost(catalog_, from, to, program_.tensors[tensor].type.bits, kEdgeDepth));
         choice.cost += edge;

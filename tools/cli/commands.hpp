@@ -123,7 +123,8 @@ struct VerifyCommand {
   std::uint32_t tolerance = 0;   // largest difference from `expect` that passes, in steps of the output
   std::uint32_t frames = 0;      // 0 means all frames of `inputs`, or 16 random frames
   std::uint64_t seed = 1;
-  double stall = 0;  // rtl fidelity only: the probability that a port stalls in a clock cycle
+  bool allow_plugins = false;  // run the code of plugins that the deployment contains
+  double stall = 0;            // rtl fidelity only: the probability that a port stalls in a clock cycle
   // The directory to which every tensor of the first differing frame, or else of the first frame, is written
   // as .npy files.
   std::filesystem::path dump_tensors;

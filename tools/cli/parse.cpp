@@ -168,7 +168,9 @@ void add_quantize(Builder& builder, QuantizeCommand& c) {
 
 void add_plugins(CLI::App* sub, std::vector<std::string>& plugins) {
   sub->add_option("--plugins,--generator-plugin", plugins,
-                  "A,B: programs that propose implementations of blocks, in JSON (" +
+                  "A,B: shared libraries that compute nodes of the model (" +
+                      runtime::plan::document("runtime/plugins/README.md") +
+                      "), or programs that propose implementations of blocks, in JSON (" +
                       runtime::plan::document("compiler/generators/README.md") +
                       "); they are asked in this order and run with your rights (--generator-plugin is the "
                       "option's old name)")
@@ -310,6 +312,8 @@ void add_verify(Builder& builder, VerifyCommand& c) {
                   "A step of a softmax is the effect of one quantiser step in every score")
       ->needs("--expect")
       ->check(whole(0, kMost32));
+  sub->add_flag("--allow-plugins", c.allow_plugins,
+                "Run the code of plugins that the deployment contains, with your rights");
   sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)")
       ->check(whole(1, kMost32));
   sub->add_option("--seed", c.seed, "Seed of the random frames")

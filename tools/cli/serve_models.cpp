@@ -7,6 +7,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/pipeline/pipeline.hpp"
+#include "runtime/plugins/models.hpp"
 #include "runtime/rtl/build.hpp"
 
 namespace millrace::cli {
@@ -84,9 +85,10 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
                     Pipeline::open(deployment, cluster, options, copies, cards));
     return pipeline;
   };
-  source.check = [options, cluster, cards, rtl = is_rtl(settings)](
+  source.check = [options, cluster, cards, rtl = is_rtl(settings), allowed = settings.allow_plugins](
                      const models::PipelineSource::Deployment& deployment,
                      const std::vector<std::string>& also_free, std::uint32_t copies) -> Status {
+    MILLRACE_TRY(runtime::plugins::allow_plugins(*deployment, allowed));
     if (rtl)
       MILLRACE_TRY(prepare_cards(*deployment));  // can take minutes, so do it before a pipeline is stopped
     return Pipeline::check(*deployment, cluster, options, also_free, copies, cards);
@@ -96,6 +98,7 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
 
 Status check_cards(const Settings& settings, const runtime::plan::Cluster& cluster,
                    const runtime::plan::LoadedDeployment& deployment, std::uint32_t copies) {
+  MILLRACE_TRY(runtime::plugins::allow_plugins(deployment, settings.allow_plugins));
   return Pipeline::check(deployment, cluster, pipeline_options(settings), {}, copies);
 }
 

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <functional>
 #include <ostream>
 
 #include "runtime/base/log.hpp"
@@ -18,7 +19,9 @@
 #include "runtime/pipeline/dispatcher.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/deployment.hpp"
+#include "runtime/plugins/models.hpp"
 #include "tools/cli/commands.hpp"
+#include "tools/cli/plugin_guard.hpp"
 #include "tools/cli/verify_frames.hpp"
 #include "tools/cli/verify_model.hpp"
 #include "tools/cli/verify_rtl.hpp"
@@ -38,6 +41,8 @@ Status compare_frames(runtime::pipeline::Pipeline& pipeline, const ReferenceMode
                       const VerifyFrames& frames, const VerifyCommand& command, Findings& findings) {
   const plan::ModelInfo& model = pipeline.deployment().model;
   for (std::uint64_t index = 0; index < frames.inputs.size(); ++index) {
+    // Compute this first. If a plugin fails, its own error says more than the loss of the card that calls the plugin.
+    const auto wanted = reference.run(frames.inputs[index]);
     FrameData outputs;
     for (const plan::TensorSignature& output : model.outputs) outputs.emplace_back(output.bytes());
     runtime::pipeline::Frame frame;
@@ -47,8 +52,7 @@ Status compare_frames(runtime::pipeline::Pipeline& pipeline, const ReferenceMode
     if (Status inferred = pipeline.infer(frame); !inferred.ok()) {
       return inferred.error().within("frame " + std::to_string(index));
     }
-    compare_frame(reference, model, command, frames, index, outputs, reference.run(frames.inputs[index]),
-                  findings);
+    compare_frame(reference, model, command, frames, index, outputs, wanted, findings);
   }
   return {};
 }
@@ -140,9 +144,7 @@ Status run_functional(const VerifyCommand& command,
   return {};
 }
 
-}  // namespace
-
-Status run(const VerifyCommand& command, std::ostream& out) {
+Status verify(const VerifyCommand& command, std::ostream& out) {
   const bool rtl = command.fidelity == "rtl";
   if (!rtl && command.fidelity != "functional") {
     return Error(ErrorCode::kInvalidInput,
@@ -154,13 +156,19 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(auto loaded, plan::load_deployment(command.deployment));
   const auto shared = std::make_shared<const plan::LoadedDeployment>(std::move(loaded));
   const plan::LoadedDeployment& deployment = *shared;
+  MILLRACE_TRY(runtime::plugins::allow_plugins(deployment, command.allow_plugins));
+  std::function<void(kernels::Program&)> watch;
+  if (!deployment.plugins.empty()) {
+    MILLRACE_ASSIGN(const PluginGuard guard, PluginGuard::continue_in_child());
+    watch = [guard](kernels::Program& program) { guard.watch(program); };
+  }
   if (!command.dump_tensors.empty()) MILLRACE_TRY(make_dump_folder(command.dump_tensors));
   MILLRACE_ASSIGN(const VerifyFrames frames,
                   make_frames(command, deployment.plan.model, rtl ? kRandomRtlFrames : kRandomFrames));
   MILLRACE_ASSIGN(const plan::Cluster cluster,
                   command.cluster.empty() ? plan::emulated_cluster_for(deployment, deployment.plan.replicas)
                                           : plan::load_cluster(command.cluster));
-  MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment));
+  MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment, watch));
   if (command.tolerance > 0 && !reference.output_step(0))
     return Error(ErrorCode::kUnsupported,
                  "--tolerance " + std::to_string(command.tolerance) + ": output '" +
@@ -193,6 +201,17 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   }
   if (rtl) MILLRACE_TRY(verdict(simulated));
   return verdict(findings);
+}
+
+}  // namespace
+
+Status run(const VerifyCommand& command, std::ostream& out) {
+  try {
+    return verify(command, out);
+  } catch (const kernels::PluginFailure& failure) {
+    return Error(ErrorCode::kInvalidInput,
+                 std::string(failure.what()) + "; correct the plugin and compile the model again");
+  }
 }
 
 }  // namespace millrace::cli

@@ -8,6 +8,7 @@
 #include "runtime/base/npy.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/parameters.hpp"
+#include "runtime/plugins/models.hpp"
 
 namespace millrace::cli {
 
@@ -96,7 +97,8 @@ std::optional<Difference> earliest_difference(const std::string& partition, cons
   return found;
 }
 
-Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deployment) {
+Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deployment,
+                                            const std::function<void(kernels::Program&)>& watch) {
   ReferenceModel model;
   model.deployment_ = &deployment.plan;
   std::map<std::string, plan::EmulationData> decoded;
@@ -130,6 +132,10 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
                    "image '" + partition.image + "' does not hold partition '" + partition.name + "'");
     }
     model.programs_.push_back(data.programs[static_cast<std::size_t>(held - data.record.partitions.begin())]);
+  }
+  for (kernels::Program& program : model.programs_) {
+    MILLRACE_TRY(runtime::plugins::load_models(program));
+    if (watch) watch(program);
   }
   for (const plan::Channel& channel : deployment.plan.channels) {
     if (channel.slice.offset != 0 || channel.slice.stride != 1) {

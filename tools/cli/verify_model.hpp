@@ -41,9 +41,11 @@ struct OutputStep {
 class ReferenceModel {
  public:
   /// Reads the programs of card partitions from the section EMULATION_DATA of the FPGA images. `deployment`
-  /// must outlive this object. Returns kCorrupt if an FPGA image is damaged, and kUnsupported if an image has
-  /// no EMULATION_DATA or a channel between partitions carries only a slice of a tensor.
-  static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment);
+  /// must outlive this object. Loads the libraries of plugins from the machine's cache. Returns kCorrupt if an FPGA
+  /// image is damaged, and kUnsupported if an image has no EMULATION_DATA or a channel between partitions carries only
+  /// a slice of a tensor. `watch`, if it is set, is called for each program after its plugins were loaded.
+  static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment,
+                                     const std::function<void(kernels::Program&)>& watch = {});
 
   /// Computes the model's outputs for one frame of the model's inputs.
   std::vector<Buffer> run(const std::vector<Buffer>& inputs) const;

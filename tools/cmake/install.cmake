@@ -3,7 +3,8 @@
 
 include_guard(GLOBAL)
 
-install(TARGETS millrace millrace_card RUNTIME DESTINATION bin)
+install(TARGETS millrace millrace_card millrace_plugin_asker RUNTIME DESTINATION bin)
+install(FILES runtime/plugins/millrace_plugin.h runtime/plugins/millrace_plugin.hpp DESTINATION include/millrace)
 # Do not use CMAKE_INSTALL_LIBDIR: select_backend() looks in this folder, relative to the program.
 install(TARGETS millrace_xrt_shim LIBRARY DESTINATION lib/millrace/xrt/lib NAMELINK_SKIP)
 
@@ -31,6 +32,8 @@ foreach(readme IN LISTS readmes)
   install(FILES ${readme} DESTINATION share/doc/millrace/${folder})
 endforeach()
 install(FILES configs/README.md DESTINATION share/millrace)
+install(FILES runtime/plugins/example/compare_exchange.cpp runtime/plugins/example/model.onnx
+        DESTINATION share/doc/millrace/runtime/plugins/example)
 
 # The unit must name the program by its full path, which depends on the prefix that is known only at the installation.
 install(CODE "set(units \"${CMAKE_CURRENT_SOURCE_DIR}/configs/systemd\")")

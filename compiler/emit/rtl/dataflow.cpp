@@ -133,9 +133,10 @@ class Dataflow {
     const auto& design = design_.blocks[static_cast<std::size_t>(index)];
     std::string text = block.name + ": " + operation_name(block.operation) + ", ";
     for (const auto t : block.inputs) text += shape(program_.tensors[t]) + " ";
-    return text + "-> " + shape(program_.tensors[block.outputs.front()]) + "; " + to_string(design.folding) +
-           "; busy for " + number(design.interval_cycles) + " of " + number(design_.interval_cycles) +
-           " cycles.";
+    text += "->";
+    for (const auto t : block.outputs) text += " " + shape(program_.tensors[t]);
+    return text + "; " + to_string(design.folding) + "; busy for " + number(design.interval_cycles) + " of " +
+           number(design_.interval_cycles) + " cycles.";
   }
 
   json::object values_of(const Unit& unit, bool begins_block) {
@@ -177,8 +178,10 @@ class Dataflow {
         ports.push_back(
             connection(unit.inputs.size() > 1 ? "s" + number(i) : "s", stream(unit.inputs[i]).name));
     }
-    ports.push_back(module.bundles_outputs ? bundle("m", unit.outputs)
-                                           : connection("m", stream(unit.outputs.front()).name));
+    if (module.bundles_outputs) ports.push_back(bundle("m", unit.outputs));
+    for (std::size_t i = 0; !module.bundles_outputs && i < unit.outputs.size(); ++i)
+      ports.push_back(
+          connection(unit.outputs.size() > 1 ? "m" + number(i) : "m", stream(unit.outputs[i]).name));
     if (module.load_bits != nullptr) {
       const std::string ready = name + "_load_ready";
       made["load_ready"] = ready;

@@ -340,7 +340,7 @@ void Card::collect_faults() {
     }
   for (auto& partition : image_->partitions)
     if (const std::string fault = partition.take_fault(); !fault.empty()) {
-      std::fprintf(stderr, "millrace-card: the simulation lost a frame: %s\n", fault.c_str());
+      std::fprintf(stderr, "millrace-card: a frame was lost: %s\n", fault.c_str());
       report(abi::FaultCode::kInternal, 0, fault);
     }
 }

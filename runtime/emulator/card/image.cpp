@@ -5,6 +5,7 @@
 #include <map>
 
 #include "runtime/base/cache.hpp"
+#include "runtime/plugins/models.hpp"
 #include "runtime/rtl/build.hpp"
 
 namespace millrace::runtime::emulator {
@@ -130,10 +131,12 @@ Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std:
       return wrong("has no section EMULATION_DATA; the image was not made for emulated cards");
     return image;
   }
-  MILLRACE_ASSIGN(const auto decoded, plan::decode_emulation_data(data));
-  for (std::size_t i = 0; i < decoded.programs.size(); ++i)
+  MILLRACE_ASSIGN(auto decoded, plan::decode_emulation_data(data));
+  for (std::size_t i = 0; i < decoded.programs.size(); ++i) {
+    if (!services.rtl) MILLRACE_TRY(plugins::load_models(decoded.programs[i]));
     MILLRACE_TRY(
         add_partition(decoded.record, decoded.record.partitions[i], decoded.programs[i], *image, services));
+  }
   for (const auto& unit : image->units)
     if (!unit->used && (unit->kind == UnitKind::kIngress || unit->kind == UnitKind::kEgress ||
                         unit->kind == UnitKind::kParameters))

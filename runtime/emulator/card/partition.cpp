@@ -8,6 +8,7 @@
 
 #include "kernels/program/packing.hpp"
 #include "runtime/plan/parameters.hpp"
+#include "runtime/plugins/models.hpp"
 
 namespace millrace::runtime::emulator {
 
@@ -191,11 +192,16 @@ void Partition::run_program(const FrameKey& key) {
   constexpr std::uint64_t kWorthAWakeUp = 20'000;  // nanoseconds of computing before which waiters are woken
   if (usual_nanoseconds_ > kWorthAWakeUp) services_.completions.flush();
   const auto begin = now_nanoseconds();
-  executor_->run(input_frames_, output_frames_);
+  for (auto& input : inputs_) input.full = false;
+  try {
+    executor_->run(input_frames_, output_frames_);
+  } catch (const kernels::PluginFailure& failure) {
+    fault_ = failure.what();
+    return;
+  }
   const auto took = now_nanoseconds() - begin;
   usual_nanoseconds_ = (usual_nanoseconds_ * 7 + took) / 8;
   services_.busy_nanoseconds += took;
-  for (auto& input : inputs_) input.full = false;
   fill_outputs(key, took);
 }
 
@@ -327,9 +333,9 @@ Status Partition::use_parameters(const Command& run) {
   const std::byte* const from = services_.memory.at(run.u64(0x10), bytes);
   if (from == nullptr)
     return Error(ErrorCode::kInvalidInput, "the buffer of the parameters is not inside a memory bank");
-  MILLRACE_ASSIGN(const kernels::Program program,
-                  plan::decode_parameters({from, bytes}, parameters_.topology));
+  MILLRACE_ASSIGN(kernels::Program program, plan::decode_parameters({from, bytes}, parameters_.topology));
   if (simulation_ == nullptr) {
+    MILLRACE_TRY(plugins::load_models(program));
     drop_frames(true);
     executor_.emplace(program);
     usual_nanoseconds_ = 0;

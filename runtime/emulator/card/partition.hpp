@@ -74,7 +74,7 @@ class Partition {
   /// Drops all frames, or only frames whose epoch is not the card's epoch. (The host raises the card's epoch to discard
   /// frames.)
   void drop_frames(bool all);
-  /// Returns why the simulation lost a frame, and clears the reason; empty if no frame was lost.
+  /// Returns why the simulation or the code of a plugin lost a frame, and clears the reason; empty if no frame was lost.
   std::string take_fault() { return std::exchange(fault_, std::string()); }
 
  private:

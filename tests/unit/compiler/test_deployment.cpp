@@ -381,6 +381,8 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedAndTheErrorSaysWhy) {
            p.partitions[0].program_digest[0] = p.partitions[0].program_digest[0] == 'a' ? 'b' : 'a';
          }),
          "program_digest");
+  expect(refusal([](auto& p) { p.partitions[0].program.blocks[0].operation = kernels::PluginOperator{}; }),
+         "belongs to a plugin");
   expect(refusal([](auto& p) { p.partitions[1].inputs[0].shape[0] += 1; }), "partition 'part0': port 'in0'");
   expect(refusal([](auto& p) { std::swap(p.partitions[1], p.partitions[2]); }), "topological order");
   expect(refusal([](auto& p) { p.channels[2].id = 0; }), "is used twice");

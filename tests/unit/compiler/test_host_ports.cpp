@@ -60,7 +60,7 @@ runtime::plan::Device device(std::uint64_t own_luts) {
 generators::Candidate candidate(std::uint32_t lanes) {
   generators::Candidate out;
   out.input_lanes = {lanes};
-  out.output_lanes = lanes;
+  out.output_lanes = {lanes};
   return out;
 }
 
