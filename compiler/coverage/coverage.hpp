@@ -75,14 +75,16 @@ std::string terminal(const Coverage& coverage, bool all);
 /// Returns the coverage as one JSON object, which README.md describes.
 std::string json(const Coverage& coverage);
 
-/// A row of the table of shares: the nodes, multiplications and weights that one generator, or one place, computes.
+/// A row of the table of shares: the nodes, multiplications and weights that one generator, or one place such as the
+/// host, computes.
 struct Share {
   std::string by;  // "folded", "hardware", "host", …
   std::uint64_t nodes = 0, multiply_accumulates = 0, weights = 0;
 };
 
-/// Returns a share for each generator, for all hardware together, and for each other place. The last share, "combined",
-/// counts everything that runs. Nodes without work at run time count in "compile_time" and "combined" only.
+/// Returns the table of shares: a row for each generator, one for all hardware together, and one for each other place
+/// where nodes run, such as the host. The last row, "combined", counts everything that runs. Nodes without work at run
+/// time count in "compile_time" and "combined" only.
 std::vector<Share> shares(const Coverage& coverage);
 
 }  // namespace millrace::compiler::coverage

@@ -16,7 +16,7 @@
 
 namespace millrace::compiler::explore {
 
-/// A tensor that goes from one layer to later ones.
+/// A tensor that goes from one layer to later layers.
 struct Edge {
   std::uint32_t tensor = 0;
   std::size_t from = 0;

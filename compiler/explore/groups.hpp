@@ -24,8 +24,8 @@ class Groups {
   /// Returns how many groups with the same kinds of cards as `cards` the cluster could form. Ignores cables.
   std::size_t most_copies(const Cards& cards) const;
 
-  /// Returns at most `most` groups that share no card and can replace a solution's cards. If the solution's own cards
-  /// are one of these groups, this group comes first.
+  /// Returns at most `most` groups of cards, each of which can replace a solution's cards. No card is in two groups. If
+  /// the solution's own cards are one of these groups, this group comes first.
   std::vector<Cards> places_for(const Solution& solution, std::size_t most) const;
 
   bool same_kind(std::uint32_t card, std::uint32_t other) const { return kinds_[card] == kinds_[other]; }

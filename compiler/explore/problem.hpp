@@ -35,7 +35,7 @@ Amounts less(const Amounts& a, const Amounts& b);
 /// Whether every component of a is at most the same component of b.
 bool within(const Amounts& a, const Amounts& b);
 
-/// Converts the resources in a device file into amounts. The memory bytes are 0.
+/// Converts the resources in a device file into amounts. Sets the amount kMemoryBytes to 0.
 Amounts amounts(const runtime::plan::Resources& resources);
 /// Converts amounts into resources of a device file. Half a BRAM36 counts as a whole BRAM36.
 runtime::plan::Resources resources(const Amounts& amounts);

@@ -213,14 +213,14 @@ class Replicator {
     }
   }
 
-  /// Adds each possible single pipeline on at most `most` cards to the solutions that were not ruled out.
+  /// Records that each possible single pipeline on at most `most` cards was not ruled out.
   void allow_alone(std::size_t most) {
     for (const auto cards : sizes(most))
       if (allow_unless_impossible(search_, cards, 1, limit_of(1))) proven_ = false;
   }
 
-  /// Adds copies on at most `most` cards together to the solutions that were not ruled out. Does not check whether the
-  /// cluster has such groups of equal cards.
+  /// Records that solutions with several copies, on at most `most` cards in total, were not ruled out. Does not check
+  /// whether the cluster has such groups of equal cards.
   void allow_copies(std::size_t most) {
     for (const auto cards : sizes(most / 2))
       for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies)
@@ -250,7 +250,8 @@ class Replicator {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
   }
 
-  /// Adds copies on `cards` cards each to the solutions that were not ruled out. Returns false if they are impossible.
+  /// Records that a solution with `copies` copies, each on `cards` cards, was not ruled out. Returns false and records
+  /// nothing if such a solution is impossible.
   bool allow_unless_impossible(Search& search, std::uint32_t cards, std::size_t copies, double limit) {
     limit = std::min(limit, kAnyInterval);
     if (!search.possible(cards, limit)) return false;
@@ -375,7 +376,8 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (problem.replicas) MILLRACE_TRY(check_asked(problem));
   if (auto found = as_quick_as_host(problem)) return std::move(*found);
   auto found = solve_on_cards(problem, explain);
-  // The host limits the rate. Fewer cards might reach the same rate, because the search did not rule that out.
+  // If the host limits the rate, the solution may not be optimal: the search did not check whether fewer cards reach
+  // the same rate.
   if (found.ok() && problem.targets.objective == Objective::kThroughput &&
       rate_of(*found) * host_seconds(problem) > 1)
     found->exact = false;

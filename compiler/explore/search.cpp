@@ -175,7 +175,8 @@ std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) con
   return assignment(fit, order, cuts);
 }
 
-/// Whether all layers fit on the cards if cables are free and every packing that is not ruled out counts as a fit.
+/// Whether all layers fit on the cards if cables have no limit and every packing that was not proved impossible counts
+/// as a fit.
 bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   std::size_t at = 0;
   for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)

@@ -574,8 +574,8 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Makes the node's output a constant if its elements are known and can be a shape. Compiler passes fold all other
-  /// constants.
+  /// Makes the node's output a constant if its elements are known integers that could be a shape (at most one axis).
+  /// Compiler passes fold all other constants.
   void learn_constant(const Node& n) {
     graph::Value& output = graph_.value(n.outputs[0]);
     if (output.type.is_float() || output.shape.size() > 1) return;

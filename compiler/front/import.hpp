@@ -33,9 +33,9 @@ struct FileNode {
   std::uint64_t weights = 0;  // number of elements of its constant operands that have several axes
 };
 
-/// The part of a model that can be imported. A node that the importer refuses is taken out. If the file declares the shape
-/// of its result, this result is an input of the graph; otherwise all nodes that depend on it are taken out, too. A value
-/// that only such nodes read is an output of the graph.
+/// The part of a model that can be imported. A node that the importer refuses is removed. If the file declares the
+/// shape of its result, this result is an input of the graph; otherwise all nodes that depend on it are removed, too. A
+/// value that only removed nodes read is an output of the graph.
 struct PartlyImported {
   graph::Graph graph;                   // may be without nodes; its `refusals` is empty
   std::vector<FileNode> nodes;          // all nodes of the file but Constant, in the file's order
@@ -45,8 +45,8 @@ struct PartlyImported {
   bool quantised = false;               // whether the file has quantisers
 };
 
-/// Like import_onnx(), but takes out nodes that import_onnx() refuses. Takes float models. Returns an error only if the file
-/// as a whole cannot be read.
+/// Like import_onnx(), but removes the nodes that import_onnx() refuses. Also accepts models without quantisers.
+/// Returns an error only if the file as a whole cannot be read.
 Result<PartlyImported> import_partly(std::vector<std::byte> bytes, const std::string& name,
                                      const std::filesystem::path& directory = {},
                                      const Claimer& claimer = {});

@@ -180,7 +180,8 @@ class Assembler {
     }
   }
 
-  /// Adds a register slice in each region on the path from `from` to `to`, both included. The last one feeds `behind`.
+  /// Adds a register slice in each region on the path from `from` to `to`, both included. The last slice outputs the
+  /// stream `behind`.
   void cross(const std::string& name, std::uint32_t from, std::uint32_t to, StreamIndex before,
              StreamIndex behind) {
     for (std::uint32_t at = from;; at += from < to ? 1U : -1U) {

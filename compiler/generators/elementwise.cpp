@@ -86,7 +86,8 @@ class RescaleBlock : public ElementwiseBlock {
   StepFunction step_;
 };
 
-/// Returns a mask of the index bit that a table inverts, so that line 0 is for the lowest value: the sign bit, if any.
+/// The lowest value of the type must select line 0 of a table. Returns a mask of the index bit to invert for this
+/// purpose: the sign bit of a signed type, otherwise no bit.
 std::int64_t flip(ElementType type) {
   return kind(type) == 1 ? std::int64_t{1} << (type.bits - 1) : 0;
 }

@@ -128,7 +128,8 @@ class Features {
   static void add(std::vector<Term>& terms, std::string_view name, double amount);
 };
 
-/// Whether a term belongs to a table of constants ("table…"). Every module uses mr_table's coefficients for such terms.
+/// Whether a term belongs to a table of constants: such a term's name begins with "table". Every module uses mr_table's
+/// coefficients for such terms.
 inline bool is_table_term(std::string_view name) {
   return name.starts_with("table");
 }

@@ -39,8 +39,8 @@ struct Timing {
 /// The cycles of an mr_weight_reader whose memory answers in the cycle after each request.
 struct ReaderTiming {
   std::uint64_t line_cycles = 0;  // cycles between two lines of the same pass over the weights
-  /// Cycles between two passes, in each of which all weights are read once; more than line_cycles if lines share memory
-  /// words and the last word is not full.
+  /// Cycles between the starts of two passes (a pass reads all weights once). More than line_cycles times the number of
+  /// lines if lines share memory words and the last word is not full.
   std::uint64_t pass_cycles = 0;
   std::uint64_t first_cycles = 0;  // cycles from the reader's activation to its first line
 };

@@ -31,7 +31,8 @@ std::int64_t low_pair(std::int64_t odd) {
   return digit(odd) + digit(rest >> zeros) * (std::int64_t{1} << zeros);
 }
 
-/// Returns the stage that computes a multiple by an odd number; 0 if the multiple is the input itself.
+/// Returns the pipeline stage that computes the product of an input and an odd number; 0 if the product is the input
+/// itself.
 unsigned stage_of(std::int64_t odd) {
   return odd == 1 ? 0 : low_pair(odd) == odd ? 1 : 2;
 }
@@ -285,7 +286,7 @@ class Unroller {
       assigns_ += "  assign " + sum + " = " + value + ";\n";
   }
 
-  /// Returns the last node as an expression with all bits of a sum, which may be wider than the node's known range.
+  /// Returns the last node as an expression of acc_bits bits, which may be more bits than the range of the node needs.
   std::string operand_of_result(const Node& node) const {
     const auto bits = static_cast<std::int64_t>(matrix_.acc_bits);
     const std::string wide =

@@ -143,8 +143,8 @@ struct Chain {
   /// Applies all steps of a chain that maps integers to integers.
   std::int64_t evaluate(std::int64_t x, std::size_t channel) const;
 
-  /// Returns the trend over all integers from `lowest` to `highest`. It is proved step by step, with rounding included.
-  /// The result is kUnproved if an intermediate result overflows.
+  /// Returns whether the result rises or falls over all integers from `lowest` to `highest`. The trend is proved step
+  /// by step, with rounding included. The result is kUnproved if an intermediate result overflows.
   ChainTrend trend(std::int64_t lowest, std::int64_t highest, std::size_t channel) const;
   /// Whether the result never decreases while the input grows, in every channel and for all inputs but NaN.
   bool is_increasing() const;

@@ -155,8 +155,8 @@ struct SumPool {
 /// functions) `a` and `b` convert the operands to float32.
 struct Combine {
   enum class Kind : std::uint8_t { kAdd, kSubtract, kMultiply, kDivide, kMinimum, kMaximum };
-  /// All values but kAsWritten merge three steps into one: the dequantisation in `a`, the dequantisation in `b`, and
-  /// the quantiser at the start of `tail`.
+  /// All kinds of arithmetic except kAsWritten compute three steps as one: the dequantisation in `a`, the
+  /// dequantisation in `b`, and the quantiser at the start of `tail`.
   enum class Arithmetic : std::uint8_t {
     kAsWritten,
     kQLinear,          // computed like ONNX Runtime's QLinearAdd and QLinearMul

@@ -239,8 +239,7 @@ std::string infer(graph::Graph& graph, const Node& node) {
   if (row == nullptr || row->infer == nullptr) return "has no shape rule";
   Inference c{graph, node, op, {}, {}};
   if (std::string why = row->infer(c); !why.empty()) {
-    // The operator's own rule refuses forms that have no hardware. The shape of such a form comes from the rule of the
-    // host.
+    // The operator's own rule refuses a node that hardware cannot compute. The host's rule then computes the shape.
     Inference on_host{graph, node, op, {}, {}};
     if (!infer_host(on_host).empty()) return why;
     c.type = on_host.type;

@@ -8,8 +8,8 @@ namespace millrace::compiler::operators {
 
 std::span<const Operator> pads();
 
-/// Whether `lower_qdq` of the operator pads or joins dequantised integers without changing them. Such a node is lowered
-/// before sums are, so that a sum behind it reads the integers.
+/// Whether `lower_qdq` of the operator pads or joins dequantised integers without changing them. Such nodes are lowered
+/// before sums are lowered, so that a sum behind such a node can read the integers.
 bool moves_integers(const OnnxOperator& op);
 
 }  // namespace millrace::compiler::operators

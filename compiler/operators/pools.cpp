@@ -48,7 +48,7 @@ std::string refused_input(const Shape& x, bool global) {
   return x[0] == 1 ? "" : "its batch is " + std::to_string(x[0]) + ", not 1";
 }
 
-/// The node's window over its plane: the whole input if `global`.
+/// The node's window over the spatial axes of the input. If `global`, the window covers the whole input.
 std::optional<ResolvedWindow> window_of(const Site& site, bool global, std::string& why) {
   const Shape x = global ? plane_of(site.in(0).shape, true) : site.in(0).shape;
   if (!global) return graph::resolve_window(site.op, x, site.op.integers("kernel_shape", {}), why);

@@ -210,8 +210,9 @@ std::vector<std::int64_t> behind_channels(std::size_t axis) {
   return perm;
 }
 
-/// The first of two neighbouring spatial axes of a three-dimensional convolution along which its window has one element,
-/// stride 1 and no padding, so that both axes can be seen as one. Returns nothing if there are none.
+/// Finds two neighbouring spatial axes of a three-dimensional convolution that can be seen as one, because along one of
+/// them the window has one element, stride 1 and no padding. Returns the first of the two axes, or nothing if there are
+/// no such axes.
 std::optional<std::size_t> pointwise_axes(const OnnxOperator& op, const Shape& w) {
   const auto pads = op.integers("pads", std::vector<std::int64_t>(6, 0));
   const auto strides = op.integers("strides", {1, 1, 1});

@@ -397,7 +397,7 @@ constexpr Operator selection(const char* type, const char* limits) {
 }
 
 constexpr Operator kSelections[] = {
-    // separate_outputs() replaces a Split by Slices, so its entry has no functions.
+    // separate_outputs() replaces a Split by Slices, so the table's entry for Split has no functions.
     selection<select_slice>("Slice",
                             "bounds are known at compile time; "
                             "any axis, positive and negative steps"),

@@ -106,7 +106,7 @@ Phases phases_of(const Axis& a) {
   Phases p;
   p.positions = (a.out + a.stride - 1) / a.stride;
   p.before = -low;
-  // If the input has rows that the output does not need, extend the kernel by taps without weights, which read these
+  // If the input has rows that the output does not need, extend the kernel by taps with zero weights that read these
   // rows.
   high = std::max(high, a.in - p.positions);
   p.kernel = high - low + 1;
@@ -212,7 +212,8 @@ Outcome lower_conv_transpose(Site& site) {
     return "the node would become a convolution with too many weights";
   std::vector<float> scale;
   for (const float s : w->scale) scale.push_back(x->scale[0] * s);
-  // A model that writes its conversions itself adds the bias as a float behind the sum.
+  // If the model states dequantisers and quantisers explicitly (Step::written), the bias is added as a float after the
+  // sum.
   const bool written = x->written || w->written;
   auto b = written ? std::optional(std::vector<std::int64_t>()) : bias(site, 2, scale, out, why);
   const auto floats =

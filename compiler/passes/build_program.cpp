@@ -234,8 +234,8 @@ class ProgramBuilder {
     return static_cast<TensorIndex>(program_.tensors.size() - 1);
   }
 
-  /// Copies scale and zero point of `from` to `to`, which contains the same elements, unless `to` already has a scale or
-  /// its last axis is not the one along which the scales of `from` vary.
+  /// Copies scale and zero point of `from` to `to`, which contains the same elements. Copies nothing if `to` already
+  /// has a scale, or if the scales of `from` vary along an axis that is not the last axis of `to`.
   void inherit_meaning(TensorIndex to, TensorIndex from) {
     const std::vector<float>& scale = program_.tensors[from].scale;
     if (!program_.tensors[to].scale.empty()) return;
@@ -341,7 +341,8 @@ class ProgramBuilder {
     return shape[0] == 1 ? without_batch(shape) : narrow(shape);
   }
 
-  /// Records that a tensor in the order of the ONNX file contains `v`. Like a model input, it does not come from a card.
+  /// Records that `tensor` contains `v`, with the elements in the order of the ONNX file. The tensor counts like a
+  /// model input: no card produces it.
   void store_in_model_order(ValueId v, TensorIndex tensor) {
     const IndexMap order = identity_map(elements(shape_of(v)));
     const bool is_dataflow = order == dataflow_map(shape_of(v));
@@ -558,7 +559,8 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Combines two tensors in float32 on the host. `why` is the error that says why no hardware block can do it.
+  /// Combines two tensors in float32 on the host. `why` is the error that says why no hardware block can compute the
+  /// result.
   Status combine_on_host(const Node& n, const Combine& c, const Error& why) {
     const Value result = graph_.value(n.outputs[0]);
     std::vector<ValueId> operands;

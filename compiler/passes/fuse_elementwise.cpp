@@ -90,7 +90,7 @@ void take_integer_bias(Accumulate& a, Chain& chain) {
 }
 
 /// If the chain (the functions behind a sum) begins by multiplying the accumulator, sets `scale` to the factors.
-/// Returns the number of these steps.
+/// Returns how many steps this multiplication takes, 0 if there is none.
 std::size_t leading_scale(const Chain& chain, std::vector<float>& scale) {
   using K = Step::Kind;
   if (chain.steps.empty()) return 0;

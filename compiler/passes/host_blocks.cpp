@@ -108,8 +108,8 @@ class Splitter {
     return compute(Step::multiply(std::move(scale)));
   }
 
-  /// Converts to integers. Constants for each channel that Quantise cannot hold are applied by separate operators
-  /// before it.
+  /// Converts to integers. If kernels::Quantise cannot hold the step's constants (for example several zero points),
+  /// separate operators before it apply them.
   Status quantise(const Step& step, bool last) {
     Step q = step;
     const bool several = q.integers.size() > 1;
@@ -126,7 +126,7 @@ class Splitter {
     const Type type = type_of(std::min(q.lowest, zero), std::max(q.highest, zero));
     if (type.bits > 16 && type.bits != 32)
       return unsupported("quantises to " + to_string(type) + " on the host");
-    // kernels::Quantise clamps to the values of its result's type only.
+    // kernels::Quantise clamps to the range of its result's type. A narrower range needs a clamp of its own.
     if (q.lowest != type.lowest() || q.highest != type.highest() || (last && type != output_))
       waiting_.steps.push_back(Step::clamp_integer(q.lowest, q.highest));
     add("quantise", kernels::Quantise{q.floats, static_cast<std::int32_t>(zero)}, graph::element_type(type));

@@ -40,7 +40,8 @@ Graph lower_operators(Graph graph, operators::Lowering operators::Operator::*low
     const std::size_t before = out.size();
     operators::Outcome outcome = operators::Outcome::later();
     if (row != nullptr && row->*lowering != nullptr && (!only_moves || operators::moves_integers(*op))) {
-      // A form whose shape only the host knows has no hardware, and the lowering function must not see it.
+      // If the operator's own rule cannot infer a shape (only the host's rule can), hardware cannot compute the node.
+      // Do not call the lowering function for such a node.
       operators::Inference form{graph, n, *op, {}, {}};
       const std::string why = row->infer == nullptr ? "" : row->infer(form);
       operators::Site site{graph, uses, out, absorbed, n, *op};

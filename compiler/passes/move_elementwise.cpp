@@ -163,8 +163,9 @@ Result<Graph> sink_dequantise(Graph graph) {
         make_node(n.name + "." + name, dequantise.operation, {integers}, n.outputs[0], dequantise.sources));
   }
   graph.nodes = std::move(out);
-  // A dequantiser that moved below its only reader is dead. Later passes count the readers of its integers, because ONNX
-  // Runtime fuses a layer with its quantiser only if there is one.
+  // If a dequantiser moved below its only reader, nothing reads the old dequantiser. Remove it: ONNX Runtime fuses a
+  // layer with its quantiser only if the quantised integers have one reader, and later passes therefore count the
+  // readers.
   return remove_dead(std::move(graph));
 }
 

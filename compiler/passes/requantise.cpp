@@ -188,15 +188,16 @@ std::optional<Line> cheapest_line(const LineProblem& problem) {
   return std::nullopt;
 }
 
-/// A quick test of whether each channel may have a line. The answer false is certain for every rounding; the answer
-/// true is rarely wrong.
+/// Tests quickly whether each channel may have a line (a multiplier, offset and shift) that equals its step function.
+/// The answer false is certain for every rounding; the answer true is rarely wrong.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
   return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
     return LineProblem(s, r.lowest, r.highest, {}).slopes().has_value();
   });
 }
 
-/// Returns the cheapest line of every channel, or nothing if some channel has no line.
+/// Returns for every channel the cheapest line that equals the channel's step function. Returns nothing if some channel
+/// has no such line.
 std::optional<std::vector<Line>> cheapest_lines(const std::vector<Steps>& all, const Requantise& r,
                                                 Rounding rounding) {
   std::vector<Line> lines;

@@ -24,7 +24,7 @@ bool decompose(std::vector<double>& a, std::size_t n) {
   return true;
 }
 
-/// Returns the inverse of L Lᵀ for a lower factor L.
+/// Returns the inverse of L Lᵀ for a lower triangular matrix L.
 std::vector<double> inverse_of(const std::vector<double>& lower, std::size_t n) {
   std::vector<double> inverse_lower(n * n, 0);  // L⁻¹
   for (std::size_t j = 0; j < n; ++j) {

@@ -63,7 +63,7 @@ class Builder {
     return plan_.cluster().cards[cards[plan_.placed.solution.parts[part].place]].name;
   }
 
-  /// Adds one replica, on these cards by their position in the pipeline.
+  /// Adds one replica. `cards` has the replica's card at each position of the pipeline.
   Status add_pipeline(const std::vector<std::uint32_t>& cards) {
     const auto& parts = plan_.placed.solution.parts;
     Pipeline pipeline;

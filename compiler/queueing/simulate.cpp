@@ -263,7 +263,7 @@ std::vector<double> arrivals(const Load& load) {
   std::mt19937_64 random(load.seed);
   double now = 0;
   for (double& time : times) {
-    // Not std::exponential_distribution, whose results may differ between standard libraries.
+    // Do not use std::exponential_distribution, because its results may differ between standard libraries.
     const double uniform = (static_cast<double>(random() >> 11U) + 1) * 0x1p-53;
     time = now += -std::log(uniform) / load.frames_per_second;
   }

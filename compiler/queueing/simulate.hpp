@@ -20,7 +20,8 @@ struct Step {
       0;  // the station takes its next frame this long after it took this one; at least 0
   double delay_seconds =
       0;  // from the moment when the station takes a frame until the frame is through; at least 0
-  // The steps of the same pipeline that a frame must be through before this step takes it. Each is a smaller index.
+  // A frame must have passed these steps of the same pipeline before this step takes it. Their indices are smaller than
+  // this step's.
   std::vector<std::uint32_t> after;
   // The most frames that the step has taken and that a following step has not taken; 0: any number. A step without
   // a following step has no such limit.

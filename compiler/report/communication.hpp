@@ -28,7 +28,7 @@ struct Message {
   std::uint64_t buffer_bytes() const { return std::uint64_t{credits} * packet_bytes; }  // at the receiver
 };
 
-/// What the cables from one card to another carry, or MPI if there is no cable.
+/// What all cables from one card to another carry or, if there is no cable, what MPI carries between the cards.
 struct CableLoad {
   std::string from, to;             // names of cards
   std::vector<std::string> cables;  // names of the cables, or of the path over MPI; empty if there is none

@@ -88,7 +88,7 @@ std::string assumption(const Plan& plan) {
          ". A float model cannot be compiled";
 }
 
-/// Names the layers whose weights are read from memory, with the bytes a frame. Returns an empty text if there are
+/// Names the layers whose weights are read from memory, with the bytes per frame. Returns an empty text if there are
 /// none.
 std::string streamed(const Plan& plan) {
   constexpr std::size_t kNamed = 4;

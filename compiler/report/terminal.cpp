@@ -99,7 +99,7 @@ class Page {
     host_blocks();
   }
 
-  /// Lists the blocks of the host between cards, which are part of the latency.
+  /// Lists the blocks that the host computes between two cards. Their times are part of the latency.
   void host_blocks() {
     std::string lines;
     for (const HostBlock& block : plan_.lowered->host) {

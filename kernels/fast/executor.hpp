@@ -18,8 +18,8 @@ enum class SimdLevel : std::uint8_t { kBaseline, kAvx2, kAvx512Vnni };
 
 std::string_view to_string(SimdLevel level);  // "baseline", "avx2", "avx512vnni"
 
-/// Returns the best level of instructions that this CPU has. The environment variable MILLRACE_SIMD can choose a lower
-/// level: baseline, avx2 or avx512vnni. An unknown word, or a level that the CPU lacks, is ignored.
+/// Returns the highest instruction-set level that this CPU supports. The environment variable MILLRACE_SIMD can choose
+/// a lower level: baseline, avx2 or avx512vnni. An unknown name, or a level that the CPU lacks, is ignored.
 SimdLevel best_level();
 bool is_available(SimdLevel level);
 

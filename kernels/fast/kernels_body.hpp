@@ -1,4 +1,4 @@
-// The fast kernels, written once over the vector type of a level of instructions. Each level's file includes this
+// The fast kernels, written once over the vector type of an instruction-set level. Each level's file includes this
 // header. Everything in it is in an unnamed namespace and has internal linkage (kernels.hpp says why).
 //
 // Isa is a Vectors<lanes> with these additional members: kBytes (whether dot_bytes exists); kAccumulators (how many
@@ -54,8 +54,8 @@ inline bool uses_saturation(const Finish& f) {
          (f.out_bytes == 1 || (f.out_bytes == 2 && f.out_offset == 0));
 }
 
-/// Like write_block(), for Finish::saturates. Writes four results at a time, and single results if fewer are left or if
-/// the block is not whole.
+/// Like write_block(), for Finish::saturates. Writes four results at a time. Writes results one by one if fewer than
+/// four are left, or if the block has fewer channels than lanes.
 template <class Isa>
 inline void write_saturated(const Finish& f, std::uint32_t block, const std::int32_t* accs,
                             std::uint32_t stride, const Destination& to) {

@@ -14,7 +14,7 @@ namespace {
 template <class Element, std::uint32_t kLanes>
 using VectorOf [[gnu::vector_size(kLanes * sizeof(Element))]] = Element;
 
-/// The vector types of a level of instructions.
+/// The vector types of one instruction-set level.
 template <std::uint32_t kCount>
 struct Vectors {
   static constexpr std::uint32_t kLanes = kCount;

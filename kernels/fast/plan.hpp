@@ -83,8 +83,8 @@ struct LinearFit {
 std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
                                      std::int32_t lowest);
 
-/// Finds a fit like fit_exactly(), except that the number of thresholds reached may be count(acc) or count(acc) + 1.
-/// The fit's `add` is 0.
+/// Finds a LinearFit whose count(acc), for every acc of `range`, equals the number of thresholds <= acc or is 1
+/// smaller. The fit's `add` is 0. Returns nothing if no such fit was found.
 std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds, AccumulatorRange range);
 
 /// Returns the Finish (the constants of a requantisation) of channels [first, first + ranges.size()) for accumulators

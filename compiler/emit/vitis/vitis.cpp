@@ -70,7 +70,7 @@ struct Constant {
 constexpr Constant kAddressConstants[] = {
     {"size", 3, "3'd6"}, {"burst", 2, "2'b01"}, {"cache", 4, "4'b0011"}, {"prot", 3, "3'b000"}};
 
-/// Returns whether the splitter sends the same signal to all windows. Only valid and ready differ between windows.
+/// Returns whether the splitter sends this signal to all windows. Only valid and ready differ between windows.
 bool is_shared(const Signal& signal) {
   return signal.input && signal.width > 1;
 }

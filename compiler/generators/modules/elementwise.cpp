@@ -184,7 +184,8 @@ Module mr_requant() {
   m.any_value = {"MBITS",           "OFFBITS",    "SHIFT",   "LOWEST", "HIGHEST",
                  "ROUND_HALF_EVEN", "ZERO_POINT", "UNIFORM", "LOADED"};
   m.load_bits = [](const Values& v) { return v["PE"] * (v["MBITS"] + v["OFFBITS"] + v["SBITS"]); };
-  // Calibration writes multipliers with their highest bit set, and shifts that differ by a few bits.
+  // The constant files for calibration contain multipliers with a one in the highest bit, and shifts that differ by a
+  // few bits.
   m.constants = [](const Values& v) -> std::vector<ConstantFile> {
     if (v["LOADED"] != 0) return {};
     const std::int64_t mbits = v["MBITS"], offbits = v["OFFBITS"], sbits = v["SBITS"], shift = v["SHIFT"];

@@ -18,7 +18,8 @@ inline std::int64_t clog2(std::int64_t n) {
   return n > 1 ? static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n - 1))) : 0;
 }
 
-/// Adds the cost of an mr_table: exact for a table in memory, and terms named "table…" for a table in logic.
+/// Adds the cost of an mr_table: an exact number of primitives for a table in memory, or terms named "table…", whose
+/// coefficients are calibrated, for a table in logic.
 void add_table(Features& f, std::int64_t width, std::int64_t depth, std::int64_t style, bool loaded);
 
 /// Whether mr_fifo, mr_mvu, mr_swu and mr_swu_par put a buffer of this size into block RAM.

@@ -197,7 +197,8 @@ Module mr_load() {
     // the bits below the lowest 1 of the bound.
     f.add_lut("compare", count - std::countr_zero(static_cast<std::uint64_t>(own)));
     f.add_ff("one", 1);
-    // If a line has several words, all words enter through the register of the highest word.
+    // A line of constants with several words is collected in a register, which all words enter at the place of the
+    // highest word.
     const std::int64_t line = words > 1 ? words * 64 : v["WIDTH"];
     f.add_ff("register", count + word + 64 + line);
   };

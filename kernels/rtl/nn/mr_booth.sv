@@ -43,8 +43,8 @@ module mr_booth #(
       logic unused;
       assign unused = &{1'b0, top};
     end else begin : g_chain
-      // Sum i covers bits 2i and up. It adds sum i-1 without its two finished low bits, row i+1, and the +1 of row i, which is in the gap
-      // below row i+1.
+      // Sum i covers bits 2i and up. It adds three numbers: sum i-1 without the two low bits that are final, row i+1, and the +1 of row i
+      // in the empty bits below row i+1.
       logic [(N-1)*(SW+2)-1:0] sum;
       logic [2*N+SW-1:0]       result;
       for (genvar i = 0; i < N - 1; i = i + 1) begin : g_sum
