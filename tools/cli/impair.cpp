@@ -18,14 +18,14 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::chrono::milliseconds kTimeout{10'000};
+constexpr std::chrono::milliseconds kImpairTimeout{10'000};
 
-Error bad(const std::string& why) {
+Error bad_faults(const std::string& why) {
   return Error(ErrorCode::kInvalidInput, "--impair: " + why);
 }
 
 /// Returns the body of the request: the cable, and the faults as numbers. The server checks the keys.
-Result<json::object> body_of(std::string_view text) {
+Result<json::object> impair_body(std::string_view text) {
   const auto colon = text.find(':');
   json::object body{{"cable", text.substr(0, colon)}};
   std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
@@ -44,7 +44,7 @@ Result<json::object> body_of(std::string_view text) {
     double number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc() || end != value.data() + value.size())
-      return bad("'" + std::string(word) + "' is not KEY=NUMBER, such as loss=0.01");
+      return bad_faults("'" + std::string(word) + "' is not KEY=NUMBER, such as loss=0.01");
     body[key] = number;
   }
   return body;
@@ -53,10 +53,10 @@ Result<json::object> body_of(std::string_view text) {
 }  // namespace
 
 Status impair(const DevicesCommand& command, std::ostream& out) {
-  MILLRACE_ASSIGN(const json::object body, body_of(command.impair));
+  MILLRACE_ASSIGN(const json::object body, impair_body(command.impair));
   MILLRACE_ASSIGN(const auto url, clients::parse_url(command.url));
   MILLRACE_ASSIGN(const clients::Access access, access_of(command.access));
-  MILLRACE_ASSIGN(const auto client, clients::HttpClient::connect(url, kTimeout, access));
+  MILLRACE_ASSIGN(const auto client, clients::HttpClient::connect(url, kImpairTimeout, access));
   const std::string text = json::serialize(body);
   MILLRACE_ASSIGN(const auto answer, client->post("/v2/millrace/cables", std::as_bytes(std::span(text))));
   if (answer.status == 200) {
