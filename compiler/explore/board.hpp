@@ -36,7 +36,8 @@ struct Chain {
 
 Chain make_chain(const Problem& problem);
 
-/// Whether each layer reads the layer before it. If so, consecutive pieces of the model need cards joined by cables.
+/// Whether each layer reads the layer before it. If so, consecutive partitions of the model need cards joined by
+/// cables.
 bool reads_the_one_before(const Chain& chain);
 
 /// Returns a tensor that one stage makes and a later stage on the same card reads, or null if there is none. (A stage
@@ -45,15 +46,15 @@ bool reads_the_one_before(const Chain& chain);
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
 
 /// Makes a solution with its parts, ordered by stage (how often the frame has moved between host and cards) and then by
-/// position, and the bytes that cross the cuts between its pieces.
+/// position, and the bytes that cross the cuts between its partitions.
 Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
 
 /// Returns the error with which solve() refuses these targets, or OK.
 Status check_targets(const Targets& targets);
 
-/// Checks the numbers of layers and partitions. Returns solve()'s error if no card has work, if there are more pieces
-/// than layers, or if there are more pieces than cards.
+/// Checks the numbers of layers and partitions. Returns solve()'s error if no card has work, if there are more
+/// partitions than layers, or if there are more partitions than cards.
 Status check_layers(const Problem& problem, std::size_t layers);
 
 /// The cables between two cards. All are assumed to be as fast as the slowest of them.

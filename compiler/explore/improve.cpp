@@ -66,7 +66,8 @@ std::optional<Exchange> fastest_exchange(const Board& board, Assignment& assignm
   return found;
 }
 
-/// Returns the change of implementation, not in `refused`, that saves most memory reads in relation to its resources.
+/// Returns the change of implementation that saves most memory reads in relation to the resources it takes. Leaves out
+/// the changes in `refused`.
 std::optional<Exchange> leanest_exchange(const Board& board, const Assignment& assignment,
                                          double interval_seconds, const std::set<Exchange>& refused) {
   std::optional<Exchange> found;

@@ -1,5 +1,5 @@
-// Decides where each operation runs and how it is built: cuts the layers into contiguous pieces, assigns a
-// card to each piece, and chooses an implementation for each operation. All functions here are pure.
+// Decides where each operation runs and how it is built: cuts the layers into contiguous partitions, assigns a card to
+// each partition, and chooses an implementation for each operation. All functions here are pure.
 #pragma once
 
 #include <cstdint>
@@ -53,14 +53,15 @@ struct Solution {
   bool operator==(const Solution&) const = default;
 };
 
-/// Chooses implementations, cuts, cards and regions together for the problem's targets. The problem must
-/// satisfy is_predictable(). Each card gets one contiguous piece of the layers, in order in the card's regions. A
-/// tensor reaches its readers over cables, if necessary through cards between them.
+/// Chooses implementations, cuts, cards and regions together for the problem's targets. The problem must satisfy
+/// is_predictable(). Each card gets one contiguous sequence of the layers, in order in the card's regions. A tensor
+/// reaches its readers over cables, if necessary through cards between them.
 ///
 /// If `explain` is set and nothing fits, also finds the reason and what would fit. This takes longer than the search.
 ///
-/// Error kDoesNotFit: there are too many pieces, cables are missing, or a target cannot be met; the message says what
-/// limits the target and what could be met. kInvalidInput: no operation runs on a card, or the targets make no sense.
+/// Error kDoesNotFit: more partitions were asked for than there are layers or cards, cables are missing, or a target
+/// cannot be met; the message says what limits the target and what could be met. kInvalidInput: no operation runs on a
+/// card, or the targets make no sense.
 Result<Solution> solve(const Problem& problem, bool explain = true);
 
 /// Returns a few pipelines with short latencies at the target's rate; ignores the target for latency. The problem must

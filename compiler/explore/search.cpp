@@ -105,7 +105,8 @@ bool Search::passes(const IntervalFit& fit, const Order& order, std::size_t plac
              board_.wire(order[place], order[place + 1]).bytes_per_second * fit.seconds() * kRounding;
 }
 
-/// Makes an assignment from cuts. `cuts` contains the first layer of each piece, then the number of layers.
+/// Makes an assignment from cuts. `cuts` contains the first layer of each partition, and at the end the number of
+/// layers.
 Assignment Search::assignment(IntervalFit& fit, const Order& order,
                               const std::vector<std::size_t>& cuts) const {
   Assignment out;

@@ -82,7 +82,7 @@ class Search {
   std::vector<std::uint32_t> kinds_;
   std::vector<double> intervals_;  // all intervals that can occur, in seconds, ascending
   bool reads_memory_ = false;      // some implementation reads its weights from memory
-  // Whether each layer reads the layer before it. If so, consecutive pieces need cards joined by a cable.
+  // Whether each layer reads the layer before it. If so, consecutive partitions need cards joined by a cable.
   bool in_a_row_ = false;
   std::map<std::uint32_t, std::vector<Order>> rows_;
   bool all_rows_ = true;  // false if rows_ leaves out orders of cards because there are too many

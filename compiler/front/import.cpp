@@ -206,7 +206,7 @@ class Importer {
   }
 
   Status read_nodes() {
-    // All outputs are declared first, so that nodes may be in any order.
+    // Declare the outputs of all nodes first, so that nodes may be in any order.
     std::vector<const onnx::NodeProto*> rest;
     for (const auto& node : proto_.node()) {
       MILLRACE_TRY(check_name(node.name(), "a node"));

@@ -35,7 +35,8 @@ struct CycleErrors {
 struct ModuleModel {
   Fit lut;  // LUTs of logic; LUTs used as memory are counted exactly, without a fit
   Fit ff;
-  /// Empty if the module has no timing model, or if its timing model was never compared with a simulation.
+  /// The errors of the module's timing model. Empty if the module has no timing model, or if its timing model was never
+  /// compared with a simulation.
   std::optional<CycleErrors> cycles;
   bool operator==(const ModuleModel&) const = default;
 };

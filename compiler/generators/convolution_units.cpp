@@ -130,7 +130,8 @@ class ConvolutionBlock::Units {
     const std::uint64_t vectors = netlist_.stream(from).beats / sf_;
     const std::uint64_t width = std::uint64_t{pe_} * simd_ * b_.layer_.weight_type.bits,
                         lines = std::uint64_t{nf_} * sf_;
-    // If lines of weights are wide, a memory word is used as soon as it arrives, so more words must be requested ahead.
+    // If a line of weights fills at least one memory word, the unit uses a memory word in every cycle, so more words
+    // must be requested ahead.
     const int burst = weight_pitch(width) >= kWeightWordBytes ? kLong : kShort;
     netlist_.reader({{"mr_weight_reader",
                       netlist_.prefix() + "_reader",

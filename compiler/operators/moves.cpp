@@ -192,8 +192,9 @@ Outcome lower_concat(Site& site) {
   return site.give(graph::Concat{concat_axis(site)}, site.node.inputs);
 }
 
-/// Returns a value whose floats are known, as a computation on the integers `x`: a fully connected layer with weights
-/// of 0 that reads one of the integers, and adds the floats. Hardware has no other source of constants.
+/// Returns a value whose elements are the known `floats`. Hardware has no other source of constants, so the value is
+/// computed from the integers `x`: a fully connected layer with weights of 0 reads one of the integers and adds the
+/// floats.
 ValueId emit_constant(Site& site, ValueId x, const Value& known, std::vector<float> floats) {
   const auto count = static_cast<std::int64_t>(floats.size());
   const bool is_plane = known.shape.size() == 4 && known.shape[0] == 1;

@@ -389,9 +389,9 @@ std::optional<Product> qdq_operands(Site& site, std::int64_t channel_axis, float
   return Product{x->q, w->q, std::move(sum), {{std::move(dequantise)}}};
 }
 
-/// Adds `factor` times the bias at input 2. If the model writes its conversions itself (QONNX, FINN), the bias is added
-/// as a float after the dequantisation, otherwise as integers to the sum. Returns what is wrong with the bias, or an
-/// empty text.
+/// Adds `factor` times the bias at input 2. If the model states dequantisers and quantisers explicitly (QONNX, FINN),
+/// the bias is added as a float after the dequantisation, otherwise as integers to the sum. Returns what is wrong with
+/// the bias, or an empty text.
 std::string add_bias(Site& site, Product& p, const std::vector<float>& scale, std::int64_t channels,
                      float factor = 1.0F) {
   std::string why;

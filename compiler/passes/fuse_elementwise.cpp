@@ -33,8 +33,8 @@ bool may_merge(const Graph& graph, const std::vector<bool>& shared, const Node& 
   const ValueId between = first.outputs[0];
   // The quantiser of a model input runs on the host, so it stays a separate node.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
-  // A float result is not stored: each reader may compute a shared float result again. An integer result keeps its own
-  // node if it is shared, or if the second node converts it to a float on the host.
+  // A shared float result does not prevent merging, because each reader can compute it again. An integer result keeps
+  // its own node if it is shared, or if the second node converts it to a float on the host.
   const bool stays = shared[between] || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);

@@ -47,8 +47,8 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
       continue;
     }
     std::int64_t high = range.highest;  // an accumulator with a result of at least k
-    // Expect the next step at the distance that the last two steps have from each other. If this guess is wrong, search
-    // from there in strides that double each time.
+    // Guess that the next step is as far from the last step as the last step is from the step before it. If this guess
+    // is wrong, search from the guessed position in strides that double each time.
     const std::size_t n = s.positions.size();
     std::int64_t ahead = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1, back = 0;
     bool first = true;

@@ -5,10 +5,10 @@
 // each result k above the first, the smallest accumulator that gives at least k. solve() finds these positions by
 // bisection of the reference.
 //
-// A multiplier, offset and shift equal the reference exactly if each step is at the same accumulator. So each step k
-// bounds the line (acc * multiplier + offset) / 2^shift twice: the line must be at least k at the step's accumulator,
-// and below k at the accumulator before. These bounds determine the possible slopes exactly. Arithmetic is on integers
-// (128 bits if needed), so "proved" means for every reachable accumulator.
+// A requantisation by multiplier, offset and shift equals the reference if both have each step at the same accumulator.
+// So each step k bounds the line (acc * multiplier + offset) / 2^shift twice: the line must be at least k at the step's
+// accumulator, and below k at the accumulator before. These bounds determine the possible slopes exactly. Arithmetic is
+// on integers (128 bits if needed), so "proved" means for every reachable accumulator.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ class Replacements {
  public:
   explicit Replacements(const Graph& graph);
 
-  /// From now on, `from` stands for `to`. Changes the graph's outputs at once, but not the inputs of nodes.
+  /// Records that `to` replaces `from`. Changes the graph's outputs at once; apply() changes the inputs of nodes.
   void replace(Graph& graph, ValueId from, ValueId to);
   /// Returns the value that `v` stands for.
   ValueId of(ValueId v);

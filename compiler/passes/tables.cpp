@@ -145,7 +145,7 @@ Result<Graph> tabulate(Graph graph) {
 }
 
 Result<Graph> join_branches(Graph graph) {
-  // The loop changes what nodes read, but not which node produces a value. Only the producers are used.
+  // `uses` stays valid in this loop: the loop changes what nodes read, and only the producers in `uses` are needed.
   const graph::Uses uses(graph);
   for (Node& n : graph.nodes) {
     const auto* c = std::get_if<Combine>(&n.operation);

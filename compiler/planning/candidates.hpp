@@ -35,7 +35,7 @@ struct Candidates {
 Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
                                       kernels::Placement placement);
 
-/// Returns a candidate's cycles and resources in the form that explore compares.
+/// Converts a candidate's cycles and resources to an explore::Implementation.
 Result<explore::Implementation> implementation(const generators::Catalog& catalog,
                                                const kernels::Program& program, const kernels::Block& block,
                                                const generators::Candidate& candidate,

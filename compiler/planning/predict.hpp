@@ -1,5 +1,6 @@
-// Puts a solution of explore together (inserts relays, which forward tensors through a card; places weights, chooses
-// each block's folding, makes each partition's design) and computes its interval, latency, resources and bottleneck.
+// Completes a solution of compiler/explore: inserts relays (blocks that forward tensors through a card), places
+// weights, looks up each block's folding and makes each partition's design. Then computes interval, latency, resources
+// and bottleneck.
 #pragma once
 
 #include <cstdint>

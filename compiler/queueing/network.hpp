@@ -15,9 +15,9 @@ namespace millrace::compiler::queueing {
 /// the plan's figures leave out: transfers between host and cards, and the host's work before the first card and after
 /// the last card.
 ///
-/// A cable has the credits of the communication plan, in whole frames: at least 1. A credit returns over the cable. A
-/// partition may begin a further frame while the next cable is busy, as far as its pipeline and one frame of buffer
-/// allow.
+/// A channel over a cable has the credits of the communication plan, rounded down to whole frames, but at least 1. A
+/// credit returns over the cable. While the next cable is busy, a partition may begin further frames until its pipeline
+/// and a buffer for one frame are full.
 ///
 /// kUnsupported names a channel between cards without a cable.
 Result<Network> network_of(const Plan& plan, std::uint32_t slots);

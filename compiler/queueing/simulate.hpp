@@ -23,8 +23,8 @@ struct Step {
   // A frame must have passed these steps of the same pipeline before this step takes it. Their indices are smaller than
   // this step's.
   std::vector<std::uint32_t> after;
-  // The most frames that the step has taken and that a following step has not taken; 0: any number. A step without
-  // a following step has no such limit.
+  // The maximum number of frames that this step, but not yet every following step, has taken; 0: any number. A step
+  // without a following step has no such limit.
   std::uint32_t credits = 0;
   double credit_seconds =
       0;  // from the moment when the last following step takes a frame until the credit is back
@@ -59,7 +59,7 @@ struct StationUse {
   std::uint64_t starved = 0;  // how often the station was free but its oldest frame had no credit
 };
 
-/// What was seen of the last nine tenths of the frames; the first tenth fills the pipelines.
+/// Measurements of the last nine tenths of the frames. The first tenth only fills the pipelines.
 struct Observation {
   double frames_per_second = 0;  // the rate at which frames came out
   // Seconds from the arrival of a frame in the queue until it is through all steps.
@@ -72,7 +72,7 @@ struct Observation {
 Observation simulate(const Network& network, const Load& load);
 
 /// Names what limits the rate of a network whose frames all waited from the start: the station that is busy nearly all
-/// the time, the step that most often lacked credits, or the slots.
+/// the time, the step that most often lacked credits, or the slots (the limit on the frames in a pipeline).
 std::string bottleneck(const Network& network, const Observation& saturated);
 
 }  // namespace millrace::compiler::queueing

@@ -156,7 +156,8 @@ Result<json::value> read_structure(const Yosys& yosys, const fs::path& folder, c
   std::vector<std::string> command = {
       yosys.program.string(), "-Q", "-q", "-p",
       "read_verilog -sv " + files.dataflow + ".sv " + files.top + ".sv; proc; write_json structure.json"};
-  // If the disk is full, the error must not blame the partition's folder. Yosys may even report success.
+  // A full disk makes Yosys fail or write an incomplete result. The error must then name the full disk, not the
+  // partition's folder.
   const auto refuse = [&](Error error) {
     return is_disk_full(scratch.path())
                ? Error(ErrorCode::kResourceExhausted,

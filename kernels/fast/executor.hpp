@@ -1,5 +1,5 @@
 // Prepares a program to run fast on this CPU: repacks weights, plans scratch memory and chooses the instructions, all
-// once. Results equal kernels/reference byte for byte at every level of instructions.
+// once. Results equal kernels/reference byte for byte at every instruction-set level.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The inner loops of the fast kernels and their arguments. Each level of instructions has its own copy of the loops, so
+// The inner loops of the fast kernels and their arguments. Each instruction-set level has its own copy of the loops, so
 // arguments are plain structures without library types.
 //
 // Each level's file is compiled for its own instructions, so this header must not contain inline functions

@@ -113,8 +113,9 @@ template <class Isa>
   }
 }
 
-/// Writes the results of P positions by Q whole blocks from registers if Finish::saturates applies and nothing is pooled.
-/// Returns whether it did. Other results pass through memory (write_tile), which keeps the code small.
+/// Writes the results of P positions and Q whole blocks directly from registers if Finish::saturates applies and
+/// nothing is pooled. Returns whether it wrote them. In all other cases, write_tile() writes the results from memory,
+/// which keeps the code small.
 template <class Isa, std::uint32_t P, std::uint32_t Q>
 inline bool write_from_registers(const Finish& f, std::uint32_t block,
                                  const typename Isa::Vector (&acc)[P][Q], const Destination& to) {

@@ -71,9 +71,9 @@ inline void put_lanes(typename Isa::Vector v, std::uint8_t bytes, std::uint8_t* 
                                     valid);
 }
 
-/// Adds `even` to the vectors 0 and 2 of four, and `odd` to the others. Clamps the sums to int8, and flips the bits `flip`,
-/// which is 0 or 128, of the sums' bytes. Writes the bytes of each vector to its place in `out`. For levels without
-/// instructions that do all this.
+/// Adds `even` to the vectors 0 and 2 of four, and `odd` to the others. Clamps the sums to int8, and flips the bits
+/// `flip`, which is 0 or 128, of the sums' bytes. Writes the bytes of each vector to its place in `out`. Used at levels
+/// that have no instructions for this.
 template <class Isa>
 inline void put_saturated_lanes(const typename Isa::Vector* four, typename Isa::Vector even,
                                 typename Isa::Vector odd, std::uint8_t flip, std::uint8_t* const* out) {

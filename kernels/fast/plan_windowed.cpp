@@ -14,7 +14,7 @@ struct Tap {
   std::size_t weight = 0;  // index in the weights of an output channel
 };
 
-// A group of up to four bytes or two 16-bit elements, which the instructions reduce in one step.
+// A group of up to four bytes or two 16-bit elements, which one step of the kernels multiplies and adds up.
 struct Word {
   std::size_t offset_bytes = 0;
   std::uint32_t count = 0;

@@ -10,7 +10,7 @@
 namespace millrace::kernels::host {
 namespace {
 
-/// Upsample and the first Resize have no attribute for the coordinates.
+/// Upsample, and Resize before operator set 11, have no attribute coordinate_transformation_mode.
 bool is_old(const FloatOperator& op) {
   return op.type == "Upsample" || op.opset < 11;
 }

@@ -223,8 +223,7 @@ class Joined : public Case {
   unsigned c0_, c1_;
 };
 
-/// Tests a lookup table. kernels/reference applies the table to one operand, or to two operands that are together in a
-/// lane.
+/// Tests a lookup table. kernels/reference applies the table to one operand, or to two operands that share a lane.
 class Table : public Case {
  public:
   Table(const Parameters& p, Rng& rng)

@@ -22,7 +22,8 @@ struct Vector {
   std::vector<std::uint8_t> bytes;
 };
 
-/// Reads the file that MILLRACE_LINK_VECTORS names. Its last word in each line has the bytes, its second word the verdict.
+/// Reads the file that MILLRACE_LINK_VECTORS names. In each line, the second word is the expected verdict, and the last
+/// word is the datagram in hexadecimal digits.
 std::vector<Vector> read_vectors() {
   const char* const path = std::getenv("MILLRACE_LINK_VECTORS");
   std::ifstream file(path == nullptr ? "" : path);

@@ -184,7 +184,8 @@ class Top {
     values["idle"] = std::move(idle);
   }
 
-  /// Returns the part of a vector that belongs to this row of the link table, for vectors with 1, 4, 16, … bits a row.
+  /// Returns the part of a vector that belongs to this row of the link table, for vectors with 1, 4, 16, … bits per
+  /// row.
   static json::object bits_of_row(std::uint64_t row) {
     const auto bits = [&](std::uint64_t width) {
       return "[" + number(row * width) + "+:" + number(width) + "]";

@@ -43,7 +43,8 @@ void loaded_requant_cost(const Values& v, Features& f) {
   const std::int64_t shift_bits = v["SHIFT"] < 0 ? v["SBITS"] : 0, product = acc + mbits;
   const std::int64_t z = offbits == 0 ? product : std::max(product, offbits) + 1;
   const std::int64_t quotient = std::max<std::int64_t>(z + (even ? 1 : 0), obits + 2);
-  // The shifter's levels. Shifts by more bits than the quotient has need no level, because only the sign remains.
+  // The number of the shifter's levels. A shift by more bits than the quotient has leaves only the sign, so levels for
+  // longer shifts do not exist.
   const std::int64_t levels = std::min(shift_bits, clog2(quotient));
   add_table(f, pe * (mbits + offbits + shift_bits), nf, 0, true);
   f.add_lut("loaded_one", 1);

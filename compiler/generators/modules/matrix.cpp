@@ -160,7 +160,8 @@ void add_dot_products(Features& f, const Values& v, std::int64_t count) {
 /// Adds the cost of pairs of dot products, with one DSP slice per lane of a pair. Returns the width of their sums.
 std::int64_t add_pairs(Features& f, const Values& v, std::int64_t pairs) {
   const std::int64_t simd = v["SIMD"], levels = clog2(simd);
-  // The first two levels add both fields of a pair in one word. Each higher level has two adders and a carry.
+  // The first two levels of the adder tree add both fields of a pair in one word. Each later level has two adders and a
+  // carry.
   const std::int64_t packed_levels = std::min<std::int64_t>(levels, 2);
   const std::int64_t product = 27 + input_bits(v);
   const AdderTree packed = adder_tree(simd, product, 0, packed_levels);

@@ -1,9 +1,9 @@
 /// The parts that all link ports of an FPGA image share: the link table, the switch between ports and connectors, and the report of faults.
 ///
-/// Port i uses row i of the link table. It is an mr_link_send, an mr_link_receive, or absent; the inputs of an absent port are 0. A fault
-/// raises `fault` for one cycle, with its code (image_abi.hpp: 2 if a cable in service went down, 3 for a protocol error) and its row. If
-/// several rows have a fault, the lowest row is reported. mr_supervisor receives the fault. The module has one clock; if a cable's core has
-/// another clock, put a clock converter at tx_ and rx_. The sender on rx_ cannot wait.
+/// Port i uses row i of the link table. A port is an mr_link_send, an mr_link_receive, or absent; the inputs of an absent port are 0. A
+/// fault raises `fault` for one cycle, with its code (image_abi.hpp: 2 if a cable in service went down, 3 for a protocol error) and its
+/// row. If several rows have a fault, the lowest row is reported. mr_supervisor receives the fault. The module has one clock; if a cable's
+/// core has another clock, put a clock converter at tx_ and rx_. The sender on rx_ cannot wait.
 `default_nettype none
 module mr_link_hub #(
   parameter integer BYTES      = 8,

@@ -70,7 +70,8 @@ module mr_udp_in #(
   logic [31:0] crc_next;
   mr_crc32c #(.BYTES(64)) extended (.crc(in_payload ? crc : '1), .data(s_data), .count(counted), .next(crc_next));
 
-  // The bytes of this beat that must be there: all 64 of the header, then as many as are left.
+  // The bytes that this beat must contain: 64 bytes in the header's beat, and the remaining bytes of the payload (at most 64) in later
+  // beats.
   logic [63:0] keep_wanted;
   always_comb
     for (integer i = 0; i < 64; i = i + 1) keep_wanted[i] = !in_payload || 32'(i) < left;

@@ -42,8 +42,8 @@ module mr_reorder #(
   localparam integer AW    = $clog2(DEPTH);
   localparam bit     BLOCK = (MEMORY == 2) || (MEMORY == 0 && DEPTH > 64 && DEPTH * WIDTH > 4096);
 
-  // B<k> is how far the address has moved at the end of loop k, and of all loops inside it. The address then goes back by this distance and
-  // on by one turn of the next outer loop.
+  // When loop k ends, the address has moved by B<k> since the loop began (inner loops included). The address then goes back by B<k> and
+  // forward by the stride of the next outer loop.
   localparam integer B5 = (E5 - 1) * S5;
   localparam integer B4 = B5 + (E4 - 1) * S4;
   localparam integer B3 = B4 + (E3 - 1) * S3;

@@ -10,8 +10,8 @@
 ///
 /// The module scans each image with V = max(PT, PB) rows of padding before the image and U blocks of padding before every row. The same
 /// padding ends one row (or frame) and begins the next one, so it costs cycles only once. A frame takes (V+H) * (U + W/PX) cycles, which is
-/// H*W/PX without padding. Latency ((KH-1)*DH-PT) * (U + W/PX) + F + 2 cycles, where F = ((M-1)*SW + (KW-1)*DW-PL) / PX. (KH-1)*DH rows (in
-/// block RAM or LUTRAM), the window and m_valid are stored in registers or memory; m_data is the window itself. s_ready depends on m_ready.
+/// H*W/PX without padding. Latency ((KH-1)*DH-PT) * (U + W/PX) + F + 2 cycles, where F = ((M-1)*SW + (KW-1)*DW-PL) / PX. Block RAM or
+/// LUTRAM stores (KH-1)*DH rows. The window (which m_data shows) and m_valid are registers. s_ready depends on m_ready.
 `default_nettype none
 module mr_swu_par #(
   parameter integer H         = 8,

@@ -75,7 +75,8 @@ module mr_width_adapter #(
         end
       end
     end else begin : g_any
-      // The lanes held: the oldest is lowest, and bits above `count` are zero, so that a new beat can be ORed in there.
+      // `held` stores `count` lanes, the oldest in the lowest bits. All higher bits are zero, so that the lanes of a new beat can be ORed
+      // in.
       localparam integer B = S_LANES + M_LANES - 1;
       localparam integer CW = $clog2(B + 1);
       localparam logic [CW-1:0] S = CW'(S_LANES);
