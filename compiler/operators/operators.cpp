@@ -248,7 +248,8 @@ std::string infer(graph::Graph& graph, const Node& node) {
   std::int64_t total = 1;
   for (const std::int64_t d : c.shape)
     if (d < 0 || d > kMostElements || (total *= d) > kMostElements)
-      return "would give a tensor of " + to_string(c.shape) + ", which is too large";
+      return "would give a tensor of " + to_string(c.shape) +
+             ", which is too large: at most 2^27 elements are allowed";
   if (total == 0) return "gives an empty tensor of " + to_string(c.shape);
   Value& output = graph.value(node.outputs[0]);
   output.type = c.type;

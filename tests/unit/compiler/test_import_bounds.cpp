@@ -158,6 +158,18 @@ TEST(ImportBounds, RefusesOutputsThatDependOnNoInput) {
       << refusal("Erf", {"c", "x"});
 }
 
+TEST(ImportBounds, RefusesTensorsThatDoubleTooOften) {
+  OnnxModel m;
+  m.input("x", {1, 64});
+  std::string last = m.pair("x", 0.5F, 0, "in");
+  for (int i = 1; i <= 40; ++i) {
+    last = m.node("Concat", {last, last}, "twice" + std::to_string(i));
+    m.attribute("axis", std::int64_t{1});
+  }
+  m.output(last);
+  expect_refused(m, ErrorCode::kUnsupported, {"'twice22'", "1x268435456", "at most 2^27 elements"});
+}
+
 /// Returns the most memory that this process has used so far, in bytes.
 std::size_t peak_memory() {
   rusage usage{};
